@@ -1,0 +1,106 @@
+"""Settings: flags, then KVJOBS_* variables, then kvjobs.toml, then defaults. Read once, at the entry points."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from jobs.errors import SpecError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Every setting, with its default and its meaning."""
+
+    home: Path  # where kvjobs keeps its data
+    database: str = ""  # SQLAlchemy URL; empty: kvjobs.db under home
+    models_dir: Path  # models by name; each a folder
+    lanes: int = 0  # threads of a worker, each with its own KV buffers; 0: one per core
+    lease_s: float = 60.0  # how long a worker may be silent before its shard goes to another
+    heartbeat_s: float = 15.0  # how often it speaks
+    poll_s: float = 1.0  # how often an idle worker looks for work
+    busy_timeout_s: float = 30.0  # how long to wait for a SQLite database that another program has locked
+    log_level: str = "warning"
+
+    def __post_init__(self) -> None:
+        if self.lease_s < 2 * self.heartbeat_s:
+            raise SpecError(
+                f"lease_s is {self.lease_s:g} and heartbeat_s {self.heartbeat_s:g}; a lease must outlive two heartbeats"
+            )
+        if self.lanes < 0:
+            raise SpecError(f"lanes is {self.lanes}; give 1 or more, or 0 for one per core")
+
+    @property
+    def database_url(self) -> str:
+        """The database to use: the one that was set, else a SQLite file under home."""
+        return self.database or f"sqlite:///{self.home / 'kvjobs.db'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting as it stands, and who said so."""
+
+    name: str
+    value: Any
+    source: str  # flag | the variable's name | the file's path | default
+
+
+def read_settings(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> tuple[Settings, list[Setting]]:
+    """The settings and, for `kvjobs config`, where each one came from; raise SpecError for a bad one."""
+    home, home_source = _find_home(flags, environ)
+    file_values, file_source = _read_file(home, environ)
+    known = {field.name: field for field in fields(Settings)}
+    if unknown := sorted(file_values.keys() - known.keys()):
+        raise SpecError(f"{file_source}: there is no setting {unknown[0]!r}; known are {', '.join(known)}")
+    defaults: dict[str, Any] = {"models_dir": home / "models"}
+    found = [Setting("home", home, home_source)]
+    for name, field in known.items():
+        if name == "home":
+            continue
+        variable = f"KVJOBS_{name.upper()}"
+        if flags.get(name) is not None:
+            found.append(Setting(name, _cast(name, field.type, flags[name], f"--{name}"), "flag"))
+        elif environ.get(variable):
+            found.append(Setting(name, _cast(name, field.type, environ[variable], variable), variable))
+        elif name in file_values:
+            found.append(Setting(name, _cast(name, field.type, file_values[name], file_source), file_source))
+        else:
+            found.append(Setting(name, defaults.get(name, field.default), "default"))
+    return Settings(**{setting.name: setting.value for setting in found}), found
+
+
+def _find_home(flags: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Path, str]:
+    if flags.get("home"):
+        return Path(flags["home"]).expanduser().absolute(), "flag"
+    if environ.get("KVJOBS_HOME"):
+        return Path(environ["KVJOBS_HOME"]).expanduser().absolute(), "KVJOBS_HOME"
+    return Path(platformdirs.user_data_dir("kvjobs", appauthor=False)), "default"
+
+
+def _read_file(home: Path, environ: Mapping[str, str]) -> tuple[dict[str, Any], str]:
+    """The first of $KVJOBS_CONFIG, ./kvjobs.toml and kvjobs.toml under home that is there."""
+    named = environ.get("KVJOBS_CONFIG")
+    for path in [Path(named)] if named else [Path("kvjobs.toml"), home / "kvjobs.toml"]:
+        try:
+            return tomllib.loads(path.read_text(encoding="utf-8")), str(path.absolute())
+        except FileNotFoundError:
+            if named:
+                raise SpecError(f"KVJOBS_CONFIG names {path}, which does not exist") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise SpecError(f"{path.absolute()} is not valid TOML: {error}") from None
+        except OSError as error:
+            raise SpecError(f"{path.absolute()} cannot be read: {error.strerror}") from None
+    return {}, ""
+
+
+def _cast(name: str, kind: Any, value: Any, source: str) -> Any:
+    try:
+        return Path(value).expanduser().absolute() if kind is Path else kind(value)
+    except (TypeError, ValueError):
+        raise SpecError(
+            f"{source}: {name} is {value!r}, which is not {'an integer' if kind is int else 'a number'}"
+        ) from None

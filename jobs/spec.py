@@ -1,0 +1,122 @@
+"""What is asked of an engine: frozen values, checked where they are made. Standard library alone."""
+
+import dataclasses
+import enum
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.errors import SpecError
+
+
+class Task(enum.StrEnum):
+    """What a job does with each document."""
+
+    TRANSLATE = "translate"
+
+
+class Timing(enum.StrEnum):
+    """How much of the step timing is stored."""
+
+    STEPS = "steps"  # one row per model call
+    BATCHES = "batches"  # one row per phase and batch
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class CachePolicy:
+    """When a decoder reuses the keys and values of earlier steps.
+
+    `auto` and `on` differ only for a graph that has no cache: `on` refuses it. `hybrid:N` runs the whole prefix
+    for the first N tokens and uses the cache from then on.
+    """
+
+    mode: str = "auto"  # auto | on | off | hybrid
+    uncached_steps: int = 0  # N of hybrid:N
+
+    @classmethod
+    def parse(cls, text: str) -> "CachePolicy":
+        """Read `auto`, `on`, `off` or `hybrid:N`; raise SpecError for anything else."""
+        if text in ("auto", "on", "off"):
+            return cls(text)
+        if match := re.fullmatch(r"hybrid:(\d{1,4})", text):
+            return cls("hybrid", int(match[1]))
+        raise SpecError(f"cache is {text!r}; it can be auto, on, off or hybrid:N (N uncached steps first)")
+
+    def __str__(self) -> str:
+        return f"hybrid:{self.uncached_steps}" if self.mode == "hybrid" else self.mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslateOptions:
+    """How to translate. None means: what the model's generation_config.json says."""
+
+    beam_size: int | None = None  # 1 is greedy search
+    n_best: int = 1  # hypotheses kept per segment, at most beam_size
+    length_penalty: float | None = None  # exponent on length when ranking finished beams (Wu et al. 2016)
+    early_stopping: bool | None = None  # stop a beam search as soon as beam_size hypotheses have ended
+    max_new_tokens: int | None = None  # per segment, end-of-sentence included
+    source_language: str = "en"  # for the sentence splitter
+    target_language: str | None = None  # the label of a multilingual model, without >> and <<
+    cache: CachePolicy = CachePolicy()
+    batch_size: int = 32  # segments that one model call processes together
+    reuse: bool = True  # take a segment that was translated before from the translation memory
+    timing: Timing = Timing.STEPS
+
+    def __post_init__(self) -> None:
+        _at_least(self.beam_size, 1, "beam_size", "1 is greedy search")
+        _at_least(self.n_best, 1, "n_best", "1 keeps the best hypothesis alone")
+        _at_least(self.max_new_tokens, 1, "max_new_tokens", "each segment needs at least its end-of-sentence token")
+        _at_least(self.batch_size, 1, "batch_size", "1 translates segment by segment")
+        if self.beam_size is not None and self.n_best > self.beam_size:
+            raise SpecError(
+                f"n_best is {self.n_best} and beam_size {self.beam_size}; a beam search keeps at most beam_size "
+                "hypotheses: raise --beam-size or lower --n-best"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """What a job is: the task, the model as it is on disk now, and the options."""
+
+    task: Task
+    model: str  # a name, or the absolute path of a model folder
+    model_revision: str  # sha256 over the model's files
+    options: TranslateOptions
+
+    def options_json(self) -> str:
+        """Canonical JSON: sorted keys, every option present, so that equal options are equal text."""
+        values = {**dataclasses.asdict(self.options), "cache": str(self.options.cache)}
+        return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+    def digest(self) -> str:
+        """sha256 of everything that decides the result of a document, besides its text."""
+        return hashlib.sha256("\n".join((self.task, self.model_revision, self.options_json())).encode()).hexdigest()
+
+    def memory_digest(self) -> bytes:
+        """sha256 of everything that decides the translation of one segment, besides its text.
+
+        `cache` and `batch_size` change no token, but whoever varies them wants to see the work done.
+        """
+        values = json.loads(self.options_json())
+        for name in ("source_language", "reuse", "timing"):
+            del values[name]
+        return hashlib.sha256(f"{self.model_revision}\n{json.dumps(values, sort_keys=True)}".encode()).digest()
+
+    @classmethod
+    def restore(cls, *, task: str, model: str, model_revision: str, options_json: str) -> "JobSpec":
+        """The spec that a jobs row holds; raise SpecError where this version does not know the options."""
+        values: dict[str, Any] = json.loads(options_json)
+        known = {field.name for field in dataclasses.fields(TranslateOptions)}
+        if unknown := sorted(values.keys() - known):
+            raise SpecError(f"the job was submitted by a newer kvjobs: option {unknown[0]} is unknown here; upgrade")
+        values["cache"] = CachePolicy.parse(values["cache"])
+        values["timing"] = Timing(values["timing"])
+        return cls(task=Task(task), model=model, model_revision=model_revision, options=TranslateOptions(**values))
+
+
+def _at_least(value: int | None, least: int, name: str, why: str) -> None:
+    if value is not None and value < least:
+        raise SpecError(f"{name} is {value}; the smallest is {least} ({why})")

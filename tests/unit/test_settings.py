@@ -1,0 +1,95 @@
+"""Settings: flags before variables before the file before the defaults."""
+
+from pathlib import Path
+
+import pytest
+
+from jobs.cli.config import hide_passwords
+from jobs.settings import read_settings
+from tests.unit.conftest import Kvjobs
+
+
+@pytest.fixture
+def config_file(home: Path) -> Path:
+    return home / "kvjobs.toml"
+
+
+def test_flags_go_before_variables_before_the_file_before_the_defaults(home: Path, config_file: Path) -> None:
+    config_file.write_text('lanes = 3\nlease_s = 90\nlog_level = "info"\n')
+    environ = {"KVJOBS_HOME": str(home), "KVJOBS_LANES": "4", "KVJOBS_LEASE_S": "120"}
+
+    settings, sources = read_settings({"lanes": 5}, environ)
+
+    assert (settings.lanes, settings.lease_s, settings.log_level, settings.heartbeat_s) == (5, 120, "info", 15)
+    assert {setting.name: setting.source for setting in sources}.items() >= {
+        ("home", "KVJOBS_HOME"),
+        ("database", "default"),
+        ("lanes", "flag"),
+        ("lease_s", "KVJOBS_LEASE_S"),
+        ("heartbeat_s", "default"),
+        ("log_level", str(config_file)),
+    }
+
+
+def test_the_file_of_the_current_folder_goes_before_that_of_home(home: Path, config_file: Path) -> None:
+    config_file.write_text("lanes = 3")
+    Path("kvjobs.toml").write_text("lanes = 2")  # the test runs in a folder of its own
+
+    assert read_settings({}, {"KVJOBS_HOME": str(home)})[0].lanes == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("lane = 3", "there is no setting 'lane'"),
+        ("lanes = ", "not valid TOML"),
+        ('lanes = "many"', "not an integer"),
+        ("lanes = -1", "lanes is -1"),
+        ("lease_s = 1", "must outlive two heartbeats"),
+    ],
+)
+def test_a_wrong_file_is_a_sentence(kvjobs: Kvjobs, config_file: Path, content: str, sentence: str) -> None:
+    config_file.write_text(content)
+
+    result = kvjobs("config")
+
+    assert result.exit_code == 2
+    assert sentence in result.err
+
+
+def test_config_shows_each_value_and_who_said_so(
+    kvjobs: Kvjobs, home: Path, config_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config_file.write_text("lanes = 3")
+    monkeypatch.setenv("KVJOBS_POLL_S", "2")
+
+    rows = {row["name"]: (row["value"], row["source"]) for row in kvjobs("config", "--json").json}
+
+    assert rows["home"] == (str(home), "KVJOBS_HOME")
+    assert rows["database"] == (f"sqlite:///{home}/kvjobs.db", "default")
+    assert rows["lanes"] == (3, str(config_file))
+    assert rows["poll_s"] == (2.0, "KVJOBS_POLL_S")
+    assert "lanes" in kvjobs("config").out
+
+
+def test_flags_of_the_command_line_are_settings(kvjobs: Kvjobs, tmp_path: Path) -> None:
+    rows = {row["name"]: row for row in kvjobs("--home", tmp_path / "other", "config", "--json").json}
+
+    assert rows["home"] == {"name": "home", "value": str(tmp_path / "other"), "source": "flag"}
+    assert rows["models_dir"]["value"] == str(tmp_path / "other" / "models")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_password_is_never_shown(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    for url in (
+        "postgresql+psycopg://user:s3cret@host:5432/jobs",
+        "postgresql://host/jobs?user=u&password=s3cret",
+        "postgresql://user:s3:cr/e?t@host/jobs",
+    ):
+        assert "s3" not in hide_passwords(url)
+        monkeypatch.setenv("KVJOBS_DATABASE", url)
+        for command in (("config",), ("config", "--json"), ("config", "--csv"), ("doctor",), ("ls",), ("db", "path")):
+            result = kvjobs(*command)
+            assert "s3" not in result.out + result.err
+    assert hide_passwords("sqlite:////home/me/kvjobs.db") == "sqlite:////home/me/kvjobs.db"
+    assert hide_passwords("postgresql://user@host/jobs") == "postgresql://user@host/jobs"
