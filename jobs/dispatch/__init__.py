@@ -1,0 +1,1 @@
+"""What keeps work moving whatever dies."""

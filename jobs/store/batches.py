@@ -1,0 +1,41 @@
+"""How a shard is cut into batches: the documents that are computed, recorded, and at worst redone, together."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# A kill costs at most one batch a lane, and SIGTERM waits for one: so seconds, not minutes. But the longer a batch,
+# the better its segments sort into model calls of equal length.
+MAX_TOKENS = 4_096
+MAX_DOCUMENTS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDocument:
+    """A document of a shard, as the plan sees it."""
+
+    position: int
+    text: str
+    estimated_tokens: int
+    ended: bool = False  # in a terminal state already
+
+
+Batch = tuple[PlannedDocument, ...]
+
+
+def plan_batches(documents: Iterable[PlannedDocument]) -> tuple[Batch, ...]:
+    """Cut a shard's documents, in order, into batches; those that have ended are left out afterwards.
+
+    The borders depend on the whole shard and never on what is done: whoever takes a half-done shard over computes the
+    very batches that its predecessor would have, so an interrupted run ends in the same bits as an undisturbed one.
+    """
+    batches: list[list[PlannedDocument]] = [[]]
+    tokens = 0
+    for document in documents:
+        full = tokens + document.estimated_tokens > MAX_TOKENS or len(batches[-1]) == MAX_DOCUMENTS
+        if full and batches[-1]:
+            batches.append([])
+            tokens = 0
+        batches[-1].append(document)
+        tokens += document.estimated_tokens
+    todo = (tuple(document for document in batch if not document.ended) for batch in batches)
+    return tuple(batch for batch in todo if batch)

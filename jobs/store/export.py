@@ -1,0 +1,137 @@
+"""The documents of a job with what became of each, in the order of the corpus, in bounded memory."""
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    Select,
+    and_,
+    bindparam,
+    case,
+    column,
+    func,
+    literal,
+    null,
+    select,
+    table,
+)
+
+from jobs.store.database import Database
+from jobs.store.query import Condition
+from jobs.store.tables import Document, Translation
+
+OK, WAITING = "ok", "waiting"
+FIRST_PAGE = 100  # rows, until it is known how long they are
+LARGEST_PAGE = 5_000
+CHARACTERS_A_PAGE = 4_000_000
+
+
+class Only(enum.StrEnum):
+    """Which documents are wanted. Without a choice: all that are in a terminal state."""
+
+    OK = "ok"  # those with a result
+    FAILED = "failed"  # those that ended without: failed, rejected, quarantined, cancelled
+    WAITING = "waiting"  # those that are not in a terminal state yet
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedDocument:
+    """One document, and its result or why it has none."""
+
+    position: int
+    external_id: str | None
+    numeric_id: bool  # the corpus wrote the id as a number
+    line: int
+    status: str  # ok | waiting | a DocumentStatus
+    fields: str | None  # JSON: the line's other fields
+    error_code: str | None
+    error: str | None
+    translation: str | None
+    flags: str | None  # separated by a space
+    alternatives: str | None  # JSON
+    log_prob: float | None
+    num_source_tokens: int | None
+    num_target_tokens: int | None
+    text: str | None  # the source; only where it is asked for
+
+
+def read_documents(
+    database: Database,
+    job_id: int,
+    *,
+    only: Only | None = None,
+    condition: Condition | None = None,
+    with_text: bool = False,
+) -> Iterator[ExportedDocument]:
+    """The documents of a job by position. Each page is a transaction of its own, so that a slow reader holds up
+    neither a checkpoint nor a vacuum; a result never changes, so a finished job reads the same every time."""
+    statement = _documents(job_id, only, condition, with_text)
+    after, limit = -1, FIRST_PAGE
+    while True:
+        with database.reading() as connection:
+            rows = connection.execute(statement, {"after": after, "limit": limit}).all()
+        if not rows:
+            return
+        size = 0
+        for row in rows:
+            document = ExportedDocument(*row)
+            size += sum(len(value) for value in (document.text, document.translation, document.fields) if value)
+            yield document
+        after = rows[-1].position
+        limit = max(1, min(LARGEST_PAGE, CHARACTERS_A_PAGE * len(rows) // max(size, 1)))
+
+
+def field_names(database: Database, job_id: int, among: int = 100) -> list[str]:
+    """The names of the other fields that the first documents of a job have, in the order of their appearance."""
+    names: dict[str, None] = {}
+    with database.reading() as connection:
+        first = select(Document.fields).where(Document.job_id == job_id).order_by(Document.position).limit(among)
+        for text in connection.execute(first).scalars():
+            names.update(dict.fromkeys(orjson.loads(text) if text else ()))
+    return list(names)
+
+
+def _documents(job_id: int, only: Only | None, condition: Condition | None, with_text: bool) -> Select[Any]:
+    """A page: the first `:limit` documents behind position `:after`, in the columns of ExportedDocument."""
+    document, result = Document, Translation
+    after, limit = bindparam("after", type_=Integer()), bindparam("limit", type_=Integer())
+    has_result = result.position.is_not(None)
+    status = case((has_result, literal(OK)), else_=func.coalesce(document.status, WAITING))
+    statement: Select[Any] = (
+        select(
+            *(document.position, document.external_id, document.numeric_id, document.line, status),
+            *(document.fields, document.error_code, document.error),
+            *(result.text, result.flags, result.alternatives),
+            *(result.log_prob, result.num_source_tokens, result.num_target_tokens),
+            document.text if with_text else null(),
+        )
+        .join_from(
+            document, result, and_(result.job_id == document.job_id, result.position == document.position), isouter=True
+        )
+        .where(document.job_id == job_id, document.position > after)
+        .order_by(document.position)
+        .limit(limit)
+    )
+    if condition is None:
+        return statement.where(_wanted(status, only))
+    view = table("v_documents", column("job_id"), column("position"), column("status"))
+    matching = (
+        select(view.c.position)
+        .where(view.c.job_id == job_id, view.c.position > after, _wanted(view.c.status, only), condition.clause())
+        .order_by(view.c.position)
+        .limit(limit)
+    )
+    return statement.where(document.position.in_(matching))
+
+
+def _wanted(status: ColumnElement[Any], only: Only | None) -> ColumnElement[bool]:
+    if only is Only.OK:
+        return status == OK
+    if only is Only.FAILED:
+        return status.not_in([OK, WAITING])
+    return status == WAITING if only is Only.WAITING else status != WAITING

@@ -1,0 +1,115 @@
+"""What a person may do to a job: pause, resume, cancel, retry."""
+
+from typing import Any
+
+from sqlalchemy import Connection, exists, func, select, update
+
+from jobs.errors import NotFoundError, SpecError
+from jobs.store.clock import db_time
+from jobs.store.database import Database
+from jobs.store.endings import close_cancelled, close_shards, end_documents, is_open
+from jobs.store.ledger import bump
+from jobs.store.tables import Document, DocumentStatus, Job, JobState, Shard, ShardState
+
+SHARDS_A_TRANSACTION = 50  # a job of ten million documents must not hold the write lock while it is cancelled
+
+
+def pause(database: Database, job_id: int, reason: str | None = None) -> None:
+    """Lease no more of its shards; those that are leased end with the batch in hand."""
+    with database.writing() as connection:
+        _require_unfinished(connection, job_id, "paused")
+        connection.execute(update(Job).where(Job.id == job_id).values(paused=True, reason=reason))
+
+
+def resume(database: Database, job_id: int) -> None:
+    """Let its shards be leased again."""
+    with database.writing() as connection:
+        _require_unfinished(connection, job_id, "resumed")
+        connection.execute(update(Job).where(Job.id == job_id).values(paused=False, reason=None))
+
+
+def cancel(database: Database, job_id: int) -> int:
+    """Give up what has no result yet; how many documents that was. Results stay. A shard that is being worked on
+    follows when its worker's batch ends. Cancelling twice goes on where the first was interrupted."""
+    with database.writing() as connection:
+        state = _require_unfinished(connection, job_id, "cancelled")
+        connection.execute(
+            update(Job)
+            .where(Job.id == job_id)
+            .values(cancel_requested_at=func.coalesce(Job.cancel_requested_at, db_time()))
+        )
+        if state == JobState.INGESTING:  # its submit, if it still runs, finds the state changed and stops
+            connection.execute(update(Job).where(Job.id == job_id).values(state=JobState.RUNNING))
+    cancelled = 0
+    while True:
+        with database.writing() as connection:
+            ready = select(Shard.id).where(Shard.job_id == job_id, Shard.state == ShardState.READY)
+            shard_ids = connection.execute(ready.limit(SHARDS_A_TRANSACTION)).scalars().all()
+            if not shard_ids:
+                # Documents that an unfinished ingest had not cut into a shard yet.
+                if state == JobState.INGESTING:
+                    written = (0, _one_past_last(connection, job_id))
+                    cancelled += end_documents(connection, job_id, *written, DocumentStatus.CANCELLED)
+                close_shards(connection, job_id, 0)
+                return cancelled
+            cancelled += close_cancelled(connection, job_id, shard_ids)
+
+
+def retry(database: Database, job_id: int) -> int:
+    """Put failed and quarantined documents back to wait for a worker; how many. The rest keeps its result."""
+    with database.writing() as connection:
+        state = connection.execute(select(Job.state).where(Job.id == job_id)).scalar()
+        if state is None or state in (JobState.INGESTING, JobState.FAILED):
+            raise SpecError(f"job {job_id} was not read to its end ({state}); there is nothing to retry")
+        total = 0
+        for status in (DocumentStatus.FAILED, DocumentStatus.QUARANTINED):
+            total += _reopen(connection, job_id, status)
+        if not total:
+            return 0
+        waiting = exists().where(
+            Document.job_id == Shard.job_id,
+            Document.position >= Shard.start,
+            Document.position < Shard.stop,
+            *is_open(),
+        )
+        reopened = connection.execute(
+            update(Shard)
+            .where(Shard.job_id == job_id, Shard.state.in_([ShardState.DONE, ShardState.CANCELLED]), waiting)
+            .values(state=ShardState.READY, crashes=0, available_at=db_time())
+        )
+        bump(connection, job_id, shards_open=reopened.rowcount)
+        connection.execute(
+            update(Job)
+            .where(Job.id == job_id)
+            .values(state=JobState.RUNNING, finished_at=None, cancel_requested_at=None, paused=False, reason=None)
+        )
+        return total
+
+
+def _reopen(connection: Connection, job_id: int, status: DocumentStatus) -> int:
+    tokens = (
+        connection.execute(
+            update(Document)
+            .where(Document.job_id == job_id, Document.status == status)
+            .values(status=None, error_code=None, error=None)
+            .returning(Document.estimated_tokens)
+        )
+        .scalars()
+        .all()
+    )
+    bump(connection, job_id, **{status.value: -len(tokens), "estimated_done": -sum(tokens)})
+    return len(tokens)
+
+
+def _require_unfinished(connection: Connection, job_id: int, verb: str) -> Any:
+    state = connection.execute(select(Job.state).where(Job.id == job_id)).scalar()
+    if state is None:
+        raise NotFoundError(f"there is no job {job_id}; kvjobs ls shows those there are")
+    if state not in (JobState.INGESTING, JobState.RUNNING):
+        raise SpecError(f"job {job_id} is {state}; only an unfinished job can be {verb}")
+    return state
+
+
+def _one_past_last(connection: Connection, job_id: int) -> int:
+    last = connection.execute(select(func.max(Document.position)).where(Document.job_id == job_id)).scalar()
+    return 0 if last is None else int(last) + 1

@@ -1,0 +1,258 @@
+"""The life of a lease: taken, prolonged, given back, or run out. (What is written under one: `record`.)
+
+A lease has an epoch, which is checked in the same transaction as the results: whoever slept past its lease finds
+another epoch and is refused, so nothing is counted twice. Times are the database's.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, and_, exists, or_, select, update
+
+from jobs.spec import JobSpec
+from jobs.store.batches import Batch, PlannedDocument, plan_batches
+from jobs.store.clock import db_time
+from jobs.store.database import Database
+from jobs.store.endings import close_cancelled, close_shards, is_open
+from jobs.store.ledger import log_event
+from jobs.store.tables import Document, Job, JobState, Shard, ShardState, Translation
+
+# Leases in a row that ended in the death of their process, without one recorded batch, until the job is paused.
+MAX_CRASHES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A leased shard as plain values: no transaction is open while an engine runs."""
+
+    shard_id: int
+    job_id: int
+    epoch: int
+    worker_id: int
+    lane: int
+    spec: JobSpec
+    batches: tuple[Batch, ...]  # what is left to do; each is recorded as a whole
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a heartbeat found: the leases that are still ours, and those of them that should be given back."""
+
+    epochs: dict[int, int]  # shard id -> epoch
+    unwanted: frozenset[int]  # shards whose job was paused or cancelled
+
+
+def lease(database: Database, worker_id: int, lane: int, lease_s: float) -> Work | None:
+    """Take the next shard that is ready: highest priority, oldest job, first range. None if there is none."""
+    with database.reading() as connection:  # an idle worker asks often: it should not queue for the write lock
+        if connection.execute(select(_next_shard())).scalar() is None:
+            return None
+    with database.writing() as connection:
+        taken = connection.execute(
+            update(Shard)
+            .where(Shard.id == _next_shard())
+            .values(
+                state=ShardState.LEASED,
+                lease_owner=worker_id,
+                lane=lane,
+                lease_epoch=Shard.lease_epoch + 1,
+                lease_until=db_time(lease_s),
+                attempts=Shard.attempts + 1,
+            )
+            .returning(Shard.id, Shard.job_id, Shard.start, Shard.stop, Shard.lease_epoch)
+        ).one_or_none()
+        if taken is None:
+            return None
+        job = connection.execute(
+            select(Job.task, Job.model, Job.model_revision, Job.options).where(Job.id == taken.job_id)
+        ).one()
+        connection.execute(
+            update(Job).where(Job.id == taken.job_id, Job.started_at.is_(None)).values(started_at=db_time())
+        )
+        work = Work(
+            shard_id=taken.id,
+            job_id=taken.job_id,
+            epoch=taken.lease_epoch,
+            worker_id=worker_id,
+            lane=lane,
+            spec=JobSpec.restore(
+                task=job.task, model=job.model, model_revision=job.model_revision, options_json=job.options
+            ),
+            batches=_todo(connection, taken.job_id, taken.start, taken.stop),
+        )
+        log_event(connection, work.job_id, work.shard_id, "leased", work.epoch, worker_id)
+        if work.batches:
+            set_in_flight(connection, work, work.batches[0])
+        else:
+            finish(connection, work)
+        return work
+
+
+def heartbeat(database: Database, worker_id: int, lease_s: float) -> Held:
+    """Prolong every lease of a worker. A lease that is not in the answer is lost: its work must stop at once."""
+    with database.writing() as connection:
+        rows = connection.execute(
+            update(Shard)
+            .where(Shard.lease_owner == worker_id, Shard.state == ShardState.LEASED)
+            .values(lease_until=db_time(lease_s))
+            .returning(Shard.id, Shard.lease_epoch, Shard.job_id)
+        ).all()
+        unwanted = connection.execute(
+            select(Job.id).where(
+                Job.id.in_({row.job_id for row in rows}),
+                or_(Job.paused, Job.cancel_requested_at.is_not(None)),
+            )
+        ).scalars()
+        stopped = set(unwanted)
+    return Held(
+        epochs={row.id: row.lease_epoch for row in rows},
+        unwanted=frozenset(row.id for row in rows if row.job_id in stopped),
+    )
+
+
+def release(database: Database, work: Work) -> None:
+    """Give a shard back without blame: the next lease goes on where this one stopped. Nothing if it is not ours."""
+    with database.writing() as connection:
+        released = connection.execute(update(Shard).where(*fence(work)).values(_ready()))
+        if released.rowcount:
+            log_event(connection, work.job_id, work.shard_id, "released", work.epoch, work.worker_id)
+            close_cancelled(connection, work.job_id, [work.shard_id])
+
+
+def expire(database: Database) -> int:
+    """Take back the leases that have run out; how many. The documents in flight stay in the event as evidence."""
+    return _take_back(database, Shard.lease_until < db_time(), "expired")
+
+
+def expire_workers(database: Database, worker_ids: Sequence[int]) -> int:
+    """Take back the leases of workers that are known to be dead; how many."""
+    return _take_back(database, Shard.lease_owner.in_(worker_ids), "lost") if worker_ids else 0
+
+
+def _next_shard() -> Any:
+    """First the job, then its shard: both are index look-ups, however many shards a paused job has."""
+    ready = and_(Shard.state == ShardState.READY, Shard.available_at <= db_time())
+    job = (
+        select(Job.id)
+        .where(
+            Job.state == JobState.RUNNING,
+            ~Job.paused,
+            Job.cancel_requested_at.is_(None),
+            exists().where(Shard.job_id == Job.id, ready),
+        )
+        .order_by(Job.priority.desc(), Job.id)
+        .limit(1)
+        .scalar_subquery()
+    )
+    return select(Shard.id).where(Shard.job_id == job, ready).order_by(Shard.id).limit(1).scalar_subquery()
+
+
+def _todo(connection: Connection, job_id: int, start: int, stop: int) -> tuple[Batch, ...]:
+    document, result = Document, Translation
+    rows = connection.execute(
+        select(
+            document.position,
+            document.text,
+            document.estimated_tokens,
+            or_(document.status.is_not(None), result.position.is_not(None)).label("ended"),
+        )
+        .join(result, and_(result.job_id == document.job_id, result.position == document.position), isouter=True)
+        .where(document.job_id == job_id, document.position >= start, document.position < stop)
+        .order_by(document.position)
+    )
+    return plan_batches(
+        PlannedDocument(row.position, row.text or "", row.estimated_tokens, ended=bool(row.ended)) for row in rows
+    )
+
+
+def _take_back(database: Database, which: Any, why: str) -> int:
+    with database.reading() as connection:
+        if connection.execute(select(Shard.id).where(Shard.state == ShardState.LEASED, which).limit(1)).first() is None:
+            return 0
+    with database.writing() as connection:
+        suspects = connection.execute(
+            select(Shard.id, Shard.in_flight, Shard.lease_owner, Shard.lease_epoch)
+            .where(Shard.state == ShardState.LEASED, which)
+            .with_for_update(skip_locked=True)
+        ).all()
+        for shard in suspects:
+            taken = connection.execute(
+                update(Shard)
+                .where(Shard.id == shard.id)
+                .values(_ready() | {"lease_epoch": Shard.lease_epoch + 1, "crashes": Shard.crashes + 1})
+                .returning(Shard.job_id, Shard.crashes)
+            ).one()
+            in_flight = json.loads(shard.in_flight or "[]")
+            log_event(
+                connection,
+                taken.job_id,
+                shard.id,
+                why,
+                shard.lease_epoch,
+                shard.lease_owner,
+                len(in_flight),
+                shard.in_flight,
+            )
+            close_cancelled(connection, taken.job_id, [shard.id])
+            if taken.crashes >= MAX_CRASHES:
+                _pause_for_crashes(connection, taken.job_id, shard.id, in_flight)
+        return len(suspects)
+
+
+def _pause_for_crashes(connection: Connection, job_id: int, shard_id: int, in_flight: list[int]) -> None:
+    """A model that kills its process must not be tried for ever, nor be blamed on the documents."""
+    where = f"documents {in_flight[0]} to {in_flight[-1]}" if in_flight else "no document"
+    connection.execute(
+        update(Job)
+        .where(Job.id == job_id)
+        .values(
+            paused=True,
+            reason=f"{MAX_CRASHES} workers in a row died on shard {shard_id} with {where} in flight; "
+            f"try the model on these alone, then: kvjobs resume {job_id}",
+        )
+    )
+    connection.execute(update(Shard).where(Shard.id == shard_id).values(crashes=0))
+
+
+def _ready() -> dict[str, Any]:
+    return {
+        "state": ShardState.READY,
+        "lease_owner": None,
+        "lane": None,
+        "lease_until": None,
+        "in_flight": None,
+        "available_at": db_time(),
+    }
+
+
+def fence(work: Work) -> tuple[Any, ...]:
+    return (Shard.id == work.shard_id, Shard.state == ShardState.LEASED, Shard.lease_epoch == work.epoch)
+
+
+def positions(batch: Batch) -> str:
+    return json.dumps([document.position for document in batch], separators=(",", ":"))
+
+
+def set_in_flight(connection: Connection, work: Work, batch: Batch) -> None:
+    connection.execute(update(Shard).where(Shard.id == work.shard_id).values(in_flight=positions(batch)))
+
+
+def finish(connection: Connection, work: Work) -> None:
+    """Close the shard if every document of it is in a terminal state. A retry may have put some back while the shard
+    was leased: then it is ready again."""
+    left = exists().where(
+        Document.job_id == Shard.job_id, Document.position >= Shard.start, Document.position < Shard.stop, *is_open()
+    )
+    if connection.execute(update(Shard).where(*fence(work), left).values(_ready())).rowcount:
+        log_event(connection, work.job_id, work.shard_id, "released", work.epoch, work.worker_id)
+        close_cancelled(connection, work.job_id, [work.shard_id])
+        return
+    connection.execute(
+        update(Shard)
+        .where(*fence(work))
+        .values(state=ShardState.DONE, lease_owner=None, lane=None, lease_until=None, in_flight=None)
+    )
+    log_event(connection, work.job_id, work.shard_id, "finished", work.epoch, work.worker_id)
+    close_shards(connection, work.job_id, 1)

@@ -1,0 +1,90 @@
+"""The schema's version: what it is, what it should be, and the way from one to the other."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, Engine, inspect, text
+
+from jobs.errors import StoreError
+from jobs.store.views import create_views, drop_views
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+# The newest migration. Kept here so that the usual start need not load alembic (80 ms); a test compares the two.
+HEAD = "0001"
+
+
+def bring_up_to_date(engine: Engine) -> None:
+    """Upgrade a SQLite file by itself; elsewhere ask for `kvjobs db upgrade`. Raise StoreError for a newer schema."""
+    version = schema_version(engine)
+    if version == HEAD:
+        return
+    _refuse_newer(version)
+    if engine.dialect.name != "sqlite":
+        raise StoreError("the database's tables are not up to date; run: kvjobs db upgrade")
+    upgrade(engine)
+
+
+def schema_version(engine: Engine) -> str | None:
+    """The migration that the database stands at; None where there is no table of ours."""
+    with engine.connect() as connection:
+        if not inspect(connection).has_table("alembic_version"):
+            return None
+        return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def upgrade(engine: Engine) -> None:
+    """Run every migration that is missing, all in one transaction; two at once wait for each other."""
+    from alembic import command
+
+    with engine.connect().execution_options(kvjobs_writing=True) as connection, connection.begin():
+        drop_views(connection)  # a table that a view reads cannot be altered
+        command.upgrade(_config(connection), "head")
+        create_views(connection)
+
+
+def downgrade(engine: Engine) -> None:
+    """Take every table of ours away."""
+    from alembic import command
+
+    with engine.connect().execution_options(kvjobs_writing=True) as connection, connection.begin():
+        drop_views(connection)
+        command.downgrade(_config(connection), "base")
+
+
+def differences(engine: Engine) -> list[str]:
+    """What the database's tables and ours do not agree on, one line each; empty when all is well."""
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    from jobs.store.tables import Base
+
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        return [str(difference) for difference in compare_metadata(context, Base.metadata)]
+
+
+def _refuse_newer(version: str | None) -> None:
+    from alembic.script import ScriptDirectory
+
+    known = {script.revision for script in ScriptDirectory(str(_scripts())).walk_revisions()}
+    if version is not None and version not in known:
+        raise StoreError(
+            f"the database was made by a newer kvjobs (schema {version}; this one knows {HEAD}): upgrade kvjobs"
+        )
+
+
+def _config(connection: Connection) -> "Config":
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(_scripts()))
+    config.attributes["connection"] = connection
+    return config
+
+
+def _scripts() -> Path:
+    """Beside this file in an installed wheel, at the top of a checkout."""
+    beside = Path(__file__).with_name("migrations")
+    return beside if beside.is_dir() else Path(__file__).parents[2] / "migrations"

@@ -1,0 +1,75 @@
+"""Deleting finished jobs with everything of theirs, a batch a transaction, so that workers are not kept waiting."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, select, update
+
+from jobs.errors import SpecError
+from jobs.store.clock import db_time
+from jobs.store.database import Database
+from jobs.store.progress import ENDED, JobSummary
+from jobs.store.tables import Document, Job, JobState, Shard, ShardEvent, Step, Translation
+
+ROWS_A_BATCH = 5_000
+REASON = "being pruned; if that was interrupted: kvjobs db prune {job_id}"
+
+
+def ended_before(connection: Connection, days: float) -> list[int]:
+    """The jobs that ended more than so many days ago."""
+    ended_at = func.coalesce(Job.finished_at, Job.created_at)
+    old = select(Job.id).where(Job.state.in_(ENDED), ended_at < db_time(-86400 * days)).order_by(Job.id)
+    return list(connection.execute(old).scalars())
+
+
+def require_ended(jobs: Sequence[JobSummary]) -> None:
+    """Raise SpecError for the first job that goes on."""
+    for job in jobs:
+        if not job.has_ended:
+            raise SpecError(f"job {job.label} is {job.shown_state}; cancel it first: kvjobs cancel {job.job_id}")
+
+
+def prune_job(database: Database, job_id: int, advance: Callable[[int], None] = lambda rows: None) -> None:
+    """Delete one ended job. Interrupted, it goes on when it is called again; `advance` hears of deleted rows."""
+    with database.writing() as connection:
+        # From here on the job is not whole: nobody may export it, resume it or find it by its name.
+        claimed = connection.execute(
+            update(Job)
+            .where(Job.id == job_id, Job.state.in_(ENDED))
+            .values(
+                state=JobState.FAILED,
+                reason=REASON.format(job_id=job_id),
+                name=None,
+                content_key=f"pruned {job_id}",
+            )
+        )
+        if not claimed.rowcount:
+            raise SpecError(f"job {job_id} goes on again, or is gone; nothing was deleted")
+    for batch in (_by_position(Translation), _by_position(Document), _by_id(Step), _by_id(ShardEvent), _by_id(Shard)):
+        while True:
+            with database.writing() as connection:
+                deleted = batch(connection, job_id)
+            if not deleted:
+                break
+            advance(deleted)
+    with database.writing() as connection:
+        connection.execute(delete(Job).where(Job.id == job_id))  # its counters follow
+
+
+def _by_position(table: Any) -> Callable[[Connection, int], int]:
+    def batch(connection: Connection, job_id: int) -> int:
+        first = select(table.position).where(table.job_id == job_id).order_by(table.position).limit(ROWS_A_BATCH)
+        stop = connection.execute(select(func.max(first.subquery().c.position))).scalar()
+        if stop is None:
+            return 0
+        return connection.execute(delete(table).where(table.job_id == job_id, table.position <= stop)).rowcount
+
+    return batch
+
+
+def _by_id(table: Any) -> Callable[[Connection, int], int]:
+    def batch(connection: Connection, job_id: int) -> int:
+        some = select(table.id).where(table.job_id == job_id).limit(ROWS_A_BATCH)
+        return connection.execute(delete(table).where(table.id.in_(some))).rowcount
+
+    return batch

@@ -1,0 +1,141 @@
+"""Writing down what a batch became, behind the fence of its lease."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+
+from jobs.errors import StaleLease
+from jobs.outcome import Failed, Outcome, SegmentTranslation, StepTiming, Translation
+from jobs.store import memory, tables
+from jobs.store.batches import Batch
+from jobs.store.clock import db_time
+from jobs.store.database import Database
+from jobs.store.dialect import insert_or_ignore
+from jobs.store.endings import end_documents
+from jobs.store.leases import Work, fence, finish, positions, set_in_flight
+from jobs.store.ledger import bump, log_event
+from jobs.store.tables import DocumentStatus, Shard, ShardState
+
+
+def record(
+    database: Database,
+    work: Work,
+    index: int,
+    outcomes: Sequence[Outcome],
+    *,
+    learned: dict[bytes, SegmentTranslation],
+    timings: Iterable[StepTiming],
+    lease_s: float,
+) -> None:
+    """Write the results of one batch, its timings and its counters, prolong the lease, and after the last batch
+    finish the shard: one transaction, behind the fence. Doing it twice (who knows whether a COMMIT whose answer was
+    lost took place?) is harmless.
+
+    Raises StaleLease where the shard has another epoch by now: nothing is written, and the refusal is logged.
+    """
+    batch = work.batches[index]
+    following = work.batches[index + 1] if index + 1 < len(work.batches) else None
+    with database.writing() as connection:
+        # The UPDATE takes the row's lock, so nothing can overtake between the check and the inserts.
+        held = connection.execute(
+            update(Shard)
+            .where(Shard.in_flight == positions(batch), *fence(work))
+            .values(lease_until=db_time(lease_s), crashes=0)
+        )
+        if held.rowcount:
+            _insert_outcomes(connection, work, batch, outcomes)
+            _insert_steps(connection, work, timings)
+            memory.learn(connection, learned)
+            log_event(connection, work.job_id, work.shard_id, "recorded", work.epoch, work.worker_id, len(batch))
+            if following:
+                set_in_flight(connection, work, following)
+            else:
+                finish(connection, work)
+            return
+        if _was_recorded(connection, work, following):
+            return
+        log_event(connection, work.job_id, work.shard_id, "stale_commit", work.epoch, work.worker_id, len(batch))
+    raise StaleLease(f"shard {work.shard_id} was taken over after epoch {work.epoch}; {len(batch)} results dropped")
+
+
+def _was_recorded(connection: Connection, work: Work, following: Batch | None) -> bool:
+    """Whether an earlier try of the same record was committed: then the shard stands exactly behind it."""
+    shard = connection.execute(
+        select(Shard.state, Shard.lease_epoch, Shard.in_flight).where(Shard.id == work.shard_id)
+    ).one_or_none()
+    if shard is None or shard.lease_epoch != work.epoch:
+        return False
+    return bool(shard.in_flight == positions(following) if following else shard.state != ShardState.LEASED)
+
+
+def _insert_outcomes(connection: Connection, work: Work, batch: Batch, outcomes: Sequence[Outcome]) -> None:
+    translated = [
+        _translation_row(work, document.position, outcome)
+        for document, outcome in zip(batch, outcomes, strict=True)
+        if isinstance(outcome, Translation)
+    ]
+    inserted: set[int] = set()
+    if translated:
+        statement = insert_or_ignore(connection, tables.Translation).values(finished_at=db_time())
+        inserted = set(connection.execute(statement.returning(tables.Translation.position), translated).scalars())
+    new = [row for row in translated if row["position"] in inserted]
+    tokens = {document.position: document.estimated_tokens for document in batch}
+    bump(
+        connection,
+        work.job_id,
+        succeeded=len(new),
+        estimated_done=sum(tokens[position] for position in inserted),
+        source_tokens=sum(row["num_source_tokens"] for row in new),
+        target_tokens=sum(row["num_target_tokens"] for row in new),
+        segments=sum(row["num_segments"] for row in new),
+        segments_reused=sum(row["num_reused"] for row in new),
+    )
+    for document, outcome in zip(batch, outcomes, strict=True):
+        if isinstance(outcome, Failed):
+            here = (document.position, document.position + 1)
+            end_documents(
+                connection, work.job_id, *here, DocumentStatus.FAILED, code=outcome.code, message=outcome.message
+            )
+
+
+def _translation_row(work: Work, position: int, translation: Translation) -> dict[str, Any]:
+    alternatives = [{"translation": a.text, "score": a.score} for a in translation.alternatives]
+    return {
+        "job_id": work.job_id,
+        "position": position,
+        "text": translation.text,
+        "log_prob": translation.log_prob,
+        "num_segments": translation.num_segments,
+        "num_reused": translation.num_reused,
+        "num_source_tokens": translation.num_source_tokens,
+        "num_target_tokens": translation.num_target_tokens,
+        "flags": " ".join(translation.flags),
+        "alternatives": json.dumps(alternatives, ensure_ascii=False) if alternatives else None,
+        "shard_id": work.shard_id,
+        "epoch": work.epoch,
+        "worker_id": work.worker_id,
+    }
+
+
+def _insert_steps(connection: Connection, work: Work, timings: Iterable[StepTiming]) -> None:
+    rows = [
+        {
+            "job_id": work.job_id,
+            "shard_id": work.shard_id,
+            "epoch": work.epoch,
+            "worker_id": work.worker_id,
+            "lane": work.lane,
+            "phase": timing.phase,
+            "step": timing.step,
+            "rows": timing.rows,
+            "tokens": timing.tokens,
+            "past_length": timing.past_length,
+            "calls": timing.calls,
+            "seconds": timing.seconds,
+        }
+        for timing in timings
+    ]
+    if rows:
+        connection.execute(insert(tables.Step).values(recorded_at=db_time()), rows)

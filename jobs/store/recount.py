@@ -1,0 +1,141 @@
+"""The proof behind the counters: every document of a job counted again, and compared. Reads them all."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from sqlalchemy import Connection, and_, case, func, select
+
+from jobs.store.endings import is_open
+from jobs.store.progress import ENDED
+from jobs.store.tables import (
+    Document,
+    DocumentStatus,
+    Job,
+    JobCounts,
+    JobState,
+    Shard,
+    ShardState,
+    Translation,
+)
+
+OPEN_SHARDS = (ShardState.READY, ShardState.LEASED)
+
+
+def contradictions(connection: Connection, job_id: int) -> list[str]:
+    """What does not agree about a job, one sentence each; empty when all is well. The connection's transaction makes
+    it one moment, so a job may be running."""
+    state = connection.execute(select(Job.state).where(Job.id == job_id)).scalar_one()
+    return [
+        *_documents(connection, job_id, state),
+        *_results(connection, job_id),
+        *_shards(connection, job_id, state),
+    ]
+
+
+def _documents(connection: Connection, job_id: int, state: str) -> Iterator[str]:
+    """Exactly one terminal state each, and the counters say how many of which."""
+    document, result = Document, Translation
+    has_result, has_status = result.position.is_not(None), document.status.is_not(None)
+
+    def number(condition: Any) -> Any:
+        return func.coalesce(func.sum(case((condition, 1), else_=0)), 0)
+
+    def tokens(condition: Any) -> Any:
+        return func.coalesce(func.sum(case((condition, document.estimated_tokens), else_=0)), 0)
+
+    rejected = document.status == DocumentStatus.REJECTED
+    not_rejected = ~func.coalesce(rejected, False)
+    sums = {
+        "documents": func.count(),
+        "succeeded": number(has_result),
+        **{status.value: number(document.status == status) for status in DocumentStatus},
+        "estimated_tokens": tokens(not_rejected),
+        "estimated_done": tokens(not_rejected & (has_result | has_status)),
+        "twice": number(has_result & has_status),
+        "waiting": number(~has_result & ~has_status),
+        "source_tokens": func.coalesce(func.sum(result.num_source_tokens), 0),
+        "target_tokens": func.coalesce(func.sum(result.num_target_tokens), 0),
+        "segments": func.coalesce(func.sum(result.num_segments), 0),
+        "segments_reused": func.coalesce(func.sum(result.num_reused), 0),
+    }
+    found = connection.execute(
+        select(*(column.label(name) for name, column in sums.items()))
+        .join_from(
+            document, result, and_(result.job_id == document.job_id, result.position == document.position), isouter=True
+        )
+        .where(document.job_id == job_id)
+    ).one()
+    counters = connection.execute(select(JobCounts).where(JobCounts.job_id == job_id)).one()
+    for name in sums:
+        kept = getattr(counters, name, None)
+        if kept is not None and kept != getattr(found, name):
+            yield f"the counter {name} says {kept}, the recount {getattr(found, name)}"
+    if found.twice:
+        yield f"documents with both a result and a failure: {found.twice}"
+    if found.waiting and state in (JobState.DONE, JobState.CANCELLED):
+        yield f"documents still waiting, though the job is {state}: {found.waiting}"
+
+
+def _results(connection: Connection, job_id: int) -> Iterator[str]:
+    """Each result belongs to a document and was recorded under a lease that its shard really had."""
+    document, result, shard = Document, Translation, Shard
+    orphans = connection.execute(
+        select(func.count())
+        .select_from(result)
+        .join(document, and_(document.job_id == result.job_id, document.position == result.position), isouter=True)
+        .where(result.job_id == job_id, document.position.is_(None))
+    ).scalar_one()
+    if orphans:
+        yield f"results of no document: {orphans}"
+    astray, ahead = connection.execute(
+        select(
+            func.coalesce(func.sum(case((shard.id.is_(None), 1), else_=0)), 0),
+            func.coalesce(func.sum(case((result.epoch > shard.lease_epoch, 1), else_=0)), 0),
+        )
+        .select_from(result)
+        .join(
+            shard,
+            and_(
+                shard.id == result.shard_id,
+                shard.job_id == result.job_id,
+                shard.start <= result.position,
+                shard.stop > result.position,
+            ),
+            isouter=True,
+        )
+        .where(result.job_id == job_id)
+    ).one()
+    if astray:
+        yield f"results outside the shard that recorded it: {astray}"
+    if ahead:
+        yield f"results with an epoch above that of its shard: {ahead}"
+
+
+def _shards(connection: Connection, job_id: int, state: str) -> Iterator[str]:
+    """Ranges do not overlap, what waits is in an open shard, and the counters know how many are open."""
+    shards = connection.execute(
+        select(Shard.id, Shard.start, Shard.stop, Shard.state).where(Shard.job_id == job_id).order_by(Shard.start)
+    ).all()
+    for shard, following in pairwise(shards):
+        if following.start < shard.stop:
+            yield f"shard {following.id} begins at {following.start}, and shard {shard.id} only ends at {shard.stop}"
+    num_open = sum(shard.state in OPEN_SHARDS for shard in shards)
+    counters = connection.execute(
+        select(JobCounts.shards, JobCounts.shards_open).where(JobCounts.job_id == job_id)
+    ).one()
+    if (counters.shards, counters.shards_open) != (len(shards), num_open):
+        yield (
+            f"the counters say {counters.shards} shards, {counters.shards_open} of them open; "
+            f"there are {len(shards)} and {num_open}"
+        )
+    if num_open and state in ENDED:
+        yield f"shards still open, though the job is {state}: {num_open}"
+    for shard in shards:
+        if shard.state not in OPEN_SHARDS and (waiting := _waiting(connection, job_id, shard.start, shard.stop)):
+            yield f"documents of shard {shard.id} still waiting, though it is {shard.state}: {waiting}"
+
+
+def _waiting(connection: Connection, job_id: int, start: int, stop: int) -> int:
+    here = (Document.job_id == job_id, Document.position >= start, Document.position < stop)
+    return int(connection.execute(select(func.count()).select_from(Document).where(*here, *is_open())).scalar_one())

@@ -1,0 +1,70 @@
+"""The public views: what dashboards and people query. Their columns stay; new ones may be added at the end.
+
+Made anew after every upgrade, so each stands once, here.
+"""
+
+from sqlalchemy import Connection, text
+
+VIEWS = {
+    # One row a job, from counters alone: as quick with ten million documents as with ten.
+    "v_jobs": """
+        SELECT j.id AS job_id, j.name, j.task, j.model, j.state, j.paused, j.priority, j.reason, j.source,
+               c.documents, c.succeeded, c.rejected, c.failed, c.quarantined, c.cancelled,
+               c.documents - c.succeeded - c.rejected - c.failed - c.quarantined - c.cancelled AS waiting,
+               c.shards, c.shards_open, c.estimated_tokens, c.estimated_done,
+               c.source_tokens, c.target_tokens, c.segments, c.segments_reused,
+               j.created_at, j.ingested_at, j.started_at, j.finished_at
+        FROM jobs j JOIN job_counts c ON c.job_id = j.id""",
+    # One row a document, with its result where there is one.
+    "v_documents": """
+        SELECT d.job_id, d.position, d.external_id AS id, d.line,
+               CASE WHEN t.position IS NOT NULL THEN 'ok' ELSE COALESCE(d.status, 'waiting') END AS status,
+               d.text, t.text AS translation, t.log_prob, t.num_segments, t.num_reused,
+               t.num_source_tokens, t.num_target_tokens, t.flags, d.fields, d.error_code, d.error,
+               t.shard_id, t.epoch, t.worker_id, t.finished_at
+        FROM documents d LEFT JOIN translations t ON t.job_id = d.job_id AND t.position = d.position""",
+    # One row a model call (or other phase of a batch).
+    "v_steps": """
+        SELECT s.job_id, s.shard_id, s.epoch, w.host, s.worker_id, s.lane, s.phase, s.step, s.rows, s.tokens,
+               s.past_length, s.calls, s.seconds, s.recorded_at
+        FROM steps s LEFT JOIN workers w ON w.id = s.worker_id""",
+    # One row a job and phase: where the seconds went.
+    "v_phases": """
+        SELECT job_id, phase, SUM(calls) AS calls, SUM(rows) AS rows, SUM(tokens) AS tokens, SUM(seconds) AS seconds
+        FROM steps GROUP BY job_id, phase""",
+    "v_shards": """
+        SELECT s.id AS shard_id, s.job_id, s.start, s.stop, s.estimated_tokens, s.queue, s.state, s.available_at,
+               s.lease_owner AS worker_id, s.lane, s.lease_epoch AS epoch, s.lease_until, s.in_flight,
+               s.attempts, s.crashes
+        FROM shards s""",
+    "v_shard_events": """
+        SELECT e.job_id, e.shard_id, e.at, e.event, e.epoch, e.worker_id, e.documents, e.detail FROM shard_events e""",
+    "v_workers": """
+        SELECT id AS worker_id, host, pid, version, device, provider, lanes, models, kv_bytes, buffer_allocations,
+               buffer_reuses, started_at, heartbeat_at, stopped_at
+        FROM workers""",
+}
+
+# One row a job and minute. Each database cuts a minute in its own words.
+THROUGHPUT = """
+        SELECT job_id, {minute} AS minute, COUNT(*) AS documents, SUM(num_source_tokens) AS source_tokens,
+               SUM(num_target_tokens) AS target_tokens
+        FROM translations GROUP BY job_id, {minute}"""
+MINUTE = {"sqlite": "substr(finished_at, 1, 16)", "postgresql": "date_trunc('minute', finished_at)"}
+
+
+def create_views(connection: Connection) -> None:
+    """Make every view; none may be there yet."""
+    for name, definition in _definitions(connection).items():
+        connection.execute(text(f"CREATE VIEW {name} AS {definition}"))
+
+
+def drop_views(connection: Connection) -> None:
+    """Take every view away."""
+    for name in _definitions(connection):
+        connection.execute(text(f"DROP VIEW IF EXISTS {name}"))
+
+
+def _definitions(connection: Connection) -> dict[str, str]:
+    throughput = THROUGHPUT.format(minute=MINUTE[connection.dialect.name])
+    return {**VIEWS, "v_throughput": throughput}

@@ -1,0 +1,87 @@
+"""The worker processes that there are: for display, and to see at once that one of this machine has died."""
+
+import socket
+from dataclasses import asdict, dataclass
+
+from sqlalchemy import insert, select, update
+
+from jobs import __version__
+from jobs.process import ProcessId, this_machine
+from jobs.store.clock import db_time
+from jobs.store.database import Database
+from jobs.store.tables import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Warmth:
+    """What a worker holds ready, as its heartbeat tells."""
+
+    models: str = "{}"  # JSON: model -> seconds it took to load
+    kv_bytes: int = 0
+    buffer_allocations: int = 0
+    buffer_reuses: int = 0
+
+
+def register(database: Database, *, device: str, provider: str, lanes: int) -> int:
+    """Enter this process; its number among the workers."""
+    me = ProcessId.mine()
+    with database.writing() as connection:
+        return int(
+            connection.execute(
+                insert(Worker)
+                .values(
+                    host=socket.gethostname(),
+                    machine=me.machine,
+                    pid=me.pid,
+                    process_started=me.started,
+                    version=__version__,
+                    device=device,
+                    provider=provider,
+                    lanes=lanes,
+                    started_at=db_time(),
+                    heartbeat_at=db_time(),
+                    **asdict(Warmth()),
+                )
+                .returning(Worker.id)
+            ).scalar_one()
+        )
+
+
+def beat(database: Database, worker_id: int, warmth: Warmth) -> None:
+    """Say that the worker is alive, and what it has warm."""
+    with database.writing() as connection:
+        connection.execute(
+            update(Worker).where(Worker.id == worker_id).values(heartbeat_at=db_time(), **asdict(warmth))
+        )
+
+
+def retire(database: Database, worker_ids: list[int]) -> None:
+    """Mark workers as stopped."""
+    with database.writing() as connection:
+        connection.execute(
+            update(Worker).where(Worker.id.in_(worker_ids), Worker.stopped_at.is_(None)).values(stopped_at=db_time())
+        )
+
+
+def dead_workers(database: Database) -> list[int]:
+    """The workers of this machine that never said that they stopped, and whose process is gone."""
+    return [worker_id for worker_id, process in _unretired(database) if process.is_dead()]
+
+
+def any_alive(database: Database, silence_s: float) -> bool:
+    """Whether a worker runs: a process of this machine that lives, or one elsewhere that was heard of lately."""
+    if any(process.machine == this_machine() and not process.is_dead() for _, process in _unretired(database)):
+        return True
+    with database.reading() as connection:
+        heard = select(Worker.id).where(
+            Worker.stopped_at.is_(None), Worker.heartbeat_at > db_time(-silence_s), Worker.machine != this_machine()
+        )
+        return connection.execute(heard.limit(1)).first() is not None
+
+
+def _unretired(database: Database) -> list[tuple[int, ProcessId]]:
+    with database.reading() as connection:
+        rows = connection.execute(
+            select(Worker.id, Worker.machine, Worker.pid, Worker.process_started).where(Worker.stopped_at.is_(None))
+        ).all()
+    return [(row.id, ProcessId(row.machine, row.pid, row.process_started)) for row in rows]
