@@ -1,0 +1,86 @@
+"""How fast a corpus becomes a job: documents a second, peak memory, size of the database.
+
+    python -m bench.submit [--documents 1000000] [--ids sequential|random] [--bad 0] [--json]
+
+Writes a corpus of short lines into a temporary folder and submits it into a fresh SQLite file there, in a process of
+its own, whose memory is then the submit's alone. Set TMPDIR to measure another disk.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import resource
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from jobs.corpus.reading import Corpus
+from jobs.corpus.submit import submit
+from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.store.database import Database
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="How fast a corpus becomes a job.")
+    parser.add_argument("--documents", type=int, default=1_000_000)
+    parser.add_argument("--ids", choices=["sequential", "random"], default="sequential")
+    parser.add_argument("--bad", type=float, default=0.0, help="which share of the lines cannot be read, 0 to 1")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        corpus = folder / "corpus.jsonl"
+        with corpus.open("w", encoding="utf-8") as file:
+            file.writelines(make_lines(arguments.documents, arguments.ids, arguments.bad))
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            measured = pool.submit(measure, corpus, folder / "kvjobs.db").result()
+    load = round(os.getloadavg()[0], 1)
+    result = {"documents": arguments.documents, "ids": arguments.ids, "bad": arguments.bad, **measured, "load": load}
+    if arguments.json:
+        print(json.dumps(result))
+    else:
+        for key, value in result.items():
+            print(f"{key:>24}  {value:,}" if isinstance(value, int | float) else f"{key:>24}  {value}")
+
+
+def make_lines(num_documents: int, ids: str, bad: float) -> Iterator[str]:
+    """Lines of a hundred bytes or so, the same with every run."""
+    rng = random.Random(0)
+    for number in range(num_documents):
+        if rng.random() < bad:
+            yield f'{{"id": {number}, "text": \n'
+            continue
+        identity = uuid.UUID(int=rng.getrandbits(128)) if ids == "random" else f"doc-{number:08d}"
+        yield f'{{"id": "{identity}", "text": "The quick brown fox number {number} jumps over the lazy dog."}}\n'
+
+
+def measure(path: Path, database_path: Path) -> dict[str, Any]:
+    """Submit the corpus once."""
+    database = Database.open(f"sqlite:///{database_path}")
+    options = TranslateOptions()
+    spec = JobSpec(task=Task.TRANSLATE, model="bench", model_revision="0" * 64, options=options)
+    started, cpu_started = time.perf_counter(), time.process_time()
+    submitted = submit(database, Corpus(path=path), spec, spool=path.parent)
+    seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
+    database.close()
+    return {
+        "seconds": round(seconds, 2),
+        "cpu_seconds": round(cpu_seconds, 2),
+        "documents_per_s": round(submitted.documents / seconds),
+        "documents_per_cpu_s": round(submitted.documents / cpu_seconds),
+        "rejected": submitted.rejected,
+        "shards": submitted.shards,
+        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
+        "corpus_mb": path.stat().st_size >> 20,
+        "database_mb": database_path.stat().st_size >> 20,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Comma- and tab-separated values with a header: RFC 4180, the quoting that Excel, pandas and csv.writer write.
+
+A quote opens a quoted cell only where the cell starts; elsewhere it is a character like any other. What a quoted
+cell holds (line ends, delimiters, doubled quotes) is kept as it is. Both formats are quoted alike.
+"""
+
+import csv
+from collections import deque
+from collections.abc import Iterator
+from io import BufferedReader
+
+from jobs.corpus.documents import Record, Reject, Rejected, check_record, reject, shown
+from jobs.corpus.lines import bad_utf8, numbered_lines, too_long
+from jobs.errors import CorpusError
+
+
+def read_delimited(
+    stream: BufferedReader, delimiter: str, id_field: str, text_field: str, max_line_bytes: int
+) -> Iterator[Record]:
+    """A document a row; blank lines are skipped. The id is always text, or the number of the row's first line.
+
+    A row that does not come to its end (a quote that never closes) costs its first line alone: reading goes on with
+    the second. Raise CorpusError where the header will not do.
+    """
+    # The module's own limit for a cell, 131,072 characters, is one setting for the whole process: only ever raised.
+    csv.field_size_limit(max(csv.field_size_limit(), max_line_bytes))
+    lines = _TextLines(stream, max_line_bytes)
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    names = _read_header(lines, rows, id_field, text_field)
+    text_at = names.index(text_field)
+    id_at = names.index(id_field) if id_field in names else None
+    others = [(index, name) for index, name in enumerate(names) if index not in (id_at, text_at)]
+
+    position = 0
+    while True:
+        lines.start_row()
+        try:
+            cells = next(rows)
+        except StopIteration:
+            return
+        except (csv.Error, _TooLongError) as error:
+            yield _unfinished(position, lines, error, max_line_bytes)
+            lines.give_back()
+            position += 1
+            continue
+        if not cells:
+            continue
+        number = lines.first_number
+        if lines.bad_utf8:
+            yield bad_utf8(position, number, *lines.bad_utf8)
+        elif len(cells) != len(names):
+            reason = (
+                f"the row has {len(cells)} cells and the header {len(names)}; put a cell that holds the delimiter or "
+                "a line end in quotes"
+            )
+            yield reject(position, number, Reject.BAD_ROW, reason)
+        else:
+            raw_id = None if id_at is None else cells[id_at]
+            fields = {name: cells[index] for index, name in others}
+            yield check_record(position, number, raw_id, cells[text_at], fields, text_field)
+        position += 1
+
+
+def _read_header(lines: "_TextLines", rows: Iterator[list[str]], id_field: str, text_field: str) -> list[str]:
+    try:
+        names = next((cells for cells in rows if cells), [])
+    except (csv.Error, _TooLongError) as error:
+        what = "it is too long" if isinstance(error, _TooLongError) else _in_words(error)
+        raise CorpusError(f"the first line is not a header: {what}") from None
+    if lines.bad_utf8:
+        raise CorpusError("the header is not UTF-8; save the corpus as UTF-8")
+    if not names:
+        return [text_field]  # an empty file
+    there = ", ".join(shown(name, 30) for name in names[:8]) + (", ..." if len(names) > 8 else "")
+    if text_field not in names:
+        raise CorpusError(f"the header has no column {shown(text_field)} (it has {there}); name it with --text-field")
+    if id_field != "id" and id_field not in names:
+        raise CorpusError(f"the header has no column {shown(id_field)} (it has {there}); name it with --id-field")
+    if twice := [name for index, name in enumerate(names) if name in names[:index]]:
+        raise CorpusError(f"the header has two columns {shown(twice[0], 30)}; rename one")
+    return names
+
+
+def _unfinished(position: int, lines: "_TextLines", error: Exception, max_line_bytes: int) -> Rejected:
+    if isinstance(error, _TooLongError):
+        if lines.num_taken == 1:
+            return too_long(position, lines.first_number, max_line_bytes)
+        what = f"a quoted cell opens here and does not close within {max_line_bytes:,} bytes"
+    else:
+        what = f"the row cannot be read ({_in_words(error)})"
+    reason = f"{what}; close each quoted cell, and double the quotes that belong to its text"
+    return reject(position, lines.first_number, Reject.BAD_ROW, reason)
+
+
+def _in_words(error: Exception) -> str:
+    """What the csv module means: it speaks of open() calls, and writes a tab as it is."""
+    text = str(error)
+    if "new-line character" in text:
+        return "a carriage return stands in a cell without quotes"
+    return text.replace("\t", "\\t")
+
+
+class _TooLongError(Exception):
+    """The row is longer than what is kept of it."""
+
+
+class _TextLines:
+    """The lines of a file as text for `csv.reader`, which takes as many as a row needs. They can be given back."""
+
+    def __init__(self, stream: BufferedReader, max_bytes: int) -> None:
+        self._source = numbered_lines(stream, max_bytes)
+        self._waiting: deque[tuple[int, bytes | None]] = deque()
+        self._taken: list[tuple[int, bytes | None]] = []
+        self._max_bytes = max_bytes
+        self._num_bytes = 0
+        self.bad_utf8: tuple[int, UnicodeDecodeError] | None = None  # of this row: the line, and what is wrong
+
+    def __iter__(self) -> "_TextLines":
+        return self
+
+    def __next__(self) -> str:
+        number, line = taken = self._waiting.popleft() if self._waiting else next(self._source)
+        self._taken.append(taken)
+        self._num_bytes += len(line or b"")
+        if line is None or self._num_bytes > self._max_bytes + 2:
+            raise _TooLongError
+        try:
+            return line.decode()
+        except UnicodeDecodeError as error:
+            self.bad_utf8 = self.bad_utf8 or (number, error)
+            return line.decode("utf-8", "replace")
+
+    @property
+    def first_number(self) -> int:
+        return self._taken[0][0]
+
+    @property
+    def num_taken(self) -> int:
+        return len(self._taken)
+
+    def start_row(self) -> None:
+        self._taken.clear()
+        self._num_bytes = 0
+        self.bad_utf8 = None
+
+    def give_back(self) -> None:
+        """All lines of this row but the first."""
+        self._waiting.extendleft(reversed(self._taken[1:]))

@@ -1,0 +1,65 @@
+"""Lines of a byte stream, none held that is longer than a limit; and plain text, a document a line."""
+
+from collections.abc import Iterator
+from io import BufferedReader
+
+from jobs.corpus.documents import Record, Reject, Rejected, check_record, reject
+
+BOM = b"\xef\xbb\xbf"
+CHUNK = 1 << 16
+
+
+def read_text(stream: BufferedReader, max_line_bytes: int) -> Iterator[Record]:
+    """A document a line, its number the id. A blank line is no document, but it counts as a line, so that the
+    translation of line N of a corpus is always the one with the id N."""
+    position = 0
+    for number, line in numbered_lines(stream, max_line_bytes):
+        if line is None:
+            yield too_long(position, number, max_line_bytes)
+        else:
+            try:
+                text = line.decode().rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                yield bad_utf8(position, number, number, error)
+            else:
+                if not text or text.isspace():
+                    continue
+                yield check_record(position, number, None, text, {}, "text")
+        position += 1
+
+
+def numbered_lines(stream: BufferedReader, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:
+    """Each line with its number, from 1; None for a line of more than `max_bytes`, which is passed over unread.
+
+    A line ends with \\n or \\r\\n, which it keeps and which do not count. A byte order mark at the start is dropped.
+    """
+    readline, number = stream.readline, 0
+    limit = max_bytes + len(BOM) + 2
+    while line := readline(limit):
+        number += 1
+        if number == 1 and line.startswith(BOM):
+            line = line[len(BOM) :]
+        limit = max_bytes + 2
+        if len(line) <= max_bytes or _fits(line, max_bytes):
+            yield number, line
+            continue
+        while not line.endswith(b"\n") and (line := readline(CHUNK)):
+            pass
+        yield number, None
+
+
+def too_long(position: int, line: int, max_line_bytes: int) -> Rejected:
+    reason = f"the line is longer than {max_line_bytes:,} bytes; make several documents of it"
+    return reject(position, line, Reject.TOO_LONG, reason)
+
+
+def bad_utf8(position: int, line: int, bad_line: int, error: UnicodeDecodeError) -> Rejected:
+    byte = error.object[error.start]
+    reason = f"byte {error.start + 1} of line {bad_line} (0x{byte:02x}) is not UTF-8; save the corpus as UTF-8"
+    return reject(position, line, Reject.BAD_UTF8, reason)
+
+
+def _fits(line: bytes, max_bytes: int) -> bool:
+    """Whether a piece that is longer than the limit is so only for the end of the line."""
+    ended = line.endswith(b"\n") or len(line) < max_bytes + 2
+    return ended and len(line.removesuffix(b"\n").removesuffix(b"\r")) <= max_bytes

@@ -1,0 +1,249 @@
+"""Open a corpus and read it: where the bytes come from, how they are packed, which format they are in.
+
+Knows: files, standard input, gzip, zstd, and which reader a format has. Does not know: tables.
+"""
+
+import enum
+import hashlib
+import io
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from jobs.corpus.delimited import read_delimited
+from jobs.corpus.documents import Record
+from jobs.corpus.jsonl import read_jsonl
+from jobs.corpus.lines import read_text
+from jobs.corpus.unpacking import DAMAGED, HashedBytes, unpacked
+from jobs.errors import CorpusError, KvjobsError, SpecError
+
+CHUNK_BYTES = 1 << 20
+MAX_LINE_BYTES = 1 << 20
+
+
+class Format(enum.StrEnum):
+    """What a corpus is written in."""
+
+    JSONL = "jsonl"  # an object a line
+    TXT = "txt"  # a document a line
+    CSV = "csv"  # with a header
+    TSV = "tsv"  # with a header
+
+
+FORMATS = ", ".join(Format)
+SUFFIXES = {
+    ".jsonl": Format.JSONL,
+    ".ndjson": Format.JSONL,
+    ".txt": Format.TXT,
+    ".csv": Format.CSV,
+    ".tsv": Format.TSV,
+}
+NO_FILE = "there is no such file; check the path"
+A_FOLDER = "that is a folder; name a file in it"
+PACKINGS = {".gz": "gzip", ".zst": "zstd"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corpus:
+    """A corpus and how to read it; raise SpecError where that makes no sense. Nothing is opened yet."""
+
+    path: str | os.PathLike[str]  # "-" is standard input
+    format: str | None = None  # None: what the name ends with, and jsonl from standard input
+    id_field: str = "id"
+    text_field: str = "text"
+    max_line_bytes: int = MAX_LINE_BYTES  # a longer line is rejected
+
+    def __post_init__(self) -> None:
+        if self.id_field == self.text_field:
+            raise SpecError(f"the id and the text cannot both be in the field {self.id_field!r}; change one of the two")
+        if self.max_line_bytes < 1:
+            raise SpecError(f"max_line_bytes is {self.max_line_bytes}; the smallest is 1")
+        _ = self.read_as
+
+    @property
+    def is_stdin(self) -> bool:
+        return os.fspath(self.path) == "-"
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is there to be read again, and not a pipe."""
+        return not self.is_stdin and os.path.isfile(self.path)
+
+    @property
+    def read_as(self) -> Format:
+        """The format that was given, else the one that the name ends with."""
+        if self.format is not None:
+            if self.format == "parquet":
+                raise SpecError("parquet cannot be read yet; write the table as jsonl and submit that")
+            if self.format not in tuple(Format):
+                raise SpecError(f"there is no format {self.format!r}; known are {FORMATS}")
+            return Format(self.format)
+        if self.is_stdin:
+            return Format.JSONL
+        suffixes = [suffix.lower() for suffix in Path(self.path).suffixes]
+        if suffixes and suffixes[-1] in PACKINGS:
+            suffixes.pop()
+        suffix = suffixes[-1] if suffixes else ""
+        if suffix == ".parquet":
+            raise SpecError("parquet cannot be read yet; write the table as jsonl and submit that")
+        if suffix not in SUFFIXES:
+            with _explained(self):  # what is no file at all has no need of a format
+                if os.path.isdir(self.path):
+                    raise CorpusError(A_FOLDER)
+                if not os.path.exists(self.path):
+                    raise CorpusError(NO_FILE)
+            raise SpecError(f"the name of {self.source} does not tell its format; say --format {FORMATS}")
+        return SUFFIXES[suffix]
+
+    @property
+    def packing(self) -> str | None:
+        """How the name says that the bytes are packed; a packed stream without a name is known by its start."""
+        return PACKINGS.get(Path(self.path).suffix.lower())
+
+    @property
+    def source(self) -> str:
+        """Where the corpus is, for messages and for the job's row."""
+        if self.is_stdin:
+            return "standard input"
+        path = os.fsencode(os.path.abspath(self.path)).decode("utf-8", "backslashreplace")
+        return path if path.isprintable() else path.encode("unicode_escape").decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The bytes of a corpus as they are stored."""
+
+    digest: str  # sha256
+    num_bytes: int
+
+
+def read_corpus(corpus: Corpus) -> Iterator[Record]:
+    """Each document of the corpus and each line that is none, in order, as they are read; raise CorpusError where the
+    corpus as a whole cannot be read or holds nothing."""
+    with opened(corpus) as raw:
+        yield from Reading(corpus, raw)
+
+
+@contextmanager
+def opened(corpus: Corpus, spool: Path | None = None) -> Iterator[BinaryIO]:
+    """The bytes of the corpus as they are stored. With a `spool` they can be read more than once: what comes through
+    a pipe is copied there first, into a file without a name, which is gone when we are, however we go."""
+    with ExitStack() as stack:
+        raw = _open(corpus)
+        if not corpus.is_stdin:
+            stack.enter_context(raw)
+        if spool is not None and not corpus.is_file:
+            raw = stack.enter_context(_copied(raw, corpus, spool))
+        yield raw
+
+
+def survey(corpus: Corpus, raw: BinaryIO) -> Contents:
+    """What is in the file, which then stands at its start again."""
+    sha256, num_bytes = hashlib.sha256(), 0
+    with _explained(corpus):
+        raw.seek(0)
+        while chunk := raw.read(CHUNK_BYTES):
+            sha256.update(chunk)
+            num_bytes += len(chunk)
+        raw.seek(0)
+    return Contents(sha256.hexdigest(), num_bytes)
+
+
+class Reading:
+    """One pass over an open corpus: its records, and the sha256 of the bytes they were made of."""
+
+    def __init__(self, corpus: Corpus, raw: BinaryIO) -> None:
+        self._corpus = corpus
+        self._bytes = HashedBytes(raw)
+        self.source = corpus.source
+
+    def __iter__(self) -> Iterator[Record]:
+        with _explained(self._corpus), closing(unpacked(self._bytes, self._corpus.packing)) as stream:
+            empty = True
+            for record in _read(self._corpus, stream):
+                empty = False
+                yield record
+            if empty:
+                raise CorpusError("there is no document in it; is it the right file?")
+
+    @property
+    def bytes_read(self) -> int:
+        return self._bytes.num_bytes
+
+    def digest(self) -> str:
+        """Of what was read so far: of the whole file once every record was taken."""
+        return self._bytes.digest()
+
+
+def _open(corpus: Corpus) -> BinaryIO:
+    if corpus.is_stdin:
+        if sys.stdin is None:
+            raise CorpusError("there is no standard input; name a file")
+        return sys.stdin.buffer
+    with _explained(corpus):
+        try:
+            return open(corpus.path, "rb", buffering=0)
+        except FileNotFoundError:
+            raise CorpusError(NO_FILE) from None
+        except IsADirectoryError:
+            raise CorpusError(A_FOLDER) from None
+        except ValueError as error:
+            raise CorpusError(f"that is not a path: {error}") from None
+
+
+@contextmanager
+def _copied(raw: BinaryIO, corpus: Corpus, spool: Path) -> Iterator[BinaryIO]:
+    try:
+        spool.mkdir(parents=True, exist_ok=True)
+        copy = tempfile.TemporaryFile(dir=spool)  # noqa: SIM115  # closed below: only the opening is tried here
+    except OSError as error:
+        raise KvjobsError(f"{corpus.source} cannot be kept in {spool}: {error.strerror}; set KVJOBS_HOME") from None
+    with copy:
+        while True:
+            with _explained(corpus):
+                chunk = raw.read(CHUNK_BYTES)
+            if not chunk:
+                break
+            try:
+                copy.write(chunk)
+                copy.flush()
+            except OSError as error:
+                raise KvjobsError(
+                    f"{corpus.source} cannot be kept in {spool}: {error.strerror}; free some space there, or write "
+                    "the corpus to a file and submit that"
+                ) from None
+        copy.seek(0)
+        yield copy
+
+
+def _read(corpus: Corpus, stream: io.BufferedReader) -> Iterator[Record]:
+    id_field, text_field, max_line_bytes = corpus.id_field, corpus.text_field, corpus.max_line_bytes
+    match corpus.read_as:
+        case Format.JSONL:
+            return read_jsonl(stream, id_field, text_field, max_line_bytes)
+        case Format.TXT:
+            return read_text(stream, max_line_bytes)
+        case Format.CSV:
+            return read_delimited(stream, ",", id_field, text_field, max_line_bytes)
+        case Format.TSV:
+            return read_delimited(stream, "\t", id_field, text_field, max_line_bytes)
+
+
+@contextmanager
+def _explained(corpus: Corpus) -> Iterator[None]:
+    """Whatever goes wrong with the file, in one sentence that names it."""
+    try:
+        yield
+    except CorpusError as error:
+        raise CorpusError(f"{corpus.source}: {error}") from error
+    except DAMAGED as error:
+        what = "the packed data breaks off" if isinstance(error, EOFError) else f"it cannot be unpacked ({error})"
+        raise CorpusError(f"{corpus.source}: {what}; fetch or make the file again") from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise CorpusError(f"{corpus.source} cannot be read: {reason}; check it and its permissions") from None

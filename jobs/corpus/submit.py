@@ -1,0 +1,214 @@
+"""Make a job of a corpus: one streaming pass, and from wherever it is killed the same command goes on.
+
+Knows: when two submits are the same job, and for what a corpus is refused. Does not know: formats, SQL.
+"""
+
+import enum
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from jobs.corpus.documents import Record
+from jobs.corpus.reading import Contents, Corpus, Reading, opened, survey
+from jobs.corpus.shards import cut_batches
+from jobs.errors import CorpusError, KvjobsError, SpecError
+from jobs.spec import JobSpec
+from jobs.store import ingest
+from jobs.store.database import Database
+from jobs.store.ingest import JobRequest, Standing
+from jobs.store.tables import JobState
+
+READERS = 1  # + 1 when a reader makes other documents of the same bytes: then it is another job
+MAX_NAME = 100
+SHOWN_REJECTED = 20
+
+
+class Already(enum.StrEnum):
+    """What there was of the job before this submit."""
+
+    NEW = "new"
+    RESUMED = "resumed"  # an ingest that was killed, or that another submit is at; now it is complete
+    RUNNING = "running"
+    COMPLETE = "complete"
+    CANCELLED = "cancelled"
+
+
+FOUND = {
+    JobState.INGESTING: Already.RESUMED,
+    JobState.RUNNING: Already.RUNNING,
+    JobState.DONE: Already.COMPLETE,
+    JobState.CANCELLED: Already.CANCELLED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """The job that a submit made or found."""
+
+    job_id: int
+    name: str | None  # a job that had one keeps it
+    state: JobState
+    already: Already
+    documents: int  # rejected ones too
+    rejected: int
+    shards: int
+    estimated_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestProgress:
+    """How far a submit has come, told whenever a batch is safe in the database."""
+
+    job_id: int
+    documents: int
+    rejected: int
+    bytes_read: int
+    num_bytes: int  # of the whole corpus as it is stored
+
+
+Tell = Callable[[IngestProgress], None]
+
+
+def submit(
+    database: Database,
+    corpus: Corpus,
+    spec: JobSpec,
+    *,
+    name: str | None = None,
+    priority: int = 0,
+    strict: bool = False,
+    again: bool = False,
+    spool: Path,
+    on_progress: Tell | None = None,
+) -> Submitted:
+    """The job that does `spec` to each document of the corpus.
+
+    The same corpus and spec are the same job, however often they are submitted; `again` makes another one where the
+    earlier ones are complete. `strict` refuses a corpus with any rejected line. What comes through a pipe is kept in
+    the folder `spool` meanwhile. Raise CorpusError where the corpus as a whole is refused. A TransientError leaves
+    what was written so far: the same submit goes on from there.
+    """
+    check_name(name)
+    with opened(corpus, spool) as raw:
+        contents = survey(corpus, raw)
+        reading = Reading(corpus, raw)
+        records = iter(reading)
+        first = next(records)  # before there is a job: an empty corpus makes none
+        request = JobRequest(
+            spec=spec,
+            content_key=lambda number: _content_key(corpus, contents.digest, spec, number),
+            source=corpus.source,
+            source_is_file=corpus.is_file,
+            corpus_digest=contents.digest,
+            name=name,
+            priority=priority,
+            again=again,
+        )
+        standing, is_new = ingest.begin(database, request)
+        already = Already.NEW if is_new else FOUND[standing.state]
+        if standing.state == JobState.INGESTING:
+            standing = _fill(database, standing, reading, chain([first], records), contents, on_progress)
+    if strict and standing.rejected:
+        refusal = _refusal(database, corpus, standing)
+        ingest.remove(database, standing.job_id)
+        raise refusal
+    standing = ingest.finish(database, standing)
+    return Submitted(
+        job_id=standing.job_id,
+        name=standing.name,
+        state=standing.state,
+        already=already,
+        documents=standing.documents,
+        rejected=standing.rejected,
+        shards=standing.shards,
+        estimated_tokens=standing.estimated_tokens,
+    )
+
+
+def check_name(name: str | None) -> None:
+    """Raise SpecError for a name that could not be used in place of a job's number."""
+    if name is None:
+        return
+    if not name or not name.isprintable() or name != name.strip() or len(name) > MAX_NAME:
+        raise SpecError(f"the name {name[:MAX_NAME]!r} cannot be used; give 1 to {MAX_NAME} printable characters")
+    if name.isdecimal() or name == "last" or name.startswith("-"):
+        raise SpecError(
+            f"the name {name!r} would be taken for something else (a job's number, the last job, an option); "
+            "choose another with --name"
+        )
+
+
+def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, number: int) -> str:
+    """sha256 of all that decides what the job is; `number` tells apart those that somebody asked for `again`."""
+    read = [READERS, corpus.read_as, corpus.packing, corpus.id_field, corpus.text_field, corpus.max_line_bytes]
+    return hashlib.sha256(json.dumps([corpus_digest, read, spec.digest(), number]).encode()).hexdigest()
+
+
+def _fill(
+    database: Database,
+    standing: Standing,
+    reading: Reading,
+    records: Iterator[Record],
+    contents: Contents,
+    on_progress: Tell | None,
+) -> Standing:
+    """Write what the job lacks of its corpus; give it up where the corpus turns out to be no corpus."""
+
+    def tell(documents: int) -> None:
+        if on_progress is not None:
+            on_progress(
+                IngestProgress(
+                    job_id=standing.job_id,
+                    documents=documents,
+                    rejected=standing.rejected,
+                    bytes_read=reading.bytes_read,
+                    num_bytes=contents.num_bytes,
+                )
+            )
+
+    try:
+        for batch in cut_batches(_skip(records, standing.ingested, tell)):
+            if standing.ingested < batch.stop:
+                standing = ingest.add_batch(database, standing.job_id, batch)
+                _check_ours(standing, batch.stop)
+            tell(batch.stop)
+        if reading.digest() != contents.digest:
+            raise CorpusError(f"{reading.source} changed while it was read; submit it again when it stays as it is")
+    except CorpusError as error:
+        ingest.abandon(database, standing.job_id, str(error))
+        raise
+    return standing
+
+
+def _skip(records: Iterator[Record], offset: int, tell: Callable[[int], None]) -> Iterator[Record]:
+    """The records from the position `offset` on. What comes before is read all the same: the digest wants it."""
+    for record in records:
+        if record.position >= offset:
+            return chain([record], records)
+        if record.position % 100_000 == 99_999:
+            tell(record.position + 1)
+    return records
+
+
+def _check_ours(standing: Standing, stop: int) -> None:
+    """Two submits may fill one job, but none goes on with a job that is given up, or that starts anew behind it."""
+    written = standing.ingested >= stop
+    if standing.state in (JobState.FAILED, JobState.CANCELLED) or (
+        standing.state != JobState.INGESTING and not written
+    ):
+        why = f" ({standing.reason})" if standing.reason else ""
+        raise KvjobsError(f"job {standing.job_id} was cancelled or given up while its corpus was being read{why}")
+    if not written:
+        raise KvjobsError(f"job {standing.job_id} was started anew while its corpus was being read; submit it again")
+
+
+def _refusal(database: Database, corpus: Corpus, standing: Standing) -> CorpusError:
+    shown = ingest.first_rejected(database, standing.job_id, SHOWN_REJECTED)
+    lines = [f"  line {line}: {reason}" for line, reason in shown]
+    if standing.rejected > len(shown):
+        lines.append(f"  ... and {standing.rejected - len(shown)} more")
+    head = f"{corpus.source}: {standing.rejected} of {standing.documents} documents cannot be read, and --strict"
+    return CorpusError("\n".join([f"{head} takes all or none; mend these lines, or submit without it:", *lines]))

@@ -1,0 +1,85 @@
+"""Byte streams under a corpus: hashed as they are read, gzip and zstd unpacked."""
+
+import gzip
+import hashlib
+import io
+import zlib
+from typing import BinaryIO
+
+import zstandard
+
+from jobs.errors import CorpusError
+
+BUFFER_BYTES = 1 << 18
+PIECE_BYTES = 1 << 12  # zstd packs up to 32,768 to one: what a piece may unpack to must fit in memory
+# Neither can start a text in UTF-8: the second byte of each is one that only continues a character.
+MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+# What the streams raise for damaged data. EOFError: the data breaks off.
+DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
+
+
+class HashedBytes(io.RawIOBase):
+    """A file that hashes what is read from it. Closing it leaves the file open."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self._sha256 = hashlib.sha256()
+        self.num_bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # io gives nothing else
+        data = self._raw.read(len(buffer))
+        buffer[: len(data)] = data
+        self._sha256.update(data)
+        self.num_bytes += len(data)
+        return len(data)
+
+    def digest(self) -> str:
+        return self._sha256.hexdigest()
+
+
+def unpacked(raw: io.RawIOBase, packing: str | None) -> io.BufferedReader:
+    """What the bytes are when they are not packed; without a `packing` their start tells how they are."""
+    stream: io.BufferedReader = io.BufferedReader(raw, BUFFER_BYTES)
+    head = stream.peek(4)[:4]
+    if head.startswith(UTF16_MARKS):
+        raise CorpusError("it is written in UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)")
+    packing = packing or next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
+    if not head or packing is None:
+        return stream
+    inner = gzip.GzipFile(fileobj=stream) if packing == "gzip" else _ZstdBytes(stream)
+    return io.BufferedReader(inner, BUFFER_BYTES)
+
+
+class _ZstdBytes(io.RawIOBase):
+    """zstandard's own reader takes a file that breaks off for a whole one (0.25), so the frames are watched here."""
+
+    def __init__(self, packed: io.BufferedReader) -> None:
+        self._packed = packed
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._in_frame = False
+        self._rest = b""  # read, and not yet given to a frame
+        self._ready = memoryview(b"")  # unpacked, and not yet taken
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # io gives nothing else
+        while not self._ready:
+            piece = self._rest or self._packed.read(PIECE_BYTES)
+            if not piece:
+                if self._in_frame:
+                    raise EOFError
+                return 0
+            self._ready = memoryview(self._frame.decompress(piece))
+            self._in_frame, self._rest = not self._frame.eof, b""
+            if self._frame.eof:
+                self._rest = self._frame.unused_data
+                self._frame = zstandard.ZstdDecompressor().decompressobj()
+        taken = min(len(buffer), len(self._ready))
+        buffer[:taken] = self._ready[:taken]
+        self._ready = self._ready[taken:]
+        return taken

@@ -1,0 +1,257 @@
+"""Where a corpus comes from, how it is packed, and what is no corpus at all."""
+
+import gzip
+import io
+import os
+import threading
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from jobs.corpus.documents import Document
+from jobs.corpus.reading import Corpus, Format, opened, read_corpus, survey
+from jobs.corpus.unpacking import HashedBytes
+from jobs.errors import CorpusError, KvjobsError, SpecError
+
+LINES = b"".join(b'{"text": "number %d"}\n' % number for number in range(5000))
+
+
+def texts(path: Path, **how: str) -> list[str]:
+    return [record.text for record in read_corpus(Corpus(path=path, **how)) if isinstance(record, Document)]  # type: ignore[arg-type]
+
+
+def written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+def refusal(path: Path | str, **how: str) -> str:
+    with pytest.raises(CorpusError) as caught:
+        list(read_corpus(Corpus(path=path, **how)))  # type: ignore[arg-type]
+    message = str(caught.value)
+    assert message.isprintable()
+    return message
+
+
+# formats ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("a.jsonl", Format.JSONL),
+        ("a.JSONL.GZ", Format.JSONL),
+        ("a.b.ndjson.zst", Format.JSONL),
+        ("a.txt", Format.TXT),
+        ("a.csv", Format.CSV),
+        ("a.tsv.gz", Format.TSV),
+        ("-", Format.JSONL),
+    ],
+)
+def test_the_name_tells_the_format(name: str, form: Format) -> None:
+    assert Corpus(path=name).read_as == form
+
+
+def test_a_format_that_is_given_goes_before_the_name() -> None:
+    assert Corpus(path="a.csv", format="txt").read_as == Format.TXT
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"path": "corpus"}, "say --format jsonl, txt, csv, tsv"),
+        ({"path": "corpus.gz"}, "say --format"),
+        ({"path": "corpus.json"}, "say --format"),
+        ({"path": "corpus.parquet"}, "write the table as jsonl"),
+        ({"path": "-", "format": "parquet"}, "write the table as jsonl"),
+        ({"path": "a.txt", "format": "xml"}, "known are jsonl, txt, csv, tsv"),
+        ({"path": "a.csv", "id_field": "text"}, "both be in the field 'text'"),
+        ({"path": "a.csv", "max_line_bytes": 0}, "smallest is 1"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_opened(
+    how: dict[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(how["path"]).touch()
+
+    with pytest.raises(SpecError, match=message):
+        Corpus(**how)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("path", "message"), [(".", "a folder"), ("nowhere", "no such file")])
+def test_what_is_no_file_is_told_that_and_not_asked_for_its_format(path: str, message: str) -> None:
+    with pytest.raises(CorpusError, match=message):
+        Corpus(path=path)
+
+
+def test_every_format_reads_the_same_documents(tmp_path: Path) -> None:
+    assert (
+        texts(written(tmp_path / "a.jsonl", b'{"text": "one"}\n{"text": "two"}\n'))
+        == texts(written(tmp_path / "a.txt", b"one\ntwo\n"))
+        == texts(written(tmp_path / "a.csv", b"text,x\none,1\ntwo,2\n"))
+        == texts(written(tmp_path / "a.tsv", b"x\ttext\n1\tone\n2\ttwo\n"))
+        == ["one", "two"]
+    )
+
+
+# packings -----------------------------------------------------------------------------------------------------------
+
+
+def packed_forms() -> dict[str, bytes]:
+    zstd = zstandard.ZstdCompressor()
+    half = len(LINES) // 2
+    skippable = b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
+    return {
+        "a.jsonl.gz": gzip.compress(LINES),
+        "b.jsonl.gz": gzip.compress(LINES[:half]) + gzip.compress(LINES[half:]) + bytes(16),
+        "a.jsonl.zst": zstd.compress(LINES),
+        "b.jsonl.zst": skippable + zstd.compress(LINES[:half]) + skippable + zstd.compress(LINES[half:]),
+        "no-suffix-gzip.jsonl": gzip.compress(LINES),
+        "no-suffix-zstd.jsonl": zstd.compress(LINES),
+    }
+
+
+@pytest.mark.parametrize("name", packed_forms())
+def test_a_packed_corpus_reads_as_what_is_in_it(tmp_path: Path, name: str) -> None:
+    assert len(texts(written(tmp_path / name, packed_forms()[name]))) == 5000
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "b.jsonl.gz", "a.jsonl.zst", "b.jsonl.zst"])
+@pytest.mark.parametrize("cut", [30, 0.5, 0.9, -24])
+def test_a_packed_corpus_that_breaks_off_is_refused(tmp_path: Path, name: str, cut: float) -> None:
+    data = packed_forms()[name]
+    path = written(tmp_path / name, data[: int(cut * len(data)) if isinstance(cut, float) else cut])
+
+    assert refusal(path) == f"{path}: the packed data breaks off; fetch or make the file again"
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.jsonl.zst"])
+def test_a_packed_corpus_that_is_damaged_is_refused(tmp_path: Path, name: str) -> None:
+    data = packed_forms()[name]
+    damaged = data[:40] + bytes(40) + data[80:]
+
+    assert "fetch or make the file again" in refusal(written(tmp_path / name, damaged))
+    assert "cannot be unpacked" in refusal(written(tmp_path / name, LINES))
+
+
+def test_a_piece_of_zstd_that_unpacks_to_very_much_is_read_piece_by_piece(tmp_path: Path) -> None:
+    line = b'{"text": "' + b"a" * 1000 + b'"}\n'
+    path = written(tmp_path / "a.jsonl.zst", zstandard.ZstdCompressor().compress(line * 20_000))
+
+    assert path.stat().st_size < 10_000
+    assert len(texts(path)) == 20_000
+
+
+# what is no corpus --------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_there_or_no_file_is_refused_by_name(tmp_path: Path) -> None:
+    missing = tmp_path / "missing.txt"
+
+    assert refusal(missing) == f"{missing}: there is no such file; check the path"
+    assert "that is a folder" in refusal(tmp_path, format="txt")
+    assert "not a path" in refusal("a\0b", format="txt")
+
+
+def test_a_file_that_cannot_be_opened_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "loop.txt"
+    path.symlink_to(path)
+
+    assert "cannot be read: Too many levels of symbolic links" in refusal(path)
+
+
+def test_a_file_whose_disk_fails_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: HashedBytes, buffer: memoryview) -> int:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(HashedBytes, "readinto", fail)
+
+    assert "cannot be read: Input/output error" in refusal(written(tmp_path / "a.txt", b"x\n"))
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.txt", "a.csv", "a.jsonl.gz", "a.jsonl.zst"])
+@pytest.mark.parametrize("data", [b"", b"\n\n", b"\xef\xbb\xbf"])
+def test_a_corpus_without_a_document_is_refused(tmp_path: Path, name: str, data: bytes) -> None:
+    if name.endswith(".gz"):
+        data = gzip.compress(data) if data else data
+    elif name.endswith(".zst"):
+        data = zstandard.ZstdCompressor().compress(data) if data else data
+
+    assert "there is no document in it" in refusal(written(tmp_path / name, data))
+
+
+def test_utf16_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    assert "iconv -f UTF-16" in refusal(written(tmp_path / "a.txt", "text".encode("utf-16")))
+
+
+def test_a_header_that_will_not_do_names_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", b"id,body\n1,x\n")
+
+    assert refusal(path).startswith(f"{path}: the header has no column 'text'")
+
+
+def test_a_name_full_of_control_characters_is_shown_escaped(tmp_path: Path) -> None:
+    source = Corpus(path=tmp_path / "a\x1b[2J\n.txt").source
+
+    assert source.isprintable()
+    assert source.endswith("a\\x1b[2J\\n.txt")
+
+
+# pipes --------------------------------------------------------------------------------------------------------------
+
+
+def pipe(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+def test_standard_input_is_read_as_jsonl_unless_said_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe(monkeypatch, b'{"text": "one"}\n')
+    assert [record.external_id for record in read_corpus(Corpus(path="-"))] == ["1"]
+
+    pipe(monkeypatch, gzip.compress(b"one\ntwo\n"))
+    assert [record.external_id for record in read_corpus(Corpus(path="-", format="txt"))] == ["1", "2"]
+
+
+def test_standard_input_is_kept_to_be_read_again_and_nothing_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe(monkeypatch, LINES)
+    corpus, spool = Corpus(path="-"), tmp_path / "made" / "spool"
+
+    with opened(corpus, spool) as raw:
+        first, second = survey(corpus, raw), survey(corpus, raw)
+        assert list(spool.iterdir()) == []  # the file has no name, so that not even a kill leaves it
+
+    assert first == second
+    assert first.num_bytes == len(LINES)
+
+
+def test_a_named_pipe_is_kept_to_be_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    writer = threading.Thread(target=lambda: path.write_bytes(LINES))
+    writer.start()
+    corpus = Corpus(path=path, format="jsonl")
+
+    with opened(corpus, tmp_path) as raw:
+        assert survey(corpus, raw) == survey(corpus, raw)
+    writer.join()
+
+
+def test_a_spool_that_cannot_be_written_is_an_operational_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe(monkeypatch, LINES)
+    spool = written(tmp_path / "not-a-folder", b"")
+
+    with pytest.raises(KvjobsError, match="set KVJOBS_HOME") as caught, opened(Corpus(path="-"), spool):
+        pass
+    assert caught.value.exit_code == 1
+
+
+def test_no_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+
+    assert "no standard input" in refusal("-")
