@@ -1,0 +1,130 @@
+"""What `submit --wait` does once there is a job: see that somebody works on it, follow it, write the results."""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+from jobs.cli.export import export_file, write_results
+from jobs.cli.follow import follow, progress
+from jobs.cli.records import Format
+from jobs.cli.terminal import say, this_command
+from jobs.cli.wording import count, counted, duration
+from jobs.corpus.submit import Submitted
+from jobs.dispatch.embedded import EmbeddedWorker
+from jobs.dispatch.reaper import reap
+from jobs.errors import KvjobsError, TransientError
+from jobs.settings import Settings
+from jobs.store.database import Database
+from jobs.store.jobs import resume
+from jobs.store.progress import JobSummary, find_job
+from jobs.store.workers import any_alive
+
+INTERRUPTED = 130
+LOOK_EVERY_S = 2.0
+
+
+def attend(settings: Settings, database: Database, submitted: Submitted, output: Path | None) -> int:
+    """See a job through to its results; the exit code. Ctrl-C once ends after the batch in hand, twice at once."""
+    with database.reading() as connection:
+        job = find_job(connection, str(submitted.job_id))
+    if job.paused:
+        resume(database, job.job_id)
+        say(f"Job {job.label} was paused" + (f" ({job.reason})" if job.reason else "") + "; it goes on.")
+    attendant = Attendant(settings, database)
+    with _interruptible(attendant):
+        try:
+            if not job.has_ended:
+                with progress() as shown:
+
+                    def update(summary: JobSummary) -> None:
+                        shown.update(summary)
+                        attendant.look(summary)
+
+                    job = follow(database, job.job_id, update)
+        except KeyboardInterrupt:
+            say("Finishing the batch in hand; Ctrl-C again leaves at once.")
+            attendant.dismiss()
+            say(f"Interrupted; what is done is kept. To go on: {this_command()}")
+            return INTERRUPTED
+        finally:
+            attendant.dismiss()
+        _write(database, job, output)
+    say(_summary(job, output))
+    return job.exit_code or 0
+
+
+class Attendant:
+    """Brings a worker along if nobody else works on the database."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self._settings = settings
+        self._database = database
+        self._worker: EmbeddedWorker | None = None
+        self._next_look = 0.0
+
+    def look(self, job: JobSummary) -> None:
+        """Start a worker where there is none. Raises KvjobsError where the job cannot go on by itself."""
+        if job.paused and job.reason:
+            raise KvjobsError(f"job {job.label} is paused: {job.reason}")
+        if self._worker and self._worker.check():
+            return
+        if job.has_ended or time.monotonic() < self._next_look:
+            return
+        self._next_look = time.monotonic() + LOOK_EVERY_S
+        if not any_alive(self._database, self._settings.lease_s):
+            with contextlib.suppress(TransientError):
+                reap(self._database)
+            self._worker = EmbeddedWorker(self._settings)
+
+    def dismiss(self) -> None:
+        """Let our worker finish its batch and end."""
+        if self._worker:
+            self._worker.stop()
+            self._worker = None
+
+    def kill(self) -> None:
+        """End our worker at once."""
+        if self._worker:
+            self._worker.kill()
+
+
+@contextlib.contextmanager
+def _interruptible(attendant: Attendant) -> Iterator[None]:
+    """The first signal raises KeyboardInterrupt, a second one ends everything where it stands."""
+    asked = False
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            attendant.kill()
+            os._exit(INTERRUPTED)
+        asked = True
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _write(database: Database, job: JobSummary, output: Path | None) -> None:
+    if output is None or str(output) == "-":
+        sys.stdout.flush()  # what follows goes past its buffer
+        write_results(database, job, sys.stdout.buffer, form=Format.JSONL, to_terminal=sys.stdout.isatty())
+    else:
+        export_file(database, job, output)
+
+
+def _summary(job: JobSummary, output: Path | None) -> str:
+    done = f"Job {job.label} is {job.state}: {count(job.succeeded)} of {counted(job.documents, 'document')} translated"
+    speed = f" ({job.tokens_per_s:,.0f} tokens/s)" if job.tokens_per_s else ""
+    place = f"; results in {output}" if output and str(output) != "-" else ""
+    more = f"\nWhat went wrong: kvjobs show {job.job_id}" if job.unsuccessful else ""
+    return f"{done} in {duration(job.elapsed_s)}{speed}{place}.{more}\nWhere the time went: kvjobs steps {job.job_id}"

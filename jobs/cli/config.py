@@ -1,0 +1,43 @@
+"""`kvjobs config`: every setting and who said so."""
+
+import re
+
+import click
+
+from jobs.cli.context import Context
+from jobs.cli.output import Column, Output, output_options
+
+# user:password@host, where the password may hold anything; or ?password= behind the name of the database.
+_PASSWORD = re.compile(r"(?P<before>://[^:@/?]*:).*(?=@)|(?P<name>[?&]password=)[^&]*", re.IGNORECASE)
+
+
+@click.command()
+@output_options(csv=True)
+@click.pass_obj
+def config(context: Context, output: Output) -> None:
+    """Show every setting and where it comes from.
+
+    Flags go before KVJOBS_* variables, these before kvjobs.toml (in the current folder, then in the home folder), and
+    that before the defaults. Passwords are hidden.
+    """
+    settings = context.settings
+    rows = []
+    for setting in context.sources:
+        value = settings.database_url if setting.name == "database" else setting.value
+        rows.append(
+            {
+                "name": setting.name,
+                "value": hide_passwords(str(value)) if setting.name == "database" else value,
+                "source": setting.source,
+            }
+        )
+    output.rows(
+        rows,
+        (Column("name", "SETTING"), Column("value", "VALUE"), Column("source", "FROM")),
+        ("name", "value", "source"),
+    )
+
+
+def hide_passwords(url: str) -> str:
+    """A database URL that may be shown."""
+    return _PASSWORD.sub(lambda match: f"{match['before'] or match['name']}***", url)

@@ -1,0 +1,91 @@
+"""What changes the state of a job: pause, resume, cancel, retry. Each says what it changed and what comes next."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from jobs.cli.context import Context
+from jobs.cli.terminal import say
+from jobs.cli.wording import counted
+
+if TYPE_CHECKING:
+    from jobs.store.database import Database
+    from jobs.store.progress import JobSummary
+
+
+@click.command()
+@click.argument("reference", metavar="JOB")
+@click.option("--reason", help="Shown with the job.")
+@click.pass_obj
+def pause(context: Context, reference: str, reason: str | None) -> None:
+    """Start no more work of a job until it is resumed.
+
+    Workers end the batch in hand and keep its results.
+    """
+    from jobs.store import jobs
+
+    with context.database() as database:
+        job = _find(database, reference)
+        jobs.pause(database, job.job_id, reason)
+    say(f"Job {job.label} is paused. To go on: kvjobs resume {job.job_id}")
+
+
+@click.command()
+@click.argument("reference", metavar="JOB")
+@click.pass_obj
+def resume(context: Context, reference: str) -> None:
+    """Let a paused job go on."""
+    from jobs.store import jobs
+
+    with context.database() as database:
+        job = _find(database, reference)
+        jobs.resume(database, job.job_id)
+    was = "goes on" if job.paused else "was not paused"
+    say(f"Job {job.label} {was}. To follow it: kvjobs watch {job.job_id}")
+
+
+@click.command()
+@click.argument("reference", metavar="JOB")
+@click.pass_obj
+def cancel(context: Context, reference: str) -> None:
+    """Give up what a job has not done yet; results stay.
+
+    A worker that is busy with the job ends the batch in hand first. Doing it twice is harmless.
+    """
+    from jobs.store import jobs
+
+    with context.database() as database:
+        job = _find(database, reference)
+        cancelled = jobs.cancel(database, job.job_id)
+        job = _find(database, str(job.job_id))
+    say(f"{counted(cancelled, 'document')} of job {job.label} cancelled; {counted(job.succeeded, 'result')} kept.")
+    if job.has_ended:
+        say(f"To write them: kvjobs export {job.job_id} --only ok -o FILE")
+    else:
+        say(f"Workers still end the batches they hold. To wait for them: kvjobs wait {job.job_id}")
+
+
+@click.command()
+@click.argument("reference", metavar="JOB")
+@click.pass_obj
+def retry(context: Context, reference: str) -> None:
+    """Put failed and quarantined documents back to work.
+
+    Rejected lines stay rejected: mend the corpus and submit it again. Results stay as they are.
+    """
+    from jobs.store import jobs
+
+    with context.database() as database:
+        job = _find(database, reference)
+        again = jobs.retry(database, job.job_id)
+    if again:
+        say(f"{counted(again, 'document')} of job {job.label} put back. To follow it: kvjobs watch {job.job_id}")
+    else:
+        say(f"Job {job.label} has no failed or quarantined document; nothing changed.")
+
+
+def _find(database: "Database", reference: str) -> "JobSummary":
+    from jobs.store.progress import find_job
+
+    with database.reading() as connection:
+        return find_job(connection, reference)

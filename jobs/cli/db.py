@@ -1,0 +1,125 @@
+"""`kvjobs db`: the database itself."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from jobs.cli.context import Context
+from jobs.cli.output import Output, output_options
+from jobs.cli.terminal import say, visible
+from jobs.cli.wording import counted
+from jobs.errors import SpecError
+
+if TYPE_CHECKING:
+    from jobs.store.database import Database
+    from jobs.store.progress import JobSummary
+
+
+@click.group()
+def db() -> None:
+    """Look after the database."""
+
+
+@db.command()
+@click.pass_obj
+def path(context: Context) -> None:
+    """Print where the database is: the file, or the URL without its password."""
+    with context.database_as_it_is() as database:
+        url = database.engine.url
+        click.echo(visible(url.database if database.is_sqlite else database.shown_url))
+
+
+@db.command()
+@click.pass_obj
+def upgrade(context: Context) -> None:
+    """Bring the tables up to date.
+
+    A SQLite file is upgraded by every command; any other database waits for this one.
+    """
+    from jobs.store import migrate
+
+    with context.database_as_it_is() as database:
+        before = migrate.schema_version(database.engine)
+        if before == migrate.HEAD:
+            say(f"The tables are up to date (schema {before}).")
+            return
+        migrate.upgrade(database.engine)
+    say(f"The tables are up to date: schema {migrate.HEAD}, was {before or 'empty'}.")
+
+
+@db.command()
+@click.argument("reference", metavar="[JOB]", required=False)
+@output_options()
+@click.pass_obj
+def check(context: Context, output: Output, reference: str | None) -> int:
+    """Compare the tables with what they should be; with a JOB, count it again.
+
+    The recount reads every document of the job: each must be in exactly one terminal state or wait, the counters must
+    say what is there, and no result may carry an epoch that its shard never had. Exit code 1 if anything is wrong.
+    """
+    from jobs.store import migrate
+    from jobs.store.progress import find_job
+    from jobs.store.recount import contradictions
+
+    with context.database_as_it_is() as database:
+        found = []
+        if (version := migrate.schema_version(database.engine)) != migrate.HEAD:
+            found.append(f"the schema is {version or 'empty'} and should be {migrate.HEAD}: kvjobs db upgrade")
+        else:
+            found.extend(migrate.differences(database.engine))
+        if reference is not None and not found:
+            with database.reading() as connection:
+                job = find_job(connection, reference)
+                found.extend(f"job {job.job_id}: {sentence}" for sentence in contradictions(connection, job.job_id))
+    output.record(
+        {"ok": not found, "problems": found},
+        lambda: click.echo("\n".join(map(visible, found)) if found else "All is well."),
+    )
+    return 1 if found else 0
+
+
+@db.command()
+@click.argument("references", metavar="[JOB]...", nargs=-1)
+@click.option("--older-than", "days", type=click.FloatRange(min=0), metavar="DAYS", help="Jobs that ended before then.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def prune(context: Context, references: tuple[str, ...], days: float | None, yes: bool) -> None:
+    """Delete finished jobs with everything of theirs.
+
+    The translation memory stays. The file does not shrink: its space goes to later jobs. Interrupted, the same
+    command goes on.
+    """
+    from jobs.store.prune import prune_job
+
+    if bool(references) == (days is not None):
+        raise click.UsageError("Name jobs, or give --older-than DAYS.")
+    with context.database() as database:
+        jobs = _jobs_to_prune(database, references, days)
+        if not jobs:
+            say("There is no such job; nothing was deleted.")
+            return
+        documents = sum(job.documents for job in jobs)
+        what = f"{counted(len(jobs), 'job')} with {counted(documents, 'document')}"
+        if not yes:
+            _confirm(f"Delete {what} ({', '.join(job.label for job in jobs[:10])}{', ...' if jobs[10:] else ''})?")
+        for job in jobs:
+            prune_job(database, job.job_id)
+    say(f"Deleted {what}.")
+
+
+def _jobs_to_prune(database: "Database", references: tuple[str, ...], days: float | None) -> "list[JobSummary]":
+    from jobs.store.progress import find_job
+    from jobs.store.prune import ended_before, require_ended
+
+    with database.reading() as connection:
+        numbers = references if days is None else [str(job_id) for job_id in ended_before(connection, days)]
+        found = {job.job_id: job for job in (find_job(connection, number) for number in numbers)}
+    require_ended(list(found.values()))
+    return list(found.values())
+
+
+def _confirm(question: str) -> None:
+    if not sys.stdin.isatty():
+        raise SpecError("there is nobody to ask; give --yes to delete without being asked")
+    click.confirm(visible(question), abort=True, err=True)

@@ -1,0 +1,209 @@
+"""`kvjobs doctor`: what is wrong with this installation, and how to mend it."""
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import jobs
+from jobs.cli.config import hide_passwords
+from jobs.cli.context import Context
+from jobs.cli.output import Output, output_options
+from jobs.cli.terminal import visible
+from jobs.cli.wording import counted, size
+from jobs.errors import KvjobsError
+from jobs.process import available_cores
+
+if TYPE_CHECKING:
+    from jobs.settings import Settings
+
+DISTRIBUTION = "kvjobs"
+PACKAGES = ("jobs", "worker")  # common names: an unrelated distribution `worker` exists
+OLDEST_PYTHON = (3, 11)
+OLDEST_SQLITE = (3, 35, 0)  # UPDATE ... RETURNING
+LITTLE_DISK = 1 << 30
+STAND_INS = {"onnxruntime": ("onnxruntime-gpu",)}  # distributions that bring the same package
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    ok: bool
+    found: str
+    mend: str = ""  # what to do where it is not well
+
+
+@click.command()
+@output_options()
+@click.pass_obj
+def doctor(context: Context, output: Output) -> int:
+    """Check this installation and say how to mend it.
+
+    Nothing is changed or loaded: no database is made, no model opened. Exit code 1 if anything is wrong.
+    """
+    checks = list(examine(context))
+    healthy = all(check.ok for check in checks)
+    output.record({"ok": healthy, "checks": [asdict(check) for check in checks]}, lambda: _print(checks))
+    return 0 if healthy else 1
+
+
+def examine(context: Context) -> Iterator[Check]:
+    """Every check, one after the other; none spoils the next."""
+    yield from _guarded("python", _python)
+    yield from _guarded("packages", _packages)
+    yield from _guarded("dependencies", _dependencies)
+    yield from _guarded("sqlite", _sqlite)
+    yield from _guarded("machine", _machine)
+    try:
+        settings = context.settings
+    except KvjobsError as error:
+        yield Check("settings", False, str(error), "correct it, then run: kvjobs config")
+        return
+    yield from _guarded("home", lambda: _home(settings))
+    yield from _guarded("database", lambda: _database(context))
+    yield from _guarded("models", lambda: _models(settings))
+
+
+def _guarded(name: str, look: Callable[[], Iterator[Check]]) -> Iterator[Check]:
+    try:
+        yield from look()
+    except Exception as error:  # a check that fails is a finding, not an end
+        yield Check(name, False, f"cannot be checked: {error}", "run again with: kvjobs --debug doctor")
+
+
+def _python() -> Iterator[Check]:
+    found = f"{platform.python_implementation()} {platform.python_version()} at {sys.executable}"
+    oldest = ".".join(map(str, OLDEST_PYTHON))
+    yield Check("python", sys.version_info[:2] >= OLDEST_PYTHON, found, f"install Python {oldest} or newer")
+
+
+def _packages() -> Iterator[Check]:
+    """Both packages must be ours: whoever comes first on the path wins, without a word."""
+    ours = Path(jobs.__file__).resolve().parents[1]
+    providers = importlib.metadata.packages_distributions()
+    for name in PACKAGES:
+        spec = importlib.util.find_spec(name)
+        place = Path(spec.origin).resolve() if spec and spec.origin else None
+        others = sorted(set(providers.get(name, [])) - {DISTRIBUTION})
+        if others:
+            found, mend = f"the distribution {others[0]} brings it too", f"pip uninstall {others[0]}"
+        elif place is None or place.parents[1] != ours:
+            found = f"is {place or 'missing'}, not beside {ours / 'jobs'}"
+            mend = f"start kvjobs in another folder, or: pip install --force-reinstall {DISTRIBUTION}"
+        else:
+            found, mend = str(place.parent), ""
+        yield Check(f"package {name}", not mend, found, mend)
+
+
+def _dependencies() -> Iterator[Check]:
+    try:
+        required = importlib.metadata.requires(DISTRIBUTION) or []
+    except importlib.metadata.PackageNotFoundError:
+        yield Check("dependencies", False, f"{DISTRIBUTION} is not installed, only found", "pip install .")
+        return
+    for requirement in required:
+        if "extra ==" in requirement:
+            continue
+        match = re.match(r"([\w.-]+)(?:>=([\w.]+))?", requirement)
+        assert match is not None, requirement
+        name, least = match[1], match[2] or "0"
+        version = next(filter(None, map(_version, (name, *STAND_INS.get(name, ())))), None)
+        ok = version is not None and _numbers(version) >= _numbers(least)
+        yield Check(name, ok, version or "is not installed", f"pip install '{name}>={least}'")
+
+
+def _sqlite() -> Iterator[Check]:
+    oldest = ".".join(map(str, OLDEST_SQLITE))
+    ok = sqlite3.sqlite_version_info >= OLDEST_SQLITE
+    yield Check("sqlite", ok, sqlite3.sqlite_version, f"use a Python that was built with SQLite {oldest} or newer")
+
+
+def _machine() -> Iterator[Check]:
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limit = Path("/sys/fs/cgroup/memory.max")  # of the container, if we are in one
+    if limit.is_file() and (text := limit.read_text().strip()).isdecimal():
+        memory = min(memory, int(text))
+    yield Check("machine", True, f"{counted(available_cores(), 'core')}, {size(memory)} memory")
+
+
+def _home(settings: "Settings") -> Iterator[Check]:
+    home = settings.home
+    there = next(folder for folder in (home, *home.parents) if folder.exists())
+    writable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    found = f"{home}" if there == home else f"{home} (will be made)"
+    yield Check(
+        "home", writable, found if writable else f"{there} cannot be written", "set KVJOBS_HOME to a folder of yours"
+    )
+    free = shutil.disk_usage(there).free
+    yield Check(
+        "disk", free >= LITTLE_DISK, f"{size(free)} free", "free some space, or set KVJOBS_HOME to another disk"
+    )
+
+
+def _database(context: Context) -> Iterator[Check]:
+    from jobs.store import migrate
+
+    url = context.settings.database_url
+    shown = hide_passwords(url)
+    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
+        yield Check("database", True, f"{shown} (the first submit makes it)")
+        return
+    try:
+        with context.database_as_it_is() as database:
+            version = migrate.schema_version(database.engine)
+    except KvjobsError as error:
+        yield Check("database", False, str(error), "kvjobs config shows where the address comes from")
+        return
+    ok = version == migrate.HEAD
+    found = f"{shown}, schema {version or 'empty'}" + ("" if ok else f", needs {migrate.HEAD}")
+    yield Check("database", ok, found, "kvjobs db upgrade")
+
+
+def _models(settings: "Settings") -> Iterator[Check]:
+    """Whether every file is there; what is in them: kvjobs models inspect."""
+    registry = importlib.import_module("worker.models.registry")  # by name: jobs never imports worker
+    folders = registry.list_models(settings.models_dir)
+    if not folders:
+        yield Check(
+            "models", False, f"none in {settings.models_dir}", "put a model's folder there, or install kvjobs again"
+        )
+    for folder in folders:
+        try:
+            registry.check_files(folder)
+        except KvjobsError as error:
+            yield Check(f"model {folder.name}", False, str(error), "mend the folder, or move it away")
+        else:
+            yield Check(f"model {folder.name}", True, str(folder.path))
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """2.0.36rc1 as (2, 0, 36)."""
+    return tuple(int(number) for number in re.findall(r"(?:^|\.)(\d+)", version.partition("+")[0]))
+
+
+def _print(checks: list[Check]) -> None:
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        click.echo(visible(f"{'ok     ' if check.ok else 'PROBLEM'}  {check.name:<{width}}  {check.found}"))
+        if not check.ok:
+            click.echo(visible(f"         {'':<{width}}  -> {check.mend}"))

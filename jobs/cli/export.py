@@ -1,0 +1,157 @@
+"""`kvjobs export`: the results of a job, in the order of its corpus."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from jobs.cli.context import Context
+from jobs.cli.records import Extra, Format, record_format
+from jobs.cli.terminal import say
+from jobs.cli.wording import counted
+from jobs.store.export import Only, field_names, read_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jobs.store.database import Database
+    from jobs.store.progress import JobSummary
+    from jobs.store.query import Condition
+
+
+@click.command()
+@click.argument("reference", metavar="JOB")
+@click.option(
+    "-o",
+    "--output",
+    "path",
+    type=click.Path(path_type=Path),
+    help="The file to write; .gz and .zst compress it.  [default: standard output]",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(Format, case_sensitive=False),
+    help="How to write it.  [default: by the name of the file, else jsonl]",
+)
+@click.option(
+    "--only",
+    type=click.Choice(Only, case_sensitive=False),
+    help="Documents with a result, without one, or still waiting.",
+)
+@click.option("--where", metavar="CONDITION", help='Over the columns of v_documents: "log_prob < -5 and line > 10".')
+@click.option(
+    "--with",
+    "extras",
+    type=click.Choice(Extra, case_sensitive=False),
+    multiple=True,
+    help="Add the source, or numbers.  [repeatable]",
+)
+@click.option("--raw", is_flag=True, help="CSV: leave texts alone that a spreadsheet takes for formulas.")
+@click.pass_obj
+def export(
+    context: Context,
+    reference: str,
+    path: Path | None,
+    form: Format | None,
+    only: Only | None,
+    where: str | None,
+    extras: tuple[Extra, ...],
+    raw: bool,
+) -> None:
+    """Write the results of a job in the order of its corpus.
+
+    Every document that is in a terminal state is a record: id, status (ok, failed, rejected, quarantined,
+    cancelled), translation, error where there is one, and the other fields of its line. A field of the corpus that
+    has the name of one of ours stands under "fields". The same job gives the same bytes, whenever it is exported.
+
+    In CSV a text that begins with = + - @ gets an apostrophe in front, lest a spreadsheet run it; --raw leaves it.
+    In TSV a backslash, tab or newline within a text is written \\\\, \\t or \\n.
+    """
+    from jobs.store.progress import find_job
+    from jobs.store.query import Condition
+
+    with context.database() as database:
+        condition = Condition.parse(where) if where is not None else None
+        with database.reading() as connection:
+            job = find_job(connection, reference)
+            if condition is not None:
+                condition.check(connection)
+        if path is None or str(path) == "-":
+            sys.stdout.flush()  # what follows goes past its buffer
+            num_written = write_results(
+                database,
+                job,
+                sys.stdout.buffer,
+                form=form or Format.JSONL,
+                only=only,
+                condition=condition,
+                extras=extras,
+                raw=raw,
+                to_terminal=sys.stdout.isatty(),
+            )
+        else:
+            num_written = export_file(
+                database, job, path, form=form, only=only, condition=condition, extras=extras, raw=raw
+            )
+            say(f"Wrote {counted(num_written, 'document')} of job {job.job_id} to {path}.")
+        if job.waiting and only is not Only.WAITING:
+            say(f"Job {job.job_id} has not ended; still waiting, and not in it: {counted(job.waiting, 'document')}.")
+
+
+def export_file(
+    database: "Database",
+    job: "JobSummary",
+    path: Path,
+    *,
+    form: Format | None = None,
+    only: Only | None = None,
+    condition: "Condition | None" = None,
+    extras: "Sequence[Extra]" = (),
+    raw: bool = False,
+) -> int:
+    """Write a file of results, all of it or nothing; how many documents. The name decides the format if nobody does."""
+    from jobs.cli.result_file import result_file
+
+    with result_file(path, corpus=job.source) as target:
+        return write_results(
+            database, job, target, form=form or format_of(path), only=only, condition=condition, extras=extras, raw=raw
+        )
+
+
+def write_results(
+    database: "Database",
+    job: "JobSummary",
+    target: BinaryIO,
+    *,
+    form: Format,
+    only: Only | None = None,
+    condition: "Condition | None" = None,
+    extras: "Sequence[Extra]" = (),
+    raw: bool = False,
+    to_terminal: bool = False,
+) -> int:
+    """Write the results of a job; how many documents."""
+    records = record_format(
+        form,
+        extras=extras,
+        field_columns=[] if form is Format.JSONL else field_names(database, job.job_id),
+        nbest=json.loads(job.options).get("n_best", 1) > 1,
+        raw=raw,
+        to_terminal=to_terminal,
+    )
+    target.write(records.head())
+    num_written = 0
+    with_text = Extra.TEXT in extras
+    for document in read_documents(database, job.job_id, only=only, condition=condition, with_text=with_text):
+        target.write(records.line(document))
+        num_written += 1
+    return num_written
+
+
+def format_of(path: Path) -> Format:
+    """By the name: results.csv.gz is CSV; anything unknown is JSON Lines."""
+    suffixes = [suffix.lower().lstrip(".") for suffix in path.suffixes]
+    return next((form for form in Format if form.value in suffixes[-2:]), Format.JSONL)

@@ -1,0 +1,160 @@
+"""Following a job until it ends: on a terminal one line that moves, elsewhere a line now and then."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from jobs.cli.terminal import say, visible
+from jobs.cli.wording import count, counted, duration, percent
+from jobs.errors import TransientError
+from jobs.store.database import Database
+from jobs.store.progress import PAUSED, JobSummary, Pace, find_job
+from jobs.store.workers import any_alive
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+POLL_S = 0.5
+SILENCE_S = 60.0  # a worker that was not heard of for so long counts as gone
+PATIENCE_S = 120.0  # a database that does not answer for so long is not waited for
+LINE_EVERY_S = 10.0
+HINT_AFTER_S = 3.0  # a worker that has just been started needs a moment
+
+
+class Progress(Protocol):
+    """Where a job's progress is shown."""
+
+    def update(self, job: JobSummary) -> None: ...
+
+
+def follow(
+    database: Database, job_id: int, update: Callable[[JobSummary], None], *, timeout_s: float | None = None
+) -> JobSummary:
+    """Read a job again and again until it has ended or the time is up; the last summary. A database that is away for
+    a while (locked, restarted) is waited for."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    answered_at = time.monotonic()
+    while True:
+        try:
+            with database.reading() as connection:
+                job = find_job(connection, str(job_id))
+        except TransientError:
+            now = time.monotonic()
+            if now - answered_at > PATIENCE_S or (deadline is not None and now >= deadline):
+                raise
+            time.sleep(POLL_S)
+            continue
+        answered_at = time.monotonic()
+        update(job)
+        if job.has_ended or (deadline is not None and time.monotonic() >= deadline):
+            return job
+        left = POLL_S if deadline is None else max(0.0, deadline - time.monotonic())
+        time.sleep(min(POLL_S, left))
+
+
+class StuckHint:
+    """Says once why a job does not move, if that is for a person to change."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._since = time.monotonic()
+        self._said: str | None = None
+
+    def update(self, job: JobSummary) -> None:
+        if time.monotonic() - self._since < HINT_AFTER_S or job.has_ended:
+            return
+        self._since = time.monotonic()
+        hint = None
+        if job.shown_state == PAUSED:
+            reason = f" ({job.reason})" if job.reason else ""
+            hint = f"Job {job.label} is paused{reason}. To go on: kvjobs resume {job.job_id}"
+        elif job.shards_open and not self._is_worked_on():
+            hint = "No worker is running. To start one: kvjobs worker"
+        if hint and hint != self._said:
+            say(hint)
+        self._said = hint
+
+    def _is_worked_on(self) -> bool:
+        try:
+            return any_alive(self._database, SILENCE_S)
+        except TransientError:
+            return True  # nobody knows
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """Progress on standard error: alive on a terminal, in lines elsewhere."""
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=None),
+        TextColumn("{task.fields[told]}", markup=False),
+    )
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    with Bars(*columns, console=console, expand=True, refresh_per_second=4) as bars:
+        yield _Bar(bars, bars.add_task("", total=None, told=""))
+
+
+class _Bar:
+    """One moving line."""
+
+    def __init__(self, bars: "Bars", task: "TaskID") -> None:
+        self._bars = bars
+        self._task = task
+        self._pace = Pace()
+
+    def update(self, job: JobSummary) -> None:
+        self._pace.add(job, time.monotonic())
+        self._bars.update(
+            self._task,
+            description=visible(f"job {job.label}"),
+            total=job.documents or None,
+            completed=job.ended_documents,
+            told=visible(tell(job, self._pace)),
+        )
+
+
+class _Lines:
+    """A line when the state changes, and every few seconds."""
+
+    def __init__(self) -> None:
+        self._pace = Pace()
+        self._state: str | None = None
+        self._next = 0.0
+
+    def update(self, job: JobSummary) -> None:
+        now = time.monotonic()
+        self._pace.add(job, now)
+        if job.shown_state == self._state and now < self._next:
+            return
+        self._state, self._next = job.shown_state, now + LINE_EVERY_S
+        say(f"job {job.label}: {tell(job, self._pace)}")
+
+
+def tell(job: JobSummary, pace: Pace) -> str:
+    """How far, how fast, how long still, what failed."""
+    parts = [
+        f"{count(job.ended_documents)}/{counted(job.documents, 'document')} ({percent(job.share_done)})",
+        f"{count(job.target_tokens)} tokens",
+    ]
+    speed = job.tokens_per_s if job.has_ended else pace.tokens_per_s
+    if speed is not None:
+        parts.append(f"{speed:,.0f} tokens/s")
+    if job.has_ended:
+        parts.append(f"in {duration(job.elapsed_s)}")
+    elif pace.eta_s is not None:
+        parts.append(f"{duration(pace.eta_s)} to go")
+    if job.unsuccessful:
+        parts.append(f"{count(job.unsuccessful)} not ok")
+    if job.shown_state != "running":
+        parts.append(job.shown_state)
+    return ", ".join(parts)

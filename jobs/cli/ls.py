@@ -1,0 +1,58 @@
+"""`kvjobs ls`: the jobs that there are."""
+
+import click
+
+from jobs.cli.context import Context
+from jobs.cli.output import Column, Output, output_options
+from jobs.cli.terminal import say
+from jobs.cli.wording import count, duration, moment, percent
+from jobs.store.progress import SHOWN_STATES, SUMMARY_FIELDS, list_jobs
+
+DEFAULT_LIMIT = 20
+
+COLUMNS = (
+    Column("job_id", "JOB", right=True),
+    Column("name", "NAME"),
+    Column("shown_state", "STATE"),
+    Column("share_done", "DONE", percent, right=True),
+    Column("documents", "DOCUMENTS", count, right=True),
+    Column("succeeded", "OK", count, right=True),
+    Column("unsuccessful", "NOT OK", count, right=True),
+    Column("target_tokens", "TOKENS", count, right=True),
+    Column("elapsed_s", "TIME", duration, right=True),
+    Column("model", "MODEL"),
+    Column("created_at", "SUBMITTED", moment),
+)
+
+
+@click.command()
+@click.option("-a", "--all", "everything", is_flag=True, help="All jobs, however many.")
+@click.option(
+    "--state",
+    "states",
+    metavar="STATE",
+    type=click.Choice(SHOWN_STATES),
+    multiple=True,
+    help=f"One of {', '.join(SHOWN_STATES)}.  [repeatable]",
+)
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=DEFAULT_LIMIT,
+    show_default=True,
+    help="How many at most.",
+)
+@output_options(csv=True, ids=True)
+@click.pass_obj
+def ls(context: Context, output: Output, everything: bool, states: tuple[str, ...], limit: int) -> None:
+    """List jobs, newest first."""
+    with context.database() as database, database.reading() as connection:
+        jobs = list_jobs(connection, states=states, limit=None if everything else limit + 1)
+    shown = jobs if everything else jobs[:limit]
+    if output.is_table and not jobs:
+        say("There is no such job." if states else "There is no job yet; submit a corpus: kvjobs submit CORPUS")
+        return
+    output.rows((job.as_row() for job in shown), COLUMNS, SUMMARY_FIELDS)
+    if len(shown) < len(jobs):
+        say(f"Older jobs are not shown; --all shows them, --limit more than {limit}.")

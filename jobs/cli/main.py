@@ -1,0 +1,203 @@
+"""The entry of `kvjobs`: the table of commands, loaded one at a time, and the one place where errors become words.
+
+`kvjobs --help` reads this table alone, so it loads neither sqlalchemy nor rich nor onnxruntime. What belongs to the
+worker is reached by name: `jobs` never imports `worker`.
+"""
+
+import errno
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from jobs import __version__
+from jobs.cli.context import Context
+from jobs.cli.terminal import say, visible
+from jobs.errors import KvjobsError
+
+PROGRAM = "kvjobs"
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a command is, and its help in short (a test compares it with the command's own)."""
+
+    target: str  # module:attribute
+    help: str
+
+
+SECTIONS: dict[str, dict[str, Entry]] = {
+    "Work": {
+        "submit": Entry("jobs.cli.submit:submit", "Submit CORPUS for translation."),
+        "worker": Entry("worker.cli.worker:worker", "Run a worker."),
+        "watch": Entry("jobs.cli.watch:watch", "Follow a job until it ends."),
+        "wait": Entry("jobs.cli.watch:wait", "Wait until a job ends; its outcome is the exit code."),
+        "pause": Entry("jobs.cli.control:pause", "Start no more work of a job until it is resumed."),
+        "resume": Entry("jobs.cli.control:resume", "Let a paused job go on."),
+        "cancel": Entry("jobs.cli.control:cancel", "Give up what a job has not done yet; results stay."),
+        "retry": Entry("jobs.cli.control:retry", "Put failed and quarantined documents back to work."),
+    },
+    "Results": {
+        "ls": Entry("jobs.cli.ls:ls", "List jobs, newest first."),
+        "show": Entry("jobs.cli.show:show", "Show what a job is, how far it is, and what went wrong."),
+        "export": Entry("jobs.cli.export:export", "Write the results of a job in the order of its corpus."),
+        "steps": Entry("jobs.cli.steps:steps", "Show where the seconds of a job went."),
+        "query": Entry("jobs.cli.query:query", "Ask the database in SQL, read-only."),
+    },
+    "Installation": {
+        "models": Entry("worker.cli.models:models", "See the models that there are, and what is in them."),
+        "bench": Entry("worker.cli.bench:bench", "Measure this machine."),
+        "db": Entry("jobs.cli.db:db", "Look after the database."),
+        "config": Entry("jobs.cli.config:config", "Show every setting and where it comes from."),
+        "doctor": Entry("jobs.cli.doctor:doctor", "Check this installation and say how to mend it."),
+    },
+}
+COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
+
+# What to install where a module is missing. Everything else is a dependency of kvjobs itself.
+EXTRAS = {"psycopg": "kvjobs[postgres]", "torch": "kvjobs[train]", "transformers": "kvjobs[train]"}
+
+
+class LazyGroup(click.Group):
+    """Commands by name; each is imported when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return load_command(cmd_name) if cmd_name in COMMANDS else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, COMMANDS, n=1)
+            hint = f"; did you mean {near[0]}?" if near else f"; {PROGRAM} --help lists them."
+            raise click.UsageError(f"there is no command {visible(name)!r}{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, entries in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, entry.help) for name, entry in entries.items()], col_max=12)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in COMMANDS if name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [CompletionItem(name, help=COMMANDS[name].help) for name in names] + options
+
+
+@click.command(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 all documents succeeded, 1 operational failure, 2 usage or input refused, 3 finished but "
+    "some documents failed, 4 timeout while waiting, 5 no such job or model, 130 interrupted.",
+)
+@click.option("--home", metavar="FOLDER", help="Where kvjobs keeps its data.  [env: KVJOBS_HOME]")
+@click.option(
+    "--database",
+    metavar="URL",
+    help="Where the jobs are; a password belongs into the variable.  [env: KVJOBS_DATABASE]",
+)
+@click.option("--debug", is_flag=True, help="Show a traceback with an error.")
+@click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
+@click.pass_context
+def cli(ctx: click.Context, home: str | None, database: str | None, debug: bool) -> None:
+    """Translate whole corpora in the background, on your own machines.
+
+    A corpus is submitted as a job, workers translate it, and every result lands in a database.
+    JOB is the number of a job, its name, or "last".
+    """
+    ctx.obj = Context({"home": home, "database": database}, debug)
+
+
+def main() -> None:
+    """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # an old locale must not turn a translation into a crash
+            stream.reconfigure(errors="backslashreplace")
+    if instruction := os.environ.get("_KVJOBS_COMPLETE"):
+        from click.shell_completion import shell_complete
+
+        sys.exit(shell_complete(cli, {}, PROGRAM, "_KVJOBS_COMPLETE", instruction))
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; its exit code."""
+    debug = False
+    try:
+        with cli.make_context(PROGRAM, list(arguments)) as context:
+            debug = bool(context.params["debug"])
+            code = cli.invoke(context)
+        sys.stdout.flush()
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.EPIPE:
+            _discard_output()
+            return 0  # whoever read us has seen enough
+        if debug:
+            import traceback
+
+            traceback.print_exc()
+        say(f"Error: {explain(error)}")
+        return error.exit_code if isinstance(error, KvjobsError) else 1
+    return code if isinstance(code, int) else 0
+
+
+def load_command(name: str) -> click.Command:
+    """Import a command of the table."""
+    module, _, attribute = COMMANDS[name].target.partition(":")
+    command = getattr(importlib.import_module(module), attribute)
+    assert isinstance(command, click.Command), f"{COMMANDS[name].target} is no command"
+    return command
+
+
+def explain(error: Exception) -> str:
+    """One sentence: what is wrong, and what to do."""
+    if isinstance(error, KvjobsError):
+        return str(error) or (type(error).__doc__ or "").strip()
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        root = error.name.partition(".")[0]
+        if root in ("jobs", "worker"):
+            return f"this installation of kvjobs lacks {error.name}; install kvjobs again, then run: kvjobs doctor"
+        return f"the Python package {root} is not installed; run: pip install '{EXTRAS.get(root, 'kvjobs')}'"
+    if isinstance(error, ImportError):
+        return f"a Python package cannot be loaded ({error}); run: kvjobs doctor"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return (
+        f"this is a bug in kvjobs ({type(error).__name__}: {error}); "
+        "run it again as `kvjobs --debug ...` and report what it prints"
+    )
+
+
+def _discard_output() -> None:
+    """Let Python's last flush of a closed pipe go nowhere, instead of to a message."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+if __name__ == "__main__":
+    main()

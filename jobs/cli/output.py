@@ -1,0 +1,187 @@
+"""The forms in which a command gives its data: a table for people, JSON, CSV, or ids alone."""
+
+import csv
+import enum
+import functools
+import io
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import PurePath
+from typing import Any, TypeVar
+
+import click
+import orjson
+
+from jobs.cli.terminal import visible
+from jobs.cli.wording import plain
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Row = Mapping[str, Any]
+
+# What a spreadsheet takes for the start of a formula (OWASP, "CSV injection").
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+# JSON escapes U+0000 to U+001F by itself. A terminal obeys these too: DEL, U+0080 to U+009F, and the marks that
+# reverse the direction of writing; here in UTF-8.
+_UNESCAPED = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]|\xef\xbb\xbf")
+WIDE = 100_000  # columns: where nobody looks, nothing is cut
+
+
+class Form(enum.StrEnum):
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    IDS = "ids"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table that people see."""
+
+    key: str  # of the row
+    title: str
+    show: Callable[[Any], str] = plain
+    right: bool = False  # numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """How this call wants its data."""
+
+    form: Form = Form.TABLE
+
+    @property
+    def is_table(self) -> bool:
+        return self.form is Form.TABLE
+
+    def rows(self, rows: Iterable[Row], columns: Sequence[Column], fields: Sequence[str]) -> None:
+        """Print rows: `columns` for people, every one of `fields` for programs. The first field is the id.
+
+        JSON, CSV and ids are printed as they come; a table is laid out as a whole.
+        """
+        if self.form is Form.JSON:
+            print_json_rows({name: row[name] for name in fields} for row in rows)
+        elif self.form is Form.CSV:
+            clean = visible if sys.stdout.isatty() else str
+            click.echo(csv_line([clean(name) for name in fields]), nl=False)
+            for row in rows:
+                click.echo(csv_line([csv_cell(row[name], clean) for name in fields]), nl=False)
+        elif self.form is Form.IDS:
+            for row in rows:
+                click.echo(visible(row[fields[0]]))
+        else:
+            print_table(rows, columns)
+
+    def record(self, values: Row, show: Callable[[], None]) -> None:
+        """Print one thing: JSON for programs, else what `show` prints for people."""
+        if self.form is Form.JSON:
+            click.echo(to_json(values, indent=True).decode())
+        else:
+            show()
+
+
+def output_options(*, csv: bool = False, ids: bool = False) -> Callable[[Command], Command]:
+    """The options --json, --csv and -q; the command gets one `output`."""
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def call(*args: Any, as_json: bool, as_csv: bool = False, only_ids: bool = False, **kw: Any) -> Any:
+            chosen = [
+                form for form, wanted in ((Form.JSON, as_json), (Form.CSV, as_csv), (Form.IDS, only_ids)) if wanted
+            ]
+            if len(chosen) > 1:
+                raise click.UsageError("--json, --csv and -q exclude one another.")
+            return command(*args, output=Output(*chosen), **kw)
+
+        decorated: Any = call
+        if ids:
+            decorated = click.option("-q", "--quiet", "only_ids", is_flag=True, help="Print ids only.")(decorated)
+        if csv:
+            decorated = click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")(decorated)
+        return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(decorated)  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def print_table(rows: Iterable[Row], columns: Sequence[Column]) -> None:
+    """Print a table as wide as the terminal, or, into a file or pipe, as wide as its cells."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    terminal = sys.stdout.isatty()
+    table = Table(box=SIMPLE_HEAD if terminal else None, pad_edge=False, show_edge=False)
+    for column in columns:
+        table.add_column(column.title, justify="right" if column.right else "left", no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        # Text, not str: a cell is no markup.
+        table.add_row(*(Text(visible(column.show(row[column.key]))) for column in columns))
+    if terminal:
+        Console(highlight=False, markup=False, emoji=False).print(table)
+        return
+    buffer = io.StringIO()
+    Console(file=buffer, width=WIDE, highlight=False, markup=False, emoji=False, no_color=True).print(table)
+    for line in buffer.getvalue().splitlines():
+        click.echo(line.rstrip())
+
+
+def print_json_rows(rows: Iterable[Any]) -> None:
+    """Print a JSON list, one row a line, as the rows come."""
+    separator = "["
+    for row in rows:
+        click.echo(f"{separator}\n  " if separator == "[" else ",\n  ", nl=False)
+        click.echo(to_json(row), nl=False)
+        separator = ","
+    click.echo("[]" if separator == "[" else "\n]")
+
+
+def to_json(value: Any, *, indent: bool = False) -> bytes:
+    """JSON without a character that a terminal would obey; a number that JSON has not (NaN) is null."""
+    options = orjson.OPT_PASSTHROUGH_DATETIME | (orjson.OPT_INDENT_2 if indent else 0)
+    text = orjson.dumps(value, _to_json_value, options)
+    return _UNESCAPED.sub(_json_escape, text) if _UNESCAPED.search(text) else text
+
+
+def csv_cell(value: Any, clean: Callable[[str], str] = str) -> Any:
+    """A cell that no spreadsheet takes for a formula: such text gets an apostrophe in front. Numbers stay."""
+    if isinstance(value, str):
+        text = clean(value)
+        return f"'{text}" if value.startswith(FORMULA_STARTS) else text
+    if isinstance(value, datetime):
+        return _iso(value)
+    if isinstance(value, (bool, dict, list, tuple)):
+        return to_json(value).decode()
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def csv_line(cells: Sequence[Any]) -> str:
+    """A line of CSV. A cell with a line break of either kind is quoted, which Python does only for its own kind."""
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\r\n").writerow(cells)
+    return buffer.getvalue().removesuffix("\r\n") + "\n"
+
+
+def _json_escape(match: re.Match[bytes]) -> bytes:
+    return f"\\u{ord(match[0].decode()):04x}".encode()
+
+
+def _to_json_value(value: Any) -> Any:
+    """What orjson does not know."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Decimal):  # PostgreSQL's sums
+        return orjson.Fragment(str(int(value))) if value == value.to_integral_value() else float(value)
+    if isinstance(value, datetime):
+        return _iso(value)
+    if isinstance(value, (PurePath, date)):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _iso(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,86 @@
+"""`kvjobs query`: questions in SQL."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import click
+
+from jobs.cli.context import Context
+from jobs.cli.output import Column, Output, output_options
+from jobs.cli.terminal import say
+from jobs.store.query import ask
+
+TABLE_LIMIT = 1000
+
+
+@click.command()
+@click.argument("sql")
+@click.option("-p", "parameters", type=(str, str), multiple=True, metavar="NAME VALUE", help="The value of :NAME.")
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help=f"How many rows at most.  [default: {TABLE_LIMIT} in a table, else all]",
+)
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    default=30,
+    show_default="30",
+    help="How long the database may work on it.",
+)
+@output_options(csv=True)
+@click.pass_obj
+def query(
+    context: Context,
+    output: Output,
+    sql: str,
+    parameters: tuple[tuple[str, str], ...],
+    limit: int | None,
+    timeout: float,
+) -> None:
+    """Ask the database in SQL, read-only.
+
+    The views v_jobs, v_documents, v_steps, v_phases, v_throughput, v_shards, v_shard_events and v_workers keep their
+    columns from version to version; the tables may change. SQL "-" is read from standard input.
+
+    \b
+    kvjobs query "select status, count(*) from v_documents where job_id = :job group by 1" -p job 3
+    """
+    if sql == "-":
+        sql = sys.stdin.read()
+    limit = limit or (TABLE_LIMIT if output.is_table else None)
+    with context.database() as database, ask(database, sql, dict(parameters), timeout) as answer:
+        fields = _distinct(answer.columns)
+        rows = _CountedRows(fields, islice(answer.rows, limit))
+        output.rows(rows, [Column(field, field) for field in fields], fields)
+        if rows.count == limit and next(answer.rows, None) is not None:
+            say(f"Only the first {limit} rows; --limit allows more.")
+
+
+class _CountedRows:
+    """Rows by the names of their columns; how many there were is known afterwards."""
+
+    def __init__(self, fields: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
+        self.fields = fields
+        self.rows = rows
+        self.count = 0
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for row in self.rows:
+            self.count += 1
+            yield dict(zip(self.fields, row, strict=True))
+
+
+def _distinct(columns: Sequence[str]) -> list[str]:
+    """`select 1, 1` has two columns of one name: the second becomes 1_2."""
+    names: list[str] = []
+    for column in columns:
+        name, number = column, 2
+        while name in names:
+            name, number = f"{column}_{number}", number + 1
+        names.append(name)
+    return names

@@ -1,0 +1,73 @@
+"""The help of every command on one page: `python -m jobs.cli.reference > docs/cli.md`. A test keeps the page true."""
+
+from collections.abc import Iterator
+
+import click
+
+from jobs.cli.main import COMMANDS, PROGRAM, SECTIONS, cli, load_command
+
+WIDTH = 100
+
+HEAD = """# The command line
+
+The help of every command, as `kvjobs COMMAND --help` prints it.
+
+Standard output is data; messages and progress go to standard error. `NO_COLOR` holds, and nothing moves where there is
+no terminal. Text from a corpus never reaches a terminal with a control character in it: `\\x1b` shows as just that.
+JSON is escaped likewise, and a list without members is `[]`.
+
+| exit code | means |
+|---|---|
+| 0 | all documents succeeded; the command did what it was asked |
+| 1 | operational failure: the database, the disk, a worker |
+| 2 | usage, or an input was refused: nothing was changed |
+| 3 | finished, but some documents failed, were rejected, quarantined or cancelled |
+| 4 | timeout while waiting |
+| 5 | no such job or model |
+| 130 | interrupted |
+
+Global options stand before the command: `kvjobs --home FOLDER ls`.
+
+<!-- made by: python -m jobs.cli.reference > docs/cli.md -->
+"""
+
+
+def reference() -> str:
+    """The whole page. A command whose module is not there yet is left out."""
+    parts = [HEAD, _section(PROGRAM, cli)]
+    for title, entries in SECTIONS.items():
+        parts.append(f"## {title}\n")
+        for name in entries:
+            try:
+                command = load_command(name)
+            except ModuleNotFoundError as error:
+                if not _is_ours(error, name):
+                    raise
+                continue
+            parts.extend(_sections(f"{PROGRAM} {name}", command))
+    return "\n".join(parts)
+
+
+def _sections(name: str, command: click.Command) -> Iterator[str]:
+    yield _section(name, command)
+    if isinstance(command, click.Group):
+        context = click.Context(command, info_name=name)
+        for part in command.list_commands(context):
+            found = command.get_command(context, part)
+            assert found is not None
+            yield from _sections(f"{name} {part}", found)
+
+
+def _section(name: str, command: click.Command) -> str:
+    context = click.Context(command, info_name=name, terminal_width=WIDTH, help_option_names=["-h", "--help"])
+    level = "##" if name == PROGRAM else "###"
+    return f"{level} {name}\n\n```text\n{command.get_help(context)}\n```\n"
+
+
+def _is_ours(error: ModuleNotFoundError, name: str) -> bool:
+    """Whether it is the command's own module that is missing, or a package around it."""
+    return error.name is not None and COMMANDS[name].target.partition(":")[0].startswith(error.name)
+
+
+if __name__ == "__main__":
+    click.echo(reference(), nl=False)

@@ -1,0 +1,108 @@
+"""`kvjobs show`: all about one job on one page."""
+
+from collections.abc import Iterator, Sequence
+
+import click
+import orjson
+
+from jobs.cli.context import Context
+from jobs.cli.output import Output, output_options
+from jobs.cli.terminal import visible
+from jobs.cli.wording import count, counted, duration, moment, percent
+from jobs.store.progress import Failure, JobSummary, failures, find_job
+from jobs.store.steps import By, StepSummary, summarize_steps
+from jobs.store.tables import JobState
+
+PHASES_SHOWN = 3
+LONGEST_MESSAGE = 200  # characters of a failed document's error; the export has it whole
+
+
+@click.command()
+@click.argument("reference", metavar="JOB")
+@output_options()
+@click.pass_obj
+def show(context: Context, output: Output, reference: str) -> None:
+    """Show what a job is, how far it is, and what went wrong.
+
+    The counts, the options, where the seconds went, failures by reason with samples, and what to do next.
+    """
+    with context.database() as database, database.reading() as connection:
+        job = find_job(connection, reference)
+        phases = summarize_steps(connection, job.job_id, By.PHASE)
+        bad = failures(connection, job)
+    output.record(
+        job.as_row() | {"phases": phases, "failures": bad, "next": next_command(job)},
+        lambda: click.echo("\n".join(visible(line) for line in describe(job, phases, bad))),
+    )
+
+
+def describe(job: JobSummary, phases: Sequence[StepSummary], bad: Sequence[Failure]) -> Iterator[str]:
+    """The page, line by line."""
+    yield f"Job {job.label}: {job.shown_state}" + (f" ({job.reason})" if job.reason else "")
+    yield f"  corpus     {job.source}"
+    yield f"  model      {job.model} (revision {job.model_revision[:12]})"
+    yield f"  options    {_options(job)}"
+    yield f"  documents  {_documents(job)}"
+    yield (
+        f"  tokens     {count(job.source_tokens)} in, {count(job.target_tokens)} out; "
+        f"{count(job.segments_reused)} of {counted(job.segments, 'segment')} reused"
+    )
+    yield f"  time       {_times(job)}"
+    if phases:
+        yield ""
+        yield "Where the seconds went (of all lanes together)"
+        for phase in phases[:PHASES_SHOWN]:
+            yield (
+                f"  {phase.group:<11}{percent(phase.share):>8}  {duration(phase.seconds):>12}  "
+                f"{phase.mean_ms:.1f} ms a call, {phase.mean_rows:.1f} rows"
+            )
+    if bad:
+        yield ""
+        yield "What went wrong"
+        for failure in bad:
+            yield f"  {counted(failure.documents, 'document')} {failure.status}: {failure.code or 'no code'}"
+            for sample in failure.samples:
+                message = (sample.message or "")[:LONGEST_MESSAGE]
+                yield f"    line {sample.line}" + (f" (id {sample.id})" if sample.id else "") + f": {message}"
+    yield ""
+    yield f"Next: {next_command(job)}"
+
+
+def next_command(job: JobSummary) -> str:
+    """What most people do with a job in this state."""
+    if job.state == JobState.INGESTING:
+        return f"kvjobs submit {job.source}"  # goes on where it was interrupted
+    if job.state == JobState.FAILED:
+        return f"kvjobs db prune {job.job_id}"
+    if not job.has_ended:
+        return f"kvjobs {'resume' if job.paused else 'watch'} {job.job_id}"
+    if job.failed + job.quarantined:
+        return f"kvjobs retry {job.job_id}"
+    return f"kvjobs export {job.job_id} -o FILE"
+
+
+def _options(job: JobSummary) -> str:
+    options = orjson.loads(job.options)
+    return ", ".join(f"{name} {value}" for name, value in options.items() if value is not None)
+
+
+def _documents(job: JobSummary) -> str:
+    parts = {
+        "ok": job.succeeded,
+        "failed": job.failed,
+        "rejected": job.rejected,
+        "quarantined": job.quarantined,
+        "cancelled": job.cancelled,
+        "waiting": job.waiting,
+    }
+    told = ", ".join(f"{count(number)} {name}" for name, number in parts.items() if number)
+    return f"{count(job.documents)}, {percent(job.share_done)} done" + (f": {told}" if told else "")
+
+
+def _times(job: JobSummary) -> str:
+    if job.started_at is None:
+        return f"submitted {moment(job.created_at)}; no worker has started it"
+    speed = f", {job.tokens_per_s:,.0f} tokens/s on average" if job.tokens_per_s else ""
+    end = f" to {moment(job.finished_at)}" if job.finished_at else ""
+    left = f", about {duration(job.eta_s)} to go" if job.eta_s is not None else ""
+    return f"{duration(job.elapsed_s)} from {moment(job.started_at)}{end}{speed}{left}"

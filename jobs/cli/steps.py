@@ -1,0 +1,54 @@
+"""`kvjobs steps`: where the seconds of a job went."""
+
+from dataclasses import asdict
+
+import click
+
+from jobs.cli.context import Context
+from jobs.cli.output import Column, Output, output_options
+from jobs.cli.terminal import say
+from jobs.cli.wording import count, percent
+from jobs.store.progress import find_job
+from jobs.store.steps import By, summarize_steps
+
+FIELDS = ("group", "calls", "rows", "tokens", "seconds", "share", "mean_ms", "mean_rows")
+
+
+@click.command()
+@click.argument("reference", metavar="JOB")
+@click.option(
+    "--by",
+    type=click.Choice(By, case_sensitive=False),
+    default=By.PHASE.value,
+    show_default=True,
+    help="By phase, decoder step, or worker/lane.",
+)
+@output_options(csv=True)
+@click.pass_obj
+def steps(context: Context, output: Output, reference: str, by: By) -> None:
+    """Show where the seconds of a job went.
+
+    Seconds are those of all lanes together. With --by step the milliseconds of a call should stay flat as the
+    translation grows: then the cache works.
+    """
+    with context.database() as database, database.reading() as connection:
+        job = find_job(connection, reference)
+        summaries = summarize_steps(connection, job.job_id, by)
+    rows = [asdict(summary) | {"mean_ms": summary.mean_ms, "mean_rows": summary.mean_rows} for summary in summaries]
+    if output.is_table and not rows:
+        say(f"Job {job.label} has no timings: it has not started, or was submitted with --timing off.")
+        return
+    title = {By.PHASE: "PHASE", By.STEP: "STEP", By.LANE: "WORKER/LANE"}[by]
+    output.rows(
+        rows,
+        (
+            Column("group", title, right=by is By.STEP),
+            Column("seconds", "SECONDS", lambda seconds: f"{seconds:,.3f}", right=True),
+            Column("share", "SHARE", percent, right=True),
+            Column("calls", "CALLS", count, right=True),
+            Column("mean_ms", "MS/CALL", lambda mean: f"{mean:,.2f}", right=True),
+            Column("mean_rows", "ROWS/CALL", lambda mean: f"{mean:,.1f}", right=True),
+            Column("tokens", "TOKENS", count, right=True),
+        ),
+        FIELDS,
+    )

@@ -1,0 +1,198 @@
+"""`kvjobs submit`: a corpus becomes a job; with --wait, from here to the results."""
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jobs.cli.context import Context
+from jobs.cli.terminal import say, visible
+from jobs.cli.wording import counted
+from jobs.corpus.submit import Already, Submitted, check_name
+from jobs.errors import SpecError
+from jobs.spec import CachePolicy, JobSpec, Task, Timing, TranslateOptions
+
+if TYPE_CHECKING:
+    from jobs.corpus.reading import Corpus
+    from jobs.store.database import Database
+
+PRIORITIES = {"low": -10, "normal": 0, "high": 10}
+SILENCE_S = 60.0  # a worker that was not heard of for so long counts as gone
+
+
+class Priority(click.ParamType[int]):
+    """low, normal, high, or a number: higher goes first."""
+
+    name = "priority"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return PRIORITIES[value] if value in PRIORITIES else int(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither low, normal, high nor a whole number", param, ctx)
+
+
+@click.command()
+@click.argument("corpus", metavar="CORPUS")
+@click.option(
+    "--task",
+    type=click.Choice([task.value for task in Task]),
+    default=Task.TRANSLATE.value,
+    show_default=True,
+    help="What to do with each document.",
+)
+@click.option("--model", metavar="NAME", help="A model's name, or its folder.  [default: the bundled demo-en-zh]")
+@click.option("--wait", is_flag=True, help="Bring a worker along if none runs, show progress, write the results.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="With --wait: the file of results.  [default: standard output]",
+)
+@click.option("--name", help="A name that may be used in place of the job's number.")
+@click.option(
+    "--priority",
+    type=Priority(),
+    default="normal",
+    show_default=True,
+    metavar="P",
+    help="low, normal, high, or a number; higher goes first.",
+)
+@click.option("--format", "form", metavar="FORMAT", help="jsonl, txt, csv or tsv.  [default: by the file's name]")
+@click.option("--id-field", default="id", show_default=True, help="The field that identifies a document.")
+@click.option("--text-field", default="text", show_default=True, help="The field to translate.")
+@click.option("--strict", is_flag=True, help="Refuse the whole corpus if a single line cannot be read.")
+@click.option("--dry-run", is_flag=True, help="Read the corpus and say what would be done; change nothing.")
+@click.option("--again", is_flag=True, help="Make a new job even if this corpus was submitted before.")
+@click.option("--beam-size", type=int, help="Hypotheses followed at once; 1 is greedy search.  [default: the model's]")
+@click.option("--n-best", type=int, default=1, show_default=True, help="Translations kept for each document.")
+@click.option("--length-penalty", type=float, help="Exponent on length when beams are ranked.  [default: the model's]")
+@click.option("--max-new-tokens", type=int, help="The longest translation of a segment.  [default: the model's]")
+@click.option("--source-language", default="en", show_default=True, help="For the sentence splitter, e.g. en or de.")
+@click.option("--target-language", metavar="LABEL", help="For a model with several target languages, e.g. fra.")
+@click.option(
+    "--cache",
+    default="auto",
+    show_default=True,
+    metavar="MODE",
+    help="Reuse keys and values: auto, on, off or hybrid:N.",
+)
+@click.option("--batch-size", type=int, default=32, show_default=True, help="Segments that one model call processes.")
+@click.option(
+    "--reuse/--no-reuse", default=True, show_default=True, help="Take segments that were translated before from memory."
+)
+@click.option(
+    "--timing",
+    type=click.Choice([timing.value for timing in Timing]),
+    default=Timing.STEPS.value,
+    show_default=True,
+    help="How much of the step timing is stored.",
+)
+@click.pass_obj
+def submit(
+    context: Context,
+    /,
+    corpus: str,
+    task: str,
+    model: str | None,
+    wait: bool,
+    output: Path | None,
+    name: str | None,
+    priority: int,
+    form: str | None,
+    id_field: str,
+    text_field: str,
+    strict: bool,
+    dry_run: bool,
+    again: bool,
+    cache: str,
+    timing: str,
+    **options: Any,
+) -> int:
+    """Submit CORPUS for translation.
+
+    CORPUS is a file of JSON Lines with "id" and "text" (or txt, csv, tsv; gz and zst by suffix), or - for standard
+    input. The same corpus and options are the same job: submit it again to go on where it was interrupted.
+    """
+    from jobs.cli.result_file import check_place
+    from jobs.corpus.reading import Corpus
+
+    if output and not wait:
+        raise SpecError("-o needs --wait; without it, fetch the results later with: kvjobs export JOB -o FILE")
+    check_name(name)
+    source = Corpus(path=corpus, format=form, id_field=id_field, text_field=text_field)
+    if output and str(output) != "-":
+        check_place(output, corpus=source.source)
+    asked = TranslateOptions(cache=CachePolicy.parse(cache), timing=Timing(timing), **options)
+    # The worker's side knows models; it is reached by name, as every command of its is.
+    admission = importlib.import_module("worker.models.admission")
+    spec: JobSpec = admission.admit(Task(task), model, context.settings.models_dir, asked)
+    if model is None:
+        say(f"No --model was given: translating with the bundled {spec.model}.")
+    if dry_run:
+        return _dry_run(context, source, spec)
+    with context.database() as database:
+        submitted = _ingest(context, database, source, spec, name=name, priority=priority, strict=strict, again=again)
+        say(_told(submitted))
+        if wait:
+            from jobs.cli.attend import attend
+
+            return attend(context.settings, database, submitted, output)
+        _say_next(database, submitted)
+    return 0
+
+
+def _dry_run(context: Context, source: "Corpus", spec: JobSpec) -> int:
+    from jobs.cli.dry_run import describe
+    from jobs.store.progress import speed_of
+
+    rehearsal = importlib.import_module("worker.rehearsal").rehearse(source, spec, context.settings.models_dir)
+    with context.database() as database, database.reading() as connection:
+        tokens_per_s = speed_of(connection, spec.model_revision)
+    for line in describe(rehearsal, tokens_per_s):
+        click.echo(visible(line))
+    return 0
+
+
+def _ingest(context: Context, database: "Database", source: "Corpus", spec: JobSpec, **how: Any) -> Submitted:
+    from jobs.cli.reading_progress import reading_progress
+    from jobs.cli.terminal import this_command
+    from jobs.corpus.submit import submit as submit_corpus
+
+    try:
+        with reading_progress() as tell:
+            return submit_corpus(database, source, spec, spool=context.settings.home / "spool", on_progress=tell, **how)
+    except KeyboardInterrupt:
+        say(f"Interrupted; what is read is kept. To go on: {this_command()}")
+        raise
+
+
+def _told(submitted: Submitted) -> str:
+    """One sentence: what there is now."""
+    label = f"Job {submitted.job_id}" + (f" ({submitted.name})" if submitted.name else "")
+    size = counted(submitted.documents, "document")
+    if submitted.rejected:
+        size += f", {submitted.rejected:,} of them rejected (kvjobs show {submitted.job_id} says why)"
+    match submitted.already:
+        case Already.NEW:
+            return f"{label}: {size}."
+        case Already.RESUMED:
+            return f"{label}: {size}; reading went on where it was interrupted."
+        case Already.RUNNING:
+            return f"{label}: {size}; it was submitted before and goes on. (--again makes a new job.)"
+        case Already.COMPLETE:
+            return f"{label}: {size}; it was submitted before and is complete. (--again makes a new job.)"
+        case Already.CANCELLED:
+            return f"{label}: {size}; it was submitted before and cancelled. (--again makes a new job.)"
+
+
+def _say_next(database: "Database", submitted: Submitted) -> None:
+    from jobs.store.workers import any_alive
+
+    if submitted.already in (Already.COMPLETE, Already.CANCELLED):
+        say(f"Results: kvjobs export {submitted.job_id} -o FILE")
+        return
+    if not any_alive(database, SILENCE_S):
+        say("No worker is running; start one with: kvjobs worker")
+    say(f"Follow it: kvjobs watch {submitted.job_id}")

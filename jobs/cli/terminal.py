@@ -1,0 +1,32 @@
+"""What may reach a terminal: words from a corpus never steer it."""
+
+import re
+import shlex
+import sys
+
+import click
+
+# Control characters, the marks that reverse the direction of writing, line separators, and halves of surrogate pairs.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+
+
+def visible(text: object) -> str:
+    r"""One line that is safe to print: an escape character shows as \x1b, and a newline as \n."""
+    return _UNSAFE.sub(_escape, str(text))
+
+
+def say(message: str) -> None:
+    """Print a message for a person: to standard error, line by line safe."""
+    for line in message.split("\n"):
+        click.echo(visible(line), err=True)
+
+
+def this_command() -> str:
+    """What was typed, to be typed again."""
+    return shlex.join(["kvjobs", *sys.argv[1:]])
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return _SHORT.get(match[0]) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")

@@ -1,0 +1,60 @@
+"""Numbers and times as people read them."""
+
+from datetime import datetime
+from typing import Any
+
+NOTHING = "-"
+
+
+def count(number: int | None) -> str:
+    """1234567 as 1,234,567."""
+    return NOTHING if number is None else f"{number:,}"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 document`, `2 documents`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def percent(share: float) -> str:
+    """0.1234 as 12.3 %. Rounded down, so that 100.0 % is said of all and nothing less."""
+    return f"{int(share * 1000) / 10:.1f} %"
+
+
+def duration(seconds: float | None) -> str:
+    """The two largest units: 3.2 s, 4 min 05 s, 2 h 10 min, 3 d 4 h."""
+    if seconds is None:
+        return NOTHING
+    if round(seconds, 1) < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"
+
+
+def size(num_bytes: float) -> str:
+    """1536 as 1.5 KiB."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if num_bytes < 1024:
+            return f"{num_bytes:.0f} {unit}" if unit == "bytes" else f"{num_bytes:.1f} {unit}"
+        num_bytes /= 1024
+    return f"{num_bytes:.1f} TiB"
+
+
+def moment(at: datetime | None) -> str:
+    """In the reader's own time zone, to the second."""
+    return NOTHING if at is None else f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def plain(value: Any) -> str:
+    """Any value of a table."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return moment(value) if isinstance(value, datetime) else str(value)

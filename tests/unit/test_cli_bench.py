@@ -1,0 +1,88 @@
+"""`kvjobs bench cache`: both ways are measured, and must say the same."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.unit.conftest import Kvjobs
+from worker.cli import bench
+from worker.engine import cache_report
+from worker.text.marian import MarianTokenizer
+
+TINY = Path(__file__).parents[1] / "golden" / "tiny-swish-tied"
+
+
+class Letters:
+    """A tokenizer for a vocabulary of a few dozen ids."""
+
+    languages = frozenset({"fra", "deu"})
+
+    def encode(self, text: str, language: str | None) -> list[int]:
+        label = [] if language is None else [{"deu": 1, "fra": 2}[language]]
+        return [*label, *(3 + ord(character) % 30 for character in text), 0]
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tiny model with a cache, and a tokenizer that fits it."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    for name in ("config.json", "generation_config.json", "encoder_model.onnx", "decoder_model_merged.onnx"):
+        shutil.copy(TINY / name, folder)
+    monkeypatch.setattr(bench, "check_files", lambda _folder: None)
+    monkeypatch.setattr(MarianTokenizer, "open", lambda _folder: Letters())
+    return folder
+
+
+def test_the_same_work_is_measured_both_ways(kvjobs: Kvjobs, model: Path) -> None:
+    short = ("--source-tokens", 8, "--batch-size", 3, "--repeats", 1)
+
+    result = kvjobs("bench", "cache", "--model", model, "--tokens", "3,6", *short, "--json")
+
+    assert result.exit_code == 0
+    assert [row["target_tokens"] for row in result.json] == [3, 6]
+    for row in result.json:
+        assert row["is_equal"]
+        assert row["num_segments"] == row["batch_size"] == 3
+        assert row["ratio"] == pytest.approx(row["off"]["seconds"] / row["on"]["seconds"])
+    assert "The tokens are the same" in result.err
+
+
+def test_segments_have_the_length_that_was_asked_for() -> None:
+    segments = bench._segments(Letters(), 8)  # type: ignore[arg-type]
+
+    for _ in range(50):
+        segment = next(segments)
+        assert len(segment) == 8
+        assert segment[0] == 1  # the label of the first language
+        assert segment.index(0) == 7  # the end, at the end
+
+
+def test_tokens_that_differ_are_a_failure(kvjobs: Kvjobs, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = cache_report.measure_cache
+
+    def differing(*arguments: object, **options: object) -> cache_report.CacheReport:
+        import dataclasses
+
+        return dataclasses.replace(whole(*arguments, **options), num_different=2)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(cache_report, "measure_cache", differing)
+
+    result = kvjobs("bench", "cache", "--model", model, "--tokens", "3", "--source-tokens", "8", "--repeats", 1)
+
+    assert result.exit_code == 1
+    assert "2 segments came out differently" in result.err
+    assert result.out.splitlines()[1].split()[-1] == "no"
+
+
+@pytest.mark.parametrize(
+    ("options", "exit_code"), [(("--tokens", "five"), 2), (("--tokens", "1"), 2), (("--model", "nobody"), 5)]
+)
+def test_what_cannot_be_measured_is_refused(
+    kvjobs: Kvjobs, model: Path, options: tuple[str, ...], exit_code: int
+) -> None:
+    result = kvjobs("bench", "cache", "--model", model, *options)
+
+    assert result.exit_code == exit_code
+    assert "Error: " in result.err

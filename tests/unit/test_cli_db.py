@@ -1,0 +1,196 @@
+"""`kvjobs db`: where it is, whether it is whole, and how to get rid of jobs."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select, text
+
+from jobs.store import prune, tables
+from jobs.store.database import Database
+from jobs.store.migrate import HEAD
+from jobs.store.tables import DocumentStatus
+from tests.unit.conftest import AddJob, Kvjobs, Line
+
+OF_A_JOB = (
+    tables.Job,
+    tables.Document,
+    tables.Translation,
+    tables.Shard,
+    tables.Step,
+    tables.ShardEvent,
+    tables.JobCounts,
+)
+
+
+def execute(database: Database, *statements: str) -> None:
+    with database.writing() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+
+
+def rows(database: Database, table: type[tables.Base], job_id: int) -> int:
+    column = table.id if table is tables.Job else table.job_id  # type: ignore[attr-defined]
+    with database.reading() as connection:
+        return int(connection.execute(select(func.count()).where(column == job_id)).scalar_one())
+
+
+def test_path_is_that_of_the_file(kvjobs: Kvjobs, home: Path) -> None:
+    assert kvjobs("db", "path").out == f"{home}/kvjobs.db\n"
+
+
+def test_upgrade_makes_the_tables_and_says_so(kvjobs: Kvjobs, home: Path) -> None:
+    assert f"schema {HEAD}, was empty" in kvjobs("db", "upgrade").err
+    assert "up to date" in kvjobs("db", "upgrade").err
+    assert kvjobs("db", "check").out == "All is well.\n"
+
+
+def test_a_database_of_a_newer_version_is_left_alone(kvjobs: Kvjobs, database: Database) -> None:
+    execute(database, "UPDATE alembic_version SET version_num = '9999'")
+
+    for command in (("ls",), ("db", "upgrade")):
+        assert kvjobs(*command).exit_code == 1
+    assert "9999" in kvjobs("ls").err
+    assert kvjobs("db", "check").exit_code == 1
+
+
+def test_a_table_that_differs_is_named(kvjobs: Kvjobs, database: Database) -> None:
+    execute(database, "ALTER TABLE workers ADD COLUMN surprise TEXT")
+
+    result = kvjobs("db", "check", "--json")
+
+    assert result.exit_code == 1
+    assert "surprise" in result.json["problems"][0]
+
+
+def test_what_is_no_database_is_a_sentence(kvjobs: Kvjobs, home: Path) -> None:
+    (home / "kvjobs.db").write_bytes(b"not a database at all, but long enough for a header" * 100)
+
+    for command in (("ls",), ("db", "check"), ("db", "upgrade"), ("doctor",)):
+        result = kvjobs(*command)
+        assert result.exit_code == 1
+        assert "not a database" in result.out + result.err
+        assert "bug" not in result.err
+
+
+def test_jobs_that_agree_are_well(kvjobs: Kvjobs, finished_job: int, mixed_job: int, running_job: int) -> None:
+    for job in (finished_job, mixed_job, running_job):
+        assert kvjobs("db", "check", job).out == "All is well.\n"
+    assert kvjobs("db", "check", "nobody").exit_code == 5
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        ("UPDATE documents SET status = 'failed' WHERE position = 0", "documents with both a result and a failure: 1"),
+        ("DELETE FROM translations WHERE position = 0", "documents still waiting, though the job is done: 1"),
+        ("DELETE FROM documents WHERE position = 0", "results of no document: 1"),
+        ("UPDATE translations SET epoch = 2 WHERE position = 0", "results with an epoch above that of its shard: 1"),
+        ("UPDATE shards SET stop = 2", "results outside the shard that recorded it: 1"),
+        ("UPDATE job_counts SET succeeded = 2", "the counter succeeded says 2, the recount 3"),
+        ("UPDATE job_counts SET target_tokens = 0", "the counter target_tokens says 0, the recount 30"),
+        ("UPDATE job_counts SET estimated_done = 0", "the counter estimated_done says 0"),
+        ("UPDATE shards SET state = 'ready'", "shards still open, though the job is done: 1"),
+        ("UPDATE job_counts SET shards = 7", "the counters say 7 shards"),
+    ],
+)
+def test_every_contradiction_is_found(
+    kvjobs: Kvjobs, database: Database, finished_job: int, damage: str, sentence: str
+) -> None:
+    execute(database, damage)
+
+    result = kvjobs("db", "check", finished_job)
+
+    assert result.exit_code == 1
+    assert sentence in result.out
+
+
+def test_a_document_that_no_worker_will_find_is_found(kvjobs: Kvjobs, database: Database, running_job: int) -> None:
+    execute(database, "UPDATE shards SET state = 'done'", "UPDATE job_counts SET shards_open = 0")
+
+    assert "documents of shard 1 still waiting, though it is done: 1" in kvjobs("db", "check", running_job).out
+
+
+def test_prune_deletes_a_job_with_everything_of_it(
+    kvjobs: Kvjobs, database: Database, add_job: AddJob, finished_job: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prune, "ROWS_A_BATCH", 2)
+    kept = add_job(Line("a", "甲"))
+    before = {table: rows(database, table, kept) for table in OF_A_JOB}
+
+    result = kvjobs("db", "prune", "nightly", "--yes")
+
+    assert result.exit_code == 0
+    assert result.err == "Deleted 1 job with 3 documents.\n"
+    assert not any(rows(database, table, finished_job) for table in OF_A_JOB)
+    assert {table: rows(database, table, kept) for table in OF_A_JOB} == before
+
+
+def test_an_interrupted_prune_leaves_no_job_that_looks_whole(
+    kvjobs: Kvjobs, database: Database, finished_job: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_rows: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prune, "ROWS_A_BATCH", 2)
+    with pytest.raises(KeyboardInterrupt):
+        prune.prune_job(database, finished_job, interrupt)
+
+    assert kvjobs("show", "nightly").exit_code == 5
+    assert "being pruned" in kvjobs("show", finished_job).out
+    with database.reading() as connection:
+        assert connection.execute(select(tables.Job.content_key)).scalar_one() == f"pruned {finished_job}"
+    assert kvjobs("db", "prune", finished_job, "--yes").exit_code == 0
+    assert kvjobs("ls", "-q").out == ""
+
+
+def test_prune_takes_what_is_old_and_ended(kvjobs: Kvjobs, add_job: AddJob, running_job: int) -> None:
+    old = add_job(Line("a", "甲"), finished_s_ago=3 * 86400)
+    young = add_job(Line("b", "乙"), finished_s_ago=86400)
+
+    assert kvjobs("db", "prune", "--older-than", "2", "--yes").err == "Deleted 1 job with 1 document.\n"
+    assert kvjobs("ls", "-q").out == f"{young}\n{running_job}\n"
+    assert "nothing was deleted" in kvjobs("db", "prune", "--older-than", "2", "--yes").err
+    assert kvjobs("show", old).exit_code == 5
+
+
+def test_prune_refuses_what_goes_on_and_what_is_not_there(kvjobs: Kvjobs, finished_job: int, running_job: int) -> None:
+    refused = kvjobs("db", "prune", finished_job, running_job, "--yes")
+
+    assert refused.exit_code == 2
+    assert "kvjobs cancel" in refused.err
+    assert kvjobs("db", "prune", finished_job, "nobody", "--yes").exit_code == 5
+    assert kvjobs("db", "prune").exit_code == 2
+    assert kvjobs("db", "prune", finished_job, "--older-than", "1").exit_code == 2
+    assert kvjobs("show", finished_job).exit_code == 0
+
+
+def test_prune_asks_and_does_nothing_where_nobody_answers(
+    kvjobs: Kvjobs, finished_job: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+
+    result = kvjobs("db", "prune", finished_job)
+
+    assert result.exit_code == 2
+    assert "--yes" in result.err
+    assert kvjobs("show", finished_job).exit_code == 0
+
+
+def test_a_pruned_job_was_not_locked_into_the_file(database: Database, add_job: AddJob, home: Path) -> None:
+    """Every batch is a transaction of its own: another program can write in between."""
+    job = add_job(*(Line(str(number), "x", status=None) for number in range(20)))
+    other = sqlite3.connect(home / "kvjobs.db", timeout=0.1)
+
+    def write(_rows: int) -> None:
+        other.execute("UPDATE jobs SET priority = priority + 1")
+        other.commit()
+
+    prune.prune_job(database, job, write)
+    other.close()
+
+
+def test_rejected_lines_count_no_tokens(kvjobs: Kvjobs, database: Database, add_job: AddJob) -> None:
+    job = add_job(Line("a", "甲"), Line(None, status=DocumentStatus.REJECTED, text=None))
+
+    assert kvjobs("db", "check", job).exit_code == 0

@@ -1,0 +1,11 @@
+"""The documented command line is the real one."""
+
+from pathlib import Path
+
+from jobs.cli.reference import reference
+
+PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+def test_the_page_is_what_the_commands_say() -> None:
+    assert PAGE.read_text(encoding="utf-8") == reference(), "run: python -m jobs.cli.reference > docs/cli.md"

@@ -1,0 +1,198 @@
+"""The entry: light, lazy, and the one place where errors become sentences and exit codes."""
+
+import errno
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from jobs.cli import main
+from jobs.cli.main import COMMANDS, Entry, explain, load_command, run
+from jobs.errors import (
+    KvjobsError,
+    ModelError,
+    NotFoundError,
+    SpecError,
+    StaleLease,
+    Stopped,
+    StoreError,
+    TransientError,
+)
+from tests.unit.conftest import Kvjobs
+
+HEAVY = ("sqlalchemy", "rich", "onnxruntime", "numpy", "alembic", "orjson", "platformdirs", "worker", "jobs.settings")
+
+
+def python(code: str, *arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False, **options
+    )
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = f"""
+import sys
+from jobs.cli.main import run
+assert run(["--help"]) == 0
+print("LOADED", [name for name in {HEAVY} if name in sys.modules])
+"""
+    assert "LOADED []" in python(code).stdout
+
+
+@pytest.mark.parametrize("arguments", [["export", "--help"], ["query", "--help"], ["ls"], ["show", "1"], ["doctor"]])
+def test_no_command_of_jobs_loads_a_model(home: Path, arguments: list[str]) -> None:
+    code = f"""
+import sys
+from jobs.cli.main import run
+run({arguments})
+print("LOADED", [name for name in ("onnxruntime", "numpy", "sentencepiece") if name in sys.modules])
+"""
+    assert "LOADED []" in python(code).stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_says_what_the_command_says(name: str) -> None:
+    try:
+        command = load_command(name)
+    except ModuleNotFoundError as error:
+        pytest.skip(f"not there yet: {error.name}")
+
+    assert command.get_short_help_str(limit=1000) == COMMANDS[name].help
+    assert command.name == name
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code"),
+    [
+        (KvjobsError("sentence"), 1),
+        (StoreError("sentence"), 1),
+        (TransientError("sentence"), 1),
+        (StaleLease("sentence"), 1),
+        (SpecError("sentence"), 2),
+        (ModelError("sentence"), 2),
+        (NotFoundError("sentence"), 5),
+        (Stopped("sentence"), 130),
+        (OSError(errno.ENOSPC, "sentence"), 1),
+    ],
+)
+def test_an_error_is_a_sentence_and_a_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, exit_code: int
+) -> None:
+    raising(monkeypatch, error)
+
+    assert run(["ls"]) == exit_code
+    assert capsys.readouterr() == ("", "Error: sentence\n")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
+def test_an_interrupt_is_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException
+) -> None:
+    raising(monkeypatch, error)
+
+    assert run(["ls"]) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_bug_says_that_it_is_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    raising(monkeypatch, ZeroDivisionError("\x1b[31m"))
+
+    assert run(["ls"]) == 1
+    err = capsys.readouterr().err
+    assert "bug in kvjobs (ZeroDivisionError: \\x1b[31m)" in err
+    assert "--debug" in err
+    assert "Traceback" not in err
+
+    assert run(["--debug", "ls"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["no-such-command"], ["ls", "--no-such-option"], ["show"], ["steps", "1", "--by", "x"]]
+)
+def test_wrong_usage_is_2(kvjobs: Kvjobs, arguments: list[str]) -> None:
+    result = kvjobs(*arguments)
+
+    assert result.exit_code == 2
+    assert result.out == ""
+    assert "Error:" in result.err
+
+
+def test_a_mistyped_command_is_guessed(kvjobs: Kvjobs) -> None:
+    assert "did you mean export?" in kvjobs("exprot", "1").err
+
+
+def test_version_and_help_are_0(kvjobs: Kvjobs) -> None:
+    assert kvjobs("--version").out.startswith("kvjobs 0.")
+    assert all(name in kvjobs("--help").out for name in COMMANDS)
+    assert kvjobs("ls", "-h").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("module", "sentence"),
+    [
+        ("psycopg.pq", "pip install 'kvjobs[postgres]'"),
+        ("onnxruntime", "the Python package onnxruntime is not installed; run: pip install 'kvjobs'"),
+        ("worker.cli.bench", "lacks worker.cli.bench"),
+    ],
+)
+def test_a_missing_module_is_a_sentence(module: str, sentence: str) -> None:
+    assert sentence in explain(ModuleNotFoundError(f"No module named {module!r}", name=module))
+
+
+def test_a_missing_command_is_a_sentence(monkeypatch: pytest.MonkeyPatch, kvjobs: Kvjobs) -> None:
+    monkeypatch.setitem(COMMANDS, "bench", Entry("worker.cli.no_such_module:bench", "Measure."))
+
+    result = kvjobs("bench")
+
+    assert result.exit_code == 1
+    assert "lacks worker.cli.no_such_module" in result.err
+
+
+def test_a_closed_pipe_is_no_error(home: Path) -> None:
+    """As in `kvjobs query ... | head -1`."""
+    numbers = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 200000) select i from n"
+    code = "import sys; from jobs.cli.main import main; sys.argv = ['kvjobs', *sys.argv[1:]]; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "query", numbers, "--csv"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    assert process.stderr
+
+    assert process.stdout.readline() == "i\n"
+    process.stdout.close()
+
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait(30) == 0
+
+
+def test_an_old_locale_does_not_break_the_output(home: Path) -> None:
+    code = "import sys; from jobs.cli.main import main; sys.argv = ['kvjobs', 'query', \"select 'é译' as x\"]; main()"
+
+    result = python(code, encoding="latin-1", env={"PYTHONIOENCODING": "latin-1", "KVJOBS_HOME": str(home), "PATH": ""})
+
+    assert (result.returncode, result.stdout) == (0, "x\né\\u8bd1\n")
+
+
+def test_completion_offers_commands_without_loading_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    context = click.Context(main.cli, info_name="kvjobs")
+
+    assert [item.value for item in main.cli.shell_complete(context, "wa")] == ["watch", "wait"]
+    assert [item.value for item in main.cli.shell_complete(context, "--ho")] == ["--home"]
+
+
+def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """`kvjobs ls` raises."""
+
+    @click.command()
+    def command() -> None:
+        raise error
+
+    monkeypatch.setattr(main, "load_command", lambda _name: command)

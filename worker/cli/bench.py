@@ -1,0 +1,147 @@
+"""`kvjobs bench`: what this machine makes of a model."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import chain, cycle, islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jobs.cli.context import Context
+from jobs.cli.output import Column, Output, output_options
+from jobs.cli.terminal import say
+from jobs.cli.wording import counted
+from worker.models.registry import DEFAULT_MODEL, check_files, find_model
+
+if TYPE_CHECKING:
+    from worker.engine.cache_report import CacheReport
+    from worker.text.marian import MarianTokenizer
+
+FIELDS = (
+    *("target_tokens", "ratio", "is_equal", "num_different", "num_segments", "source_tokens", "batch_size"),
+    *("num_beams", "repeats", "on", "off", "on_growth", "off_growth"),
+    *("kv_bytes", "buffer_allocations", "buffer_reuses"),
+)
+
+
+class Lengths(click.ParamType[tuple[int, ...]]):
+    """5,50: whole numbers with commas between them."""
+
+    name = "lengths"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        try:
+            return tuple(int(part) for part in value.split(","))
+        except ValueError:
+            self.fail(f"{value!r} is no list of whole numbers such as 5,50", param, ctx)
+
+
+@click.group()
+def bench() -> None:
+    """Measure this machine."""
+
+
+@bench.command()
+@click.option(
+    "--model", metavar="NAME", default=DEFAULT_MODEL, show_default=True, help="A model's name, or its folder."
+)
+@click.option(
+    "--tokens",
+    "lengths",
+    type=Lengths(),
+    metavar="N,...",
+    default="5,50",
+    show_default=True,
+    help="Tokens of each translation: forced, so that both ways take the same steps.",
+)
+@click.option("--source-tokens", metavar="N", type=click.IntRange(min=2), default=30, show_default=True)
+@click.option("--batch-size", metavar="N", type=click.IntRange(min=1), default=32, show_default=True)
+@click.option("--segments", metavar="N", type=click.IntRange(min=1), help="How many.  [default: one batch]")
+@click.option("--beam-size", metavar="N", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--repeats", metavar="N", type=click.IntRange(min=1), default=3, show_default=True)
+@output_options()
+@click.pass_obj
+def cache(
+    context: Context,
+    /,
+    output: Output,
+    model: str,
+    lengths: tuple[int, ...],
+    source_tokens: int,
+    batch_size: int,
+    segments: int | None,
+    beam_size: int,
+    repeats: int,
+) -> int:
+    """Translate the same segments with the cache and without, in turns.
+
+    One thread, as a lane has it; medians over the repeats. With the cache a late step takes about as long as an early
+    one (growth 1), and both ways must give the same tokens: exit code 1 if they do not.
+    """
+    from worker.engine.cache_report import measure_cache
+    from worker.engine.seq2seq import Seq2Seq
+    from worker.text.marian import MarianTokenizer
+
+    folder = find_model(model, context.settings.models_dir)
+    check_files(folder)
+    network = Seq2Seq.open(folder.path)
+    tokenizer = MarianTokenizer.open(folder.path)
+    ids = list(islice(_segments(tokenizer, source_tokens), segments or batch_size))
+    reports = []
+    for target_tokens in lengths:
+        say(f"{folder.name}: {counted(len(ids), 'segment')}, {source_tokens} tokens in, {target_tokens} out ...")
+        reports.append(
+            measure_cache(
+                network,
+                ids,
+                target_tokens=target_tokens,
+                num_beams=beam_size,
+                batch_size=batch_size,
+                repeats=repeats,
+            )
+        )
+    output.rows([_row(report, source_tokens) for report in reports], COLUMNS, FIELDS)
+    different = sum(report.num_different for report in reports)
+    if different:
+        say(
+            f"Error: {counted(different, 'segment')} came out differently with the cache and without; "
+            "this must not be: report it with the model's kvjobs models inspect"
+        )
+        return 1
+    say("The tokens are the same with the cache and without.")
+    return 0
+
+
+COLUMNS = (
+    Column("target_tokens", "TOKENS OUT", right=True),
+    Column("ratio", "FASTER BY", lambda ratio: f"{ratio:.1f} x", right=True),
+    Column("on", "TOKENS/S WITH", lambda measured: f"{measured['tokens_per_second']:,.0f}", right=True),
+    Column("off", "TOKENS/S WITHOUT", lambda measured: f"{measured['tokens_per_second']:,.0f}", right=True),
+    Column("on", "MS/STEP WITH", lambda measured: f"{1000 * measured['seconds_per_step']:.1f}", right=True),
+    Column("off", "MS/STEP WITHOUT", lambda measured: f"{1000 * measured['seconds_per_step']:.1f}", right=True),
+    Column("on_growth", "GROWTH WITH", lambda growth: f"{growth:.2f}", right=True),
+    Column("off_growth", "GROWTH WITHOUT", lambda growth: f"{growth:.2f}", right=True),
+    Column("is_equal", "SAME TOKENS"),
+)
+
+
+def _row(report: "CacheReport", source_tokens: int) -> dict[str, Any]:
+    return asdict(report) | {
+        "ratio": report.ratio,
+        "is_equal": report.is_equal,
+        "source_tokens": source_tokens,
+        "on_growth": report.on.growth,
+        "off_growth": report.off.growth,
+    }
+
+
+def _segments(tokenizer: "MarianTokenizer", num_tokens: int) -> Iterator[list[int]]:
+    """Segments of real words, each of so many tokens: text of the bundled model's kind, cut where the length says."""
+    from worker.demo.grammar import unseen_bulletins
+
+    language = min(tokenizer.languages, default=None)
+    texts = cycle([bulletin.english for bulletin in unseen_bulletins(20, seed=1)])
+    head = tokenizer.encode("", language)  # the label, if there is one, and the end
+    pieces = chain.from_iterable(tokenizer.encode(text, None)[:-1] for text in texts)
+    while True:
+        yield [*head[:-1], *islice(pieces, num_tokens - len(head)), head[-1]]

@@ -1,0 +1,122 @@
+"""`kvjobs models`: the models that there are, and what is in them."""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from jobs.cli.context import Context
+from jobs.cli.output import Column, Output, output_options
+from jobs.cli.terminal import say, visible
+from jobs.cli.wording import count, counted, size
+from jobs.errors import ModelError
+from worker.models.registry import DEFAULT_MODEL, ModelFolder, check_files, find_model, list_models
+
+if TYPE_CHECKING:
+    from worker.models.inspect import GraphDescription, ModelDescription
+
+LANGUAGES_SHOWN = 20
+
+
+@click.group()
+def models() -> None:
+    """See the models that there are, and what is in them."""
+
+
+@models.command()
+@output_options(csv=True, ids=True)
+@click.pass_obj
+def ls(context: Context, output: Output) -> None:
+    """List the models by name: those of the models folder, then the bundled ones that they do not hide.
+
+    Only looks whether every file is there; `kvjobs models inspect NAME` opens them.
+    """
+    folders = list_models(context.settings.models_dir)
+    if output.is_table and not folders:
+        say(f"There is no model in {context.settings.models_dir}. The path of a model folder works as a name too.")
+        return
+    output.rows(
+        map(_row, folders),
+        (
+            Column("name", "MODEL"),
+            Column("size", "SIZE", size, right=True),
+            Column("state", "STATE"),
+            Column("path", "FOLDER"),
+        ),
+        ("name", "size", "state", "problem", "path"),
+    )
+
+
+@models.command()
+@click.argument("name", default=DEFAULT_MODEL)
+@output_options()
+@click.pass_obj
+def inspect(context: Context, output: Output, name: str) -> int:
+    """Open a model and say what it is: its layout, its cache, the inputs and outputs of each graph.
+
+    NAME is a model's name or the path of its folder. Exit code 1 if it cannot be run.
+    """
+    from worker.models.inspect import inspect_model
+
+    description = inspect_model(find_model(name, context.settings.models_dir))
+    output.record(description.to_dict(), lambda: click.echo("\n".join(map(visible, describe(description)))))
+    return 1 if description.problems else 0
+
+
+def describe(model: "ModelDescription") -> Iterator[str]:
+    """The page, line by line."""
+    yield f"Model {model.name}: {'can run' if not model.problems else 'cannot run'}"
+    for problem in model.problems:
+        yield f"  PROBLEM    {problem}"
+    yield f"  folder     {model.path}, {size(sum(file.num_bytes for file in model.files))}"
+    yield f"  revision   {model.revision or 'unknown'}"
+    yield f"  layout     {model.layout or 'unknown'}"
+    if model.num_layers is not None:
+        yield (
+            f"  cache      {counted(model.num_layers, 'layer')}, {counted(model.num_heads or 0, 'head')} of "
+            f"{model.head_size}, {model.cache_dtype}"
+        )
+    yield f"  width      {_known(model.width)}"
+    yield f"  positions  {_known(model.max_positions)}"
+    yield f"  vocabulary {_known(model.source_vocab_size)} in, {_known(model.target_vocab_size)} out"
+    if model.languages:
+        more = len(model.languages) - LANGUAGES_SHOWN
+        shown = " ".join(model.languages[:LANGUAGES_SHOWN])
+        yield f"  languages  {shown}{f' and {more} more' if more > 0 else ''} (--target-language)"
+    for graph in model.graphs:
+        yield ""
+        yield from _graph(graph)
+
+
+def _graph(graph: "GraphDescription") -> Iterator[str]:
+    yield graph.file + ("" if graph.is_used else " (not used)")
+    if graph.problem:
+        yield f"  PROBLEM {graph.problem}"
+    for arrow, tensors in (("->", graph.inputs), ("<-", graph.outputs)):
+        for tensor in tensors:
+            shape = ", ".join("?" if axis is None else str(axis) for axis in tensor.shape)
+            yield f"  {arrow} {tensor.name}: {tensor.type} [{shape}]"
+
+
+def _row(folder: ModelFolder) -> dict[str, object]:
+    try:
+        check_files(folder)
+        problem = None
+    except ModelError as error:
+        problem = str(error)
+    return {
+        "name": folder.name,
+        "size": _num_bytes(folder),
+        "state": "incomplete" if problem else "complete",
+        "problem": problem,
+        "path": str(folder.path),
+    }
+
+
+def _num_bytes(folder: ModelFolder) -> int:
+    return sum(os.path.getsize(os.path.join(place, file)) for place, _, files in os.walk(folder.path) for file in files)
+
+
+def _known(number: int | None) -> str:
+    return "unknown" if number is None else count(number)
