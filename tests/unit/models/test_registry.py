@@ -1,0 +1,250 @@
+"""Which folder a model name means, and what is said where it means none."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.errors import ModelError, NotFoundError
+from worker.models import layouts, registry
+from worker.models.registry import ModelFolder, check_files, find_model, list_models
+
+CHECKOUT = Path(__file__).parents[3]
+TOKENIZER = ["source.spm", "target.spm", "vocab.json"]
+COMPLETE = ["config.json", "encoder_model.onnx", "decoder_model_merged.onnx", *TOKENIZER]
+
+
+@pytest.fixture
+def models_dir(tmp_path: Path) -> Path:
+    for name in ("opus-mt-en-de", "opus-mt-en-zh"):
+        make_model(tmp_path / "models" / name)
+    (tmp_path / "models" / "notes.txt").write_text("not a model")
+    (tmp_path / "models" / ".cache").mkdir()
+    return tmp_path / "models"
+
+
+@pytest.fixture(autouse=True)
+def bundled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(registry, "BUNDLED", {"demo-en-zh": tmp_path / "bundled", "demo-none": tmp_path / "none"})
+    return make_model(tmp_path / "bundled")
+
+
+def make_model(folder: Path, names: list[str] | None = None) -> Path:
+    folder.mkdir(parents=True)
+    for name in COMPLETE if names is None else names:
+        (folder / name).write_text("{}" if name.endswith(".json") else name)
+    return folder
+
+
+# --- finding
+
+
+def test_a_name_is_a_folder_of_the_users_models(models_dir):
+    assert find_model("opus-mt-en-de", models_dir) == ModelFolder("opus-mt-en-de", models_dir / "opus-mt-en-de")
+
+
+def test_a_bundled_model_needs_no_models_folder(models_dir, bundled, tmp_path):
+    assert find_model("demo-en-zh", tmp_path / "no-such-folder") == ModelFolder("demo-en-zh", bundled)
+
+
+def test_a_users_model_hides_the_bundled_one_of_its_name(models_dir):
+    mine = make_model(models_dir / "demo-en-zh")
+
+    assert find_model("demo-en-zh", models_dir).path == mine
+    assert [folder.path for folder in list_models(models_dir) if folder.name == "demo-en-zh"] == [mine]
+
+
+def test_the_name_of_a_path_is_absolute(models_dir, monkeypatch):
+    monkeypatch.chdir(models_dir)
+    expected = models_dir / "opus-mt-en-de"
+
+    for name in ("./opus-mt-en-de", "../models/opus-mt-en-de/", str(expected)):
+        assert find_model(name, models_dir / "elsewhere") == ModelFolder(str(expected), expected)
+
+
+def test_a_folder_here_may_be_named_without_a_separator(models_dir, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_model(tmp_path / "export")
+
+    assert find_model("export", models_dir).name == str(tmp_path / "export")
+    assert find_model(".", models_dir).name == str(tmp_path)
+
+
+def test_a_name_comes_before_a_folder_here(models_dir, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_model(tmp_path / "opus-mt-en-de")
+
+    assert find_model("opus-mt-en-de", models_dir).path == models_dir / "opus-mt-en-de"
+
+
+def test_a_link_is_not_resolved(models_dir, tmp_path):
+    link = tmp_path / "current"
+    link.symlink_to(models_dir / "opus-mt-en-de")
+
+    assert find_model(str(link), models_dir).path == link
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones(models_dir):
+    with pytest.raises(NotFoundError) as caught:
+        find_model("opus-mt-en-ze", models_dir)
+
+    assert "did you mean opus-mt-en-" in str(caught.value)
+    assert "demo-en-zh, opus-mt-en-de, opus-mt-en-zh" in str(caught.value)
+    assert "demo-none" not in str(caught.value)
+
+
+def test_a_hub_name_is_answered_with_how_to_export(models_dir):
+    with pytest.raises(NotFoundError, match=r"downloads nothing: export .* `optimum-cli export onnx"):
+        find_model("Helsinki-NLP/opus-mt-en-de", models_dir)
+
+
+@pytest.mark.parametrize("name", ["", "\0", "a\0b", "x" * 300, "x/" * 3000, "\ud800", "notes.txt", ".cache", "~"])
+def test_what_is_no_name_is_not_found(models_dir, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(NotFoundError):
+        find_model(name, models_dir)
+
+
+@given(st.lists(st.sampled_from(["..", ".", "/", "opus-mt-en-de", "models", "\\", "bundled"])).map("".join))
+def test_a_plain_name_never_leaves_the_models_folder(name):
+    if registry._is_plain(name):
+        assert os.path.normpath(os.path.join("/models", name)) == f"/models/{name}"
+        assert os.path.dirname(f"/models/{name}") == "/models"
+
+
+def test_the_list_is_what_can_be_found(models_dir):
+    listed = list_models(models_dir)
+
+    assert [folder.name for folder in listed] == ["demo-en-zh", "opus-mt-en-de", "opus-mt-en-zh"]
+    assert all(find_model(folder.name, models_dir) == folder for folder in listed)
+
+
+# --- checking
+
+
+def test_complete_folders_pass(tmp_path):
+    tokenizer = ["config.json", *TOKENIZER]
+    for name, graphs in {
+        "merged": ["encoder_model.onnx", "decoder_model_merged.onnx"],
+        "two": ["encoder_model.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx"],
+        "no-cache": ["encoder_model.onnx", "decoder_model.onnx"],
+    }.items():
+        check_files(ModelFolder(name, make_model(tmp_path / name, [*tokenizer, *graphs])))
+
+
+def test_graphs_may_lie_in_a_folder_of_their_own(tmp_path):
+    folder = make_model(tmp_path / "m", ["config.json", *TOKENIZER])
+    make_model(folder / "onnx", ["encoder_model.onnx", "decoder_model.onnx"])
+
+    check_files(ModelFolder("m", folder))
+
+
+@pytest.mark.parametrize("name", ["config.json", "encoder_model.onnx", *TOKENIZER])
+def test_a_missing_file_is_named_with_how_to_export(tmp_path, name):
+    folder = make_model(tmp_path / "m")
+    (folder / name).unlink()
+
+    with pytest.raises(ModelError, match=f"/m/{name} is missing: .*optimum-cli export onnx --model .* --task"):
+        check_files(ModelFolder("m", folder))
+
+
+def test_a_decoder_with_past_alone_is_not_enough(tmp_path):
+    names = ["config.json", "encoder_model.onnx", "decoder_with_past_model.onnx", *TOKENIZER]
+
+    with pytest.raises(ModelError, match=r"decoder_model\.onnx is missing: the decoder \(or decoder_model_merged"):
+        check_files(ModelFolder("m", make_model(tmp_path / "m", names)))
+
+
+def test_a_checkpoint_that_was_not_exported_lacks_its_graphs(tmp_path):
+    folder = make_model(tmp_path / "m", ["config.json", "model.safetensors", *TOKENIZER])
+
+    with pytest.raises(ModelError, match=r"encoder_model\.onnx is missing"):
+        check_files(ModelFolder("m", folder))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "is empty"), (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "is a Git LFS pointer")],
+)
+@pytest.mark.parametrize("name", ["decoder_model_merged.onnx", "target.spm"])
+def test_a_hollow_file_is_named(tmp_path, name, content, message):
+    folder = make_model(tmp_path / "m")
+    (folder / name).write_bytes(content)
+
+    with pytest.raises(ModelError, match=f"{name} {message}"):
+        check_files(ModelFolder("m", folder))
+
+
+def test_the_names_of_graphs_are_those_that_layouts_reads():
+    assert (registry.ENCODER, registry.MERGED, registry.DECODER) == (layouts.ENCODER, layouts.MERGED, layouts.DECODER)
+
+
+# --- revision
+
+
+def test_a_copy_has_the_revision_of_the_original(tmp_path):
+    assert revision(make_model(tmp_path / "a")) == revision(make_model(tmp_path / "elsewhere" / "b"))
+
+
+@pytest.mark.parametrize(
+    "name", ["encoder_model.onnx", "encoder_model.onnx_data", "encoder_model.onnx.data", "config.json", "source.spm"]
+)
+def test_whatever_decides_results_is_in_the_revision(tmp_path, name):
+    before = make_model(tmp_path / "m", [*COMPLETE, "encoder_model.onnx_data", "encoder_model.onnx.data"])
+    first = revision(before)
+
+    (before / name).write_text("another")
+    second = revision(before)
+    (before / name).unlink()
+
+    assert len({first, second, revision(before)}) == 3
+
+
+def test_graphs_in_their_own_folder_are_in_the_revision(tmp_path):
+    folder = make_model(tmp_path / "m", ["config.json", *TOKENIZER])
+    make_model(folder / "onnx", ["encoder_model.onnx"])
+    first = revision(folder)
+
+    (folder / "onnx" / "encoder_model.onnx").write_text("another")
+
+    assert revision(folder) != first
+
+
+def test_what_merely_lies_beside_a_model_is_not_in_its_revision(tmp_path):
+    folder = make_model(tmp_path / "m")
+    first = revision(folder)
+
+    for name in ("README.md", ".gitattributes", "LICENSE", "model.safetensors", ".hidden.json"):
+        (folder / name).write_text(name)
+    make_model(folder / "checkpoint-100", ["config.json"])
+
+    assert revision(folder) == first
+
+
+@pytest.mark.parametrize("contents", [{"a.json": "x", "b.json": "yz"}, {"a.json": "xyb.json\0z"}])
+def test_moving_bytes_from_file_to_file_changes_the_revision(tmp_path, contents):
+    one, other = make_model(tmp_path / "one", []), make_model(tmp_path / "other", [])
+    (one / "a.json").write_text("xy")
+    (one / "b.json").write_text("z")
+    for name, content in contents.items():
+        (other / name).write_text(content)
+
+    assert revision(one) != revision(other)
+
+
+def revision(folder: Path) -> str:
+    return ModelFolder("m", folder).revision()
+
+
+def test_asking_for_names_loads_neither_onnxruntime_nor_numpy():
+    heavy = {"numpy", "onnxruntime", "sentencepiece"}
+    code = f"import sys, worker.models.registry; print(sorted({heavy} & set(sys.modules)))"
+
+    seen = subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+
+    assert seen.stdout == "[]\n"

@@ -1,0 +1,300 @@
+"""The Marian tokenizer on tiny vocabularies, and on a real one where it is at hand."""
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import sentencepiece
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.errors import SpecError
+from worker.text.marian import MarianTokenizer
+
+CHECKOUT = Path(__file__).parents[3]
+REAL = CHECKOUT.parent / "shared" / "data" / "opus-mt-en-mg"
+GOLDEN = json.loads((CHECKOUT / "tests" / "golden" / "marian_tokenizer.json").read_text())
+
+SPECIAL_LOOKING = ["</s>", "<unk>", "<pad>", "<s>", ">>fra<<", ">>cmn_Hans<<", ">>fra<< ", "<0x41>", "▁", " "]
+any_text = st.text(st.characters(exclude_categories=[]))  # lone surrogates too
+tempting_text = st.lists(st.sampled_from(SPECIAL_LOOKING) | any_text).map("".join)
+
+
+def vocabulary(folder: Path, name: str = "vocab.json") -> dict[str, int]:
+    ids: dict[str, int] = json.loads((folder / name).read_text())
+    return ids
+
+
+def needed_language(tokenizer: MarianTokenizer) -> str | None:
+    return min(tokenizer.languages, default=None)
+
+
+# --- encoding
+
+
+def test_ids_come_from_the_vocabulary_not_from_the_spm(folders, tokenizers):
+    text = "Rain is likely."
+    for name in ("opus", "shuffled", "tc-big"):
+        ids = vocabulary(folders[name])
+        spm = sentencepiece.SentencePieceProcessor(model_file=str(folders[name] / "source.spm"))
+        expected = [ids[piece] for piece in spm.encode(text, out_type=str)]
+
+        assert tokenizers[name].encode(text, None) == [*expected, ids["</s>"]]
+
+
+def test_the_label_comes_first_and_the_end_last(folders, tokenizers):
+    ids = vocabulary(folders["multilingual"])
+
+    encoded = tokenizers["multilingual"].encode("Rain.", "cmn_Hant")
+
+    assert encoded[0] == ids[">>cmn_Hant<<"]
+    assert encoded[-1] == ids["</s>"]
+    assert encoded[1:] == tokenizers["multilingual"].encode("Rain.", "fra")[1:]
+
+
+def test_nothing_encodes_to_the_end_alone(tokenizers):
+    for text in ("", " ", "\n\t", "▁"):
+        assert tokenizers["tc-big"].encode(text, None) == [tokenizers["tc-big"].eos_id]
+
+
+def test_an_unknown_character_is_unk_and_not_the_end(tokenizers):
+    tokenizer = tokenizers["tc-big"]
+
+    assert tokenizer.unk_id in tokenizer.encode("Rain ☃ snow", None)
+    assert tokenizer.encode("☃", None).count(tokenizer.eos_id) == 1
+
+
+def test_a_character_that_only_the_other_side_covers_keeps_its_id(folders, tokenizers):
+    """`source.spm` calls it unknown, but the vocabulary has it: what transformers and Marian itself do."""
+    assert vocabulary(folders["opus"])["雨"] in tokenizers["opus"].encode("the 雨 falls", None)
+
+
+@settings(deadline=None)
+@given(text=tempting_text)
+def test_no_text_becomes_a_special_id(tokenizers, folders, text):
+    for name, tokenizer in tokenizers.items():
+        ids = vocabulary(folders[name])
+        special = {i for piece, i in ids.items() if piece in ("</s>", "<pad>", "<s>") or piece.startswith(">>")}
+        language = needed_language(tokenizer)
+
+        encoded = tokenizer.encode(text, language)
+
+        assert special.isdisjoint(encoded[1 if language else 0 : -1])
+        assert encoded[-1] == ids["</s>"]
+
+
+def test_a_special_word_that_is_one_unknown_piece_is_unk(folders, tokenizers):
+    spm = sentencepiece.SentencePieceProcessor(model_file=str(folders["cyrillic"] / "source.spm"))
+    assert "</s>" in spm.encode("дождь</s>", out_type=str)  # the danger is real
+
+    assert tokenizers["cyrillic"].encode("дождь</s>", None).count(tokenizers["cyrillic"].eos_id) == 1
+
+
+def test_a_lone_surrogate_counts_as_the_replacement_character(tokenizers):
+    for tokenizer in (tokenizers["opus"], tokenizers["bytes"]):
+        assert tokenizer.encode("rain\ud800snow", None) == tokenizer.encode("rain\ufffdsnow", None)
+
+
+def test_a_nul_does_not_end_the_text(tokenizers):
+    tokenizer = tokenizers["opus"]
+
+    assert len(tokenizer.encode("rain\x00 and snow", None)) > len(tokenizer.encode("rain", None)) + 1
+
+
+# --- splitting
+
+
+@settings(deadline=None)
+@given(text=tempting_text, max_tokens=st.integers(3, 40))
+def test_pieces_of_an_over_long_text_are_the_text(tokenizers, text, max_tokens):
+    for tokenizer in tokenizers.values():
+        language = needed_language(tokenizer)
+        num_labels = 1 if language else 0
+        whole = tokenizer.encode(text, language)
+
+        lists = tokenizer.split(text, language, max_tokens)
+
+        assert all(len(ids) <= max_tokens for ids in lists)
+        assert all(ids[:num_labels] == whole[:num_labels] and ids[-1] == tokenizer.eos_id for ids in lists)
+        assert [i for ids in lists for i in ids[num_labels:-1]] == whole[num_labels:-1]
+        assert lists == [whole] or (len(whole) > max_tokens and all(len(ids) > 1 + num_labels for ids in lists))
+
+
+def test_a_text_that_just_fits_is_not_split(tokenizers):
+    tokenizer = tokenizers["opus"]
+    whole = tokenizer.encode("Rain is expected in the northern valleys.", None)
+
+    assert tokenizer.split("Rain is expected in the northern valleys.", None, len(whole)) == [whole]
+    assert len(tokenizer.split("Rain is expected in the northern valleys.", None, len(whole) - 1)) == 2
+
+
+def test_parts_start_with_a_word_where_words_are_shorter_than_half_a_part(folders, tokenizers):
+    ids = vocabulary(folders["opus"])
+    starts = {i for piece, i in ids.items() if piece.startswith("▁")}
+
+    lists = tokenizers["opus"].split("Rain in the northern valleys. " * 40, None, 64)
+
+    assert len(lists) > 3
+    assert all(part[0] in starts for part in lists)
+
+
+def test_a_part_is_filled_where_the_next_word_starts_right_after(folders, tokenizers):
+    tokenizer = tokenizers["opus"]
+    words = (piece.removeprefix("▁") for piece in vocabulary(folders["opus"]) if piece.startswith("▁"))
+    word = next(word for word in words if len(tokenizer.encode(word, None)) == 2)  # one piece and the end
+
+    assert [len(part) for part in tokenizer.split(f"{word} " * 7, None, 4)] == [4, 4, 2]
+
+
+def test_where_no_word_starts_parts_end_with_punctuation(folders, tokenizers):
+    pieces = {i: piece for piece, i in vocabulary(folders["chinese"]).items()}
+
+    lists = tokenizers["chinese"].split("高山地区将会下雪，风力可达四十节。" * 80, None, 64)
+
+    assert len(lists) > 3
+    assert all(pieces[part[-2]].endswith((",", "。")) for part in lists)  # training made ， a plain comma
+
+
+def test_room_for_no_piece_at_all_is_refused(tokenizers):
+    with pytest.raises(SpecError, match="max_tokens is 2"):
+        tokenizers["multilingual"].split("Rain", "fra", 2)
+
+
+# --- decoding
+
+
+def test_a_text_of_known_words_survives_a_round_trip(folders, tokenizers):
+    ids = vocabulary(folders["tc-big"], "target_vocab.json")
+    spm = sentencepiece.SentencePieceProcessor(model_file=str(folders["tc-big"] / "target.spm"))
+    pieces = spm.encode("高山地区 将会下雪", out_type=str)
+
+    assert tokenizers["tc-big"].decode([ids[piece] for piece in pieces]) == "高山地区 将会下雪"
+
+
+def test_end_padding_and_unknown_say_nothing(folders, tokenizers):
+    for name, file in (("opus", "vocab.json"), ("shuffled", "vocab.json"), ("tc-big", "target_vocab.json")):
+        ids = vocabulary(folders[name], file)
+        silent = [ids["<pad>"], ids["</s>"], ids["<unk>"], 10**6]
+
+        assert tokenizers[name].decode([*silent, ids["雨"], *silent, ids["。"], *silent]) == "雨。"
+        assert tokenizers[name].decode([]) == ""
+
+
+def test_the_target_has_its_own_end(folders, tokenizers):
+    """With separate vocabularies the source's end is an ordinary piece of the target, or none."""
+    source, target = vocabulary(folders["tc-big"]), vocabulary(folders["tc-big"], "target_vocab.json")
+    assert source["</s>"] != target["</s>"]
+    word = next(piece for piece, i in target.items() if i == source["<unk>"])
+
+    assert tokenizers["tc-big"].decode([source["<unk>"]]) == word.replace("▁", " ").strip()
+
+
+def test_bytes_become_characters(folders, tokenizers):
+    ids = vocabulary(folders["bytes"])
+    snowman = [ids[f"<0x{byte:02X}>"] for byte in "☃".encode()]
+
+    assert tokenizers["bytes"].decode([*snowman, ids["雨"]]) == "☃雨"
+    assert tokenizers["bytes"].decode([snowman[0], ids["雨"]]) == "\ufffd雨"
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 400)))
+def test_whatever_a_model_emits_decodes_to_clean_text(tokenizers, ids):
+    for tokenizer in tokenizers.values():
+        text = tokenizer.decode(ids)
+
+        assert text == text.strip()
+        assert not re.search("</s>|<pad>|<unk>|▁", text)
+
+
+# --- languages
+
+
+def test_languages_are_the_labels_of_the_vocabulary(tokenizers):
+    assert tokenizers["multilingual"].languages == {"cmn_Hans", "cmn_Hant", "fra"}
+    assert tokenizers["opus"].languages == frozenset()
+
+
+def test_a_label_of_the_model_is_accepted(tokenizers):
+    tokenizers["multilingual"].check_language("fra")
+    tokenizers["opus"].check_language(None)
+
+
+@pytest.mark.parametrize(
+    ("name", "language", "message"),
+    [
+        ("opus", "fra", "single target language"),
+        ("multilingual", None, "several target languages; choose one: cmn_Hans, cmn_Hant, fra"),
+        ("multilingual", "cmn", "no target language 'cmn'; it has cmn_Hant, cmn_Hans, fra"),
+        ("multilingual", ">>fra<<", "no target language '>>fra<<'; it has fra"),
+        ("multilingual", "", "no target language ''"),
+    ],
+)
+def test_a_language_that_cannot_be_served_is_refused_with_those_that_can(tokenizers, name, language, message):
+    with pytest.raises(SpecError, match=message):
+        tokenizers[name].check_language(language)
+
+
+def test_encoding_refuses_a_label_that_the_model_lacks(tokenizers):
+    with pytest.raises(SpecError, match="no target language 'deu'"):
+        tokenizers["multilingual"].encode("Rain", "deu")
+
+
+def test_of_many_labels_a_message_shows_a_few(tokenizers):
+    ids = {f">>x{i:03}<<": i + 2 for i in range(100)} | {"</s>": 0, "<unk>": 1}
+    spm = tokenizers["opus"]._source
+    many = MarianTokenizer(spm, spm, ids, {}, eos_id=0, unk_id=1, silent_ids=())
+
+    with pytest.raises(SpecError, match=r"x077, .* and 88 more") as caught:
+        many.check_language("x77")
+    assert len(str(caught.value)) < 200
+
+
+# --- lanes
+
+
+def test_several_lanes_may_use_one_tokenizer_at_a_time(tokenizers):
+    tokenizer = tokenizers["multilingual"]
+    texts = [
+        f"{sentence} {i}"
+        for i, sentence in enumerate(["Rain is expected in the northern valleys.", "It was sunny; 12 degrees."] * 40)
+    ]
+
+    def work(text: str) -> tuple[list[int], str]:
+        ids = tokenizer.encode(text, "fra")
+        return ids, tokenizer.decode(ids)
+
+    with ThreadPoolExecutor(8) as lanes:
+        assert list(lanes.map(work, texts)) == [work(text) for text in texts]
+
+
+# --- a real vocabulary, against ids recorded from transformers
+
+
+@pytest.fixture(scope="session")
+def real() -> MarianTokenizer:
+    if not REAL.is_dir():
+        pytest.skip(f"the tokenizer files of opus-mt-en-mg are not at {REAL}")
+    return MarianTokenizer.open(REAL)
+
+
+def test_a_real_vocabulary_gives_the_ids_that_transformers_gave(real):
+    differing = [case for case in GOLDEN["encoded"] if real.encode(case["text"], None) != case["ids"]]
+
+    assert not differing
+
+
+def test_a_real_vocabulary_gives_the_text_that_transformers_gave(real):
+    differing = [case for case in GOLDEN["decoded"] if real.decode(case["ids"]) != case["text"]]
+
+    assert not differing
+
+
+@pytest.mark.parametrize("text", ["</s>", "<unk> <pad> <s>", ">>fr<< Hello", ">>fr<<", "</s></s>"])
+def test_a_real_vocabulary_has_no_special_id_for_text(real, text):
+    encoded = real.encode(text, None)
+
+    assert {real.eos_id, 54687, real.unk_id}.isdisjoint(encoded[:-1])
+    assert len(encoded) > 3

@@ -1,0 +1,27 @@
+"""Whether a model can do what a job asks of it: asked at submit, where a person can still change the question."""
+
+from pathlib import Path
+
+from jobs.errors import SpecError
+from jobs.spec import JobSpec, Task, TranslateOptions
+from worker.engine.seq2seq import Seq2Seq
+from worker.models.registry import DEFAULT_MODEL, check_files, find_model
+from worker.text.marian import MarianTokenizer
+
+
+def admit(task: Task, name: str | None, models_dir: Path, options: TranslateOptions) -> JobSpec:
+    """The spec of a job: the model as it is on disk now, and options that it can follow.
+
+    Raises NotFoundError for a name that means no model, ModelError for a folder that holds none that can run,
+    SpecError for an option that this one cannot follow.
+    """
+    folder = find_model(name or DEFAULT_MODEL, models_dir)
+    check_files(folder)
+    MarianTokenizer.open(folder.path).check_language(options.target_language)
+    network = Seq2Seq.open(folder.path)
+    if options.cache.mode in ("on", "hybrid") and network.layout.cache is None:
+        raise SpecError(
+            f"--cache {options.cache}: the graphs of {folder.name} have no cache; take --cache auto or off, or export "
+            "the model with --task text2text-generation-with-past"
+        )
+    return JobSpec(task=task, model=folder.name, model_revision=folder.revision(), options=options)

@@ -1,0 +1,227 @@
+"""The tokenizer of a Marian model: text to ids, ids to text.
+
+Knows: `source.spm`, `target.spm`, `vocab.json`, `target_vocab.json`. Does not know: sentences, batches.
+
+The `.spm` files only cut text into pieces; the ids stand in `vocab.json`, and the two count differently. A piece is
+looked up there as text, since a model may know a character that its `source.spm` does not cover (in opus-mt-en-mg:
+`还`, which only `target.spm` has). Encoding gives the ids that `transformers.MarianTokenizer` 4.57 gives, with one
+intended difference: here text is always plain text. `</s>`, `<pad>`, `<unk>` and `>>fra<<` inside a document are cut
+like any other characters; the special ids and the label come from the options alone.
+transformers does no Moses normalisation when it encodes (`normalize` is never called), no clean-up of spaces when it
+decodes (`clean_up_tokenization_spaces` is False), and neither is done here: what happens to white space, full width
+and ligatures is what `source.spm` says.
+"""
+
+import json
+import re
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Self
+
+import sentencepiece
+
+from jobs.errors import ModelError, SpecError
+
+_WORD_START = "▁"  # what SentencePiece makes of a space
+_LABEL = re.compile(r">>(.+)<<")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SPECIAL_PIECES = ("<pad>", "<s>")  # besides the end and <unk>
+_NUM_SHOWN = 12  # labels in an error message
+
+
+class MarianTokenizer:
+    """Reads only what `open` has read: several lanes may use one at a time."""
+
+    def __init__(
+        self,
+        source: sentencepiece.SentencePieceProcessor,
+        target: sentencepiece.SentencePieceProcessor,
+        source_ids: Mapping[str, int],
+        target_ids: Mapping[str, int],
+        *,
+        eos_id: int,
+        unk_id: int,
+        silent_ids: Collection[int],
+    ):
+        """`source_ids` and `target_ids` say the id of each piece; `silent_ids` of the target decode to nothing."""
+        self.eos_id = eos_id  # ends every encoded text
+        self.unk_id = unk_id  # of a piece that the vocabulary lacks
+        self.languages = frozenset(match[1] for piece in source_ids if (match := _LABEL.fullmatch(piece)))
+        self._source = source
+        self._target = target
+        self._labels = {language: source_ids[f">>{language}<<"] for language in self.languages}
+        # Without the special ones, so that no text whatever becomes one of them.
+        special = {eos_id, unk_id, *self._labels.values()}
+        special.update(source_ids[piece] for piece in _SPECIAL_PIECES if piece in source_ids)
+        self._ids = {piece: piece_id for piece, piece_id in source_ids.items() if piece_id not in special}
+        self._pieces = {piece_id: piece for piece, piece_id in target_ids.items() if piece_id not in silent_ids}
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Load the tokenizer of a model folder; raise ModelError that names the file at fault."""
+        source = _read_spm(folder / "source.spm")
+        target = _read_spm(folder / "target.spm")
+        config = _read_object(folder / "config.json")
+        file = folder / "vocab.json"
+        source_ids = target_ids = _read_vocabulary(file, config, "vocab_size")
+        eos_id = _special_id(file, source_ids, "</s>", config, "eos_token_id")
+        unk_id = _special_id(file, source_ids, "<unk>")
+        silent_ids = {eos_id, unk_id, _special_id(file, source_ids, "<pad>", config, "pad_token_id")}
+        if _has_separate_vocabularies(folder):
+            file = folder / "target_vocab.json"
+            target_ids = _read_vocabulary(file, config, "decoder_vocab_size")
+            silent_ids = {_special_id(file, target_ids, piece) for piece in ("</s>", "<unk>", "<pad>")}
+        return cls(source, target, source_ids, target_ids, eos_id=eos_id, unk_id=unk_id, silent_ids=silent_ids)
+
+    def encode(self, text: str, language: str | None) -> list[int]:
+        """The ids of a sentence: the label of the target language where one is given, the pieces, the end.
+
+        A lone surrogate, which JSON can carry and UTF-8 cannot, counts as U+FFFD.
+        """
+        return self._wrap([self._id(piece) for piece in self._cut(text)], language)
+
+    def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
+        """`encode`, in as many lists of at most `max_tokens` ids as it takes, each with the label and the end.
+
+        Cut where a word starts; else after a punctuation mark; else anywhere. max_tokens 5, no label:
+
+            ▁a b ▁c d e f g        ->   ▁a b </s> · ▁c d e f </s> · g </s>
+        """
+        room = max_tokens - len(self._wrap([], language))
+        if room < 1:
+            raise SpecError(f"max_tokens is {max_tokens}; no piece fits between the language label and the end")
+        pieces = self._cut(text)
+        lists = []
+        start = 0
+        while start < len(pieces) - room:
+            end = _last_cut(pieces, start, start + room)
+            lists.append(pieces[start:end])
+            start = end
+        lists.append(pieces[start:])
+        return [self._wrap([self._id(piece) for piece in part], language) for part in lists]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of generated ids. The end, padding, `<unk>` and ids that no piece has say nothing."""
+        pieces = [self._pieces[int(i)] for i in ids if int(i) in self._pieces]
+        text: str = self._target.decode_pieces(pieces)
+        return text.replace(_WORD_START, " ").strip()
+
+    def check_language(self, language: str | None) -> None:
+        """Raise SpecError unless this is a target language of the model (None: the model has a single one)."""
+        if language in self.languages or (language is None and not self.languages):
+            return
+        if not self.languages:
+            raise SpecError(
+                f"target language {language!r} was asked for, but this model has a single target language: "
+                "leave the option out"
+            )
+        if language is None:
+            raise SpecError(f"this model has several target languages; choose one: {self._some_languages('')}")
+        raise SpecError(f"this model has no target language {language!r}; it has {self._some_languages(language)}")
+
+    def _id(self, piece: str) -> int:
+        return self._ids.get(piece, self.unk_id)
+
+    def _cut(self, text: str) -> list[str]:
+        pieces: list[str] = self._source.encode(_SURROGATE.sub("\ufffd", text), out_type=str)
+        return pieces
+
+    def _wrap(self, ids: list[int], language: str | None) -> list[int]:
+        if language is None:
+            return [*ids, self.eos_id]
+        if language not in self._labels:
+            self.check_language(language)
+        return [self._labels[language], *ids, self.eos_id]
+
+    def _some_languages(self, wanted: str) -> str:
+        close = get_close_matches(wanted.strip("<>"), self.languages, _NUM_SHOWN, cutoff=0.5)
+        shown = [*close, *sorted(self.languages - set(close))][:_NUM_SHOWN]
+        num_more = len(self.languages) - len(shown)
+        return ", ".join(shown) + (f" and {num_more} more" if num_more else "")
+
+
+def _last_cut(pieces: Sequence[str], start: int, end: int) -> int:
+    """Where in the second half of pieces[start:end] to end a part; `end` where nothing better is found."""
+    middle = start + (end - start) // 2
+    for cut in range(end, middle, -1):
+        if pieces[cut].startswith(_WORD_START):
+            return cut
+    for cut in range(end, middle, -1):
+        if unicodedata.category(pieces[cut - 1][-1]).startswith("P"):
+            return cut
+    return end
+
+
+def _read_spm(file: Path) -> sentencepiece.SentencePieceProcessor:
+    content = _read(file)
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(content)
+    except (RuntimeError, ValueError, OSError) as error:
+        raise ModelError(
+            f"{file} is not a SentencePiece model ({len(content)} bytes): download or export it again"
+        ) from error
+    return processor
+
+
+def _read_vocabulary(file: Path, config: Mapping[str, Any], size_key: str) -> dict[str, int]:
+    vocabulary = _read_object(file)
+    for piece, piece_id in vocabulary.items():
+        if type(piece_id) is not int or piece_id < 0:
+            raise ModelError(f"{file} gives piece {piece!r} the id {piece_id!r}; an id is a whole number from 0 on")
+    size = config.get(size_key) or config.get("vocab_size")
+    if isinstance(size, int) and max(vocabulary.values(), default=0) >= size:
+        raise ModelError(
+            f"{file} has ids up to {max(vocabulary.values())}, but config.json beside it says that there are {size}: "
+            "the files belong to different models"
+        )
+    return {_SURROGATE.sub("\ufffd", piece): piece_id for piece, piece_id in vocabulary.items()}
+
+
+def _has_separate_vocabularies(folder: Path) -> bool:
+    """Whether the target side has ids of its own: tokenizer_config.json says it; else the file is there or not."""
+    file = folder / "tokenizer_config.json"
+    separate = _read_object(file).get("separate_vocabs") if file.is_file() else None
+    return (folder / "target_vocab.json").is_file() if separate is None else bool(separate)
+
+
+def _special_id(
+    file: Path, vocabulary: Mapping[str, int], piece: str, config: Mapping[str, Any] | None = None, key: str = ""
+) -> int:
+    """The id of a special piece: what the vocabulary and config.json agree on, or what the one that speaks says.
+
+    Published models have them anywhere: eos 0 and pad V-1 in opus-mt, eos 43311 and pad 53016 in tc-big-fr-en.
+    """
+    found, configured = vocabulary.get(piece), (config or {}).get(key)
+    if isinstance(configured, list) and len(configured) == 1:
+        configured = configured[0]
+    if found is not None and configured is not None and found != configured:
+        raise ModelError(
+            f"{file} says {piece} is {found}, but config.json beside it says {key} = {configured}: "
+            "the files belong to different models"
+        )
+    special_id = found if found is not None else configured
+    if type(special_id) is not int:
+        raise ModelError(f"{file} has no piece {piece}: it is not the vocabulary of a Marian model")
+    return special_id
+
+
+def _read_object(file: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(_read(file))
+    except ValueError as error:
+        raise ModelError(f"{file} is not JSON ({error}): download or export it again") from error
+    if not isinstance(content, dict):
+        raise ModelError(f"{file} holds a JSON {type(content).__name__}, not an object")
+    return content
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError as error:
+        raise ModelError(f"{file} is missing: it belongs to the tokenizer of a Marian model") from error
+    except OSError as error:
+        raise ModelError(f"{file} cannot be read: {error.strerror}") from error

@@ -1,0 +1,129 @@
+"""A document as a row of spans: sentences to translate, and what lies between them.
+
+Knows: where a line and a sentence end. Does not know: tokens, models.
+Marian was trained on sentences, so a sentence is the unit that is translated. Everything else (white space,
+line breaks, sentences without a letter) passes through untouched: models hallucinate on `" "` and `"-"`.
+"""
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import sentencex
+
+# Several rules of sentencex look back to the start of the text at every full stop: 100,000 characters of Chinese
+# on one line took 1.6 s, and a million would have taken minutes. In windows of this size a million take 1 s.
+WINDOW = 2048  # characters; a shorter line is handed over whole
+LOOK_AHEAD = 128  # a window ends where the text does not: sentences that end this near to it are looked at again
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+# sentencex 1.0.32 panics ("not a char boundary", language.rs:829) on a single capital, then white space of
+# several bytes, then a full stop: "vitamin C\u00a0.". With a plain space there it does not.
+_WIDE_SPACE_BEFORE_STOP = re.compile("[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000](?=[.])")
+
+# sentencex has rules of its own for 31 languages, which some 290 more borrow; it goes by two letters wherever
+# ISO 639-1 has two, and takes every other code for English. So `deu`, `de-DE` and `de_Latn` become `de`.
+# Left out: languages that end at the English rules anyway.
+_TWO_LETTERS = {
+    "abk": "ab", "amh": "am", "ara": "ar", "arb": "ar", "arg": "an", "ava": "av", "aym": "ay",
+    "bak": "ba", "bam": "bm", "bel": "be", "ben": "bn", "bul": "bg", "cat": "ca", "ces": "cs",
+    "cze": "cs", "che": "ce", "chv": "cv", "cos": "co", "dan": "da", "deu": "de", "ger": "de",
+    "ell": "el", "gre": "el", "eng": "en", "fin": "fi", "fra": "fr", "fre": "fr", "glg": "gl",
+    "grn": "gn", "guj": "gu", "hat": "ht", "hin": "hi", "hye": "hy", "arm": "hy", "ita": "it",
+    "jpn": "ja", "kal": "kl", "kan": "kn", "kaz": "kk", "kom": "kv", "lim": "li", "lin": "ln",
+    "ltz": "lb", "mal": "ml", "mar": "mr", "mlg": "mg", "mya": "my", "bur": "my", "nld": "nl",
+    "dut": "nl", "oci": "oc", "oss": "os", "pan": "pa", "pol": "pl", "por": "pt", "que": "qu",
+    "roh": "rm", "rus": "ru", "sag": "sg", "san": "sa", "slk": "sk", "slo": "sk", "spa": "es",
+    "tah": "ty", "tam": "ta", "tat": "tt", "tel": "te", "ukr": "uk", "wln": "wa", "wol": "wo",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of a document. The texts of its spans, put together, are the document."""
+
+    text: str
+    translatable: bool  # a sentence with at least one letter
+    letterless: bool = False  # a sentence of digits, punctuation, symbols; neither of the two: white space
+
+
+def segment(text: str, language: str) -> list[Span]:
+    r"""Cut a document at line breaks and between sentences.
+
+        "Hi.  How are you?\n- 42 -\n"   ->   Hi.  "  "  How are you?  "\n"  - 42 -  "\n"
+                                                                        letterless
+
+    `language` is that of the text: `en`, `eng`, `en-GB`, `zh_Hans`. Of an unknown one the English rules are used.
+    """
+    code = _sentencex_code(language)
+    spans: list[Span] = []
+    gap = 0  # where the white space begins that no span holds yet
+    end = 0
+    for line in text.splitlines(keepends=True):
+        for sentence in _sentences(line, code):
+            start, end = end, end + len(sentence)
+            stripped = sentence.strip()
+            if not stripped:
+                continue
+            first = start + len(sentence) - len(sentence.lstrip())
+            if first > gap:
+                spans.append(Span(text[gap:first], translatable=False))
+            has_letter = any(map(str.isalpha, stripped))  # isalpha: the Unicode categories L*
+            spans.append(Span(stripped, translatable=has_letter, letterless=not has_letter))
+            gap = first + len(stripped)
+    if gap < len(text):
+        spans.append(Span(text[gap:], translatable=False))
+    return spans
+
+
+def _sentences(line: str, code: str) -> Iterator[str]:
+    """Consecutive slices of a line, white space included; together they are the line."""
+    if line.isspace():
+        yield line
+        return
+    readable = _WIDE_SPACE_BEFORE_STOP.sub(" ", _SURROGATE.sub("\ufffd", line))  # one character for one
+    start = 0
+    while start < len(line):
+        is_last = len(line) - start <= WINDOW
+        for length in _lengths(readable[start : start + WINDOW], code, is_last):
+            yield line[start : start + length]
+            start += length
+
+
+def _lengths(window: str, code: str, is_last: bool) -> list[int]:
+    """Of the sentences at the head of a window that a longer window would not cut otherwise; at least one."""
+    lengths = [len(sentence) for sentence in _cut(code, window)]
+    if is_last:
+        return lengths
+    end = len(window)
+    while lengths and end > WINDOW - LOOK_AHEAD:
+        end -= lengths.pop()
+    return lengths or [_last_break(window)]
+
+
+def _last_break(window: str) -> int:
+    """Where to cut a sentence that is longer than a window: after the last space, if its second half has one."""
+    for end in range(len(window), len(window) // 2, -1):
+        if window[end - 1].isspace():
+            return end
+    return len(window)
+
+
+def _cut(code: str, text: str) -> list[str]:
+    try:
+        sentences = [sentence for sentence in sentencex.segment(code, text) if sentence]
+    except BaseException as error:
+        # A panic of the Rust side derives from BaseException and has no importable class. It must not end the worker,
+        # nor every worker after it that is given the same document: the text stays one sentence.
+        if type(error).__name__ == "PanicException":
+            return [text]
+        raise
+    return sentences if "".join(sentences) == text else [text]  # whatever it does, no character is lost
+
+
+@functools.lru_cache(maxsize=256)
+def _sentencex_code(language: str) -> str:
+    primary = re.split("[-_]", language.strip().lower(), maxsplit=1)[0]
+    return _TWO_LETTERS.get(primary, primary) if primary.isascii() else "en"
