@@ -1,0 +1,5 @@
+"""The rows of a job, as the tests of the store make them."""
+
+from tests.unit.store.conftest import database, make_job
+
+__all__ = ["database", "make_job"]

@@ -1,0 +1,177 @@
+"""The loop of a lane, with an engine that answers at once."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from jobs.errors import ModelError, Stopped, TransientError
+from jobs.spec import JobSpec, TranslateOptions
+from jobs.store import leases, tables
+from jobs.store.batches import MAX_TOKENS
+from jobs.store.database import Database
+from jobs.store.jobs import cancel
+from jobs.store.workers import Warmth
+from tests.unit.store.conftest import MakeJob, translated
+from worker import drain as drain_module
+from worker.drain import drain
+from worker.engine.translation import Translated
+from worker.shift import Shift
+
+
+class Echo:
+    """An engine that gives each text back; `before` runs before each batch, as the world goes on meanwhile."""
+
+    number = 0
+
+    def __init__(self, before: Callable[[int, Callable[[], bool]], None] = lambda batch, should_stop: None) -> None:
+        self.batches = 0
+        self._before = before
+
+    def translator(self, spec: JobSpec) -> "Echo":
+        return self
+
+    def translate(
+        self, texts: Sequence[str], options: TranslateOptions, *, should_stop: Callable[[], bool], **_: Any
+    ) -> Translated:
+        self._before(self.batches, should_stop)
+        self.batches += 1
+        return Translated([translated(text) for text in texts], {}, [])
+
+
+def shift_of(database: Database, lease_s: float = 60.0) -> Shift:
+    return Shift(database, 1, lease_s=lease_s, heartbeat_s=60.0)
+
+
+def scalar(database: Database, column: Any) -> Any:
+    with database.reading() as connection:
+        return connection.execute(select(column)).scalar()
+
+
+def test_a_lane_drains_every_job_there_is(database: Database, make_job: MakeJob) -> None:
+    for _ in range(3):
+        make_job(documents=5, per_shard=2)
+
+    drain(database, Echo(), shift_of(database))  # type: ignore[arg-type]
+
+    assert scalar(database, func.count(tables.Translation.position)) == 15
+    assert scalar(database, func.count(tables.Job.id).filter(tables.Job.state == "done")) == 3
+
+
+def test_the_time_of_leasing_and_recording_is_accounted_for(database: Database, make_job: MakeJob) -> None:
+    make_job(documents=4, per_shard=4, tokens=MAX_TOKENS // 2)
+
+    drain(database, Echo(), shift_of(database))  # type: ignore[arg-type]
+
+    with database.reading() as connection:
+        phases = connection.execute(select(tables.Step.phase).order_by(tables.Step.id)).scalars().all()
+    assert phases == ["queue", "record"]
+
+
+def test_a_shift_that_stops_finishes_the_batch_in_hand_and_gives_the_rest_back(
+    database: Database, make_job: MakeJob
+) -> None:
+    make_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
+    shift = shift_of(database)
+    engine = Echo(before=lambda batch, _: shift.stop() if batch == 1 else None)
+
+    drain(database, engine, shift)  # type: ignore[arg-type]
+
+    assert scalar(database, func.count(tables.Translation.position)) == 4
+    assert scalar(database, tables.Shard.state) == "ready"
+    assert scalar(database, tables.Shard.crashes) == 0
+
+
+def test_a_cancelled_job_ends_after_the_batch_in_hand(database: Database, make_job: MakeJob) -> None:
+    job = make_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
+    shift = shift_of(database)
+
+    def somebody_cancels(batch: int, _: object) -> None:
+        if batch == 0:
+            cancel(database, job)
+            shift.pulse(Warmth())
+
+    drain(database, Echo(before=somebody_cancels), shift)  # type: ignore[arg-type]
+
+    assert scalar(database, tables.JobCounts.succeeded) == 2
+    assert scalar(database, tables.JobCounts.cancelled) == 4
+    assert scalar(database, tables.Job.state) == "cancelled"
+
+
+def test_a_lane_that_lost_its_lease_is_told_so_between_two_steps_and_drops_its_batch(
+    database: Database, make_job: MakeJob
+) -> None:
+    make_job(documents=2, per_shard=2)
+    shift = shift_of(database, lease_s=-1.0)
+
+    def sleeps_past_its_lease(batch: int, should_stop: Callable[[], bool]) -> None:
+        if shift.lease_s > 0:
+            return
+        leases.expire(database)
+        shift.lease_s = 60.0
+        shift.pulse(Warmth())
+        assert should_stop()
+        raise Stopped("as the engine does")
+
+    drain(database, Echo(before=sleeps_past_its_lease), shift)  # type: ignore[arg-type]
+
+    with database.reading() as connection:
+        events = connection.execute(select(tables.ShardEvent.event).order_by(tables.ShardEvent.id)).scalars().all()
+    assert events == ["leased", "expired", "leased", "recorded", "finished"]
+
+
+def test_a_result_that_comes_after_the_lease_is_dropped_and_the_next_lane_does_it(
+    database: Database, make_job: MakeJob
+) -> None:
+    make_job(documents=2, per_shard=2)
+    shift = shift_of(database, lease_s=-1.0)
+
+    def somebody_expires_it(batch: int, _: object) -> None:
+        if batch == 0:
+            leases.expire(database)
+
+    drain(database, Echo(before=somebody_expires_it), shift)  # type: ignore[arg-type]
+
+    assert scalar(database, func.count(tables.Translation.position)) == 2
+    with database.reading() as connection:
+        events = connection.execute(select(tables.ShardEvent.event).order_by(tables.ShardEvent.id)).scalars().all()
+    assert events == ["leased", "expired", "stale_commit", "leased", "recorded", "finished"]
+
+
+def test_a_model_that_cannot_run_pauses_its_job_and_the_next_job_goes_on(database: Database, make_job: MakeJob) -> None:
+    bad, good = make_job(documents=2, priority=1), make_job(documents=2)
+    attempts = 0
+
+    def refuse_the_first(batch: int, _: object) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            raise ModelError("the graph has no legs")
+
+    drain(database, Echo(before=refuse_the_first), shift_of(database))  # type: ignore[arg-type]
+
+    with database.reading() as connection:
+        jobs = {row.id: row for row in connection.execute(select(tables.Job.__table__))}
+    assert (jobs[bad].paused, jobs[bad].reason, jobs[bad].state) == (True, "the graph has no legs", "running")
+    assert jobs[good].state == "done"
+
+
+def test_a_batch_waits_for_a_database_that_is_locked(
+    database: Database, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_job(documents=2, per_shard=2)
+    refusals = iter([TransientError("locked"), TransientError("full")])
+
+    def record(*arguments: Any, **options: Any) -> None:
+        if (error := next(refusals, None)) is not None:
+            raise error
+        real(*arguments, **options)
+
+    real = drain_module.record
+    monkeypatch.setattr(drain_module, "record", record)
+    monkeypatch.setattr(drain_module.time, "sleep", lambda seconds: None)
+
+    drain(database, Echo(), shift_of(database))  # type: ignore[arg-type]
+
+    assert scalar(database, tables.JobCounts.succeeded) == 2

@@ -1,0 +1,93 @@
+"""What the lanes of one process have to know while they work: is it time to stop, is a lease lost or unwanted.
+
+A thread of its own keeps the leases alive, over a connection of its own, however long a model call takes.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from jobs.errors import TransientError
+from jobs.store.database import Database
+from jobs.store.leases import Work, heartbeat
+from jobs.store.workers import Warmth, beat
+
+log = logging.getLogger(__name__)
+
+# SIGTERM promises an exit within 30 s; what is left of them is for giving shards back.
+PATIENCE_S = 22.0
+
+
+class Shift:
+    """One worker process from its start to its end. Threads share it."""
+
+    def __init__(self, database: Database, worker_id: int, *, lease_s: float, heartbeat_s: float) -> None:
+        self.worker_id = worker_id
+        self.lease_s = lease_s
+        self._database = database
+        self._heartbeat_s = heartbeat_s
+        self._lock = threading.Lock()
+        self._open: dict[int, int] = {}  # shard id -> epoch of the leases that lanes hold
+        self._lost: set[tuple[int, int]] = set()
+        self._unwanted: frozenset[int] = frozenset()
+        self._stopping = threading.Event()
+        self._patience_ends = float("inf")
+        self._over = threading.Event()
+
+    def begin(self, work: Work) -> None:
+        """A lane has leased a shard."""
+        with self._lock:
+            self._open[work.shard_id] = work.epoch
+
+    def end(self, work: Work) -> None:
+        """A lane has finished a shard, given it back, or lost it."""
+        with self._lock:
+            self._open.pop(work.shard_id, None)
+            self._lost.discard((work.shard_id, work.epoch))
+
+    def is_stopping(self) -> bool:
+        """Whether to lease no more."""
+        return self._stopping.is_set()
+
+    def should_release(self, work: Work) -> bool:
+        """Whether to give the shard back after the batch in hand: the shift stops, or nobody wants the job now."""
+        return self.is_stopping() or work.shard_id in self._unwanted
+
+    def must_stop(self, work: Work) -> bool:
+        """Whether to drop the batch in hand: another worker has the shard by now, or patience is over."""
+        return (work.shard_id, work.epoch) in self._lost or time.monotonic() > self._patience_ends
+
+    def stop(self) -> None:
+        """Lease no more; finish the batch in hand if it does not take too long."""
+        self._patience_ends = min(self._patience_ends, time.monotonic() + PATIENCE_S)
+        self._stopping.set()
+
+    def rest(self, seconds: float) -> None:
+        """Wait for work, or until the shift stops."""
+        self._stopping.wait(seconds)
+
+    def keep_alive(self, warmth: Callable[[], Warmth]) -> None:
+        """The heartbeat, until `close`."""
+        pause_s = self._heartbeat_s
+        while not self._over.wait(pause_s):
+            try:
+                self.pulse(warmth())
+                pause_s = self._heartbeat_s
+            except TransientError as error:
+                log.warning("no heartbeat: %s", error)
+                pause_s = min(1.0, self._heartbeat_s)
+
+    def close(self) -> None:
+        """End the heartbeat."""
+        self._over.set()
+
+    def pulse(self, warmth: Warmth) -> None:
+        """One heartbeat: prolong the leases, learn which are lost or unwanted, and say what is warm."""
+        with self._lock:
+            before = set(self._open.items())  # a lease taken after this line may be missing from the answer
+        held = heartbeat(self._database, self.worker_id, self.lease_s)
+        with self._lock:
+            self._lost |= {(shard_id, epoch) for shard_id, epoch in before if held.epochs.get(shard_id) != epoch}
+            self._unwanted = held.unwanted
+        beat(self._database, self.worker_id, warmth)

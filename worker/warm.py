@@ -1,0 +1,103 @@
+"""The models of this process, opened once and kept warm; and the lanes, each with KV buffers of its own.
+
+Knows: which folder a spec names. Does not know: queues, tables, how an engine works.
+"""
+
+import json
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs.errors import ModelError
+from jobs.spec import JobSpec
+from jobs.store.workers import Warmth
+from worker.engine.seq2seq import Seq2Seq
+from worker.engine.translation import Translator
+from worker.models.registry import check_files, find_model
+from worker.text.marian import MarianTokenizer
+
+MAX_WARM = 4  # models; the one that was used longest ago goes first
+
+
+@dataclass(frozen=True, slots=True)
+class WarmModel:
+    """A model, ready to run; every lane shares it."""
+
+    name: str
+    network: Seq2Seq
+    tokenizer: MarianTokenizer
+    load_s: float
+
+
+class WarmModels:
+    """Opens each model once, at its first use, and not at start: a worker cannot know which it will meet."""
+
+    def __init__(self, models_dir: Path, threads: int) -> None:
+        self._models_dir = models_dir
+        self._threads = threads
+        self._models: OrderedDict[str, WarmModel] = OrderedDict()  # by revision
+        self._lock = threading.Lock()
+
+    def open(self, spec: JobSpec) -> WarmModel:
+        """The model of a job. Raises ModelError where the files are not those that the job was submitted with."""
+        with self._lock:  # also for the loading: two lanes must not load the same gigabyte twice
+            if spec.model_revision not in self._models:
+                self._models[spec.model_revision] = self._load(spec)
+                while len(self._models) > MAX_WARM:
+                    self._models.popitem(last=False)
+            self._models.move_to_end(spec.model_revision)
+            return self._models[spec.model_revision]
+
+    def load_times(self) -> dict[str, float]:
+        """Seconds that each warm model took to load, by name."""
+        with self._lock:
+            return {model.name: round(model.load_s, 3) for model in self._models.values()}
+
+    def _load(self, spec: JobSpec) -> WarmModel:
+        started = time.perf_counter()
+        folder = find_model(spec.model, self._models_dir)
+        check_files(folder)
+        if folder.revision() != spec.model_revision:
+            raise ModelError(
+                f"the files of model {spec.model} have changed since the job was submitted; "
+                "restore them, or cancel the job and submit again"
+            )
+        network = Seq2Seq.open(folder.path, threads=self._threads)
+        tokenizer = MarianTokenizer.open(folder.path)
+        return WarmModel(spec.model, network, tokenizer, time.perf_counter() - started)
+
+
+class Lane:
+    """One thread's share: a translator, with its buffers, for each model that it met."""
+
+    def __init__(self, number: int, models: WarmModels) -> None:
+        self.number = number
+        self._models = models
+        self._translators: OrderedDict[str, Translator] = OrderedDict()
+
+    def translator(self, spec: JobSpec) -> Translator:
+        """The warm translator of a job's model."""
+        model = self._models.open(spec)
+        if spec.model_revision not in self._translators:
+            self._translators[spec.model_revision] = Translator(model.network, model.tokenizer)
+            while len(self._translators) > MAX_WARM:
+                self._translators.popitem(last=False)
+        self._translators.move_to_end(spec.model_revision)
+        return self._translators[spec.model_revision]
+
+    @property
+    def translators(self) -> list[Translator]:
+        return list(self._translators.values())
+
+
+def warmth(models: WarmModels, lanes: list[Lane]) -> Warmth:
+    """What the heartbeat tells about this process."""
+    caches = [translator.cache for lane in lanes for translator in lane.translators]
+    return Warmth(
+        models=json.dumps(models.load_times()),
+        kv_bytes=sum(cache.num_bytes for cache in caches),
+        buffer_allocations=sum(cache.allocations for cache in caches),
+        buffer_reuses=sum(cache.reuses for cache in caches),
+    )
