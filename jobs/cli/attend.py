@@ -71,8 +71,11 @@ class Attendant:
         """Start a worker where there is none. Raises KvjobsError where the job cannot go on by itself."""
         if job.paused and job.reason:
             raise KvjobsError(f"job {job.label} is paused: {job.reason}")
-        if self._worker and self._worker.check():
-            return
+        if self._worker:
+            for line in self._worker.news():
+                say(line)
+            if self._worker.check():
+                return
         if job.has_ended or time.monotonic() < self._next_look:
             return
         self._next_look = time.monotonic() + LOOK_EVERY_S

@@ -1,9 +1,10 @@
 """The worker that `submit --wait` brings along on a machine where none runs."""
 
-import os
+import queue
 import subprocess
 import sys
-from pathlib import Path
+import threading
+from contextlib import suppress
 
 from jobs.dispatch.orders import Orders
 from jobs.errors import KvjobsError
@@ -15,37 +16,41 @@ GRACE_S = 40.0  # the worker itself gives its child 30 s
 class EmbeddedWorker:
     """A supervisor process of ours, and through it the process that works.
 
-    It ends when we do, however that happens: its standard input is a pipe that only we hold. Its log goes to a file,
-    because the terminal belongs to the progress line.
+    It ends when we do, however that happens: its standard input is a pipe that only we hold.
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._log = settings.home / "log" / f"worker-{os.getpid()}.log"
-        self._log.parent.mkdir(parents=True, exist_ok=True)
         orders = Orders(settings)
-        with self._log.open("ab") as log:
-            # -P: a folder named `worker` in the user's current directory must not be taken for ours.
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "worker.supervisor", orders.argument()],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                env=orders.environment(),
-                start_new_session=True,  # Ctrl-C is for us: we ask the worker to finish its batch
-            )
+        # -P: a folder named `worker` in the user's current directory must not be taken for ours.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "worker.supervisor", orders.argument()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,  # and not a file: when the disk is full, that is just what it has to say
+            env=orders.environment(),
+            start_new_session=True,  # Ctrl-C is for us: we ask the worker to finish its batch
+        )
+        self._said: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._last = "it said nothing"
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
-    @property
-    def log(self) -> Path:
-        """Where its messages go."""
-        return self._log
+    def news(self) -> list[str]:
+        """What it said since the last time: its warnings and errors, line by line."""
+        lines = []
+        with suppress(queue.Empty):
+            while True:
+                lines.append(self._said.get_nowait())
+        return lines
 
     def check(self) -> bool:
-        """Whether it still runs. Raises KvjobsError, with its last words, if it gave up."""
+        """Whether it still runs. Raises KvjobsError, with its last words, where it gave up."""
         code = self._process.poll()
         if code is None:
             return True
         if code > 0:
-            raise KvjobsError(f"the worker ended with code {code}: {self._last_words()}")
+            self._listener.join(timeout=1)
+            raise KvjobsError(f"the worker ended with code {code}: {self._last}")
         return False
 
     def stop(self) -> None:
@@ -56,14 +61,14 @@ class EmbeddedWorker:
             self._process.wait(timeout=GRACE_S)
         except subprocess.TimeoutExpired:
             self.kill()
-        if self._log.exists() and not self._log.stat().st_size:
-            self._log.unlink()
 
     def kill(self) -> None:
         """End it at once; its child follows by itself, and what it held is taken back by the next worker."""
         self._process.kill()
         self._process.wait()
 
-    def _last_words(self) -> str:
-        lines = self._log.read_text(errors="replace").strip().splitlines()
-        return f"{lines[-1] if lines else 'it said nothing'} (more in {self._log})"
+    def _listen(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._last = line.decode(errors="replace").rstrip()
+            self._said.put(self._last)

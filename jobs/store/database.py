@@ -151,7 +151,7 @@ def _explain(error: DBAPIError, url: str) -> StoreError:
     if "database is locked" in text:
         return TransientError(f"the database {url} is locked by another program; close it, or wait and try again")
     if "disk is full" in text:
-        return TransientError(f"the disk of the database {url} is full; free some space and run the same command again")
+        return TransientError(f"the disk of the database {url} is full; free some space there, then try again")
     if "disk I/O error" in text:
         return TransientError(f"the disk of the database {url} reports an error; look at the disk (is it full?)")
     if "not a database" in text:

@@ -174,7 +174,7 @@ def test_a_transaction_that_fails_leaves_nothing_half_written(
             raise OperationalError("INSERT", {}, Exception("database or disk is full"))
 
         patch.setattr(ingest, "begin", begin_then_break)
-        with pytest.raises(TransientError, match="free some space and run the same command again"):
+        with pytest.raises(TransientError, match="free some space there, then try again"):
             send(database, path)
         assert len(calls) == 1
 
