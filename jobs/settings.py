@@ -11,6 +11,8 @@ import platformdirs
 
 from jobs.errors import SpecError
 
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -31,6 +33,8 @@ class Settings:
             raise SpecError(
                 f"lease_s is {self.lease_s:g} and heartbeat_s {self.heartbeat_s:g}; a lease must outlive two heartbeats"
             )
+        if self.log_level not in LOG_LEVELS:
+            raise SpecError(f"log_level is {self.log_level!r}; it can be {', '.join(LOG_LEVELS)}")
         if self.lanes < 0:
             raise SpecError(f"lanes is {self.lanes}; give 1 or more, or 0 for one per core")
 

@@ -93,3 +93,8 @@ def test_a_password_is_never_shown(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPat
             assert "s3" not in result.out + result.err
     assert hide_passwords("sqlite:////home/me/kvjobs.db") == "sqlite:////home/me/kvjobs.db"
     assert hide_passwords("postgresql://user@host/jobs") == "postgresql://user@host/jobs"
+
+
+def test_a_log_level_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="debug, info, warning, error"):
+        read_settings({}, {"KVJOBS_HOME": str(tmp_path), "KVJOBS_LOG_LEVEL": "loud"})
