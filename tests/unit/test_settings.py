@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from jobs.cli.config import hide_passwords
+from jobs.errors import SpecError
 from jobs.settings import read_settings
 from tests.unit.conftest import Kvjobs
 
