@@ -1,0 +1,146 @@
+"""The second suite: fresh models, exported now, against torch and transformers themselves.
+
+    pytest tests/live        needs the extra `train`; minutes, not seconds
+
+The default run compares with files that were written once (tests/golden); this one finds out when another version of
+transformers, Optimum or onnxruntime says something else.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("optimum.exporters.onnx")
+
+from bench.models import SHAPES, Shape, build, export  # noqa: E402
+from jobs.spec import CachePolicy, Timing  # noqa: E402
+from worker.engine.batching import make_batches  # noqa: E402
+from worker.engine.decoding import Decoding  # noqa: E402
+from worker.engine.generation import read_generation, read_json  # noqa: E402
+from worker.engine.search import search  # noqa: E402
+from worker.engine.seq2seq import Seq2Seq  # noqa: E402
+from worker.engine.timing import Stopwatch  # noqa: E402
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
+
+FAMILIES = [name for name in SHAPES if name.startswith("tiny-")]
+POLICIES = {
+    "merged": ("on", "off", "hybrid:3"),
+    "two": ("on", "off", "hybrid:3"),
+    "none": ("auto", "off"),
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "greedy": {"num_beams": 1},
+    "beam 4": {"num_beams": 4, "num_return_sequences": 4},
+    "beam 4, length penalty": {"num_beams": 4, "num_return_sequences": 4, "length_penalty": 1.6},
+    "beam 4, early": {"num_beams": 4, "num_return_sequences": 4, "early_stopping": True, "max_length": 14},
+}
+SEED = 7  # not that of the golden files
+
+
+@dataclass(frozen=True)
+class Family:
+    """A model in torch, and how to open it in each layout."""
+
+    shape: Shape
+    model: Any
+    folder: Callable[[str], Path]
+    sources: list[list[int]]
+
+    def generate(self, settings: dict[str, Any]) -> list[list[tuple[int, ...]]]:
+        """What transformers says, a source at a time."""
+        model, eos_id = self.model, self.shape.eos_id
+        sizes = model.config.vocab_size, model.config.decoder_vocab_size
+        model.config.vocab_size = sizes[1]  # its beam search divides by the wrong one of the two
+        found = []
+        for source in self.sources:
+            with torch.no_grad():
+                sequences = model.generate(torch.tensor([source]), **settings)[:, 1:].tolist()
+            found.append([tuple(ids[: ids.index(eos_id) + 1] if eos_id in ids else ids) for ids in sequences])
+        model.config.vocab_size = sizes[0]
+        return found
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Family:
+    torch.set_num_threads(1)
+    shape = SHAPES[request.param]
+    model = build(shape, SEED)
+    folders: dict[str, Path] = {}
+
+    def folder(layout: str) -> Path:
+        if layout not in folders:
+            folders[layout] = tmp_path_factory.mktemp(layout)
+            export(model, folders[layout], layout)
+        return folders[layout]
+
+    rng = random.Random(SEED)
+    words = [i for i in range(min(48, shape.vocab_size)) if i not in (shape.eos_id, shape.pad_id)]
+    sources = [[*rng.choices(words, k=rng.randint(1, 16)), shape.eos_id] for _ in range(12)]
+    return Family(shape, model, folder, sources)
+
+
+@pytest.mark.parametrize("layout", POLICIES)
+def test_every_layout_and_policy_says_what_transformers_says(family: Family, layout: str) -> None:
+    folder = family.folder(layout)
+    model = Seq2Seq.open(folder)
+    cache = model.new_cache()
+    for name, settings in SETTINGS.items():
+        wanted = family.generate(settings)
+        rules = read_generation(
+            read_json(folder / "config.json"),
+            read_json(folder / "generation_config.json") | settings,
+            vocab_size=model.layout.vocab_size,
+            max_positions=model.max_positions,
+        )
+        for policy in POLICIES[layout]:
+            for max_rows in (1, 5, 12):
+                found: dict[int, list[tuple[int, ...]]] = {}
+                for batch in make_batches(family.sources, max_rows=max_rows, pad_id=model.pad_id):
+                    decoding = Decoding(
+                        model, cache, batch, policy=CachePolicy.parse(policy), stopwatch=Stopwatch(Timing.OFF)
+                    )
+                    for index, hypotheses in zip(batch.order, search(decoding, len(batch.order), rules), strict=True):
+                        found[index] = [hypothesis.ids for hypothesis in hypotheses]
+                assert [found[index] for index in range(len(wanted))] == wanted, f"{name}, {policy}, {max_rows} rows"
+
+
+def test_graphs_in_half_precision_run_with_and_without_a_cache(family: Family, tmp_path: Path) -> None:
+    """float16 keys and values, on a processor that computes in float32: the ids are near, the cache changes none."""
+    onnx = pytest.importorskip("onnx")
+    float16 = pytest.importorskip("onnxruntime.transformers.float16")
+    for file in family.folder("two").iterdir():
+        if file.suffix == ".onnx":
+            onnx.save(float16.convert_float_to_float16(onnx.load(file)), tmp_path / file.name)
+        else:
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    model = Seq2Seq.open(tmp_path)
+    assert model.layout.cache is not None
+    assert str(model.layout.cache.dtype) == "float16"
+
+    (batch,) = make_batches(family.sources, max_rows=12, pad_id=model.pad_id)
+    rules = read_generation(
+        read_json(tmp_path / "config.json"),
+        read_json(tmp_path / "generation_config.json") | {"num_beams": 1},
+        vocab_size=model.layout.vocab_size,
+        max_positions=model.max_positions,
+    )
+    on, off = (
+        [
+            hypotheses[0].ids
+            for hypotheses in search(
+                Decoding(model, model.new_cache(), batch, policy=CachePolicy(mode), stopwatch=Stopwatch()), 12, rules
+            )
+        ]
+        for mode in ("on", "off")
+    )
+    wanted = [hypotheses[0] for hypotheses in family.generate({"num_beams": 1})]
+
+    assert on == off
+    assert sum(one == other for one, other in zip([wanted[index] for index in batch.order], on, strict=True)) >= 6

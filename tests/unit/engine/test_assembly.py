@@ -1,0 +1,153 @@
+"""From hypotheses to documents: text and numbers."""
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.outcome import Flag, SegmentTranslation
+from worker.engine.assembly import best_combinations, join_document, join_pieces, runs_away
+from worker.text.segments import Span, segment
+
+
+def translated(
+    *texts: str, scores: tuple[float, ...] | None = None, flags: tuple[Flag, ...] = ()
+) -> SegmentTranslation:
+    return SegmentTranslation(
+        texts=texts,
+        scores=scores or tuple(-1.0 - rank for rank in range(len(texts))),
+        log_prob=-3.0,
+        num_source_tokens=5,
+        num_target_tokens=4,
+        flags=flags,
+    )
+
+
+def sentences(*texts: str) -> list[Span]:
+    """Spans as the splitter gives them: sentences, and gaps written as they are."""
+    return [Span(text, translatable=bool(text.strip())) for text in texts]
+
+
+def test_gaps_and_line_breaks_between_segments_survive() -> None:
+    text = "  Hi.  How are you?\r\n\n\t- 42 -\n Bye. \n"
+    spans = segment(text, "en")
+    answers = {"Hi.": "Salut.", "How are you?": "Ça va ?", "Bye.": "Au revoir."}
+    found = [translated(answers[span.text]) for span in spans if span.translatable]
+
+    document = join_document(spans, found, num_reused=0, n_best=1)
+
+    assert document.text == "  Salut.  Ça va ?\r\n\n\t- 42 -\n Au revoir. \n"
+
+
+def test_what_has_no_letter_passes_through_with_a_flag() -> None:
+    document = join_document(segment("42 - 17.\nYes.", "en"), [translated("Oui.")], num_reused=0, n_best=1)
+
+    assert document.text == "42 - 17.\nOui."
+    assert document.flags == (Flag.PASSED_THROUGH,)
+    assert document.num_segments == 2
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\n\n"])
+def test_a_document_without_sentences_is_itself(text: str) -> None:
+    document = join_document(segment(text, "en"), [], num_reused=0, n_best=3)
+
+    assert (document.text, document.num_segments, document.flags, document.alternatives) == (text, 0, (), ())
+
+
+def test_sums_are_those_of_the_segments() -> None:
+    found = [translated("a", flags=(Flag.TRUNCATED,)), translated("b", flags=(Flag.REPETITION, Flag.TRUNCATED))]
+    document = join_document(sentences("A.", " ", "B."), found, num_reused=1, n_best=1)
+
+    assert (document.log_prob, document.num_source_tokens, document.num_target_tokens) == (-6.0, 10, 8)
+    assert (document.num_segments, document.num_reused) == (2, 1)
+    assert document.flags == (Flag.REPETITION, Flag.TRUNCATED)
+
+
+def test_alternatives_are_the_best_combinations_of_hypotheses() -> None:
+    found = [translated("a", "A", scores=(-1.0, -1.5)), translated("b", "B", scores=(-2.0, -2.1))]
+    document = join_document(sentences("1", " ", "2"), found, num_reused=0, n_best=3)
+
+    assert document.text == "a b"
+    assert [(one.text, one.score) for one in document.alternatives] == [
+        ("a b", pytest.approx(-3.0)),
+        ("a B", pytest.approx(-3.1)),
+        ("A b", pytest.approx(-3.5)),
+    ]
+
+
+def test_one_hypothesis_is_no_alternative() -> None:
+    assert join_document(sentences("1"), [translated("a")], num_reused=0, n_best=1).alternatives == ()
+
+
+@given(
+    st.lists(st.lists(st.floats(-9, 0), min_size=1, max_size=4), min_size=1, max_size=4),
+    st.integers(1, 6),
+)
+def test_the_lazy_combinations_are_those_of_all_combinations(parts: list[list[float]], n_best: int) -> None:
+    found = [translated(*map(str, range(len(scores))), scores=tuple(sorted(scores, reverse=True))) for scores in parts]
+    everything = sorted((math.fsum(choice) for choice in itertools.product(*parts)), reverse=True)
+
+    best = best_combinations(found, n_best)
+
+    assert [one.score for one in best] == pytest.approx(everything[:n_best])
+    assert len({one.texts for one in best}) == len(best)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        (("Der Hund", "bellt."), "Der Hund bellt."),
+        (("那只狗", "在叫。"), "那只狗在叫。"),
+        (("犬は", "ほえる"), "犬はほえる"),
+        (("Das ist", "那只狗"), "Das ist那只狗"),
+        (("개가", "짖는다"), "개가 짖는다"),
+        (("", "word"), "word"),
+        (("word", ""), "word"),
+    ],
+)
+def test_pieces_are_joined_as_their_script_asks(pieces: tuple[str, ...], text: str) -> None:
+    joined = join_pieces([translated(piece) for piece in pieces], 1)
+
+    assert joined.texts == (text,)
+    assert joined.flags == (Flag.SPLIT,)
+    assert (joined.log_prob, joined.num_source_tokens, joined.num_target_tokens) == (-6.0, 10, 8)
+
+
+def test_a_segment_of_one_piece_is_that_piece() -> None:
+    piece = translated("a", "b")
+
+    assert join_pieces([piece], 2) is piece
+
+
+def test_a_space_goes_between_sentences_only_where_the_source_s_script_has_none() -> None:
+    touching = sentences("你好。", "再见。")
+    assert join_document(touching, [translated("Hello."), translated("Bye.")], num_reused=0, n_best=1).text == (
+        "Hello. Bye."
+    )
+    assert join_document(touching, [translated("你好。"), translated("再見。")], num_reused=0, n_best=1).text == (
+        "你好。再見。"
+    )
+    latin = sentences("Hi!", "Bye.")
+    assert join_document(latin, [translated("Salut !"), translated("Ciao.")], num_reused=0, n_best=1).text == (
+        "Salut !Ciao."
+    )
+
+
+@pytest.mark.parametrize(
+    ("ids", "away"),
+    [
+        ([5] * 8, True),
+        ([5] * 7, False),
+        ([1, 2, 3, *[5, 6] * 4], True),
+        ([1, 2, 3, *[5, 6] * 3], False),
+        ([9, *[1, 2, 3, 4, 5, 6, 7, 8] * 4], True),
+        ([9, *[1, 2, 3, 4, 5, 6, 7, 8, 9] * 4], False),
+        ([*[5, 6] * 4, 7], False),
+        ([], False),
+        ([1, 2, 3, 4], False),
+    ],
+)
+def test_a_run_of_up_to_eight_tokens_at_the_end_is_a_runaway(ids: list[int], away: bool) -> None:
+    assert runs_away(ids) is away

@@ -1,0 +1,218 @@
+"""What generation_config.json may say, and what kvjobs makes of it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.errors import ModelError
+from jobs.spec import TranslateOptions
+from worker.engine.generation import Generation, read_generation, read_json
+
+# As opus-mt publishes it.
+CONFIG = {"eos_token_id": 0, "pad_token_id": 99, "decoder_start_token_id": 99, "max_length": 512, "num_beams": 6}
+SAID = {
+    "bad_words_ids": [[99]],
+    "decoder_start_token_id": 99,
+    "eos_token_id": 0,
+    "forced_eos_token_id": 0,
+    "max_length": 512,
+    "num_beams": 4,
+    "pad_token_id": 99,
+    "renormalize_logits": True,
+}
+
+
+def read(said: dict[str, Any] | None = SAID, config: dict[str, Any] = CONFIG, max_positions: int = 512) -> Generation:
+    return read_generation(config, said, vocab_size=100, max_positions=max_positions)
+
+
+def test_generation_config_alone_holds_the_settings() -> None:
+    assert read() == Generation(
+        start_id=99,
+        eos_id=0,
+        max_new_tokens=511,
+        num_beams=4,
+        suppressed_ids=(99,),
+        forced_eos_id=0,
+        renormalize_logits=True,
+    )
+    assert read({key: value for key, value in SAID.items() if key != "num_beams"}).num_beams == 1
+
+
+def test_config_holds_the_settings_where_there_is_no_other_file() -> None:
+    rules = read(None)
+
+    assert (rules.num_beams, rules.max_new_tokens, rules.forced_eos_id) == (6, 511, None)
+
+
+def test_config_gives_the_ids_that_generation_config_leaves_out() -> None:
+    assert read({"num_beams": 2}).start_id == 99
+
+
+def test_ids_are_read_and_never_assumed() -> None:
+    """tc-big-fr-en ends with 43311 and begins with 53016."""
+    rules = read_generation(
+        {"eos_token_id": 43311, "pad_token_id": 53016, "decoder_start_token_id": 53016},
+        None,
+        vocab_size=53017,
+        max_positions=1024,
+    )
+
+    assert (rules.eos_id, rules.start_id, rules.suppressed_ids) == (43311, 53016, (53016,))
+
+
+@pytest.mark.parametrize("name", ["eos_token_id", "decoder_start_token_id"])
+def test_an_id_that_nobody_says_is_asked_for(name: str) -> None:
+    config = {key: value for key, value in CONFIG.items() if key != name}
+
+    with pytest.raises(ModelError, match=f"which id is {name}"):
+        read({}, config)
+
+
+def test_padding_is_forbidden_even_where_no_list_says_so() -> None:
+    assert read({"num_beams": 2}).suppressed_ids == (99,)
+    assert read({"num_beams": 2, "pad_token_id": 0}).suppressed_ids == (), "it is the end of sentence here"
+
+
+@pytest.mark.parametrize(
+    ("said", "positions", "tokens"),
+    [
+        ({"max_length": 20}, 512, 19),  # the start token counts
+        ({"max_length": 20, "max_new_tokens": 30}, 512, 30),
+        ({"max_new_tokens": 900}, 512, 512),
+        ({}, 512, 512),
+        ({"max_length": 1}, 512, 1),
+    ],
+)
+def test_the_limit_counts_generated_tokens(said: dict[str, Any], positions: int, tokens: int) -> None:
+    assert read(said, max_positions=positions).max_new_tokens == tokens
+
+
+def test_the_least_length_counts_generated_tokens() -> None:
+    assert read({"min_length": 5}).min_new_tokens == 4
+    assert read({"min_length": 5, "min_new_tokens": 7}).min_new_tokens == 7
+    assert read({"min_length": 0}).min_new_tokens == 0
+
+
+def test_null_says_nothing() -> None:
+    assert read(SAID | {"forced_bos_token_id": None, "suppress_tokens": None, "do_sample": None}) == read()
+
+
+def test_bad_words_of_one_id_are_suppressed_and_longer_ones_are_sequences() -> None:
+    rules = read(SAID | {"bad_words_ids": [[99], [5], [0], [6, 7], [8, 9, 10]]})
+
+    assert rules.suppressed_ids == (5, 99), "the end of sentence is never a bad word"
+    assert rules.bad_sequences == ((6, 7), (8, 9, 10))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("do_sample", True),
+        ("num_beam_groups", 2),
+        ("diversity_penalty", 0.5),
+        ("penalty_alpha", 0.6),
+        ("guidance_scale", 2.0),
+        ("encoder_no_repeat_ngram_size", 3),
+        ("encoder_repetition_penalty", 1.2),
+        ("exponential_decay_length_penalty", [5, 1.1]),
+        ("sequence_bias", [[[5], -1.0]]),
+        ("force_words_ids", [[5]]),
+        ("constraints", [1]),
+        ("stop_strings", ["."]),
+        ("watermarking_config", {}),
+        ("remove_invalid_values", True),
+        ("max_time", 3.0),
+    ],
+)
+def test_a_setting_that_would_change_tokens_is_never_ignored(name: str, value: Any) -> None:
+    with pytest.raises(ModelError, match=f"generation_config.json sets {name} = "):
+        read(SAID | {name: value})
+
+
+def test_what_changes_no_token_may_stand_there() -> None:
+    harmless = {"do_sample": False, "temperature": 0.7, "top_k": 5, "use_cache": True, "num_beam_groups": 1}
+
+    assert read(SAID | harmless) == read()
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"eos_token_id": [0, 5]}, "eos_token_id is .0, 5.; served is a single id"),
+        ({"eos_token_id": 100}, "eos_token_id: 100; the graph has logits for ids below 100"),
+        ({"bad_words_ids": [[100]]}, "generation_config.json suppresses an id that does not exist: 100"),
+        ({"early_stopping": "sometimes"}, "early_stopping = 'sometimes'"),
+        ({"forced_eos_token_id": 0, "suppress_tokens": [0]}, "forces forced_eos_token_id = 0 and suppresses it"),
+        ({"bad_words_ids": [5]}, "holds a setting that cannot be understood"),
+        ({"length_penalty": "long"}, "holds a setting that cannot be understood"),
+        ({"suppress_tokens": [100]}, "suppresses an id that does not exist: 100"),
+        ({"begin_suppress_tokens": [-1]}, "suppresses an id that does not exist: -1"),
+    ],
+)
+def test_what_makes_no_sense_is_said(said: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        read(SAID | said)
+
+
+def test_a_single_id_may_stand_in_a_list() -> None:
+    assert read(SAID | {"eos_token_id": [0]}).eos_id == 0
+
+
+def test_options_come_before_the_model_and_none_says_nothing() -> None:
+    options = TranslateOptions(beam_size=2, length_penalty=0.5, early_stopping=True, max_new_tokens=40)
+    rules = read().with_options(options, max_positions=512)
+
+    assert (rules.num_beams, rules.length_penalty, rules.early_stopping, rules.max_new_tokens) == (2, 0.5, True, 40)
+    assert read().with_options(TranslateOptions(), max_positions=512) == read()
+
+
+def test_an_option_may_say_false_and_zero() -> None:
+    said = read(SAID | {"early_stopping": True, "length_penalty": 2.0})
+    rules = said.with_options(TranslateOptions(early_stopping=False, length_penalty=0.0), max_positions=512)
+
+    assert (rules.early_stopping, rules.length_penalty) == (False, 0.0)
+
+
+def test_an_option_may_go_beyond_the_model_s_habit_but_not_beyond_its_positions() -> None:
+    short = read(SAID | {"max_length": 20})
+
+    for asked, given in ((300, 300), (9_000, 512)):
+        options = TranslateOptions(max_new_tokens=asked)
+        assert short.with_options(options, max_positions=512).max_new_tokens == given
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [("{", "cannot be read"), ("[]", "holds list, not an object"), (b"\xff", "cannot be read")]
+)
+def test_a_file_that_is_no_json_object_is_named(tmp_path: Path, content: str | bytes, message: str) -> None:
+    file = tmp_path / "config.json"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    with pytest.raises(ModelError, match=f"config.json {message}"):
+        read_json(file)
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"config.json does not exist"):
+        read_json(tmp_path / "config.json")
+
+
+def test_the_config_of_a_published_model_is_understood() -> None:
+    """opus-mt-en-mg has no generation_config.json; its config.json holds the settings."""
+    config = {
+        "bad_words_ids": [[54687]],
+        "bos_token_id": 0,
+        "decoder_start_token_id": 54687,
+        "eos_token_id": 0,
+        "max_length": 512,
+        "model_type": "marian",
+        "num_beams": 4,
+        "pad_token_id": 54687,
+        "vocab_size": 54688,
+    }
+    rules = read_generation(config, None, vocab_size=54688, max_positions=512)
+
+    assert (rules.num_beams, rules.max_new_tokens, rules.suppressed_ids) == (4, 511, (54687,))
+    assert rules.forced_eos_id == 0, "MarianConfig says so where the file is silent"

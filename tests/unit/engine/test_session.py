@@ -1,0 +1,85 @@
+"""Files that cannot be opened, and what a person is told."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jobs.errors import ModelError
+from worker.engine.session import open_session
+
+
+@pytest.fixture
+def graph(golden_folder: Path) -> bytes:
+    return (golden_folder / "tiny-swish-tied" / "encoder_model.onnx").read_bytes()
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"encoder_model.onnx does not exist"):
+        open_session(tmp_path / "encoder_model.onnx")
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>404</html>", b"hello" * 100])
+def test_what_is_no_graph_is_to_be_downloaded_again(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "model.onnx"
+    file.write_bytes(content)
+
+    with pytest.raises(ModelError, match=rf"{file} is not an ONNX graph.*{len(content)} bytes.*download"):
+        open_session(file)
+
+
+def test_half_a_graph_is_to_be_downloaded_again(tmp_path: Path, graph: bytes) -> None:
+    file = tmp_path / "model.onnx"
+    file.write_bytes(graph[: len(graph) // 2])
+
+    with pytest.raises(ModelError, match="only a part of one"):
+        open_session(file)
+
+
+def test_a_git_lfs_pointer_is_recognised(tmp_path: Path) -> None:
+    file = tmp_path / "model.onnx"
+    file.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n")
+
+    with pytest.raises(ModelError, match="git lfs pull"):
+        open_session(file)
+
+
+def test_an_ir_version_that_is_too_new_says_which_one_is_needed(tmp_path: Path, graph: bytes) -> None:
+    assert graph[:2] == b"\x08\x08", "field 1, IR version 8"
+    file = tmp_path / "model.onnx"
+    file.write_bytes(b"\x08\x63" + graph[2:])
+
+    with pytest.raises(ModelError, match=r"IR version 99 and onnxruntime .* reads up to \d+: upgrade onnxruntime"):
+        open_session(file)
+
+
+def test_an_operator_that_is_unknown_is_named(tmp_path: Path, graph: bytes) -> None:
+    file = tmp_path / "model.onnx"
+    file.write_bytes(graph.replace(b"\x22\x07Softmax", b"\x22\x07Softmix"))
+
+    with pytest.raises(ModelError, match=r"uses an operator that onnxruntime .* lacks: .*Softmix"):
+        open_session(file)
+
+
+def test_a_folder_is_no_graph(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="does not exist"):
+        open_session(tmp_path)
+
+
+def test_a_session_runs_with_the_threads_it_was_given(golden_folder: Path) -> None:
+    session = open_session(golden_folder / "tiny-swish-tied" / "encoder_model.onnx", threads=2)
+
+    options = session.get_session_options()
+    assert (options.intra_op_num_threads, options.inter_op_num_threads) == (2, 1)
+    assert session.get_providers() == ["CPUExecutionProvider"]
+
+
+def test_a_model_that_cannot_be_opened_is_found_when_it_is_opened(tmp_path: Path, golden_folder: Path) -> None:
+    from worker.engine.seq2seq import Seq2Seq
+
+    for file in ("config.json", "generation_config.json", "encoder_model.onnx"):
+        shutil.copy(golden_folder / "tiny-swish-tied" / file, tmp_path / file)
+    (tmp_path / "decoder_model_merged.onnx").write_bytes(b"")
+
+    with pytest.raises(ModelError, match=r"decoder_model_merged.onnx is not an ONNX graph"):
+        Seq2Seq.open(tmp_path)

@@ -1,0 +1,45 @@
+"""One timing for every model call, or one sum for every batch."""
+
+from jobs.outcome import StepTiming
+from jobs.spec import Timing
+from worker.engine.timing import Stopwatch
+
+
+def two_batches(mode: Timing) -> list[StepTiming]:
+    stopwatch = Stopwatch(mode)
+    for rows in (4, 2):
+        with stopwatch.measure("encode", rows=rows, tokens=rows * 7):
+            pass
+        for step in range(3):
+            with stopwatch.measure("decode", step=step + 1, rows=rows, tokens=rows, past_length=step + 1):
+                pass
+        stopwatch.end_batch()
+    return stopwatch.timings
+
+
+def test_every_call_is_a_step() -> None:
+    timings = two_batches(Timing.STEPS)
+
+    assert [(one.phase, one.step, one.rows, one.tokens, one.past_length, one.calls) for one in timings] == [
+        ("encode", 0, 4, 28, 0, 1),
+        ("decode", 1, 4, 4, 1, 1),
+        ("decode", 2, 4, 4, 2, 1),
+        ("decode", 3, 4, 4, 3, 1),
+        ("encode", 0, 2, 14, 0, 1),
+        ("decode", 1, 2, 2, 1, 1),
+        ("decode", 2, 2, 2, 2, 1),
+        ("decode", 3, 2, 2, 3, 1),
+    ]
+    assert all(one.seconds > 0 for one in timings)
+
+
+def test_the_sums_of_a_batch_are_the_sums_of_its_steps() -> None:
+    steps, sums = two_batches(Timing.STEPS), two_batches(Timing.BATCHES)
+
+    assert [(one.phase, one.calls) for one in sums] == [("encode", 1), ("decode", 3), ("encode", 1), ("decode", 3)]
+    for name in ("rows", "tokens", "past_length"):
+        assert sum(getattr(one, name) for one in sums) == sum(getattr(one, name) for one in steps)
+
+
+def test_nothing_is_measured_when_timing_is_off() -> None:
+    assert two_batches(Timing.OFF) == []

@@ -1,0 +1,135 @@
+"""
+From hypotheses to documents: pieces make segments, segments make documents. Text and numbers only.
+
+Knows: how texts are joined and flagged. Does not know: models, tokenizers, memories.
+"""
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from jobs.outcome import Alternative, Flag, SegmentTranslation, Translation
+from worker.text.segments import Span
+
+_UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "FULLWIDTH", "IDEOGRAPHIC", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+_MAX_NGRAM = 8  # tokens of the longest repetition that is looked for
+_MIN_REPEATS = 4
+_MIN_REPEATED = 8  # tokens: "......" and "2000" end in repeated tokens, and are no accident
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """One choice of a hypothesis for each part of a text."""
+
+    score: float
+    texts: tuple[str, ...]
+
+
+def best_combinations(parts: Iterable[SegmentTranslation], n_best: int) -> list[Combination]:
+    """The `n_best` choices with the highest sum of scores, best first.
+
+    Part after part, only the best choices so far are kept: a worse beginning never leads to a better whole.
+    """
+    best = [Combination(0.0, ())]
+    for part in parts:
+        longer = [
+            Combination(beginning.score + score, (*beginning.texts, text))
+            for beginning in best
+            for text, score in zip(part.texts, part.scores, strict=True)
+        ]
+        best = sorted(longer, key=lambda combination: -combination.score)[:n_best]
+    return best
+
+
+def join_pieces(pieces: Sequence[SegmentTranslation], n_best: int) -> SegmentTranslation:
+    """The translation of a segment that was too long and went through the model in pieces.
+
+    Pieces are joined with a space, or with nothing where a script without spaces meets the joint.
+    """
+    if len(pieces) == 1:
+        return pieces[0]
+    combinations = best_combinations(pieces, n_best)
+    return SegmentTranslation(
+        texts=tuple(_join(combination.texts) for combination in combinations),
+        scores=tuple(combination.score for combination in combinations),
+        log_prob=sum(piece.log_prob for piece in pieces),
+        num_source_tokens=sum(piece.num_source_tokens for piece in pieces),
+        num_target_tokens=sum(piece.num_target_tokens for piece in pieces),
+        flags=merge_flags([Flag.SPLIT], *(piece.flags for piece in pieces)),
+    )
+
+
+def join_document(
+    spans: Sequence[Span], segments: Sequence[SegmentTranslation], *, num_reused: int, n_best: int
+) -> Translation:
+    """Put the translations where the sentences stood; all that lies between them stays as it is.
+
+    `segments` are those of the translatable spans, in order.
+    """
+    combinations = best_combinations(segments, n_best)
+    texts = [_fill(spans, combination.texts) for combination in combinations]
+    passed = [Flag.PASSED_THROUGH] if any(span.letterless for span in spans) else []
+    return Translation(
+        text=texts[0],
+        log_prob=sum(segment.log_prob for segment in segments),
+        num_segments=sum(span.translatable or span.letterless for span in spans),
+        num_reused=num_reused,
+        num_source_tokens=sum(segment.num_source_tokens for segment in segments),
+        num_target_tokens=sum(segment.num_target_tokens for segment in segments),
+        flags=merge_flags(passed, *(segment.flags for segment in segments)),
+        alternatives=tuple(
+            Alternative(text, combination.score) for text, combination in zip(texts, combinations, strict=True)
+        )
+        if n_best > 1 and segments
+        else (),
+    )
+
+
+def merge_flags(*some: Iterable[Flag]) -> tuple[Flag, ...]:
+    """Sorted, each once."""
+    return tuple(sorted({flag for flags in some for flag in flags}))
+
+
+def runs_away(ids: Sequence[int]) -> bool:
+    """Whether the end is a run of tokens, 8 at most, that is there four times or more."""
+    for size in range(1, _MAX_NGRAM + 1):
+        repeats = max(_MIN_REPEATS, -(-_MIN_REPEATED // size))
+        tail = list(ids[-size * repeats :])
+        if len(tail) == size * repeats and tail == tail[:size] * repeats:
+            return True
+    return False
+
+
+def _fill(spans: Sequence[Span], texts: Iterable[str]) -> str:
+    """The document, with `texts` in place of its translatable spans.
+
+    One thing is added: where two sentences touch because the source's script has no spaces, and that of the
+    translation has, a space goes between them.
+    """
+    remaining = iter(texts)
+    filled: list[str] = []
+    before: Span | None = None
+    for span in spans:
+        text = next(remaining) if span.translatable else span.text
+        touches = before is not None and before.translatable and span.translatable
+        if touches and before is not None and not _spaced(before.text, span.text) and _spaced(filled[-1], text):
+            filled.append(" ")
+        filled.append(text)
+        before = span
+    return "".join(filled)
+
+
+def _join(texts: Iterable[str]) -> str:
+    joined = ""
+    for text in texts:
+        joined += (" " if joined and text and _spaced(joined, text) else "") + text
+    return joined
+
+
+def _spaced(left: str, right: str) -> bool:
+    """Whether a space belongs between the two: on neither side a character of a script that is written without."""
+    return not (_is_unspaced(left[-1:]) or _is_unspaced(right[:1]))
+
+
+def _is_unspaced(character: str) -> bool:
+    return bool(character) and unicodedata.name(character, "").startswith(_UNSPACED)

@@ -1,0 +1,182 @@
+"""
+How a model wants to be searched: what generation_config.json (or, without it, config.json) says.
+
+A setting that would change tokens and is not implemented here is a ModelError, never ignored.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from jobs.errors import ModelError
+from jobs.spec import TranslateOptions
+
+EarlyStopping = bool | Literal["never"]
+
+# Settings that change tokens, with the values at which they do nothing.
+_UNSUPPORTED: dict[str, tuple[Any, ...]] = {
+    "constraints": (None,),
+    "diversity_penalty": (None, 0.0),
+    "do_sample": (None, False),
+    "dola_layers": (None,),
+    "encoder_no_repeat_ngram_size": (None, 0),
+    "encoder_repetition_penalty": (None, 1.0),
+    "exponential_decay_length_penalty": (None,),
+    "force_words_ids": (None,),
+    "guidance_scale": (None, 1.0),
+    "max_time": (None,),
+    "num_beam_groups": (None, 1),
+    "penalty_alpha": (None, 0.0),
+    "remove_invalid_values": (None, False),
+    "sequence_bias": (None,),
+    "stop_strings": (None,),
+    "watermarking_config": (None,),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """The rules of one search. Lengths count generated tokens: no start token, end-of-sentence included."""
+
+    start_id: int  # what the decoder is fed first
+    eos_id: int
+    max_new_tokens: int
+    min_new_tokens: int = 0  # end-of-sentence is forbidden before
+    num_beams: int = 1
+    length_penalty: float = 1.0  # exponent on length when ranking finished beams
+    early_stopping: EarlyStopping = False  # stop a sentence when num_beams hypotheses have ended
+    suppressed_ids: tuple[int, ...] = ()  # never generated
+    begin_suppressed_ids: tuple[int, ...] = ()  # never generated as the first token that is not forced
+    bad_sequences: tuple[tuple[int, ...], ...] = ()  # two ids or more, never generated one after another
+    forced_bos_id: int | None = None  # the first token
+    forced_eos_id: int | None = None  # the last token, where max_new_tokens is reached
+    repetition_penalty: float = 1.0
+    no_repeat_ngram_size: int = 0
+    renormalize_logits: bool = False  # after the rules, before scores are added up
+
+    def with_options(self, options: TranslateOptions, *, max_positions: int) -> Self:
+        """The same rules, with what was asked for in their place; lengths stay within the model's positions."""
+        asked: dict[str, Any] = {
+            "num_beams": options.beam_size,
+            "length_penalty": options.length_penalty,
+            "early_stopping": options.early_stopping,
+            "max_new_tokens": options.max_new_tokens and min(options.max_new_tokens, max_positions),
+        }
+        return dataclasses.replace(self, **{name: value for name, value in asked.items() if value is not None})
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """The object in `file`; raise ModelError where it is not one."""
+    try:
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelError(f"{file} does not exist; it belongs to the model") from None
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{file} cannot be read: {error}") from error
+    if not isinstance(value, dict):
+        raise ModelError(f"{file} holds {type(value).__name__}, not an object")
+    return value
+
+
+def read_generation(
+    config: Mapping[str, Any], generation: Mapping[str, Any] | None, *, vocab_size: int, max_positions: int
+) -> Generation:
+    """What config.json and generation_config.json (None: there is none) say together; ModelError for nonsense.
+
+    As in transformers: where generation_config.json exists it alone holds the settings, and config.json gives only
+    the ids that it leaves out. Without a maximum length, the positions of the model are the maximum (transformers
+    would stop after 20 tokens).
+    """
+    file = "config.json" if generation is None else "generation_config.json"
+    try:
+        return _read_generation(config, generation, file, vocab_size, max_positions)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ModelError(f"{file} holds a setting that cannot be understood: {error}") from error
+
+
+def _read_generation(
+    config: Mapping[str, Any], generation: Mapping[str, Any] | None, file: str, vocab_size: int, max_positions: int
+) -> Generation:
+    fallback = {key: value for key, value in config.items() if value is not None}
+    said = {key: value for key, value in (generation or {}).items() if value is not None}
+    if generation is None:
+        said = fallback
+        if config.get("model_type") == "marian":  # what the library fills in where an old config.json is silent
+            said = {"forced_eos_token_id": fallback.get("eos_token_id"), **said}
+    _refuse_unsupported(said, file)
+    eos_id = _required_id({**fallback, **said}, "eos_token_id", vocab_size)
+    bad = [tuple(words) for words in said.get("bad_words_ids", []) if words != [eos_id]]
+    never, never_first = said.get("suppress_tokens", []), said.get("begin_suppress_tokens", [])
+    for token_id in (*never, *never_first, *(token_id for words in bad for token_id in words)):
+        _in_vocabulary(token_id, f"{file} suppresses an id that does not exist", vocab_size)
+    suppressed = {words[0] for words in bad if len(words) == 1} | set(never)
+    # The logit of padding is exactly 0 in Marian models, which wins where others are negative. transformers forbids
+    # it only where bad_words_ids lists it, as all published opus-mt models do.
+    pad_id = said.get("pad_token_id", fallback.get("pad_token_id"))
+    if isinstance(pad_id, int) and pad_id != eos_id and pad_id < vocab_size:
+        suppressed.add(pad_id)
+    rules = Generation(
+        start_id=_required_id({**fallback, **said}, "decoder_start_token_id", vocab_size),
+        eos_id=eos_id,
+        max_new_tokens=_max_new_tokens(said, max_positions),
+        min_new_tokens=said.get("min_new_tokens", max(0, said.get("min_length", 0) - 1)),
+        num_beams=said.get("num_beams", 1),
+        length_penalty=float(said.get("length_penalty", 1.0)),
+        early_stopping=said.get("early_stopping", False),
+        suppressed_ids=tuple(sorted(suppressed)),
+        begin_suppressed_ids=tuple(never_first),
+        bad_sequences=tuple(words for words in bad if len(words) > 1),
+        forced_bos_id=_id(said, "forced_bos_token_id", vocab_size),
+        forced_eos_id=_id(said, "forced_eos_token_id", vocab_size),
+        repetition_penalty=float(said.get("repetition_penalty", 1.0)),
+        no_repeat_ngram_size=said.get("no_repeat_ngram_size", 0),
+        renormalize_logits=said.get("renormalize_logits", False),
+    )
+    for name, forced in (("forced_bos_token_id", rules.forced_bos_id), ("forced_eos_token_id", rules.forced_eos_id)):
+        if forced in never:
+            raise ModelError(f"{file} forces {name} = {forced} and suppresses it in suppress_tokens")
+    if rules.early_stopping not in (True, False, "never"):
+        raise ModelError(f"{file} sets early_stopping = {rules.early_stopping!r}; it can be true, false or never")
+    return rules
+
+
+def _refuse_unsupported(said: Mapping[str, Any], file: str) -> None:
+    for name, harmless in _UNSUPPORTED.items():
+        if said.get(name) not in harmless:
+            raise ModelError(
+                f"{file} sets {name} = {json.dumps(said[name])}, which kvjobs does not implement and which would "
+                "change the translation: remove it, or use another model"
+            )
+
+
+def _required_id(said: Mapping[str, Any], name: str, vocab_size: int) -> int:
+    token_id = _id(said, name, vocab_size)
+    if token_id is None:
+        raise ModelError(f"neither config.json nor generation_config.json says which id is {name}")
+    return token_id
+
+
+def _id(said: Mapping[str, Any], name: str, vocab_size: int) -> int | None:
+    value = said.get(name)
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ModelError(f"{name} is {json.dumps(value)}; served is a single id")
+    return _in_vocabulary(value, name, vocab_size)
+
+
+def _max_new_tokens(said: Mapping[str, Any], max_positions: int) -> int:
+    """The bound on generated tokens. `max_length` counts the start token, `max_new_tokens` does not."""
+    longest = said.get("max_new_tokens", said.get("max_length", max_positions + 1) - 1)
+    return max(1, min(int(longest), max_positions))
+
+
+def _in_vocabulary(token_id: int, name: str, vocab_size: int) -> int:
+    if not 0 <= token_id < vocab_size:
+        raise ModelError(f"{name}: {token_id}; the graph has logits for ids below {vocab_size}")
+    return token_id
