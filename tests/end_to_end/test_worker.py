@@ -1,0 +1,131 @@
+import json
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end import kills
+from tests.end_to_end.conftest import Machine
+
+Bulletins = Callable[..., Path]
+
+
+def until(condition: Callable[[], object], timeout: float = 30) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)
+
+
+def job(machine: Machine) -> dict[str, object]:
+    (row,) = json.loads(machine.kvjobs("ls", "--all", "--json").stdout)
+    return dict(row)
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_a_worker_that_drains_ends_when_nothing_is_left(machine: Machine, bulletins: Bulletins) -> None:
+    bulletins(5)
+    assert machine.kvjobs("submit", "bulletins.jsonl").returncode == 0
+
+    assert machine.kvjobs("worker", "--drain").returncode == 0
+
+    assert job(machine)["succeeded"] == 5
+    assert machine.kvjobs("wait", "last").returncode == 0
+
+
+def test_the_parent_never_loads_onnxruntime_and_its_child_does(machine: Machine, bulletins: Bulletins) -> None:
+    bulletins(300)
+    machine.kvjobs("submit", "bulletins.jsonl")
+    worker = machine.start("worker")
+    until(lambda: job(machine)["succeeded"])
+    (child,) = children(worker.pid)
+
+    assert "onnxruntime" not in Path(f"/proc/{worker.pid}/maps").read_text()
+    assert "onnxruntime" in Path(f"/proc/{child}/maps").read_text()
+
+    worker.send_signal(signal.SIGTERM)
+    worker.communicate(timeout=30)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_that_is_told_to_stop_gives_its_shard_back_without_blame(
+    machine: Machine, bulletins: Bulletins, number: signal.Signals
+) -> None:
+    bulletins(600)
+    machine.kvjobs("submit", "bulletins.jsonl")
+    worker = machine.start("worker")
+    until(lambda: job(machine)["succeeded"])
+
+    worker.send_signal(number)
+    worker.communicate(timeout=30)
+
+    assert worker.returncode == 0
+    shards = json.loads(machine.kvjobs("query", "select state, crashes from v_shards", "--json").stdout)
+    assert {shard["state"] for shard in shards} <= {"ready", "done"}
+    assert not any(shard["crashes"] for shard in shards)
+
+
+def test_ctrl_c_keeps_what_is_done_and_prints_the_command_that_goes_on(machine: Machine, bulletins: Bulletins) -> None:
+    bulletins(600)
+    submit = machine.start("submit", "bulletins.jsonl", "--wait", "-o", "out.jsonl")
+    until(lambda: (machine.folder.parent / "home" / "kvjobs.db").exists() and job(machine)["succeeded"])
+
+    submit.send_signal(signal.SIGINT)
+    _, said = submit.communicate(timeout=40)
+
+    assert submit.returncode == 130
+    assert "kvjobs submit bulletins.jsonl --wait -o out.jsonl" in said
+    assert not (machine.folder / "out.jsonl").exists()
+    kept = int(str(job(machine)["succeeded"]))
+    assert 0 < kept < 600
+    shards = json.loads(machine.kvjobs("query", "select sum(crashes) as n from v_shards", "--json").stdout)
+    assert shards == [{"n": 0}]
+
+    assert machine.kvjobs("submit", "bulletins.jsonl", "--wait", "-o", "out.jsonl").returncode == 0
+    assert len((machine.folder / "out.jsonl").read_text().splitlines()) == 600
+
+
+def test_cancel_reaches_a_running_worker_and_keeps_its_results(machine: Machine, bulletins: Bulletins) -> None:
+    machine.environment["KVJOBS_HEARTBEAT_S"] = "0.2"
+    bulletins(600)
+    machine.kvjobs("submit", "bulletins.jsonl")
+    worker = machine.start("worker", "--drain")
+    until(lambda: job(machine)["succeeded"])
+
+    assert machine.kvjobs("cancel", "last").returncode == 0
+
+    assert machine.kvjobs("wait", "last", "--timeout", "30").returncode == 3
+    after = job(machine)
+    assert after["state"] == "cancelled"
+    assert int(str(after["succeeded"])) + int(str(after["cancelled"])) == 600
+    worker.communicate(timeout=30)
+
+
+def test_a_model_that_changed_since_the_submit_pauses_the_job_and_says_so(
+    machine: Machine, bulletins: Bulletins
+) -> None:
+    bulletins(2)
+    demo = Path(__file__).parents[2] / "worker" / "demo" / "en-zh"
+    model = machine.folder / "model"
+    model.mkdir()
+    for file in demo.iterdir():
+        (model / file.name).write_bytes(file.read_bytes())
+    machine.kvjobs("submit", "bulletins.jsonl", "--model", "./model")
+    (model / "vocab.json").write_text((model / "vocab.json").read_text() + "\n")
+
+    machine.kvjobs("worker", "--drain")
+
+    assert job(machine)["paused"]
+    assert "have changed" in str(job(machine)["reason"])
+
+
+def test_kill_9_of_anything_changes_no_byte_of_the_results(tmp_path: Path) -> None:
+    report = kills.run(tmp_path, documents=250, kills=3, seed=5)
+
+    assert report.holds, report
+    assert sum(report.kills.values()) >= 1
