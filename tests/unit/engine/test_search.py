@@ -44,7 +44,7 @@ class RandomStep:
         self.rows: list[tuple[int, tuple[int, ...]]] = [(seed, ()) for seed in seeds]
         self.vocab_size = vocab_size
         self.eos_bias = eos_bias
-        self.broken = broken or {}  # (seed, step) -> what one of its logits is
+        self.broken = broken or {}  # (seed, step) or (seed, all that was fed) -> what one of the logits is
         self.num_rows: list[int] = []
 
     def step(self, last_ids: Any) -> Any:
@@ -60,8 +60,9 @@ class RandomStep:
         rng = np.random.default_rng(zlib.crc32(repr((seed, fed)).encode()))
         logits = rng.normal(size=self.vocab_size).astype(np.float32) * 2
         logits[EOS] += self.eos_bias
-        if (seed, len(fed) - 1) in self.broken:
-            logits[3] = self.broken[seed, len(fed) - 1]
+        for where in ((seed, len(fed) - 1), (seed, fed)):
+            if where in self.broken:
+                logits[3] = self.broken[where]
         return logits
 
 
@@ -298,6 +299,18 @@ def test_a_row_whose_logits_are_not_finite_ends_alone(
 
     assert [math.isnan(hypotheses[0].log_prob) for hypotheses in found] == [False, True, False, True]
     assert [found[0], found[2]] == [sound[0], sound[2]]
+
+
+def test_a_fault_of_one_beam_is_a_fault_of_its_sentence() -> None:
+    asked = rules(num_beams=3, min_new_tokens=4)
+    sound = RandomStep([1, 2], 12)
+    beam_search(sound, 2, dataclasses.replace(asked, max_new_tokens=2, min_new_tokens=2))
+    second_beam = sound.rows[1]
+
+    found = beam_search(RandomStep([1, 2], 12, broken={second_beam: math.nan}), 2, asked)
+
+    assert [math.isnan(hypotheses[0].log_prob) for hypotheses in found] == [True, False]
+    assert found[1] == beam_search(RandomStep([1, 2], 12), 2, asked)[1]
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
