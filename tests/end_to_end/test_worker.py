@@ -70,6 +70,7 @@ def test_a_worker_that_is_told_to_stop_gives_its_shard_back_without_blame(
     assert not any(shard["crashes"] for shard in shards)
 
 
+@pytest.mark.timeout(180)
 def test_ctrl_c_keeps_what_is_done_and_prints_the_command_that_goes_on(machine: Machine, bulletins: Bulletins) -> None:
     bulletins(600)
     submit = machine.start("submit", "bulletins.jsonl", "--wait", "-o", "out.jsonl")
@@ -86,7 +87,7 @@ def test_ctrl_c_keeps_what_is_done_and_prints_the_command_that_goes_on(machine: 
     shards = json.loads(machine.kvjobs("query", "select sum(crashes) as n from v_shards", "--json").stdout)
     assert shards == [{"n": 0}]
 
-    assert machine.kvjobs("submit", "bulletins.jsonl", "--wait", "-o", "out.jsonl").returncode == 0
+    assert machine.kvjobs("submit", "bulletins.jsonl", "--wait", "-o", "out.jsonl", timeout=150).returncode == 0
     assert len((machine.folder / "out.jsonl").read_text().splitlines()) == 600
 
 
@@ -124,6 +125,7 @@ def test_a_model_that_changed_since_the_submit_pauses_the_job_and_says_so(
     assert "have changed" in str(job(machine)["reason"])
 
 
+@pytest.mark.timeout(300)
 def test_kill_9_of_anything_changes_no_byte_of_the_results(tmp_path: Path) -> None:
     report = kills.run(tmp_path, documents=250, kills=3, seed=5)
 
