@@ -1,9 +1,9 @@
 """How fast a corpus becomes a job: documents a second, peak memory, size of the database.
 
-    python -m bench.submit [--documents 1000000] [--ids sequential|random] [--bad 0] [--json]
+    python -m bench.submit [--documents 1000000] [--ids sequential|random] [--bad 0] [--postgresql] [--json]
 
-Writes a corpus of short lines into a temporary folder and submits it into a fresh SQLite file there, in a process of
-its own, whose memory is then the submit's alone. Set TMPDIR to measure another disk.
+Writes a corpus of short lines into a temporary folder and submits it into a fresh SQLite file there, or into a fresh
+PostgreSQL database, in a process of its own, whose memory is then the submit's alone. TMPDIR is the disk to measure.
 """
 
 import argparse
@@ -17,9 +17,13 @@ import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import text
+
+from bench.servers import own_database
 from jobs.corpus.reading import Corpus
 from jobs.corpus.submit import submit
 from jobs.spec import JobSpec, Task, TranslateOptions
@@ -31,15 +35,17 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=1_000_000)
     parser.add_argument("--ids", choices=["sequential", "random"], default="sequential")
     parser.add_argument("--bad", type=float, default=0.0, help="which share of the lines cannot be read, 0 to 1")
+    parser.add_argument("--postgresql", action="store_true", help="on the server that KVJOBS_TEST_POSTGRES names")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
+        url = stack.enter_context(own_database()) if arguments.postgresql else f"sqlite:///{folder / 'kvjobs.db'}"
         corpus = folder / "corpus.jsonl"
         with corpus.open("w", encoding="utf-8") as file:
             file.writelines(make_lines(arguments.documents, arguments.ids, arguments.bad))
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-            measured = pool.submit(measure, corpus, folder / "kvjobs.db").result()
+            measured = pool.submit(measure, corpus, url).result()
     load = round(os.getloadavg()[0], 1)
     result = {"documents": arguments.documents, "ids": arguments.ids, "bad": arguments.bad, **measured, "load": load}
     if arguments.json:
@@ -60,14 +66,15 @@ def make_lines(num_documents: int, ids: str, bad: float) -> Iterator[str]:
         yield f'{{"id": "{identity}", "text": "The quick brown fox number {number} jumps over the lazy dog."}}\n'
 
 
-def measure(path: Path, database_path: Path) -> dict[str, Any]:
+def measure(path: Path, url: str) -> dict[str, Any]:
     """Submit the corpus once."""
-    database = Database.open(f"sqlite:///{database_path}")
+    database = Database.open(url)
     options = TranslateOptions()
     spec = JobSpec(task=Task.TRANSLATE, model="bench", model_revision="0" * 64, options=options)
     started, cpu_started = time.perf_counter(), time.process_time()
     submitted = submit(database, Corpus(path=path), spec, spool=path.parent)
     seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
+    size = _size(database)
     database.close()
     return {
         "seconds": round(seconds, 2),
@@ -78,8 +85,16 @@ def measure(path: Path, database_path: Path) -> dict[str, Any]:
         "shards": submitted.shards,
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
         "corpus_mb": path.stat().st_size >> 20,
-        "database_mb": database_path.stat().st_size >> 20,
+        "database_mb": size >> 20,
     }
+
+
+def _size(database: Database) -> int:
+    """Bytes."""
+    if database.is_sqlite:
+        return Path(str(database.engine.url.database)).stat().st_size
+    with database.reading() as connection:
+        return int(connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one())
 
 
 if __name__ == "__main__":

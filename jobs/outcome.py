@@ -43,7 +43,15 @@ class Failed:
     message: str
 
 
-Outcome = Translation | Failed
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """One document that kills the process which works on it."""
+
+    code: str  # "killed", "hung"
+    message: str
+
+
+Outcome = Translation | Failed | Quarantined
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Settings: flags, then KVJOBS_* variables, then kvjobs.toml, then defaults. Read once, at the entry points."""
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -11,6 +12,10 @@ import platformdirs
 
 from jobs.errors import SpecError
 
+BROKERS = ("redis://", "rediss://", "redis+socket://", "unix://", "sentinel://")
+SECRET = ("database", "broker")  # may hold a password: also read from the file that KVJOBS_<NAME>_FILE names
+# user:password@host, where the password may hold anything; or ?password= behind the name of the database.
+_PASSWORD = re.compile(r"(?P<before>://[^:@/?]*:).*(?=@)|(?P<name>[?&]password=)[^&]*", re.IGNORECASE)
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -20,11 +25,14 @@ class Settings:
 
     home: Path  # where kvjobs keeps its data
     database: str = ""  # SQLAlchemy URL; empty: kvjobs.db under home
+    broker: str = ""  # URL of the Redis that wakes the fleet's workers; empty: workers look for work themselves
     models_dir: Path  # models by name; each a folder
+    queues: str = ""  # that a worker serves: cpu, gpu, model:NAME, separated by commas; empty: by its device
     lanes: int = 0  # threads of a worker, each with its own KV buffers; 0: one per core
     lease_s: float = 60.0  # how long a worker may be silent before its shard goes to another
     heartbeat_s: float = 15.0  # how often it speaks
     poll_s: float = 1.0  # how often an idle worker looks for work
+    hang_s: float = 120.0  # a lane that makes no step for so long (or 20 times the usual) is killed with its process
     busy_timeout_s: float = 30.0  # how long to wait for a SQLite database that another program has locked
     log_level: str = "warning"
 
@@ -35,6 +43,11 @@ class Settings:
             )
         if self.log_level not in LOG_LEVELS:
             raise SpecError(f"log_level is {self.log_level!r}; it can be {', '.join(LOG_LEVELS)}")
+        if self.hang_s <= 0:
+            raise SpecError(f"hang_s is {self.hang_s:g}; give a number of seconds above 0")
+        if self.broker and not self.broker.startswith(BROKERS):
+            # The text may hold a password, so it is not repeated.
+            raise SpecError(f"the broker setting is not the URL of a Redis; write {BROKERS[0]}host:6379/0")
         if self.lanes < 0:
             raise SpecError(f"lanes is {self.lanes}; give 1 or more, or 0 for one per core")
 
@@ -70,6 +83,8 @@ def read_settings(flags: Mapping[str, Any], environ: Mapping[str, str] = os.envi
             found.append(Setting(name, _cast(name, field.type, flags[name], f"--{name}"), "flag"))
         elif environ.get(variable):
             found.append(Setting(name, _cast(name, field.type, environ[variable], variable), variable))
+        elif name in SECRET and (secret := environ.get(f"{variable}_FILE")):
+            found.append(Setting(name, _read_secret(name, Path(secret)), f"{variable}_FILE"))
         elif name in file_values:
             found.append(Setting(name, _cast(name, field.type, file_values[name], file_source), file_source))
         else:
@@ -101,6 +116,14 @@ def _read_file(home: Path, environ: Mapping[str, str]) -> tuple[dict[str, Any], 
     return {}, ""
 
 
+def _read_secret(name: str, path: Path) -> str:
+    """What the file says, as Docker and Kubernetes hand over secrets."""
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"KVJOBS_{name.upper()}_FILE names {path}, which cannot be read: {error}") from None
+
+
 def _cast(name: str, kind: Any, value: Any, source: str) -> Any:
     try:
         return Path(value).expanduser().absolute() if kind is Path else kind(value)
@@ -108,3 +131,8 @@ def _cast(name: str, kind: Any, value: Any, source: str) -> Any:
         raise SpecError(
             f"{source}: {name} is {value!r}, which is not {'an integer' if kind is int else 'a number'}"
         ) from None
+
+
+def hide_passwords(url: str) -> str:
+    """The URL of a database or a broker, as it may be shown."""
+    return _PASSWORD.sub(lambda match: f"{match['before'] or match['name']}***", url)

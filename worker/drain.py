@@ -2,32 +2,42 @@
 
 import logging
 import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from jobs.errors import ModelError, NotFoundError, SpecError, StaleLease, Stopped, TransientError
-from jobs.outcome import StepTiming
+from jobs.failpoints import failpoint
+from jobs.outcome import SegmentTranslation, StepTiming
+from jobs.queues import Queues
 from jobs.spec import Timing
 from jobs.store import leases
 from jobs.store.batches import Batch
 from jobs.store.database import Database
+from jobs.store.deaths import log_death
 from jobs.store.jobs import pause
 from jobs.store.leases import Work
 from jobs.store.record import record
+from worker.cage import Died
 from worker.engine.translation import Translated
 from worker.memory import StoredMemory
 from worker.poison import translate_whatever_happens
-from worker.shift import Shift
+from worker.shift import OpenCage, Shift
+from worker.suspects import translate_suspects
 from worker.warm import Lane
+from worker.watch import Call
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LONGEST_PAUSE_S = 30.0
 
 
-def drain(database: Database, lane: Lane, shift: Shift) -> None:
+def drain(database: Database, lane: Lane, shift: Shift, queues: Queues = Queues()) -> None:  # noqa: B008 - frozen
     """Work until no shard is ready, or the shift stops. Raises TransientError where the database does not answer."""
     while not shift.is_stopping():
         started = time.perf_counter()
-        work = leases.lease(database, shift.worker_id, lane.number, shift.lease_s)
+        work = leases.lease(database, shift.worker_id, lane.number, shift.lease_s, queues=queues, warm=lane.warm)
         if work is None:
             return
         shift.begin(work)
@@ -36,12 +46,15 @@ def drain(database: Database, lane: Lane, shift: Shift) -> None:
         except StaleLease as error:
             log.warning("%s", error)
         except Stopped:
-            leases.release(database, work)
+            _give_back(database, shift, work)
+        except TransientError:
+            # Without blame: a shard that is merely let go would run out as if its process had died.
+            _give_back(database, shift, work)
+            raise
         except (ModelError, NotFoundError, SpecError) as error:
             # Every document would fail alike: the job waits for a person instead of losing its documents one by one.
             log.error("job %d is paused: %s", work.job_id, error)
-            leases.release(database, work)
-            pause(database, work.job_id, str(error))
+            _pause(database, shift, work, str(error))
         finally:
             shift.end(work)
 
@@ -50,24 +63,60 @@ def _work_through(database: Database, lane: Lane, shift: Shift, work: Work, queu
     translator = lane.translator(work.spec)
     memory = StoredMemory(database, work.spec)
     late = [queue]  # what the next record takes along: its own duration a record cannot know
-    for index, batch in enumerate(work.batches):
-        if index and shift.should_release(work):
-            raise Stopped("released between two batches")
 
-        def translate(documents: Batch) -> Translated:
+    def translate(documents: Batch) -> Translated:
+        with shift.watch.watching(_name(work, documents)) as call:
+
+            def should_stop() -> bool:
+                call.step()
+                return shift.must_stop(work)
+
             return translator.translate(
                 [document.text for document in documents],
                 work.spec.options,
-                memory=memory,
+                memory=_Unwatched(memory, call),
                 memory_digest=memory.digest,
-                should_stop=lambda: shift.must_stop(work),
+                should_stop=should_stop,
             )
 
-        result = translate_whatever_happens(translate, batch)
+    for index, batch in enumerate(work.batches):
+        if index and shift.should_release(work):
+            raise Stopped("released between two batches")
+        if work.suspect and index == 0 and shift.open_cage is not None:
+            result = _translate_suspects(database, shift, work, shift.open_cage)
+        else:
+            result = translate_whatever_happens(translate, batch)
+        failpoint("after-compute")
         timings = [] if work.spec.options.timing == Timing.OFF else [*late, *result.timings]
         started = time.perf_counter()
         _record(database, shift, work, index, result, timings)
         late = [StepTiming("record", 0, len(batch), 0, 0, time.perf_counter() - started)]
+
+
+def _translate_suspects(database: Database, shift: Shift, work: Work, open_cage: OpenCage) -> Translated:
+    """The first batch, outside this process: it was in flight when two processes died."""
+
+    def log_it(documents: Batch, death: Died) -> None:
+        if _insist(shift, work, lambda: log_death(database, work, documents, death.how)):
+            raise Stopped("the job was paused: too many processes died")
+
+    return translate_suspects(
+        work.batches[0],
+        lambda: open_cage(work.spec, shift.watch.deadline_s, lambda: shift.must_stop(work)),
+        log_it,
+    )
+
+
+class _Unwatched:
+    """A memory that may wait for its database without being taken for a lane that hangs."""
+
+    def __init__(self, memory: StoredMemory, call: Call) -> None:
+        self._memory = memory
+        self._call = call
+
+    def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
+        with self._call.waiting():
+            return self._memory.recall(keys)
 
 
 def _record(
@@ -75,22 +124,45 @@ def _record(
 ) -> None:
     """Record, and go on trying while the database is locked or its disk full: the batch is worth more than the wait.
     If the lease is lost meanwhile, the fence says so."""
+    _insist(
+        shift,
+        work,
+        lambda: record(
+            database,
+            work,
+            index,
+            result.outcomes,
+            learned=result.learned,
+            timings=timings,
+            lease_s=shift.lease_s,
+        ),
+    )
+
+
+def _give_back(database: Database, shift: Shift, work: Work) -> None:
+    _insist(shift, work, lambda: leases.release(database, work))
+
+
+def _pause(database: Database, shift: Shift, work: Work, reason: str) -> None:
+    _give_back(database, shift, work)
+    _insist(shift, work, lambda: pause(database, work.job_id, reason))
+
+
+def _insist(shift: Shift, work: Work, write: Callable[[], T]) -> T:
+    """Try until the database takes it, or there is nothing left to write for. Raises TransientError then."""
     pause_s = 0.5
     while True:
         try:
-            record(
-                database,
-                work,
-                index,
-                result.outcomes,
-                learned=result.learned,
-                timings=timings,
-                lease_s=shift.lease_s,
-            )
-            return
+            return write()
         except TransientError as error:
             if shift.must_stop(work):
                 raise
             log.warning("shard %d: %s; trying again in %.1f s", work.shard_id, error, pause_s)
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+def _name(work: Work, documents: Batch) -> str:
+    """For the log: a process that hangs is about to end."""
+    first, last = documents[0].position, documents[-1].position
+    return f"job {work.job_id}, shard {work.shard_id}, documents {first} to {last}"

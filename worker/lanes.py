@@ -1,10 +1,13 @@
 """The child process: holds the sessions, and runs N lanes (threads) and a heartbeat until it is told to stop.
 
 Started by `worker.supervisor` as a fresh process, never as a fork: a session's threads and a GPU's context do not
-survive one. Its standard input is a pipe that its parent holds open and never writes to: when the parent ends, however
-that happens, the pipe ends too, and the child finishes the batch in hand and goes.
+survive one. Its standard input is a pipe that its parent holds open: each byte in it wakes the lanes that rest, and
+when the parent ends, however that happens, the pipe ends too, and the child finishes the batch in hand and goes. What
+it writes to its standard output: see `worker.child`.
 """
 
+import contextlib
+import faulthandler
 import logging
 import os
 import random
@@ -12,58 +15,128 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
+from functools import partial
 
 from jobs.dispatch.orders import Orders
 from jobs.errors import KvjobsError, TransientError
 from jobs.process import available_cores
-from jobs.settings import Settings
+from jobs.queues import CPU, Queues
 from jobs.store.database import Database
 from jobs.store.workers import register, retire
+from worker.bell import Bell
+from worker.cage import Cage
+from worker.child import EXIT_REFUSED
+from worker.device import provider_name, providers
 from worker.drain import drain
-from worker.engine.session import PROVIDER
+from worker.opening import open_patiently
+from worker.ration import go_first, limit_to_whole
 from worker.shift import Shift
 from worker.warm import Lane, WarmModels, warmth
 
 log = logging.getLogger(__name__)
 
-EXIT_REFUSED = 78  # the settings or the database are no good: starting again would not help (EX_CONFIG, sysexits.h)
 LONGEST_PAUSE_S = 30.0
+LOOK_EVERY_S = 5.0  # at least, where a broker wakes the lanes
 
 
 def main() -> int:
     """Run the lanes as ordered; the exit code."""
     orders = Orders.from_argument(sys.argv[1])
     logging.basicConfig(level=orders.settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
+    faulthandler.enable(all_threads=False)  # where it was when it died, on standard error
+    go_first(500)  # before the database and before our parent
+    if orders.device == CPU:
+        limit_to_whole()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the parent decides
+    num_lanes = orders.settings.lanes or available_cores()
+    calls = Calls(Bell(num_lanes, tell=_speaker()))
+    signal.signal(signal.SIGTERM, lambda *_: calls.end())
+    threading.Thread(target=calls.listen, daemon=True).start()
     try:
-        database = Database.open(orders.settings.database_url, busy_timeout_s=orders.settings.busy_timeout_s)
+        database = open_patiently(orders.settings, calls.pause)
+        if database is None:
+            return 0
+        return _run(database, orders, num_lanes, calls)
     except KvjobsError as error:
         print(f"kvjobs worker: {error}", file=sys.stderr)
         return EXIT_REFUSED
-    return _run(database, orders)
 
 
-def _run(database: Database, orders: Orders) -> int:
+class Calls:
+    """What the parent has to say: wake up, or go."""
+
+    def __init__(self, bell: Bell) -> None:
+        self.bell = bell
+        self._ended = threading.Event()
+        self._shift: Shift | None = None
+
+    def listen(self) -> None:
+        """Until the pipe ends."""
+        while read := os.read(sys.stdin.fileno(), 4096):
+            self.bell.ring(len(read))
+        self.end()
+
+    def end(self) -> None:
+        self._ended.set()
+        if self._shift:
+            self._shift.stop()
+
+    def pause(self, seconds: float) -> bool:
+        """Wait before the shift has begun; whether to go."""
+        return self._ended.wait(seconds)
+
+    def begin(self, shift: Shift) -> None:
+        """Whoever calls from now on calls this shift."""
+        self._shift = shift
+        if self._ended.is_set():
+            shift.stop()
+
+
+def _speaker() -> Callable[[int], None]:
+    """Tells the parent. What a library prints must not be taken for it, so that goes to standard error from now on."""
+    pipe = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+
+    def tell(rung: int) -> None:
+        with contextlib.suppress(OSError):  # the parent has ended; its other pipe says so too
+            os.write(pipe, b"%d\n" % rung)
+
+    return tell
+
+
+def _run(database: Database, orders: Orders, num_lanes: int, calls: Calls) -> int:
     settings = orders.settings
-    num_lanes = settings.lanes or available_cores()
     # One thread a lane beat one session with as many threads by 1.4 to 1 on two cores: the lanes never wait for
     # each other at the end of a product.
-    models = WarmModels(settings.models_dir, threads=max(1, available_cores() // num_lanes))
+    threads = max(1, available_cores() // num_lanes)
+    models = WarmModels(settings.models_dir, threads, providers(orders.device))
     lanes = [Lane(number, models) for number in range(num_lanes)]
-    worker_id = register(database, device="cpu", provider=PROVIDER, lanes=num_lanes)
-    shift = Shift(database, worker_id, lease_s=settings.lease_s, heartbeat_s=settings.heartbeat_s)
-    signal.signal(signal.SIGTERM, lambda *_: shift.stop())
-    threading.Thread(target=_stop_with_parent, args=(shift,), daemon=True).start()
+    queues = Queues.parse(settings.queues, orders.device)
+    worker_id = _register(database, orders, num_lanes, queues, calls)
+    if worker_id is None:
+        return 0
+    shift = Shift(
+        database,
+        worker_id,
+        lease_s=settings.lease_s,
+        heartbeat_s=settings.heartbeat_s,
+        hang_s=settings.hang_s,
+        bell=calls.bell,
+        open_cage=partial(Cage, orders),
+    )
+    calls.begin(shift)
     pulse = threading.Thread(target=shift.keep_alive, args=(lambda: warmth(models, lanes),), daemon=True)
     pulse.start()
+    threading.Thread(target=shift.watch.run, daemon=True).start()
     failures: list[str] = []
-    threads = [
-        threading.Thread(target=_live, args=(database, lane, shift, settings, orders.drain, failures), daemon=True)
+    threads_of_lanes = [
+        threading.Thread(target=_live, args=(database, lane, shift, orders, queues, failures), daemon=True)
         for lane in lanes
     ]
-    for thread in threads:
+    for thread in threads_of_lanes:
         thread.start()
-    for thread in threads:
+    for thread in threads_of_lanes:
         thread.join()
     shift.close()
     pulse.join(timeout=5)
@@ -76,33 +149,51 @@ def _run(database: Database, orders: Orders) -> int:
     return 1 if failures else 0
 
 
-def _live(
-    database: Database, lane: Lane, shift: Shift, settings: Settings, until_empty: bool, failures: list[str]
-) -> None:
+def _register(database: Database, orders: Orders, num_lanes: int, queues: Queues, calls: Calls) -> int | None:
+    """Our number among the workers, as soon as the database takes it; None if we are to go."""
+    while True:
+        try:
+            return register(
+                database,
+                device=orders.device,
+                provider=provider_name(orders.device),
+                lanes=num_lanes,
+                queues=str(queues),
+                node=orders.node,
+            )
+        except TransientError as error:
+            log.warning("%s; trying again", error)
+        if calls.pause(1.0):
+            return None
+
+
+def _live(database: Database, lane: Lane, shift: Shift, orders: Orders, queues: Queues, failures: list[str]) -> None:
     """One lane's life: drain, rest, drain. What nobody foresaw ends the process; its parent starts another."""
     pause_s = 0.5
+    look_every_s = _look_every_s(orders)
     try:
         while not shift.is_stopping():
+            heard = shift.bell.rung
             try:
-                drain(database, lane, shift)
+                drain(database, lane, shift, queues)
                 pause_s = 0.5
             except TransientError as error:
                 log.warning("lane %d: %s; trying again in %.1f s", lane.number, error, pause_s)
-                shift.rest(pause_s)
+                shift.bell.pause(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 continue
-            if until_empty:
+            if orders.drain:
                 return
-            shift.rest(settings.poll_s * random.uniform(0.5, 1.5))  # so that a fleet does not ask all at once
+            shift.bell.rest(look_every_s * random.uniform(0.5, 1.5), heard)  # a fleet should not ask all at once
     except BaseException:
         failures.append(traceback.format_exc())
         shift.stop()
 
 
-def _stop_with_parent(shift: Shift) -> None:
-    while os.read(sys.stdin.fileno(), 1):
-        pass
-    shift.stop()
+def _look_every_s(orders: Orders) -> float:
+    """Where hints wake the lanes, they look by themselves all the same, for when the broker is away."""
+    poll_s = orders.settings.poll_s
+    return poll_s if orders.node is None else max(poll_s, LOOK_EVERY_S)
 
 
 if __name__ == "__main__":

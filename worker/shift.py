@@ -9,11 +9,18 @@ import time
 from collections.abc import Callable
 
 from jobs.errors import TransientError
+from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.leases import Work, heartbeat
 from jobs.store.workers import Warmth, beat
+from worker.bell import Bell
+from worker.suspects import Caged
+from worker.watch import Watch
 
 log = logging.getLogger(__name__)
+
+# A process for the suspects of a job, given how long it may be silent and whether to stop (see `worker.cage`).
+OpenCage = Callable[[JobSpec, Callable[[], float], Callable[[], bool]], Caged]
 
 # SIGTERM promises an exit within 30 s; what is left of them is for giving shards back.
 PATIENCE_S = 22.0
@@ -22,9 +29,22 @@ PATIENCE_S = 22.0
 class Shift:
     """One worker process from its start to its end. Threads share it."""
 
-    def __init__(self, database: Database, worker_id: int, *, lease_s: float, heartbeat_s: float) -> None:
+    def __init__(
+        self,
+        database: Database,
+        worker_id: int,
+        *,
+        lease_s: float,
+        heartbeat_s: float,
+        hang_s: float = 120.0,
+        bell: Bell | None = None,
+        open_cage: OpenCage | None = None,
+    ) -> None:
         self.worker_id = worker_id
         self.lease_s = lease_s
+        self.bell = bell or Bell()
+        self.watch = Watch(hang_s, lease_s)
+        self.open_cage = open_cage  # None: a suspect batch runs like any other
         self._database = database
         self._heartbeat_s = heartbeat_s
         self._lock = threading.Lock()
@@ -62,10 +82,11 @@ class Shift:
         """Lease no more; finish the batch in hand if it does not take too long."""
         self._patience_ends = min(self._patience_ends, time.monotonic() + PATIENCE_S)
         self._stopping.set()
+        self.bell.close()
 
-    def rest(self, seconds: float) -> None:
-        """Wait for work, or until the shift stops."""
-        self._stopping.wait(seconds)
+    def wake(self, times: int = 1) -> None:
+        """There may be work: every lane that rests looks at once."""
+        self.bell.ring(times)
 
     def keep_alive(self, warmth: Callable[[], Warmth]) -> None:
         """The heartbeat, until `close`."""
@@ -77,16 +98,18 @@ class Shift:
             except TransientError as error:
                 log.warning("no heartbeat: %s", error)
                 pause_s = min(1.0, self._heartbeat_s)
+            self.watch.heard_heartbeat()
 
     def close(self) -> None:
-        """End the heartbeat."""
+        """End the heartbeat and the watch."""
         self._over.set()
+        self.watch.close()
 
     def pulse(self, warmth: Warmth) -> None:
         """One heartbeat: prolong the leases, learn which are lost or unwanted, and say what is warm."""
         with self._lock:
             before = set(self._open.items())  # a lease taken after this line may be missing from the answer
-        held = heartbeat(self._database, self.worker_id, self.lease_s)
+        held = heartbeat(self._database, self.worker_id, self.lease_s, [shard_id for shard_id, _ in before])
         with self._lock:
             self._lost |= {(shard_id, epoch) for shard_id, epoch in before if held.epochs.get(shard_id) != epoch}
             self._unwanted = held.unwanted

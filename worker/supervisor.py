@@ -3,11 +3,9 @@
 It never loads onnxruntime nor touches a GPU, so nothing that a model does can bring it down.
 """
 
-import contextlib
 import logging
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -15,35 +13,44 @@ from types import FrameType
 
 from jobs.dispatch.orders import Orders
 from jobs.dispatch.reaper import reap
-from jobs.errors import KvjobsError, TransientError
+from jobs.errors import KvjobsError, StoreError
 from jobs.store.database import Database
+from jobs.store.posts import new_holder
+from worker.child import EXIT_REFUSED, Child
+from worker.opening import open_patiently
 
 log = logging.getLogger(__name__)
 
-EXIT_REFUSED = 78  # see worker.lanes
-GRACE_S = 30.0  # from the request to stop until the child is killed
 REAP_EVERY_S = 5.0
 SHORTEST_LIFE_S = 10.0  # a child that dies sooner is replaced more and more slowly
 LONGEST_PAUSE_S = 30.0
+INTERRUPTED = 130
+LOOK_EVERY_S = 0.2
 
 
-def supervise(orders: Orders, stop: threading.Event) -> int:
+def supervise(orders: Orders, database: Database, child: Child, stop: threading.Event) -> int:
     """Keep one child at work until `stop` is set or (with `orders.drain`) no work is left; the exit code."""
-    database = Database.open(orders.settings.database_url, busy_timeout_s=orders.settings.busy_timeout_s)
+    reaping = Reaping(database)
+    reaping.reap()
+    threading.Thread(target=reaping.run, args=(stop,), daemon=True).start()
     pause_s = 0.0
     while not stop.wait(pause_s):
-        _reap(database)
-        child, started = _spawn(orders), time.monotonic()
-        code = _attend(child, database, stop)
-        if stop.is_set():
-            break
+        freed = reaping.freed
+        child.spawn()
+        started = time.monotonic()
+        while (code := child.wait(LOOK_EVERY_S)) is None:
+            if stop.is_set():
+                child.end()
+                return 0
         if code == EXIT_REFUSED:
             return 1
-        if code == 0 and orders.drain and not _reap(database):
-            return 0
+        if code == 0 and orders.drain:
+            reaping.reap()
+            if reaping.freed == freed:
+                return 0
         if code:
             log.warning("the worker process ended with code %d; starting another", code)
-        _reap(database)
+        reaping.soon()
         lived_long = time.monotonic() - started > SHORTEST_LIFE_S
         pause_s = 0.2 if lived_long or not code else min(max(0.2, 2 * pause_s), LONGEST_PAUSE_S)
     return 0
@@ -53,66 +60,56 @@ def main() -> int:
     """The embedded worker of `submit --wait`: as `supervise`, until standard input ends."""
     orders = Orders.from_argument(sys.argv[1])
     logging.basicConfig(level=orders.settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
-    stop = threading.Event()
-    stop_on_signals(stop)
+    stop, child = threading.Event(), Child(orders)
+    stop_on_signals(stop, child)
     threading.Thread(target=_stop_with_parent, args=(stop,), daemon=True).start()
     try:
-        return supervise(orders, stop)
+        database = open_patiently(orders.settings, stop.wait)
+        return 0 if database is None else supervise(orders, database, child, stop)
     except KvjobsError as error:
         print(f"kvjobs worker: {error}", file=sys.stderr)
         return error.exit_code
 
 
-def stop_on_signals(stop: threading.Event) -> None:
-    """SIGTERM, SIGINT and SIGHUP ask to stop."""
+def stop_on_signals(stop: threading.Event, child: Child) -> None:
+    """SIGTERM, SIGINT, SIGHUP and SIGQUIT ask to stop; whoever asks a second time is let out at once."""
 
-    def ask(_number: int, _frame: FrameType | None) -> None:
+    def ask(number: int, _frame: FrameType | None) -> None:
+        if stop.is_set() and number != signal.SIGHUP:  # a terminal that closes may send it beside another
+            child.kill()
+            os._exit(INTERRUPTED)
         stop.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, ask)
 
 
-def _spawn(orders: Orders) -> "subprocess.Popen[bytes]":
-    # -P: a folder named `worker` in the user's current directory must not be taken for ours.
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "worker.lanes", orders.argument()],
-        stdin=subprocess.PIPE,
-        env=orders.environment(),
-        start_new_session=True,  # Ctrl-C in the terminal is the parent's business
-    )
+class Reaping:
+    """Takes back what the dead held, in a thread of its own: a database that is away must not hold up the parent."""
 
+    def __init__(self, database: Database) -> None:
+        self.freed = 0  # shards so far
+        self._database = database
+        self._holder = new_holder()
+        self._due = threading.Event()
 
-def _attend(child: "subprocess.Popen[bytes]", database: Database, stop: threading.Event) -> int:
-    """Wait for the child to end, reaping meanwhile; end it when asked to stop."""
-    next_reap = time.monotonic() + REAP_EVERY_S
-    while True:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return child.wait(timeout=0.2)
-        if stop.is_set():
-            return _end(child)
-        if time.monotonic() > next_reap:
-            _reap(database)
-            next_reap = time.monotonic() + REAP_EVERY_S
+    def run(self, stop: threading.Event) -> None:
+        """Every few seconds until `stop`."""
+        while not stop.is_set():
+            self._due.wait(REAP_EVERY_S)
+            self._due.clear()
+            self.reap()
 
+    def soon(self) -> None:
+        """A child has just died."""
+        self._due.set()
 
-def _end(child: "subprocess.Popen[bytes]") -> int:
-    assert child.stdin is not None
-    child.stdin.close()  # the child takes it as: finish the batch in hand
-    try:
-        return child.wait(timeout=GRACE_S)
-    except subprocess.TimeoutExpired:
-        log.warning("the worker process did not end within %.0f s; killing it", GRACE_S)
-        child.kill()
-        return child.wait()
-
-
-def _reap(database: Database) -> int:
-    try:
-        return reap(database)
-    except TransientError as error:
-        log.warning("%s", error)
-        return 0
+    def reap(self) -> None:
+        """Once."""
+        try:
+            self.freed += reap(self._database, self._holder)
+        except StoreError as error:  # whatever it is: the next round may do better, and the worker goes on
+            log.warning("%s", error)
 
 
 def _stop_with_parent(stop: threading.Event) -> None:

@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from jobs.errors import ModelError
 from jobs.spec import JobSpec
 from jobs.store.workers import Warmth
 from worker.engine.seq2seq import Seq2Seq
+from worker.engine.session import PROVIDER, Provider
 from worker.engine.translation import Translator
 from worker.models.registry import check_files, find_model
 from worker.text.marian import MarianTokenizer
@@ -34,11 +36,13 @@ class WarmModel:
 class WarmModels:
     """Opens each model once, at its first use, and not at start: a worker cannot know which it will meet."""
 
-    def __init__(self, models_dir: Path, threads: int) -> None:
+    def __init__(self, models_dir: Path, threads: int, providers: Sequence[Provider] = (PROVIDER,)) -> None:
         self._models_dir = models_dir
         self._threads = threads
+        self._providers = providers
         self._models: OrderedDict[str, WarmModel] = OrderedDict()  # by revision
         self._lock = threading.Lock()
+        self._warm: dict[str, WarmModel] = {}  # as it stands; replaced, never changed: to be read without the lock
 
     def open(self, spec: JobSpec) -> WarmModel:
         """The model of a job. Raises ModelError where the files are not those that the job was submitted with."""
@@ -47,13 +51,17 @@ class WarmModels:
                 self._models[spec.model_revision] = self._load(spec)
                 while len(self._models) > MAX_WARM:
                     self._models.popitem(last=False)
+                self._warm = dict(self._models)
             self._models.move_to_end(spec.model_revision)
             return self._models[spec.model_revision]
 
+    def revisions(self) -> tuple[str, ...]:
+        """What is warm."""
+        return tuple(self._warm)
+
     def load_times(self) -> dict[str, float]:
         """Seconds that each warm model took to load, by name."""
-        with self._lock:
-            return {model.name: round(model.load_s, 3) for model in self._models.values()}
+        return {model.name: round(model.load_s, 3) for model in self._warm.values()}
 
     def _load(self, spec: JobSpec) -> WarmModel:
         started = time.perf_counter()
@@ -64,7 +72,7 @@ class WarmModels:
                 f"the files of model {spec.model} have changed since the job was submitted; "
                 "restore them, or cancel the job and submit again"
             )
-        network = Seq2Seq.open(folder.path, threads=self._threads)
+        network = Seq2Seq.open(folder.path, threads=self._threads, providers=self._providers)
         tokenizer = MarianTokenizer.open(folder.path)
         return WarmModel(spec.model, network, tokenizer, time.perf_counter() - started)
 
@@ -86,6 +94,11 @@ class Lane:
                 self._translators.popitem(last=False)
         self._translators.move_to_end(spec.model_revision)
         return self._translators[spec.model_revision]
+
+    @property
+    def warm(self) -> tuple[str, ...]:
+        """The revisions of the models that any lane of this process has used lately."""
+        return self._models.revisions()
 
     @property
     def translators(self) -> list[Translator]:

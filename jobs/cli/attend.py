@@ -79,10 +79,10 @@ class Attendant:
         if job.has_ended or time.monotonic() < self._next_look:
             return
         self._next_look = time.monotonic() + LOOK_EVERY_S
-        if not any_alive(self._database, self._settings.lease_s):
-            with contextlib.suppress(TransientError):
+        with contextlib.suppress(TransientError):  # a database that is away for a moment: we look again
+            if not any_alive(self._database, self._settings.lease_s):
                 reap(self._database)
-            self._worker = EmbeddedWorker(self._settings)
+                self._worker = EmbeddedWorker(self._settings)
 
     def dismiss(self) -> None:
         """Let our worker finish its batch and end."""

@@ -1,14 +1,10 @@
 """`kvjobs config`: every setting and who said so."""
 
-import re
-
 import click
 
 from jobs.cli.context import Context
 from jobs.cli.output import Column, Output, output_options
-
-# user:password@host, where the password may hold anything; or ?password= behind the name of the database.
-_PASSWORD = re.compile(r"(?P<before>://[^:@/?]*:).*(?=@)|(?P<name>[?&]password=)[^&]*", re.IGNORECASE)
+from jobs.settings import SECRET, hide_passwords
 
 
 @click.command()
@@ -27,7 +23,7 @@ def config(context: Context, output: Output) -> None:
         rows.append(
             {
                 "name": setting.name,
-                "value": hide_passwords(str(value)) if setting.name == "database" else value,
+                "value": hide_passwords(str(value)) if setting.name in SECRET else value,
                 "source": setting.source,
             }
         )
@@ -36,8 +32,3 @@ def config(context: Context, output: Output) -> None:
         (Column("name", "SETTING"), Column("value", "VALUE"), Column("source", "FROM")),
         ("name", "value", "source"),
     )
-
-
-def hide_passwords(url: str) -> str:
-    """A database URL that may be shown."""
-    return _PASSWORD.sub(lambda match: f"{match['before'] or match['name']}***", url)

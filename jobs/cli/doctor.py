@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 import click
 
 import jobs
-from jobs.cli.config import hide_passwords
 from jobs.cli.context import Context
 from jobs.cli.output import Output, output_options
 from jobs.cli.terminal import visible
 from jobs.cli.wording import counted, size
 from jobs.errors import KvjobsError
 from jobs.process import available_cores
+from jobs.settings import hide_passwords
 
 if TYPE_CHECKING:
     from jobs.settings import Settings
@@ -33,6 +33,7 @@ PACKAGES = ("jobs", "worker")  # common names: an unrelated distribution `worker
 OLDEST_PYTHON = (3, 11)
 OLDEST_SQLITE = (3, 35, 0)  # UPDATE ... RETURNING
 LITTLE_DISK = 1 << 30
+REDIS_SETTINGS = {"maxmemory-policy": "noeviction", "appendonly": "yes"}
 STAND_INS = {"onnxruntime": ("onnxruntime-gpu",)}  # distributions that bring the same package
 
 
@@ -44,6 +45,7 @@ class Check:
     ok: bool
     found: str
     mend: str = ""  # what to do where it is not well
+    is_warning: bool = False  # it works, and could be better
 
 
 @click.command()
@@ -74,6 +76,8 @@ def examine(context: Context) -> Iterator[Check]:
         return
     yield from _guarded("home", lambda: _home(settings))
     yield from _guarded("database", lambda: _database(context))
+    if settings.broker:
+        yield from _guarded("broker", lambda: _broker(settings))
     yield from _guarded("models", lambda: _models(settings))
 
 
@@ -172,6 +176,29 @@ def _database(context: Context) -> Iterator[Check]:
     yield Check("database", ok, found, "kvjobs db upgrade")
 
 
+def _broker(settings: "Settings") -> Iterator[Check]:
+    from jobs.dispatch.broker import configuration, make_app
+
+    shown = hide_passwords(settings.broker)
+    try:
+        found = configuration(make_app(settings.broker), *REDIS_SETTINGS)
+    except KvjobsError as error:
+        yield Check("broker", False, str(error), "start Redis, or correct the address: kvjobs config shows it")
+        return
+    yield Check("broker", True, shown)
+    if found is None:
+        yield Check("broker settings", True, "cannot be seen: CONFIG GET is forbidden here")
+        return
+    for name, wanted in REDIS_SETTINGS.items():
+        yield Check(
+            f"broker {name}",
+            True,
+            found[name] or "unknown",
+            f"hints may get lost, which costs seconds: in redis.conf, say {name} {wanted}",
+            is_warning=found[name] != wanted,
+        )
+
+
 def _models(settings: "Settings") -> Iterator[Check]:
     """Whether every file is there; what is in them: kvjobs models inspect."""
     registry = importlib.import_module("worker.models.registry")  # by name: jobs never imports worker
@@ -204,6 +231,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _print(checks: list[Check]) -> None:
     width = max(len(check.name) for check in checks)
     for check in checks:
-        click.echo(visible(f"{'ok     ' if check.ok else 'PROBLEM'}  {check.name:<{width}}  {check.found}"))
-        if not check.ok:
+        verdict = "PROBLEM" if not check.ok else "warning" if check.is_warning else "ok"
+        click.echo(visible(f"{verdict:<7}  {check.name:<{width}}  {check.found}"))
+        if not check.ok or check.is_warning:
             click.echo(visible(f"         {'':<{width}}  -> {check.mend}"))

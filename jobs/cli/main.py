@@ -1,7 +1,7 @@
 """The entry of `kvjobs`: the table of commands, loaded one at a time, and the one place where errors become words.
 
-`kvjobs --help` reads this table alone, so it loads neither sqlalchemy nor rich nor onnxruntime. What belongs to the
-worker is reached by name: `jobs` never imports `worker`.
+`kvjobs --help` reads this table alone, so it loads neither sqlalchemy nor celery nor rich nor onnxruntime. What
+belongs to the worker is reached by name: `jobs` never imports `worker`.
 """
 
 import errno

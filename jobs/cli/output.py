@@ -102,7 +102,7 @@ def output_options(*, csv: bool = False, ids: bool = False) -> Callable[[Command
             decorated = click.option("-q", "--quiet", "only_ids", is_flag=True, help="Print ids only.")(decorated)
         if csv:
             decorated = click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")(decorated)
-        return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(decorated)  # type: ignore[no-any-return]
+        return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(decorated)  # type: ignore[no-any-return]  # Any: click
 
     return decorate
 

@@ -42,6 +42,7 @@ def describe(job: JobSummary, phases: Sequence[StepSummary], bad: Sequence[Failu
     yield f"  corpus     {job.source}"
     yield f"  model      {job.model} (revision {job.model_revision[:12]})"
     yield f"  options    {_options(job)}"
+    yield f"  queue      {job.queue}"
     yield f"  documents  {_documents(job)}"
     yield (
         f"  tokens     {count(job.source_tokens)} in, {count(job.target_tokens)} out; "

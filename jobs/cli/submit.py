@@ -11,6 +11,7 @@ from jobs.cli.terminal import say, visible
 from jobs.cli.wording import counted
 from jobs.corpus.submit import Already, Submitted, check_name
 from jobs.errors import SpecError
+from jobs.queues import CPU, check_queue
 from jobs.spec import CachePolicy, JobSpec, Task, Timing, TranslateOptions
 
 if TYPE_CHECKING:
@@ -59,6 +60,13 @@ class Priority(click.ParamType[int]):
     metavar="P",
     help="low, normal, high, or a number; higher goes first.",
 )
+@click.option(
+    "--queue",
+    default=CPU,
+    show_default=True,
+    metavar="NAME",
+    help="cpu: any worker may do it; gpu: only workers that have one.",
+)
 @click.option("--format", "form", metavar="FORMAT", help="jsonl, txt, csv or tsv.  [default: by the file's name]")
 @click.option("--id-field", default="id", show_default=True, help="The field that identifies a document.")
 @click.option("--text-field", default="text", show_default=True, help="The field to translate.")
@@ -100,6 +108,7 @@ def submit(
     output: Path | None,
     name: str | None,
     priority: int,
+    queue: str,
     form: str | None,
     id_field: str,
     text_field: str,
@@ -121,6 +130,7 @@ def submit(
     if output and not wait:
         raise SpecError("-o needs --wait; without it, fetch the results later with: kvjobs export JOB -o FILE")
     check_name(name)
+    check_queue(queue)
     source = Corpus(path=corpus, format=form, id_field=id_field, text_field=text_field)
     if output and str(output) != "-":
         check_place(output, corpus=source.source)
@@ -133,13 +143,24 @@ def submit(
     if dry_run:
         return _dry_run(context, source, spec)
     with context.database() as database:
-        submitted = _ingest(context, database, source, spec, name=name, priority=priority, strict=strict, again=again)
+        submitted = _ingest(
+            context,
+            database,
+            source,
+            spec,
+            name=name,
+            priority=priority,
+            queue=queue,
+            strict=strict,
+            again=again,
+        )
         say(_told(submitted))
+        _wake_workers(context, database, submitted)
         if wait:
             from jobs.cli.attend import attend
 
             return attend(context.settings, database, submitted, output)
-        _say_next(database, submitted)
+        _say_next(context, database, submitted, queue, spec.model)
     return 0
 
 
@@ -168,6 +189,16 @@ def _ingest(context: Context, database: "Database", source: "Corpus", spec: JobS
         raise
 
 
+def _wake_workers(context: Context, database: "Database", submitted: Submitted) -> None:
+    """After the commit: no worker may come to a row that is not there. Without a broker they look for themselves."""
+    if not context.settings.broker or submitted.already in (Already.COMPLETE, Already.CANCELLED):
+        return
+    from jobs.dispatch.hints import hint_at_once
+
+    if problem := hint_at_once(database, context.settings):
+        say(f"The workers could not be told ({problem}); they find the work by themselves within seconds.")
+
+
 def _told(submitted: Submitted) -> str:
     """One sentence: what there is now."""
     label = f"Job {submitted.job_id}" + (f" ({submitted.name})" if submitted.name else "")
@@ -187,7 +218,8 @@ def _told(submitted: Submitted) -> str:
             return f"{label}: {size}; it was submitted before and cancelled. (--again makes a new job.)"
 
 
-def _say_next(database: "Database", submitted: Submitted) -> None:
+def _say_next(context: Context, database: "Database", submitted: Submitted, queue: str, model: str) -> None:
+    from jobs.store.waiting import is_served
     from jobs.store.workers import any_alive
 
     if submitted.already in (Already.COMPLETE, Already.CANCELLED):
@@ -195,4 +227,6 @@ def _say_next(database: "Database", submitted: Submitted) -> None:
         return
     if not any_alive(database, SILENCE_S):
         say("No worker is running; start one with: kvjobs worker")
+    elif not is_served(database, queue, model, context.settings.lease_s):
+        say(f"No worker serves the queue {queue} now; kvjobs worker ls shows what each one serves.")
     say(f"Follow it: kvjobs watch {submitted.job_id}")

@@ -8,13 +8,16 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from jobs.corpus.documents import Record
+from jobs.corpus.fingerprint import Fingerprint
 from jobs.corpus.reading import Contents, Corpus, Reading, opened, survey
 from jobs.corpus.shards import cut_batches
 from jobs.errors import CorpusError, KvjobsError, SpecError
+from jobs.failpoints import failpoint
+from jobs.queues import CPU, check_queue
 from jobs.spec import JobSpec
 from jobs.store import ingest
 from jobs.store.database import Database
@@ -24,6 +27,7 @@ from jobs.store.tables import JobState
 READERS = 1  # + 1 when a reader makes other documents of the same bytes: then it is another job
 MAX_NAME = 100
 SHOWN_REJECTED = 20
+SKIPPED_AT_ONCE = 20_000
 
 
 class Already(enum.StrEnum):
@@ -79,6 +83,7 @@ def submit(
     *,
     name: str | None = None,
     priority: int = 0,
+    queue: str = CPU,
     strict: bool = False,
     again: bool = False,
     spool: Path,
@@ -105,6 +110,7 @@ def submit(
             corpus_digest=contents.digest,
             name=name,
             priority=priority,
+            queue=check_queue(queue),
             again=again,
         )
         standing, is_new = ingest.begin(database, request)
@@ -115,6 +121,7 @@ def submit(
         refusal = _refusal(database, corpus, standing)
         ingest.remove(database, standing.job_id)
         raise refusal
+    failpoint("before-ingest-finish")
     standing = ingest.finish(database, standing)
     return Submitted(
         job_id=standing.job_id,
@@ -169,12 +176,21 @@ def _fill(
                 )
             )
 
+    written = Fingerprint()
     try:
-        for batch in cut_batches(_skip(records, standing.ingested, tell)):
+        rest = _skip(records, standing.ingested, written, tell)
+        if standing.ingest_digest not in (None, written.hexdigest()):
+            raise CorpusError(
+                f"{reading.source} is not what it was when the first {standing.ingested} documents of job "
+                f"{standing.job_id} were read from it; submit it again to read it from the start"
+            )
+        for batch in cut_batches(rest):
+            written.update(record for shard in batch.shards for record in shard)
             if standing.ingested < batch.stop:
-                standing = ingest.add_batch(database, standing.job_id, batch)
+                standing = ingest.add_batch(database, standing.job_id, batch, written.hexdigest())
                 _check_ours(standing, batch.stop)
             tell(batch.stop)
+            failpoint("after-ingest-batch")
         if reading.digest() != contents.digest:
             raise CorpusError(f"{reading.source} changed while it was read; submit it again when it stays as it is")
     except CorpusError as error:
@@ -183,13 +199,16 @@ def _fill(
     return standing
 
 
-def _skip(records: Iterator[Record], offset: int, tell: Callable[[int], None]) -> Iterator[Record]:
-    """The records from the position `offset` on. What comes before is read all the same: the digest wants it."""
-    for record in records:
-        if record.position >= offset:
-            return chain([record], records)
-        if record.position % 100_000 == 99_999:
-            tell(record.position + 1)
+def _skip(
+    records: Iterator[Record], offset: int, written: Fingerprint, tell: Callable[[int], None]
+) -> Iterator[Record]:
+    """The records from the position `offset` on. What comes before is read all the same: the digests want it."""
+    position = 0
+    while position < offset and (some := list(islice(records, min(SKIPPED_AT_ONCE, offset - position)))):
+        written.update(some)
+        position += len(some)
+        if position < offset:
+            tell(position)
     return records
 
 

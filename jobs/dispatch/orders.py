@@ -3,38 +3,51 @@
 import dataclasses
 import json
 import os
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.settings import Settings
-
-DATABASE = "KVJOBS_DATABASE"  # may hold a password, and arguments are there for every user of the machine to see
+from jobs.queues import CPU
+from jobs.settings import SECRET, Settings
 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Settings, and whether to end when no work is left."""
+    """Settings, and what was said on the command line alone."""
 
     settings: Settings
-    drain: bool = False
+    drain: bool = False  # end when no work is left
+    device: str = CPU  # cpu | cuda:N
+    node: str | None = None  # the parent's name among the Celery workers
 
     def argument(self) -> str:
-        """As JSON, without the database's address."""
+        """As JSON, without what may hold a password: every user of the machine sees the arguments of a process."""
         values: dict[str, Any] = {
             name: str(v) if isinstance(v, Path) else v for name, v in dataclasses.asdict(self.settings).items()
         }
-        del values["database"]
-        return json.dumps({"settings": values, "drain": self.drain})
+        for name in SECRET:
+            del values[name]
+        return json.dumps({"settings": values, "drain": self.drain, "device": self.device, "node": self.node})
 
     def environment(self) -> dict[str, str]:
-        """Of this process, and the database's address."""
-        return {**os.environ, DATABASE: self.settings.database}
+        """Of this process, and the secrets."""
+        return {**os.environ, **{_variable(name): getattr(self.settings, name) for name in SECRET}}
 
     @classmethod
     def from_argument(cls, argument: str) -> "Orders":
         """What `argument` and `environment` say."""
         orders = json.loads(argument)
-        values = orders["settings"]
+        values = orders.pop("settings")
         paths = {name: Path(values[name]) for name in ("home", "models_dir")}
-        return cls(Settings(**(values | paths), database=os.environ.get(DATABASE, "")), orders["drain"])
+        secrets = {name: os.environ.get(_variable(name), "") for name in SECRET}
+        return cls(Settings(**(values | paths | secrets)), **orders)
+
+
+def new_node() -> str:
+    """A name for this process among the Celery workers."""
+    return f"kvjobs-{os.getpid()}@{socket.gethostname()}"
+
+
+def _variable(name: str) -> str:
+    return f"KVJOBS_{name.upper()}"

@@ -4,18 +4,25 @@ import logging
 
 from jobs.store.database import Database
 from jobs.store.leases import expire, expire_workers
+from jobs.store.posts import REAPER, hold
+from jobs.store.waiting import any_expired
 from jobs.store.workers import dead_workers, retire
 
 log = logging.getLogger(__name__)
 
+POST_S = 15.0
 
-def reap(database: Database) -> int:
+
+def reap(database: Database, holder: str | None = None) -> int:
     """Free the shards of dead workers and of silent ones; how many.
 
-    A process of this machine that is gone is dead for certain, so nobody waits for its lease to run out.
+    A process of this machine that is gone is dead for certain, so nobody waits for its lease to run out. Silent ones
+    are looked after by one process of the fleet: with a `holder`, only if it has the post.
     """
     dead = dead_workers(database)
-    freed = expire_workers(database, dead) + expire(database)
+    freed = expire_workers(database, dead)
+    if any_expired(database) and (holder is None or hold(database, REAPER, holder, POST_S)):
+        freed += expire(database)
     if dead:
         retire(database, dead)
     if freed:

@@ -8,7 +8,7 @@ from jobs.errors import NotFoundError, SpecError
 from jobs.store.clock import db_time
 from jobs.store.database import Database
 from jobs.store.endings import close_cancelled, close_shards, end_documents, is_open
-from jobs.store.ledger import bump
+from jobs.store.ledger import bump, lock
 from jobs.store.tables import Document, DocumentStatus, Job, JobState, Shard, ShardState
 
 SHARDS_A_TRANSACTION = 50  # a job of ten million documents must not hold the write lock while it is cancelled
@@ -43,6 +43,7 @@ def cancel(database: Database, job_id: int) -> int:
     cancelled = 0
     while True:
         with database.writing() as connection:
+            lock(connection, job_id)  # a worker that gives its shard back meanwhile is either seen here, or sees us
             ready = select(Shard.id).where(Shard.job_id == job_id, Shard.state == ShardState.READY)
             shard_ids = connection.execute(ready.limit(SHARDS_A_TRANSACTION)).scalars().all()
             if not shard_ids:
@@ -58,6 +59,7 @@ def cancel(database: Database, job_id: int) -> int:
 def retry(database: Database, job_id: int) -> int:
     """Put failed and quarantined documents back to wait for a worker; how many. The rest keeps its result."""
     with database.writing() as connection:
+        lock(connection, job_id)
         state = connection.execute(select(Job.state).where(Job.id == job_id)).scalar()
         if state is None or state in (JobState.INGESTING, JobState.FAILED):
             raise SpecError(f"job {job_id} was not read to its end ({state}); there is nothing to retry")

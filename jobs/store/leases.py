@@ -5,21 +5,27 @@ another epoch and is refused, so nothing is counted twice. Times are the databas
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, and_, exists, or_, select, update
+from sqlalchemy import Connection, Row, and_, case, exists, or_, select, update
 
+from jobs.failpoints import failpoint
+from jobs.queues import CPU, Queues
 from jobs.spec import JobSpec
 from jobs.store.batches import Batch, PlannedDocument, plan_batches
+from jobs.store.breaker import pause_if_deadly
 from jobs.store.clock import db_time
 from jobs.store.database import Database
 from jobs.store.endings import close_cancelled, close_shards, is_open
-from jobs.store.ledger import log_event
+from jobs.store.ledger import lock, log_event
 from jobs.store.tables import Document, Job, JobState, Shard, ShardState, Translation
 
-# Leases in a row that ended in the death of their process, without one recorded batch, until the job is paused.
+# Leases in a row that ended in the death of their process, without one recorded batch: the first may be an innocent
+# death; after the second the batch in flight is suspect, and a process that nobody needs takes it (`worker.sacrifice`).
+SUSPECT_AFTER = 2
+# ... until the job is paused: whatever it is, it gets past the sacrificial process too.
 MAX_CRASHES = 8
 
 
@@ -34,6 +40,7 @@ class Work:
     lane: int
     spec: JobSpec
     batches: tuple[Batch, ...]  # what is left to do; each is recorded as a whole
+    suspect: bool = False  # the first batch was in flight when processes died, twice in a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +51,25 @@ class Held:
     unwanted: frozenset[int]  # shards whose job was paused or cancelled
 
 
-def lease(database: Database, worker_id: int, lane: int, lease_s: float) -> Work | None:
-    """Take the next shard that is ready: highest priority, oldest job, first range. None if there is none."""
+def lease(
+    database: Database,
+    worker_id: int,
+    lane: int,
+    lease_s: float,
+    *,
+    queues: Queues = Queues(),  # noqa: B008 - frozen
+    warm: Collection[str] = (),
+) -> Work | None:
+    """Take the next shard that is ready: highest priority, then a model that is warm (by revision), then the oldest
+    job, then the first range. None if there is none in these queues."""
+    job_id = _next_job(queues, warm)
     with database.reading() as connection:  # an idle worker asks often: it should not queue for the write lock
-        if connection.execute(select(_next_shard())).scalar() is None:
+        if connection.execute(select(job_id)).scalar() is None:
             return None
     with database.writing() as connection:
         taken = connection.execute(
             update(Shard)
-            .where(Shard.id == _next_shard())
+            .where(Shard.id == _next_shard(connection, job_id))
             .values(
                 state=ShardState.LEASED,
                 lease_owner=worker_id,
@@ -61,41 +78,24 @@ def lease(database: Database, worker_id: int, lane: int, lease_s: float) -> Work
                 lease_until=db_time(lease_s),
                 attempts=Shard.attempts + 1,
             )
-            .returning(Shard.id, Shard.job_id, Shard.start, Shard.stop, Shard.lease_epoch)
+            .returning(Shard.id, Shard.job_id, Shard.start, Shard.stop, Shard.lease_epoch, Shard.crashes)
         ).one_or_none()
         if taken is None:
             return None
-        job = connection.execute(
-            select(Job.task, Job.model, Job.model_revision, Job.options).where(Job.id == taken.job_id)
-        ).one()
-        connection.execute(
-            update(Job).where(Job.id == taken.job_id, Job.started_at.is_(None)).values(started_at=db_time())
-        )
-        work = Work(
-            shard_id=taken.id,
-            job_id=taken.job_id,
-            epoch=taken.lease_epoch,
-            worker_id=worker_id,
-            lane=lane,
-            spec=JobSpec.restore(
-                task=job.task, model=job.model, model_revision=job.model_revision, options_json=job.options
-            ),
-            batches=_todo(connection, taken.job_id, taken.start, taken.stop),
-        )
-        log_event(connection, work.job_id, work.shard_id, "leased", work.epoch, worker_id)
-        if work.batches:
-            set_in_flight(connection, work, work.batches[0])
-        else:
-            finish(connection, work)
-        return work
+        work = _begin(connection, taken, worker_id, lane)
+    failpoint("after-lease")
+    return work
 
 
-def heartbeat(database: Database, worker_id: int, lease_s: float) -> Held:
-    """Prolong every lease of a worker. A lease that is not in the answer is lost: its work must stop at once."""
+def heartbeat(database: Database, worker_id: int, lease_s: float, shard_ids: Collection[int]) -> Held:
+    """Prolong the leases of a worker on the shards that its lanes hold. One that is not in the answer is lost: its work
+    must stop at once. A shard of its that no lane knows of (the answer to the lease was cut off) is left to run out."""
+    if not shard_ids:
+        return Held({}, frozenset())
     with database.writing() as connection:
         rows = connection.execute(
             update(Shard)
-            .where(Shard.lease_owner == worker_id, Shard.state == ShardState.LEASED)
+            .where(Shard.id.in_(shard_ids), Shard.lease_owner == worker_id, Shard.state == ShardState.LEASED)
             .values(lease_until=db_time(lease_s))
             .returning(Shard.id, Shard.lease_epoch, Shard.job_id)
         ).all()
@@ -117,6 +117,7 @@ def release(database: Database, work: Work) -> None:
     with database.writing() as connection:
         released = connection.execute(update(Shard).where(*fence(work)).values(_ready()))
         if released.rowcount:
+            lock(connection, work.job_id)
             log_event(connection, work.job_id, work.shard_id, "released", work.epoch, work.worker_id)
             close_cancelled(connection, work.job_id, [work.shard_id])
 
@@ -131,22 +132,62 @@ def expire_workers(database: Database, worker_ids: Sequence[int]) -> int:
     return _take_back(database, Shard.lease_owner.in_(worker_ids), "lost") if worker_ids else 0
 
 
-def _next_shard() -> Any:
-    """First the job, then its shard: both are index look-ups, however many shards a paused job has."""
-    ready = and_(Shard.state == ShardState.READY, Shard.available_at <= db_time())
-    job = (
+READY = and_(Shard.state == ShardState.READY, Shard.available_at <= db_time())
+
+
+def _next_job(queues: Queues, warm: Collection[str]) -> Any:
+    """The job to take a shard from. First the job, then its shard: both are index look-ups, however many shards a
+    paused job has."""
+    of_device = Job.queue == CPU if not queues.has_gpu else Job.queue.is_not(None)
+    return (
         select(Job.id)
         .where(
             Job.state == JobState.RUNNING,
             ~Job.paused,
             Job.cancel_requested_at.is_(None),
-            exists().where(Shard.job_id == Job.id, ready),
+            or_(Job.queue.in_(queues.plain), and_(Job.model.in_(queues.models), of_device)),
+            exists().where(Shard.job_id == Job.id, READY),
         )
-        .order_by(Job.priority.desc(), Job.id)
+        .order_by(Job.priority.desc(), case((Job.model_revision.in_(list(warm)), 0), else_=1), Job.id)
         .limit(1)
         .scalar_subquery()
     )
-    return select(Shard.id).where(Shard.job_id == job, ready).order_by(Shard.id).limit(1).scalar_subquery()
+
+
+def _next_shard(connection: Connection, job_id: Any) -> Any:
+    """On PostgreSQL, whoever comes second takes the next shard instead of waiting for the first. The CTE has to be
+    materialized: a subquery may be evaluated once a row, and each time lock another shard than the LIMIT allows."""
+    shard = select(Shard.id).where(Shard.job_id == job_id, READY).order_by(Shard.id).limit(1)
+    if connection.dialect.name == "sqlite":
+        return shard.scalar_subquery()
+    found = shard.with_for_update(skip_locked=True).cte("next_shard").prefix_with("MATERIALIZED", dialect="postgresql")
+    return select(found.c.id).scalar_subquery()
+
+
+def _begin(connection: Connection, taken: Row[*tuple[Any, ...]], worker_id: int, lane: int) -> Work:
+    """What there is to do in a shard that was just leased."""
+    job = connection.execute(
+        select(Job.task, Job.model, Job.model_revision, Job.options).where(Job.id == taken.job_id)
+    ).one()
+    work = Work(
+        shard_id=taken.id,
+        job_id=taken.job_id,
+        epoch=taken.lease_epoch,
+        worker_id=worker_id,
+        lane=lane,
+        spec=JobSpec.restore(
+            task=job.task, model=job.model, model_revision=job.model_revision, options_json=job.options
+        ),
+        batches=_todo(connection, taken.job_id, taken.start, taken.stop),
+        suspect=taken.crashes >= SUSPECT_AFTER,
+    )
+    log_event(connection, work.job_id, work.shard_id, "leased", work.epoch, worker_id)
+    if work.batches:
+        set_in_flight(connection, work, work.batches[0])
+    else:
+        finish(connection, work)
+    connection.execute(update(Job).where(Job.id == taken.job_id, Job.started_at.is_(None)).values(started_at=db_time()))
+    return work
 
 
 def _todo(connection: Connection, job_id: int, start: int, stop: int) -> tuple[Batch, ...]:
@@ -172,22 +213,24 @@ def _take_back(database: Database, which: Any, why: str) -> int:
         if connection.execute(select(Shard.id).where(Shard.state == ShardState.LEASED, which).limit(1)).first() is None:
             return 0
     with database.writing() as connection:
-        suspects = connection.execute(
-            select(Shard.id, Shard.in_flight, Shard.lease_owner, Shard.lease_epoch)
+        dead = connection.execute(
+            select(Shard.id, Shard.job_id, Shard.in_flight, Shard.lease_owner, Shard.lease_epoch)
             .where(Shard.state == ShardState.LEASED, which)
+            .order_by(Shard.job_id, Shard.id)
             .with_for_update(skip_locked=True)
         ).all()
-        for shard in suspects:
-            taken = connection.execute(
+        for shard in dead:
+            lock(connection, shard.job_id)
+            crashes = connection.execute(
                 update(Shard)
                 .where(Shard.id == shard.id)
                 .values(_ready() | {"lease_epoch": Shard.lease_epoch + 1, "crashes": Shard.crashes + 1})
-                .returning(Shard.job_id, Shard.crashes)
-            ).one()
+                .returning(Shard.crashes)
+            ).scalar_one()
             in_flight = json.loads(shard.in_flight or "[]")
             log_event(
                 connection,
-                taken.job_id,
+                shard.job_id,
                 shard.id,
                 why,
                 shard.lease_epoch,
@@ -195,10 +238,12 @@ def _take_back(database: Database, which: Any, why: str) -> int:
                 len(in_flight),
                 shard.in_flight,
             )
-            close_cancelled(connection, taken.job_id, [shard.id])
-            if taken.crashes >= MAX_CRASHES:
-                _pause_for_crashes(connection, taken.job_id, shard.id, in_flight)
-        return len(suspects)
+            close_cancelled(connection, shard.job_id, [shard.id])
+            if crashes >= MAX_CRASHES:
+                _pause_for_crashes(connection, shard.job_id, shard.id, in_flight)
+        for job_id in {shard.job_id for shard in dead}:
+            pause_if_deadly(connection, job_id)
+        return len(dead)
 
 
 def _pause_for_crashes(connection: Connection, job_id: int, shard_id: int, in_flight: list[int]) -> None:
@@ -242,6 +287,7 @@ def set_in_flight(connection: Connection, work: Work, batch: Batch) -> None:
 def finish(connection: Connection, work: Work) -> None:
     """Close the shard if every document of it is in a terminal state. A retry may have put some back while the shard
     was leased: then it is ready again."""
+    lock(connection, work.job_id)
     left = exists().where(
         Document.job_id == Shard.job_id, Document.position >= Shard.start, Document.position < Shard.stop, *is_open()
     )

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, select
 
 from jobs.outcome import Flag, SegmentTranslation
 from jobs.store.database import Database
-from jobs.store.dialect import insert_or_ignore
+from jobs.store.dialect import insert_rows
 from jobs.store.tables import MemoryEntry
 
 KEYS_A_QUERY = 500  # SQLite takes 32,766 parameters at most, and plans long lists badly
@@ -43,7 +43,6 @@ def learn(connection: Connection, entries: dict[bytes, SegmentTranslation]) -> N
             "num_target_tokens": entry.num_target_tokens,
             "flags": " ".join(entry.flags),
         }
-        for key, entry in entries.items()
+        for key, entry in sorted(entries.items())  # two workers that learn the same keys must not lock them crosswise
     ]
-    if rows:
-        connection.execute(insert_or_ignore(connection, MemoryEntry), rows)
+    insert_rows(connection, MemoryEntry, rows)

@@ -54,6 +54,7 @@ class JobSummary:
     finished_at: datetime | None
     model_revision: str
     options: str  # canonical JSON
+    queue: str  # that a worker must serve to do it
     cancel_requested_at: datetime | None
     read_at: datetime  # by the database's clock
 
@@ -137,6 +138,7 @@ SUMMARY_FIELDS = (*(field.name for field in fields(JobSummary)), *DERIVED)
 _FROM_JOBS = {
     "model_revision": Job.model_revision,
     "options": Job.options,
+    "queue": Job.queue,
     "cancel_requested_at": Job.cancel_requested_at,
     "read_at": db_time().label("read_at"),
 }

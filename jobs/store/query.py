@@ -77,7 +77,10 @@ def _ask_postgresql(database: Database, sql: str, parameters: Mapping[str, str],
         streamed = connection.execution_options(stream_results=True, max_row_buffer=ROWS_A_FETCH)
         with watch:
             result = streamed.execute(text(sql.strip().rstrip(";")), dict(parameters))
-        yield Answer(tuple(result.keys()), _fetch(result, watch))
+        with closing(result):  # not every reader wants all rows
+            if not result.keys():  # `SELECT` alone is a sentence there
+                raise SpecError("the query gives no columns; write a SELECT with some")
+            yield Answer(tuple(result.keys()), _fetch(result, watch))
 
 
 class _StopWatch:
@@ -183,7 +186,7 @@ class Condition:
                 parameters[name] = token[1:-1].replace("''", "'")
                 token = f":{name}"
             elif match.lastgroup == "number":
-                parameters[name] = float(token) if re.search("[.eE]", token) else int(token)
+                parameters[name] = float(token) if re.search("[.eE]", token) else _integer(token)
                 token = f":{name}"
             elif match.lastgroup == "word":
                 token = _known_word(token)
@@ -209,6 +212,12 @@ class Condition:
         except (DBAPIError, OverflowError) as error:
             said = str(error.orig if isinstance(error, DBAPIError) else error).strip().split("\n")[0]
             raise SpecError(f"--where is no condition that the database understands: {said}") from None
+
+
+def _integer(token: str) -> int:
+    if len(token) > 18:
+        raise SpecError(f"--where: {token[:20]} is larger than any number in the database")
+    return int(token)
 
 
 def _known_word(word: str) -> str:

@@ -4,15 +4,17 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select, update
 
 from jobs.errors import StaleLease
-from jobs.outcome import Failed, Outcome, SegmentTranslation, StepTiming, Translation
+from jobs.failpoints import failpoint
+from jobs.outcome import Failed, Outcome, Quarantined, SegmentTranslation, StepTiming, Translation
 from jobs.store import memory, tables
 from jobs.store.batches import Batch
+from jobs.store.breaker import QUARANTINED
 from jobs.store.clock import db_time
 from jobs.store.database import Database
-from jobs.store.dialect import insert_or_ignore
+from jobs.store.dialect import insert_rows
 from jobs.store.endings import end_documents
 from jobs.store.leases import Work, fence, finish, positions, set_in_flight
 from jobs.store.ledger import bump, log_event
@@ -45,6 +47,7 @@ def record(
             .values(lease_until=db_time(lease_s), crashes=0)
         )
         if held.rowcount:
+            failpoint("before-insert")
             _insert_outcomes(connection, work, batch, outcomes)
             _insert_steps(connection, work, timings)
             memory.learn(connection, learned)
@@ -52,12 +55,15 @@ def record(
             if following:
                 set_in_flight(connection, work, following)
             else:
+                failpoint("in-finish")
                 finish(connection, work)
-            return
-        if _was_recorded(connection, work, following):
-            return
-        log_event(connection, work.job_id, work.shard_id, "stale_commit", work.epoch, work.worker_id, len(batch))
-    raise StaleLease(f"shard {work.shard_id} was taken over after epoch {work.epoch}; {len(batch)} results dropped")
+            failpoint("before-commit")
+        accepted = bool(held.rowcount) or _was_recorded(connection, work, following)
+        if not accepted:
+            log_event(connection, work.job_id, work.shard_id, "stale_commit", work.epoch, work.worker_id, len(batch))
+    if not accepted:
+        raise StaleLease(f"shard {work.shard_id} was taken over after epoch {work.epoch}; {len(batch)} results dropped")
+    failpoint("after-commit")
 
 
 def _was_recorded(connection: Connection, work: Work, following: Batch | None) -> bool:
@@ -76,10 +82,9 @@ def _insert_outcomes(connection: Connection, work: Work, batch: Batch, outcomes:
         for document, outcome in zip(batch, outcomes, strict=True)
         if isinstance(outcome, Translation)
     ]
-    inserted: set[int] = set()
-    if translated:
-        statement = insert_or_ignore(connection, tables.Translation).values(finished_at=db_time())
-        inserted = set(connection.execute(statement.returning(tables.Translation.position), translated).scalars())
+    inserted = set(
+        insert_rows(connection, tables.Translation, translated, tables.Translation.position, finished_at=db_time())
+    )
     new = [row for row in translated if row["position"] in inserted]
     tokens = {document.position: document.estimated_tokens for document in batch}
     bump(
@@ -93,11 +98,14 @@ def _insert_outcomes(connection: Connection, work: Work, batch: Batch, outcomes:
         segments_reused=sum(row["num_reused"] for row in new),
     )
     for document, outcome in zip(batch, outcomes, strict=True):
-        if isinstance(outcome, Failed):
-            here = (document.position, document.position + 1)
-            end_documents(
-                connection, work.job_id, *here, DocumentStatus.FAILED, code=outcome.code, message=outcome.message
-            )
+        if isinstance(outcome, Translation):
+            continue
+        here = (document.position, document.position + 1)
+        status = DocumentStatus.FAILED if isinstance(outcome, Failed) else DocumentStatus.QUARANTINED
+        ended = end_documents(connection, work.job_id, *here, status, code=outcome.code, message=outcome.message)
+        if ended and isinstance(outcome, Quarantined):
+            detail = f"[{document.position}] {outcome.message}"
+            log_event(connection, work.job_id, work.shard_id, QUARANTINED, work.epoch, work.worker_id, 1, detail)
 
 
 def _translation_row(work: Work, position: int, translation: Translation) -> dict[str, Any]:
@@ -137,5 +145,4 @@ def _insert_steps(connection: Connection, work: Work, timings: Iterable[StepTimi
         }
         for timing in timings
     ]
-    if rows:
-        connection.execute(insert(tables.Step).values(recorded_at=db_time()), rows)
+    insert_rows(connection, tables.Step, rows, recorded_at=db_time())

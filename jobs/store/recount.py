@@ -1,5 +1,6 @@
 """The proof behind the counters: every document of a job counted again, and compared. Reads them all."""
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -15,11 +16,14 @@ from jobs.store.tables import (
     JobCounts,
     JobState,
     Shard,
+    ShardEvent,
     ShardState,
     Translation,
 )
 
 OPEN_SHARDS = (ShardState.READY, ShardState.LEASED)
+LEASED, RECORDED, TAKEN_BACK = "leased", "recorded", ("lost", "expired")  # events
+EVENTS_AT_ONCE = 10_000  # rows fetched
 
 
 def contradictions(connection: Connection, job_id: int) -> list[str]:
@@ -29,6 +33,7 @@ def contradictions(connection: Connection, job_id: int) -> list[str]:
     return [
         *_documents(connection, job_id, state),
         *_results(connection, job_id),
+        *_leases(connection, job_id),
         *_shards(connection, job_id, state),
     ]
 
@@ -110,6 +115,46 @@ def _results(connection: Connection, job_id: int) -> Iterator[str]:
         yield f"results outside the shard that recorded it: {astray}"
     if ahead:
         yield f"results with an epoch above that of its shard: {ahead}"
+
+
+def _leases(connection: Connection, job_id: int) -> Iterator[str]:
+    """The log of each shard, in the order in which it was written: a batch is accepted under the newest lease alone,
+    a lease is taken back once, and no lease has more results than its batches had documents."""
+    event = ShardEvent
+    told = (LEASED, RECORDED, *TAKEN_BACK)
+    rows = connection.execution_options(yield_per=EVENTS_AT_ONCE).execute(
+        select(event.shard_id, event.event, event.epoch, event.documents)
+        .where(event.job_id == job_id, event.event.in_(told))
+        .order_by(event.shard_id, event.id)
+    )
+    stale = twice = 0
+    shard_id, newest, is_over = 0, 0, True  # no shard has the number 0
+    recorded: Counter[tuple[int, int]] = Counter()
+    for row in rows:
+        if row.shard_id != shard_id:
+            shard_id, newest, is_over = row.shard_id, 0, True
+        if row.event == LEASED:
+            stale += row.epoch <= newest
+            newest, is_over = row.epoch, False
+        elif row.event == RECORDED:
+            stale += row.epoch != newest or is_over
+            recorded[shard_id, row.epoch] += row.documents
+        else:
+            twice += is_over or row.epoch != newest
+            is_over = True
+    if stale:
+        yield f"leases or batches that were accepted behind a newer lease of their shard: {stale}"
+    if twice:
+        yield f"leases that were taken back although they were over: {twice}"
+    result = Translation
+    results = connection.execute(
+        select(result.shard_id, result.epoch, func.count().label("number"))
+        .where(result.job_id == job_id)
+        .group_by(result.shard_id, result.epoch)
+    )
+    unaccounted = sum(max(0, row.number - recorded[row.shard_id, row.epoch]) for row in results)
+    if unaccounted and recorded:  # a job that comes from elsewhere may have no log
+        yield f"results that no accepted batch accounts for: {unaccounted}"
 
 
 def _shards(connection: Connection, job_id: int, state: str) -> Iterator[str]:

@@ -103,9 +103,11 @@ class Job(Base):
     state: Mapped[str]
     reason: Mapped[str | None]  # why it failed or was paused
     priority: Mapped[int]  # higher goes first
+    queue: Mapped[str] = mapped_column(server_default="cpu")  # cpu: any worker may do it; gpu: only one that has a GPU
     paused: Mapped[bool]
     cancel_requested_at: Mapped[datetime | None]
     ingested: Mapped[int]  # documents written so far; a submit that was killed goes on from here
+    ingest_digest: Mapped[str | None]  # sha256 over those documents, so that it goes on with the same ones
     created_at: Mapped[datetime]
     ingested_at: Mapped[datetime | None]
     started_at: Mapped[datetime | None]  # first lease
@@ -283,6 +285,8 @@ class Worker(Base):
     device: Mapped[str]
     provider: Mapped[str]
     lanes: Mapped[int]
+    queues: Mapped[str] = mapped_column(server_default="cpu")  # that it serves, separated by commas; see `jobs.queues`
+    node: Mapped[str | None]  # its name among the Celery workers; null for a worker without a broker
     models: Mapped[str]  # JSON: what is warm and how many seconds each took to load
     kv_bytes: Mapped[int]
     buffer_allocations: Mapped[int]
@@ -290,3 +294,13 @@ class Worker(Base):
     started_at: Mapped[datetime]
     heartbeat_at: Mapped[datetime]
     stopped_at: Mapped[datetime | None]
+
+
+class Post(Base):
+    """Work that one process of the fleet does for all; whoever holds the post, for as long as it says so in time."""
+
+    __tablename__ = "posts"
+
+    name: Mapped[str] = mapped_column(primary_key=True)  # dispatcher | reaper
+    holder: Mapped[str]
+    held_until: Mapped[datetime]

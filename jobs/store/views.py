@@ -13,7 +13,7 @@ VIEWS = {
                c.documents - c.succeeded - c.rejected - c.failed - c.quarantined - c.cancelled AS waiting,
                c.shards, c.shards_open, c.estimated_tokens, c.estimated_done,
                c.source_tokens, c.target_tokens, c.segments, c.segments_reused,
-               j.created_at, j.ingested_at, j.started_at, j.finished_at
+               j.created_at, j.ingested_at, j.started_at, j.finished_at, j.queue
         FROM jobs j JOIN job_counts c ON c.job_id = j.id""",
     # One row a document, with its result where there is one.
     "v_documents": """
@@ -41,7 +41,7 @@ VIEWS = {
         SELECT e.job_id, e.shard_id, e.at, e.event, e.epoch, e.worker_id, e.documents, e.detail FROM shard_events e""",
     "v_workers": """
         SELECT id AS worker_id, host, pid, version, device, provider, lanes, models, kv_bytes, buffer_allocations,
-               buffer_reuses, started_at, heartbeat_at, stopped_at
+               buffer_reuses, started_at, heartbeat_at, stopped_at, queues, node
         FROM workers""",
 }
 
@@ -53,8 +53,17 @@ THROUGHPUT = """
 MINUTE = {"sqlite": "substr(finished_at, 1, 16)", "postgresql": "date_trunc('minute', finished_at)"}
 
 
+# SQLite has it: a field of a document's other fields, in `--where` and in queries.
+JSON_EXTRACT = """
+    CREATE OR REPLACE FUNCTION json_extract(document text, path text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT jsonb_path_query_first(document::jsonb, path::jsonpath) #>> '{}' $$"""
+
+
 def create_views(connection: Connection) -> None:
     """Make every view; none may be there yet."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(JSON_EXTRACT)
     for name, definition in _definitions(connection).items():
         connection.execute(text(f"CREATE VIEW {name} AS {definition}"))
 
@@ -63,6 +72,8 @@ def drop_views(connection: Connection) -> None:
     """Take every view away."""
     for name in _definitions(connection):
         connection.execute(text(f"DROP VIEW IF EXISTS {name}"))
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("DROP FUNCTION IF EXISTS json_extract(text, text)")
 
 
 def _definitions(connection: Connection) -> dict[str, str]:

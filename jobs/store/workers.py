@@ -7,6 +7,7 @@ from sqlalchemy import insert, select, update
 
 from jobs import __version__
 from jobs.process import ProcessId, this_machine
+from jobs.queues import CPU
 from jobs.store.clock import db_time
 from jobs.store.database import Database
 from jobs.store.tables import Worker
@@ -22,7 +23,9 @@ class Warmth:
     buffer_reuses: int = 0
 
 
-def register(database: Database, *, device: str, provider: str, lanes: int) -> int:
+def register(
+    database: Database, *, device: str, provider: str, lanes: int, queues: str = CPU, node: str | None = None
+) -> int:
     """Enter this process; its number among the workers."""
     me = ProcessId.mine()
     with database.writing() as connection:
@@ -38,6 +41,8 @@ def register(database: Database, *, device: str, provider: str, lanes: int) -> i
                     device=device,
                     provider=provider,
                     lanes=lanes,
+                    queues=queues,
+                    node=node,
                     started_at=db_time(),
                     heartbeat_at=db_time(),
                     **asdict(Warmth()),

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end import kills
 from tests.end_to_end.conftest import Machine
 
 Bulletins = Callable[..., Path]
@@ -72,7 +71,7 @@ def test_a_worker_that_is_told_to_stop_gives_its_shard_back_without_blame(
 
 @pytest.mark.timeout(180)
 def test_ctrl_c_keeps_what_is_done_and_prints_the_command_that_goes_on(machine: Machine, bulletins: Bulletins) -> None:
-    bulletins(600)
+    bulletins(300)
     submit = machine.start("submit", "bulletins.jsonl", "--wait", "-o", "out.jsonl")
     until(lambda: (machine.folder.parent / "home" / "kvjobs.db").exists() and job(machine)["succeeded"])
 
@@ -83,12 +82,12 @@ def test_ctrl_c_keeps_what_is_done_and_prints_the_command_that_goes_on(machine: 
     assert "kvjobs submit bulletins.jsonl --wait -o out.jsonl" in said
     assert not (machine.folder / "out.jsonl").exists()
     kept = int(str(job(machine)["succeeded"]))
-    assert 0 < kept < 600
+    assert 0 < kept < 300
     shards = json.loads(machine.kvjobs("query", "select sum(crashes) as n from v_shards", "--json").stdout)
     assert shards == [{"n": 0}]
 
     assert machine.kvjobs("submit", "bulletins.jsonl", "--wait", "-o", "out.jsonl", timeout=150).returncode == 0
-    assert len((machine.folder / "out.jsonl").read_text().splitlines()) == 600
+    assert len((machine.folder / "out.jsonl").read_text().splitlines()) == 300
 
 
 def test_cancel_reaches_a_running_worker_and_keeps_its_results(machine: Machine, bulletins: Bulletins) -> None:
@@ -123,11 +122,3 @@ def test_a_model_that_changed_since_the_submit_pauses_the_job_and_says_so(
 
     assert job(machine)["paused"]
     assert "have changed" in str(job(machine)["reason"])
-
-
-@pytest.mark.timeout(300)
-def test_kill_9_of_anything_changes_no_byte_of_the_results(tmp_path: Path) -> None:
-    report = kills.run(tmp_path, documents=250, kills=3, seed=5)
-
-    assert report.holds, report
-    assert sum(report.kills.values()) >= 1

@@ -16,6 +16,7 @@ from jobs.store import tables
 from jobs.store.clock import db_time
 from jobs.store.database import Database
 from jobs.store.tables import DocumentStatus, JobState, ShardState
+from tests.postgresql import empty, migrated, own_database
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,9 @@ class Result:
     def json(self) -> Any:
         return json.loads(self.out)
 
+
+# For what only one of the databases has: a file, pragmas, a lock for all.
+ON_SQLITE = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 
 AddJob = Callable[..., int]
 Kvjobs = Callable[..., Result]
@@ -82,13 +86,33 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Database]:
+    """Our tables on the PostgreSQL server, made once."""
+    with own_database() as url:
+        database = Database.open(migrated(url))
+        yield database
+        database.close()
+
+
 @pytest.fixture
-def database(home: Path, empty_database: Path) -> Iterator[Database]:
-    """The database that the command line uses, empty."""
+def sqlite(home: Path, empty_database: Path) -> Iterator[Database]:
+    """The file that the command line uses unless told otherwise, empty."""
     shutil.copy(empty_database, home / "kvjobs.db")
     database = Database.open(f"sqlite:///{home / 'kvjobs.db'}")
     yield database
     database.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    """The database that the command line uses, empty; of each kind in turn."""
+    database = request.getfixturevalue(request.param)
+    if request.param == "postgresql":
+        monkeypatch.setenv("KVJOBS_DATABASE", database.engine.url.render_as_string(hide_password=False))
+    yield database
+    if request.param == "postgresql":
+        empty(database)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from jobs.store import prune, tables
 from jobs.store.database import Database
 from jobs.store.migrate import HEAD
 from jobs.store.tables import DocumentStatus
-from tests.unit.conftest import AddJob, Kvjobs, Line
+from tests.unit.conftest import ON_SQLITE, AddJob, Kvjobs, Line
 
 OF_A_JOB = (
     tables.Job,
@@ -45,6 +45,7 @@ def test_upgrade_makes_the_tables_and_says_so(kvjobs: Kvjobs, home: Path) -> Non
     assert kvjobs("db", "check").out == "All is well.\n"
 
 
+@ON_SQLITE
 def test_a_database_of_a_newer_version_is_left_alone(kvjobs: Kvjobs, database: Database) -> None:
     execute(database, "UPDATE alembic_version SET version_num = '9999'")
 
@@ -54,6 +55,7 @@ def test_a_database_of_a_newer_version_is_left_alone(kvjobs: Kvjobs, database: D
     assert kvjobs("db", "check").exit_code == 1
 
 
+@ON_SQLITE
 def test_a_table_that_differs_is_named(kvjobs: Kvjobs, database: Database) -> None:
     execute(database, "ALTER TABLE workers ADD COLUMN surprise TEXT")
 
@@ -177,6 +179,7 @@ def test_prune_asks_and_does_nothing_where_nobody_answers(
     assert kvjobs("show", finished_job).exit_code == 0
 
 
+@ON_SQLITE
 def test_a_pruned_job_was_not_locked_into_the_file(database: Database, add_job: AddJob, home: Path) -> None:
     """Every batch is a transaction of its own: another program can write in between."""
     job = add_job(*(Line(str(number), "x", status=None) for number in range(20)))

@@ -23,7 +23,10 @@ from jobs.errors import (
 )
 from tests.unit.conftest import Kvjobs
 
-HEAVY = ("sqlalchemy", "rich", "onnxruntime", "numpy", "alembic", "orjson", "platformdirs", "worker", "jobs.settings")
+HEAVY = (
+    *("sqlalchemy", "celery", "kombu", "redis", "rich", "onnxruntime", "numpy", "alembic", "orjson", "platformdirs"),
+    *("worker", "jobs.settings"),
+)
 
 
 def python(code: str, *arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":

@@ -10,10 +10,12 @@ from jobs.corpus.reading import Corpus
 from jobs.corpus.submit import submit
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store.database import Database
+from tests.unit.conftest import ON_SQLITE
 
 SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=TranslateOptions())
 
 
+@ON_SQLITE
 def test_no_statement_goes_through_all_documents_of_a_job(database: Database, tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_text("".join(json.dumps({"id": number % 700, "text": "x"}) + "\n" for number in range(2000)))
@@ -38,6 +40,7 @@ def test_no_statement_goes_through_all_documents_of_a_job(database: Database, tm
     assert all("position>?" in search or "external_id=?" in search for search in searches)
 
 
+@ON_SQLITE
 def test_what_a_bulk_insert_sets_is_set_back_when_the_job_is_ready(database: Database, tmp_path: Path) -> None:
     path = tmp_path / "corpus.txt"
     path.write_text("x\n")

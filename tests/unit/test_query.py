@@ -9,7 +9,7 @@ import pytest
 from jobs.errors import SpecError
 from jobs.store.database import Database
 from jobs.store.query import Condition, ask
-from tests.unit.conftest import Kvjobs
+from tests.unit.conftest import ON_SQLITE, Kvjobs
 
 
 def test_a_query_answers_over_the_views(kvjobs: Kvjobs, mixed_job: int) -> None:
@@ -102,11 +102,13 @@ def test_the_time_of_a_slow_reader_does_not_count(database: Database) -> None:
     assert (first, len(rest)) == ((1,), 999)
 
 
+@ON_SQLITE
 def test_a_value_cannot_eat_the_memory(database: Database) -> None:
     with pytest.raises(SpecError, match="too big"), ask(database, "select zeroblob(2000000000)", {}, 5) as answer:
         list(answer.rows)
 
 
+@ON_SQLITE
 def test_a_parameter_is_a_number_where_it_looks_like_one(kvjobs: Kvjobs, database: Database) -> None:
     values = {"a": "5", "b": "-1.5", "c": "007", "d": "1e3", "e": "'; drop table jobs", "f": "9" * 40, "g": ""}
     sql = "select " + ", ".join(f":{name} as {name}" for name in values)
@@ -131,10 +133,12 @@ def test_rows_that_are_left_out_are_mentioned(kvjobs: Kvjobs, mixed_job: int) ->
     assert kvjobs("query", sql, "--limit", 2, "--json").json == [{"line": 1}, {"line": 2}]
 
 
+@ON_SQLITE
 def test_columns_of_one_name_are_told_apart(kvjobs: Kvjobs, database: Database) -> None:
     assert kvjobs("query", "select 1, 1, 2 as x, 3 as x", "--json").json == [{"1": 1, "1_2": 1, "x": 2, "x_2": 3}]
 
 
+@ON_SQLITE
 def test_csv_is_guarded_and_a_table_is_visible(kvjobs: Kvjobs, database: Database) -> None:
     assert kvjobs("query", "select :x as x", "-p", "x", "=1", "--csv").out == "x\n'=1\n"
     assert r"\x1b" in kvjobs("query", "select char(27) as x").out
@@ -150,6 +154,7 @@ def test_the_query_comes_from_standard_input(
     assert json.loads(kvjobs("query", "-", "--json").out) == [{"one": 1}]
 
 
+@ON_SQLITE
 def test_the_file_need_not_be_writable(database: Database, finished_job: int, home: Path) -> None:
     (home / "kvjobs.db").chmod(0o444)
 

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli.config import hide_passwords
 from jobs.errors import SpecError
-from jobs.settings import read_settings
+from jobs.settings import hide_passwords, read_settings
 from tests.unit.conftest import Kvjobs
 
 

@@ -29,8 +29,9 @@ Submit = Callable[..., Submitted]
 @pytest.fixture(autouse=True)
 def without_fsync(database: Database) -> None:
     """No test here cuts the power; on a busy disk the fsyncs are most of the time."""
-    database.engine.dispose()
-    event.listen(database.engine, "connect", lambda connection, record: connection.execute("PRAGMA synchronous = OFF"))
+    if database.is_sqlite:
+        database.engine.dispose()
+        event.listen(database.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous = OFF"))
 
 
 @pytest.fixture

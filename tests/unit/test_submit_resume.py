@@ -1,6 +1,7 @@
 """A submit that is killed, meets another, or finds its file changed: the same job, nothing lost, nothing twice."""
 
 import json
+import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +17,7 @@ from sqlalchemy import event, func, select, update
 from sqlalchemy.exc import OperationalError
 
 from jobs.corpus import shards
+from jobs.corpus import submit as corpus_submit
 from jobs.corpus.reading import Corpus
 from jobs.corpus.submit import Already, IngestProgress, Submitted, submit
 from jobs.errors import CorpusError, KvjobsError, TransientError
@@ -23,6 +25,7 @@ from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store import ingest, jobs
 from jobs.store.database import Database
 from jobs.store.tables import Document, Job, JobCounts, JobState, Shard
+from tests.unit.conftest import ON_SQLITE
 
 SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=TranslateOptions())
 revisions = count()
@@ -41,8 +44,9 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def without_fsync(database: Database) -> None:
     """No test here cuts the power; on a busy disk the fsyncs are most of the time."""
-    database.engine.dispose()
-    event.listen(database.engine, "connect", lambda connection, record: connection.execute("PRAGMA synchronous = OFF"))
+    if database.is_sqlite:
+        database.engine.dispose()
+        event.listen(database.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous = OFF"))
 
 
 @pytest.fixture
@@ -155,6 +159,7 @@ def test_a_killed_submit_of_another_job_of_the_corpus_goes_on_too(database: Data
     assert states(database) == [(1, "running"), (2, "running")]
 
 
+@ON_SQLITE
 @pytest.mark.parametrize("broken", ["_insert_documents", "_reject_duplicates", "_standing"])
 def test_a_transaction_that_fails_leaves_nothing_half_written(
     database: Database, path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
@@ -171,7 +176,7 @@ def test_a_transaction_that_fails_leaves_nothing_half_written(
 
         def fail(*args: Any) -> None:
             calls.append(args)
-            raise OperationalError("INSERT", {}, Exception("database or disk is full"))
+            raise OperationalError("INSERT", {}, sqlite3.OperationalError("database or disk is full"))
 
         patch.setattr(ingest, "begin", begin_then_break)
         with pytest.raises(TransientError, match="free some space there, then try again"):
@@ -182,6 +187,7 @@ def test_a_transaction_that_fails_leaves_nothing_half_written(
     assert send(database, path).documents == 20
 
 
+@ON_SQLITE
 def test_a_full_disk_is_told_and_the_same_submit_goes_on(database: Database, path: Path) -> None:
     path.write_bytes(corpus_of(*(f"{number} " + "x" * 2000 for number in range(300))))
 
@@ -200,6 +206,7 @@ def test_a_full_disk_is_told_and_the_same_submit_goes_on(database: Database, pat
     assert [row["position"] for row in everything(database, 1)["Document"]] == list(range(300))
 
 
+@ON_SQLITE
 def test_a_locked_database_is_told_and_the_same_submit_goes_on(database: Database, path: Path) -> None:
     impatient = Database.open(str(database.engine.url), busy_timeout_s=0.05)
 
@@ -229,6 +236,30 @@ def test_a_file_that_changed_since_the_kill_is_refused_until_the_old_job_is_give
     jobs.cancel(database, 1)
     other = send(database, path, name="nightly")
     assert (other.job_id, other.documents, other.already) == (2, 21, Already.NEW)
+
+
+def test_a_file_that_changed_under_a_submit_that_was_killed_and_was_put_back_starts_anew(
+    database: Database, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = path.read_bytes()
+    with monkeypatch.context() as patch:
+        contents = corpus_submit.survey
+
+        def survey_then_change(*arguments: Any) -> Any:
+            found = contents(*arguments)
+            path.write_bytes(data.replace(b"3", b"4"))
+            return found
+
+        patch.setattr(corpus_submit, "survey", survey_then_change)
+        killed(database, path)
+    path.write_bytes(data)
+
+    with pytest.raises(CorpusError, match=r"not what it was when the first \d+ documents of job 1 were read"):
+        send(database, path)
+
+    assert send(database, path).documents == 20
+    texts = [row["text"] for row in everything(database, 1)["Document"]]
+    assert texts == [json.loads(line)["text"] for line in data.splitlines()]
 
 
 def test_a_file_that_was_put_back_goes_on(database: Database, path: Path) -> None:

@@ -1,35 +1,151 @@
-"""`kvjobs worker`: work on whatever is submitted, until told to stop."""
+"""`kvjobs worker`: work on whatever is submitted, until told to stop; and see who does."""
 
+import contextlib
 import logging
 import threading
+from typing import TYPE_CHECKING
 
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.output import Column, Output, output_options
 from jobs.cli.terminal import say
-from jobs.dispatch.orders import Orders
+from jobs.cli.wording import count, moment
+from jobs.dispatch.orders import Orders, new_node
 from jobs.process import available_cores
-from worker.supervisor import stop_on_signals, supervise
+from jobs.queues import Queues
+from jobs.settings import hide_passwords
+from jobs.store.roster import ROSTER_FIELDS, list_workers
+
+if TYPE_CHECKING:
+    from jobs.store.roster import Member
+
+COLUMNS = (
+    Column("worker_id", "WORKER", right=True),
+    Column("state", "STATE"),
+    Column("host", "HOST"),
+    Column("pid", "PID", right=True),
+    Column("device", "DEVICE"),
+    Column("queues", "QUEUES"),
+    Column("lanes", "LANES", right=True),
+    Column("models", "WARM", lambda models: " ".join(models) or "-"),
+    Column("shards", "WORKS ON", lambda shards: " ".join(f"{s['job_id']}/{s['shard_id']}" for s in shards) or "-"),
+    Column("in_flight", "DOCUMENTS", count, right=True),
+    Column("heartbeat_at", "LAST HEARD", moment),
+)
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option(
     "--lanes", type=click.IntRange(min=1), help="Threads, each with its own KV buffers.  [default: one per core]"
 )
+@click.option("--queues", metavar="NAME,...", help="What to serve: cpu, gpu, model:NAME.  [default: by the device]")
+@click.option("--device", metavar="DEVICE", default="cpu", show_default=True, help="cpu, or cuda:0 for the first GPU.")
 @click.option("--drain", is_flag=True, help="End when no work is left.")
-@click.pass_obj
-def worker(context: Context, lanes: int | None, drain: bool) -> int:
+@click.pass_context
+def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: str, drain: bool) -> int:
     """Run a worker.
 
     It leases shards of whatever is submitted, keeps models warm, and ends on Ctrl-C or SIGTERM after the batch in
-    hand. Any number of workers may run at once.
+    hand. Any number of workers may run at once, on any number of machines; with a broker, hints wake them.
     """
-    settings = Context({**context.flags, "lanes": lanes}, context.debug).settings
+    if ctx.invoked_subcommand:
+        return 0
+    # Loaded here: `worker ls` needs none of it.
+    from worker.child import Child
+    from worker.device import check_device
+    from worker.opening import open_patiently
+    from worker.supervisor import stop_on_signals, supervise
+
+    context: Context = ctx.obj
+    settings = Context({**context.flags, "lanes": lanes, "queues": queues}, context.debug).settings
+    serves = Queues.parse(settings.queues, check_device(device))
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
-    stop = threading.Event()
-    stop_on_signals(stop)
-    say(f"Working with {settings.lanes or available_cores()} lanes; Ctrl-C stops after the batch in hand.")
-    code = supervise(Orders(settings, drain), stop)
+    is_hinted = bool(settings.broker) and not drain
+    orders = Orders(settings, drain, device, new_node() if is_hinted else None)
+    stop, child = threading.Event(), Child(orders)
+    stop_on_signals(stop, child)
+    database = open_patiently(settings, stop.wait)
+    if database is None:
+        return 0
+    with contextlib.ExitStack() as stack:
+        told = f"Working with {settings.lanes or available_cores()} lanes on {serves}"
+        if is_hinted:
+            from worker.fleet import hinted  # and with it Celery
+
+            told += f", woken by {hide_passwords(settings.broker)}"
+            stack.enter_context(hinted(orders, database, child, stop, say))
+        say(f"{told}; Ctrl-C stops after the batch in hand.")
+        code = supervise(orders, database, child, stop)
+        is_asked = stop.is_set()
     if code == 0:
-        say("No work is left." if drain and not stop.is_set() else "The worker has stopped.")
+        say("No work is left." if drain and not is_asked else "The worker has stopped.")
     return code
+
+
+@worker.command()
+@click.option("-a", "--all", "everything", is_flag=True, help="Those that have stopped, too.")
+@output_options(csv=True, ids=True)
+@click.pass_obj
+def ls(context: Context, output: Output, everything: bool) -> None:
+    """List the workers, newest first: what they have warm, and what they work on.
+
+    A worker is busy, idle, stale (not heard of for as long as a lease lasts) or stopped.
+    """
+    with context.database() as database, database.reading() as connection:
+        members = list_workers(connection, context.settings.lease_s, everything=everything)
+    if output.is_table and not members:
+        say("There is no worker; start one with: kvjobs worker")
+        return
+    output.rows((member.as_row() for member in members), COLUMNS, ROSTER_FIELDS)
+
+
+@worker.command()
+@click.option("--here", is_flag=True, help="Only workers of this machine: for a health check.")
+@click.option("--timeout", metavar="S", type=click.FloatRange(min=0), default=2.0, show_default=True, help="Seconds.")
+@output_options()
+@click.pass_obj
+def ping(context: Context, output: Output, here: bool, timeout: float) -> int:
+    """Ask the workers whether they live.
+
+    A worker lives if its process is there (on this machine) and its heartbeat is not older than a lease lasts. With a
+    broker, each is asked over it too. Exit code 1 if none lives.
+    """
+    with context.database() as database, database.reading() as connection:
+        members = [m for m in list_workers(connection, context.settings.lease_s) if m.is_here or not here]
+    answers = _ask(context, members, timeout) if context.settings.broker else {}
+    rows = [
+        {**member.as_row(), "lives": member.lives, "hint": answers.get(member.node or "") if answers else None}
+        for member in members
+    ]
+    living = [row for row in rows if row["lives"]]
+    if output.is_table and not rows:
+        say("There is no worker" + (" on this machine." if here else "."))
+    else:
+        output.rows(rows, PING_COLUMNS, ("worker_id", "host", "pid", "lives", "hint", "heartbeat_at"))
+    return 0 if living else 1
+
+
+PING_COLUMNS = (
+    Column("worker_id", "WORKER", right=True),
+    Column("host", "HOST"),
+    Column("pid", "PID", right=True),
+    Column("lives", "LIVES"),
+    Column("hint", "HEARS HINTS"),
+    Column("heartbeat_at", "LAST HEARD", moment),
+)
+
+
+def _ask(context: Context, members: "list[Member]", timeout: float) -> dict[str, bool]:
+    """Which nodes answer over the broker."""
+    from jobs.dispatch.broker import BrokerError, make_app, ping_nodes
+
+    nodes = [member.node for member in members if member.node and member.lives]
+    if not nodes:
+        return {}
+    try:
+        found = ping_nodes(make_app(context.settings.broker), nodes, timeout)
+    except BrokerError as error:
+        say(str(error))
+        return {}
+    return {node: node in found for node in nodes}

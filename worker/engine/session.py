@@ -15,6 +15,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from jobs.errors import ModelError
 
 PROVIDER = "CPUExecutionProvider"
+Provider = str | tuple[str, dict[str, str]]  # a name, and options that only it knows
 
 # onnxruntime has no common base class for what it raises when it loads a graph.
 _LOAD_ERRORS = (
@@ -31,7 +32,7 @@ _LOAD_ERRORS = (
 
 
 def open_session(
-    file: Path, *, threads: int = 1, spinning: bool = False, providers: Sequence[str] = (PROVIDER,)
+    file: Path, *, threads: int = 1, spinning: bool = False, providers: Sequence[Provider] = (PROVIDER,)
 ) -> onnxruntime.InferenceSession:
     """Open a graph for several lanes to run at once; raise ModelError that says which file and what to do.
 

@@ -10,8 +10,10 @@ Knows: one model, one lane. Does not know: jobs, shards, tables.
 """
 
 import hashlib
+import logging
 import math
-from collections.abc import Callable, Sequence, Set
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,14 +21,17 @@ from jobs.errors import SpecError, Stopped
 from jobs.outcome import Failed, Flag, Outcome, SegmentTranslation, StepTiming
 from jobs.spec import TranslateOptions
 from worker.engine.assembly import join_document, join_pieces, merge_flags, runs_away
-from worker.engine.batching import make_batches
+from worker.engine.batching import Batch, make_batches
 from worker.engine.decoding import Decoding, uncached_steps
 from worker.engine.generation import Generation
 from worker.engine.logits import Floats, Ids
 from worker.engine.search import Hypothesis, Steps, search
 from worker.engine.seq2seq import Seq2Seq
+from worker.engine.shortage import halves, is_shortage, larger_half
 from worker.engine.timing import Stopwatch
 from worker.text.segments import Span, segment
+
+log = logging.getLogger(__name__)
 
 
 class Memory(Protocol):
@@ -82,6 +87,7 @@ class Translator:
         self.model = model
         self.cache = model.new_cache()
         self._tokenizer = tokenizer
+        self._max_size: float = math.inf  # rows x source length that a batch may have, since a larger one did not fit
 
     def translate(
         self,
@@ -145,9 +151,7 @@ class Translator:
             counted.tokens = sum(map(len, pieces))
         stopwatch.end_batch()
         results: dict[int, SegmentTranslation] = {}
-        for batch in make_batches(pieces, max_rows=options.batch_size, pad_id=self.model.pad_id):
-            decoding = Decoding(self.model, self.cache, batch, policy=options.cache, stopwatch=stopwatch)
-            found = search(_Stoppable(decoding, should_stop), len(batch.order), rules)
+        for batch, found in self._run_batches(pieces, rules, options, stopwatch, should_stop):
             num_tokens = sum(len(hypothesis.ids) for hypotheses in found for hypothesis in hypotheses[: options.n_best])
             with stopwatch.measure("detokenize", rows=len(found), tokens=num_tokens):
                 for index, hypotheses in zip(batch.order, found, strict=True):
@@ -155,6 +159,44 @@ class Translator:
             stopwatch.end_batch()
         in_order = iter(results[index] for index in range(len(pieces)))
         return [join_pieces([next(in_order) for _ in parts], options.n_best) for parts in split]
+
+    def _run_batches(
+        self,
+        pieces: Sequence[Sequence[int]],
+        rules: Generation,
+        options: TranslateOptions,
+        stopwatch: Stopwatch,
+        should_stop: Callable[[], bool],
+    ) -> Iterator[tuple[Batch, list[list[Hypothesis]]]]:
+        """Every piece once. A batch for which there is not enough memory is halved until it fits, and those that come
+        later are no larger. Raises what the model raises; of a shortage, that of a single row."""
+        pad_id = self.model.pad_id
+        rest = deque(make_batches(pieces, max_rows=options.batch_size, pad_id=pad_id))
+        while rest:
+            batch = rest.popleft()
+            if batch.input_ids.size > self._max_size and len(batch.order) > 1:
+                rest.extendleft(reversed(halves(pieces, batch, pad_id)))
+                continue
+            try:
+                decoding = Decoding(self.model, self.cache, batch, policy=options.cache, stopwatch=stopwatch)
+                found = search(_Stoppable(decoding, should_stop), len(batch.order), rules)
+            except Exception as error:
+                if len(batch.order) == 1 or not is_shortage(error):
+                    raise
+                log.warning("%d rows of %d tokens do not fit into memory: %s", *batch.input_ids.shape, error)
+            else:
+                yield batch, found
+                continue
+            # Only here, where the error is gone: it held on to the buffers of the call.
+            self._max_size = larger_half(batch) * batch.input_ids.shape[1]
+            self._drop_buffers()
+            rest.appendleft(batch)
+
+    def _drop_buffers(self) -> None:
+        spare = self.model.new_cache()
+        spare.allocations, spare.reuses = self.cache.allocations, self.cache.reuses
+        self.cache = spare
+        self.model.give_memory_back()
 
     def _to_text(
         self, source: Sequence[int], hypotheses: Sequence[Hypothesis], rules: Generation

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 from jobs.errors import SpecError, Stopped
 from jobs.outcome import Failed, Flag, SegmentTranslation, Translation
 from jobs.spec import CachePolicy, Timing, TranslateOptions
 from worker.engine import translation
+from worker.engine.decoding import Decoding
 from worker.engine.search import Hypothesis
 from worker.engine.translation import NoMemory, Translated, Translator
 
@@ -269,6 +271,65 @@ def test_hypotheses_that_read_the_same_are_one(translator: Translator, monkeypat
     document = one(translate(translator, ["Alpha."], TranslateOptions(beam_size=4, n_best=3)))
 
     assert [(one.text, one.score) for one in document.alternatives] == [("t5", -0.5), ("t6", -3.0)]
+
+
+# Memory
+
+
+def shortage_above(size: int, calls: list[int], error: Exception) -> Callable[..., Decoding]:
+    """A decoder for which batches of more than `size` rows x source length do not fit."""
+
+    class Short(Decoding):
+        def __init__(self, model: Any, cache: Any, batch: Any, **rest: Any) -> None:
+            super().__init__(model, cache, batch, **rest)
+            self._size = batch.input_ids.size
+
+        def step(self, last_ids: Any) -> Any:
+            if self._steps == 1:
+                calls.append(self._size)
+                if self._size > size:
+                    raise error
+            return super().step(last_ids)
+
+    return Short
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), Fail("bfc_arena.cc:360 BFCArena::AllocateRawInternal Failed to allocate memory for 614400000")],
+)
+def test_a_batch_that_does_not_fit_into_memory_is_halved_and_later_ones_fit_at_once(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    wanted = translate(translator, TEXTS)
+    before = translator.cache
+    calls: list[int] = []
+    monkeypatch.setattr(translation, "Decoding", shortage_above(20, calls, error))
+
+    assert translate(translator, TEXTS).outcomes == wanted.outcomes
+    assert max(calls) > 20, "it was tried"
+    assert translator.cache is not before, "the buffers of what did not fit are gone"
+    calls.clear()
+    assert translate(translator, TEXTS).outcomes == wanted.outcomes
+    assert max(calls) <= 20, "what is known not to fit is not tried again"
+
+
+def test_a_single_row_that_does_not_fit_raises(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(translation, "Decoding", shortage_above(0, calls, MemoryError("no more")))
+
+    with pytest.raises(MemoryError, match="no more"):
+        translate(translator, TEXTS)
+    assert calls[-1] < calls[0] / 4
+
+
+def test_another_error_is_not_taken_for_a_shortage(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(translation, "Decoding", shortage_above(0, calls, Fail("Invalid node")))
+
+    with pytest.raises(Fail):
+        translate(translator, TEXTS)
+    assert len(calls) == 1
 
 
 # Options

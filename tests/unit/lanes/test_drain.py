@@ -1,5 +1,6 @@
 """The loop of a lane, with an engine that answers at once."""
 
+import faulthandler
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,12 +19,14 @@ from worker import drain as drain_module
 from worker.drain import drain
 from worker.engine.translation import Translated
 from worker.shift import Shift
+from worker.watch import Watch
 
 
 class Echo:
     """An engine that gives each text back; `before` runs before each batch, as the world goes on meanwhile."""
 
     number = 0
+    warm = ()
 
     def __init__(self, before: Callable[[int, Callable[[], bool]], None] = lambda batch, should_stop: None) -> None:
         self.batches = 0
@@ -175,3 +178,42 @@ def test_a_batch_waits_for_a_database_that_is_locked(
     drain(database, Echo(), shift_of(database))  # type: ignore[arg-type]
 
     assert scalar(database, tables.JobCounts.succeeded) == 2
+
+
+def test_a_shard_that_is_let_go_because_the_database_was_away_is_given_back(
+    database: Database, make_job: MakeJob
+) -> None:
+    """The heartbeat prolongs whatever its worker has leased: nobody else would ever get it."""
+    make_job(documents=2, per_shard=2)
+    shift = shift_of(database)
+
+    def lose_the_connection(batch: int, _: object) -> None:
+        raise TransientError("the connection was lost")
+
+    with pytest.raises(TransientError):
+        drain(database, Echo(before=lose_the_connection), shift)  # type: ignore[arg-type]
+
+    assert scalar(database, tables.Shard.state) == "ready"
+    assert scalar(database, tables.Shard.crashes) == 0
+    drain(database, Echo(), shift)  # type: ignore[arg-type]
+    assert scalar(database, tables.JobCounts.succeeded) == 2
+
+
+def test_a_lane_that_hangs_is_seen_and_one_that_steps_is_not(database: Database, make_job: MakeJob) -> None:
+    make_job(documents=2, per_shard=2)
+    shift = shift_of(database)
+    reasons: list[str] = []
+    shift.watch = Watch(10.0, 60.0, give_up=reasons.append)
+
+    def work(batch: int, should_stop: Callable[[], bool]) -> None:
+        for _ in range(30):
+            shift.watch.tick(0.4)
+            should_stop()
+        assert reasons == []
+        shift.watch.tick(11.0)
+        assert reasons == ["no step for 11 s in job 1, shard 1, documents 0 to 1"]
+
+    drain(database, Echo(before=work), shift)  # type: ignore[arg-type]
+    faulthandler.cancel_dump_traceback_later()
+
+    assert reasons

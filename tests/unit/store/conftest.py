@@ -1,4 +1,7 @@
-"""A job in the database without a corpus or a worker: rows as an ingest would have left them."""
+"""A job in the database without a corpus or a worker: rows as an ingest would have left them.
+
+The tests of the store are one conformance suite: each runs on SQLite and on PostgreSQL.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,15 +15,25 @@ from jobs.store import tables
 from jobs.store.clock import db_time
 from jobs.store.database import Database
 from jobs.store.tables import DocumentStatus, JobState, ShardState
+from tests.postgresql import empty
 
 SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=TranslateOptions())
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
+def sqlite(tmp_path: Path) -> Iterator[Database]:
     database = Database.open(f"sqlite:///{tmp_path / 'kvjobs.db'}")
     yield database
     database.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest) -> Iterator[Database]:
+    """An empty database, of each kind in turn."""
+    database = request.getfixturevalue(request.param)
+    yield database
+    if request.param == "postgresql":
+        empty(database)
 
 
 MakeJob = Callable[..., int]
@@ -40,6 +53,9 @@ def insert_job(
     priority: int = 0,
     rejected: tuple[int, ...] = (),
     tokens: int = 10,
+    queue: str = "cpu",
+    model: str = SPEC.model,
+    model_revision: str = SPEC.model_revision,
 ) -> int:
     with database.writing() as connection:
         number = connection.execute(select(func.count()).select_from(tables.Job)).scalar_one()
@@ -47,8 +63,9 @@ def insert_job(
             insert(tables.Job)
             .values(
                 task=SPEC.task,
-                model=SPEC.model,
-                model_revision=SPEC.model_revision,
+                model=model,
+                model_revision=model_revision,
+                queue=queue,
                 options=SPEC.options_json(),
                 options_digest=SPEC.digest(),
                 content_key=f"key-{number}",
@@ -87,7 +104,7 @@ def insert_job(
                     start=start,
                     stop=min(start + per_shard, documents),
                     estimated_tokens=tokens * per_shard,
-                    queue="cpu",
+                    queue=queue,
                     state=ShardState.READY,
                     available_at=db_time(),
                     lease_epoch=0,

@@ -10,8 +10,11 @@ import pytest
 from sqlalchemy import text
 
 from jobs.errors import SpecError, StoreError, TransientError
+from jobs.store import tables
+from jobs.store.clock import db_time
 from jobs.store.database import Database
 from jobs.store.migrate import HEAD, differences, downgrade, schema_version, upgrade
+from tests.postgresql import migrated, own_database
 
 
 def test_a_new_file_gets_the_newest_schema(database: Database) -> None:
@@ -26,6 +29,21 @@ def test_the_schema_can_be_taken_away_and_made_again(database: Database) -> None
     upgrade(database.engine)
 
     assert differences(database.engine) == []
+
+
+def test_alembic_itself_finds_nothing_to_do(database: Database) -> None:
+    url = database.engine.url.render_as_string(hide_password=False)
+
+    checked = subprocess.run(
+        [sys.executable, "-m", "alembic", "check"],
+        cwd=Path(__file__).parents[3],
+        env=os.environ | {"KVJOBS_DATABASE": url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_head_is_the_newest_migration_there_is() -> None:
@@ -80,14 +98,14 @@ def test_a_reader_is_never_held_up_by_a_writer(database: Database) -> None:
             assert reader.execute(text("SELECT COUNT(*) FROM jobs")).scalar() == 0
 
 
-def test_writers_wait_for_each_other(database: Database) -> None:
-    with database.writing() as connection:
+def test_writers_wait_for_each_other(sqlite: Database) -> None:
+    with sqlite.writing() as connection:
         connection.execute(text("CREATE TABLE tally (n INTEGER)"))
         connection.execute(text("INSERT INTO tally VALUES (0)"))
 
     def add() -> None:
         for _ in range(20):
-            with database.writing() as connection:
+            with sqlite.writing() as connection:
                 n = connection.execute(text("SELECT n FROM tally")).scalar_one()
                 connection.execute(text("UPDATE tally SET n = :n"), {"n": n + 1})
 
@@ -97,20 +115,20 @@ def test_writers_wait_for_each_other(database: Database) -> None:
     for thread in threads:
         thread.join()
 
-    with database.reading() as connection:
+    with sqlite.reading() as connection:
         assert connection.execute(text("SELECT n FROM tally")).scalar() == 80
 
 
-def test_a_transaction_that_raises_leaves_nothing(database: Database) -> None:
+def test_a_transaction_that_raises_leaves_nothing(sqlite: Database) -> None:
     def half() -> None:
-        with database.writing() as connection:
+        with sqlite.writing() as connection:
             connection.execute(text("CREATE TABLE half_made (n INTEGER)"))
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         half()
 
-    with database.reading() as connection:
+    with sqlite.reading() as connection:
         assert connection.execute(text("SELECT COUNT(*) FROM sqlite_master WHERE name = 'half_made'")).scalar() == 0
 
 
@@ -171,3 +189,104 @@ def test_two_processes_may_make_the_same_new_database_at_once(tmp_path: Path) ->
     errors = [process.communicate()[1] for process in both]
 
     assert [process.returncode for process in both] == [0, 0, 0], errors
+
+
+def test_a_connection_that_the_server_ended_is_a_reason_to_wait_and_the_next_one_works(postgresql: Database) -> None:
+    def work_on_an_ended_connection() -> None:
+        with postgresql.writing() as connection:
+            me = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+            with postgresql.writing() as other:
+                other.execute(text(f"SELECT pg_terminate_backend({me})"))
+            connection.execute(text("SELECT 1"))
+
+    with pytest.raises(TransientError, match="was lost"):
+        work_on_an_ended_connection()
+
+    with postgresql.reading() as connection:
+        assert connection.execute(text("SELECT 1")).scalar() == 1
+
+
+def test_every_idle_connection_of_the_pool_may_be_cut(postgresql: Database) -> None:
+    with postgresql.reading(), postgresql.reading(), postgresql.reading():
+        pass
+    everyone_else = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = "
+    )
+    with postgresql.writing() as connection:
+        connection.execute(text(everyone_else + "current_database()"))
+
+    for _ in range(4):
+        with postgresql.reading() as connection:
+            assert connection.execute(text("SELECT 1")).scalar() == 1
+
+
+def test_a_server_that_does_not_answer_is_worth_waiting_for() -> None:
+    with pytest.raises(TransientError, match=r"does not answer.*is it running"):
+        Database.open("postgresql://kvjobs:secret@127.0.0.1:1/kvjobs")
+
+
+@pytest.fixture
+def crossed(postgresql: Database) -> Iterator[None]:
+    """Two rows, in a table that goes again: the database is shared, and `db check` calls strange tables differences."""
+    with postgresql.writing() as connection:
+        connection.execute(text("CREATE TABLE crossed (n INTEGER PRIMARY KEY, x INTEGER)"))
+        connection.execute(text("INSERT INTO crossed VALUES (1, 0), (2, 0)"))
+    yield
+    with postgresql.writing() as connection:
+        connection.execute(text("DROP TABLE crossed"))
+
+
+@pytest.mark.usefixtures("crossed")
+def test_a_deadlock_is_worth_another_try(postgresql: Database) -> None:
+    started = threading.Barrier(2)
+    raised: list[Exception] = []
+
+    def take(first: int, second: int) -> None:
+        try:
+            with postgresql.writing() as connection:
+                connection.execute(text(f"UPDATE crossed SET x = x + 1 WHERE n = {first}"))
+                started.wait()
+                connection.execute(text(f"UPDATE crossed SET x = x + 1 WHERE n = {second}"))
+        except TransientError as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=take, args=order) for order in ((1, 2), (2, 1))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(raised) == 1
+    assert "in each other's way" in str(raised[0])
+
+
+def test_a_view_of_the_data_does_not_change_while_it_is_read(database: Database) -> None:
+    with database.writing() as connection:
+        connection.execute(tables.Post.__table__.insert().values(name="a", holder="x", held_until=db_time()))
+    with database.reading() as connection:
+        before = connection.execute(text("SELECT COUNT(*) FROM posts")).scalar()
+        with database.writing() as other:
+            other.execute(tables.Post.__table__.insert().values(name="b", holder="x", held_until=db_time()))
+        assert connection.execute(text("SELECT COUNT(*) FROM posts")).scalar() == before
+
+
+def test_two_upgrades_at_once_wait_for_each_other() -> None:
+    with own_database() as url:
+        failed: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                migrated(url)
+            except BaseException as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=run) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert not failed
+        database = Database.open(url)
+        assert differences(database.engine) == []
+        database.close()

@@ -195,10 +195,21 @@ def test_a_heartbeat_keeps_a_lease_from_expiring(database: Database, make_job: M
     make_job()
     work = take(database, worker_id=7, lease_s=-1.0)
 
-    held = leases.heartbeat(database, 7, LEASE_S)
+    held = leases.heartbeat(database, 7, LEASE_S, [work.shard_id])
 
     assert held.epochs == {work.shard_id: work.epoch}
     assert leases.expire(database) == 0
+
+
+def test_a_lease_whose_worker_never_heard_of_it_runs_out(database: Database, make_job: MakeJob) -> None:
+    """The COMMIT of a lease may take place and its answer be lost."""
+    make_job(documents=6, per_shard=3)
+    take(database, worker_id=7, lease_s=-1.0)
+    known = take(database, worker_id=7, lease_s=-1.0)
+
+    leases.heartbeat(database, 7, LEASE_S, [known.shard_id])
+
+    assert leases.expire(database) == 1
 
 
 def test_a_heartbeat_tells_what_is_lost_and_what_is_unwanted(database: Database, make_job: MakeJob) -> None:
@@ -209,7 +220,7 @@ def test_a_heartbeat_tells_what_is_lost_and_what_is_unwanted(database: Database,
     unwanted = take(database, worker_id=7)
     pause(database, paused_job)
 
-    held = leases.heartbeat(database, 7, LEASE_S)
+    held = leases.heartbeat(database, 7, LEASE_S, [lost.shard_id, unwanted.shard_id])
 
     assert lost.shard_id not in held.epochs
     assert held.unwanted == {unwanted.shard_id}

@@ -1,9 +1,16 @@
-"""A model-based test of the lease machine: whatever order things happen in, no document is lost or counted twice."""
+"""A model-based test of the lease machine: whatever order things happen in, no document is lost or counted twice.
+
+    KVJOBS_SEQUENCES=5000 pytest tests/unit/store/test_machine.py
+
+tries so many sequences on each database instead of a few.
+"""
 
 import functools
+import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -12,12 +19,13 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from sqlalchemy import select
 
 from jobs.errors import SpecError, StaleLease
-from jobs.outcome import Failed
+from jobs.outcome import Failed, Quarantined
 from jobs.store import leases, tables
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.leases import Work
 from jobs.store.record import record
+from tests.postgresql import empty
 from tests.unit.store.conftest import insert_job, translated
 
 DOCUMENTS, PER_SHARD, TOKENS = 7, 3, 2_000  # two documents a batch, two batches a shard
@@ -37,14 +45,12 @@ class LeaseMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory()
-        self.database = Database.open(f"sqlite:///{shutil.copy(empty_database(), self.folder.name)}")
+        self.database = self.open()
         self.job = insert_job(self.database, DOCUMENTS, PER_SHARD, tokens=TOKENS, rejected=(4,))
         self.accepted: dict[int, str] = {}  # position -> the text of the first accepted result
 
-    def teardown(self) -> None:
-        self.database.close()
-        self.folder.cleanup()
+    def open(self) -> Database:
+        raise NotImplementedError
 
     @rule(target=held, worker=WORKERS, in_time=st.booleans())
     def lease_a_shard(self, worker: int, in_time: bool) -> object:
@@ -61,12 +67,12 @@ class LeaseMachine(RuleBasedStateMachine):
             leases.expire_workers(self.database, [sleeper[0].worker_id])
         return self.lease(worker=1, in_time=True)
 
-    @rule(target=held, held=consumes(held), fails=st.booleans(), twice=st.booleans())
-    def record(self, held: tuple[Work, int], fails: bool, twice: bool) -> object:
+    @rule(target=held, held=consumes(held), fails=st.sampled_from([None, Failed, Quarantined]), twice=st.booleans())
+    def record(self, held: tuple[Work, int], fails: Any, twice: bool) -> object:
         work, index = held
         batch = work.batches[index]
         text = f"epoch {work.epoch} of shard {work.shard_id}"
-        outcomes = [Failed("engine-error", "x") if fails and i == 0 else translated(text) for i in range(len(batch))]
+        outcomes = [fails("a-code", "x") if fails and i == 0 else translated(text) for i in range(len(batch))]
         try:
             for _ in range(1 + twice):
                 record(self.database, work, index, outcomes, learned={}, timings=[], lease_s=60.0)
@@ -75,7 +81,7 @@ class LeaseMachine(RuleBasedStateMachine):
             return multiple()
         assert self.epoch(work) == work.epoch, "a stale epoch was accepted"
         for document, outcome in zip(batch, outcomes, strict=True):
-            if not isinstance(outcome, Failed):
+            if not isinstance(outcome, (Failed, Quarantined)):
                 assert document.position not in self.accepted, "a document was accepted twice"
                 self.accepted[document.position] = text
         return (work, index + 1) if index + 1 < len(work.batches) else multiple()
@@ -90,7 +96,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @rule(worker=WORKERS)
     def heartbeat(self, worker: int) -> None:
-        leases.heartbeat(self.database, worker, 60.0)
+        leases.heartbeat(self.database, worker, 60.0, range(1, 4))
 
     @rule()
     def expire(self) -> None:
@@ -145,13 +151,42 @@ class LeaseMachine(RuleBasedStateMachine):
             return str(connection.execute(select(tables.Job.state)).scalar_one())
 
 
-TestLeaseMachine = LeaseMachine.TestCase
-TestLeaseMachine.settings = settings(
-    max_examples=60,
+class OnSqlite(LeaseMachine):
+    def open(self) -> Database:
+        self.folder = tempfile.TemporaryDirectory()
+        return Database.open(f"sqlite:///{shutil.copy(empty_database(), self.folder.name)}")
+
+    def teardown(self) -> None:
+        self.database.close()
+        self.folder.cleanup()
+
+
+class OnPostgresql(LeaseMachine):
+    shared: ClassVar[Database]
+
+    def open(self) -> Database:
+        return self.shared
+
+    def teardown(self) -> None:
+        empty(self.database)
+
+
+@pytest.fixture
+def _the_server(postgresql: Database) -> None:
+    OnPostgresql.shared = postgresql
+
+
+SEQUENCES = int(os.environ.get("KVJOBS_SEQUENCES", "0"))
+SETTINGS = settings(
+    max_examples=SEQUENCES or 40,
     stateful_step_count=30,
     deadline=None,
-    derandomize=True,
+    derandomize=not SEQUENCES,
+    database=None,
     phases=[Phase.generate],  # shrinking takes minutes on a database; a failure prints its steps as they are
-    suppress_health_check=[HealthCheck.too_slow],
+    suppress_health_check=list(HealthCheck),
 )
-TestLeaseMachine.pytestmark = [pytest.mark.timeout(120)]
+TestOnSqlite, TestOnPostgresql = OnSqlite.TestCase, OnPostgresql.TestCase
+TestOnSqlite.settings = TestOnPostgresql.settings = SETTINGS
+TestOnSqlite.pytestmark = [pytest.mark.timeout(120 + 2 * SEQUENCES)]
+TestOnPostgresql.pytestmark = [pytest.mark.timeout(120 + 2 * SEQUENCES), pytest.mark.usefixtures("_the_server")]

@@ -43,11 +43,12 @@ def test_the_shards_of_a_process_that_is_dead_are_free_at_once(database: Databas
 def test_a_living_process_keeps_its_shards_until_its_lease_runs_out(database: Database, make_job: MakeJob) -> None:
     make_job(documents=2, per_shard=2)
     worker_id = register(database, device="cpu", provider="test", lanes=1)
-    leases.lease(database, worker_id, 0, lease_s=3600)
+    work = leases.lease(database, worker_id, 0, lease_s=3600)
+    assert work is not None
     assert any_alive(database, 60)
     assert reap(database) == 0
 
-    leases.heartbeat(database, worker_id, -1.0)
+    leases.heartbeat(database, worker_id, -1.0, [work.shard_id])
 
     assert reap(database) == 1
 

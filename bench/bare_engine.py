@@ -1,0 +1,55 @@
+"""Seconds that the demo model takes for a corpus without any queue: `python -m bench.bare_engine bulletins.jsonl`.
+
+The same batches as a worker's lane: the same documents together, no translation memory, one thread.
+"""
+
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from jobs.corpus.documents import estimate_tokens
+from jobs.corpus.shards import SHARD_TOKENS
+from jobs.process import available_cores
+from jobs.settings import read_settings
+from jobs.spec import Task, TranslateOptions
+from jobs.store.batches import PlannedDocument, plan_batches
+from worker.engine.translation import NoMemory
+from worker.models.admission import admit
+from worker.warm import Lane, WarmModels
+
+
+def main() -> None:
+    """Print the seconds."""
+    texts = [json.loads(line)["text"] for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()]
+    settings, _ = read_settings({})
+    spec = admit(Task.TRANSLATE, None, settings.models_dir, replace(TranslateOptions(), reuse=False))
+    translator = Lane(0, WarmModels(settings.models_dir, threads=available_cores())).translator(spec)
+
+    def translate(some: list[str]) -> None:
+        translator.translate(some, spec.options, memory=NoMemory(), memory_digest=b"", should_stop=lambda: False)
+
+    translate(["Fog in the morning."])
+    started = time.perf_counter()
+    for shard in _shards(texts):
+        for batch in plan_batches(shard):
+            translate([document.text for document in batch])
+    print(time.perf_counter() - started)
+
+
+def _shards(texts: list[str]) -> list[list[PlannedDocument]]:
+    shards: list[list[PlannedDocument]] = [[]]
+    tokens = 0
+    for position, text in enumerate(texts):
+        estimated = estimate_tokens(text)
+        if shards[-1] and tokens + estimated > SHARD_TOKENS:
+            shards.append([])
+            tokens = 0
+        shards[-1].append(PlannedDocument(position, text, estimated))
+        tokens += estimated
+    return shards
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""On PYTHONPATH of a worker: its engine gives every text back at once, so that what is left is the queue.
+
+Python runs this file at its start. It waits for the module that holds the engines and replaces the one method.
+"""
+
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+MODULE = "worker.warm"
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Lets the others find the module, and has the last word when it is loaded."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != MODULE:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def load_and_replace(module: ModuleType) -> None:
+                load(module)
+                module.Lane.translator = lambda lane, spec: Instant()  # type: ignore[attr-defined]  # a module
+                module.Lane.translators = property(lambda lane: [])  # type: ignore[attr-defined]  # ... has any
+
+            spec.loader.exec_module = load_and_replace  # type: ignore[method-assign]  # the way in
+        return spec
+
+
+class Instant:
+    """An engine that answers at once."""
+
+    def translate(self, texts: Sequence[str], options: Any, **_: Any) -> Any:
+        from jobs.outcome import Translation
+        from worker.engine.translation import Translated
+
+        outcomes = [
+            Translation(
+                text=text, log_prob=-1.0, num_segments=1, num_reused=0, num_source_tokens=9, num_target_tokens=9
+            )
+            for text in texts
+        ]
+        return Translated(outcomes, {}, [])
+
+
+sys.meta_path.insert(0, _Finder())

@@ -1,0 +1,157 @@
+"""The broker: what a hint is, and how it is sent and counted. Each call is bounded in time.
+
+A hint says: in this queue there is work. It carries nothing else and may be lost or doubled, so nothing here needs an
+acknowledgement or a result. Knows Celery's settings; knows no table.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from celery import Celery
+from kombu import Exchange, Queue
+from kombu.exceptions import KombuError
+from redis.exceptions import RedisError
+
+from jobs.errors import SpecError, TransientError
+from jobs.settings import hide_passwords
+
+DRAIN = "kvjobs.drain"  # the only task
+ANSWER_S = 2.0  # how long a call waits for a broker to connect, and to answer
+
+_LISTENING = {
+    "visibility_timeout": 900,
+    "socket_timeout": 10,
+    "socket_connect_timeout": 5,
+    "socket_keepalive": True,
+    "health_check_interval": 25,
+    # retry_on_timeout stays unset: with it, kombu does not publish in batches
+}
+
+
+class BrokerError(TransientError):
+    """The broker is away or refuses. Workers find the work by themselves."""
+
+
+class _App(Celery):  # type: ignore[misc]  # Celery publishes no types
+    """Celery lets its own environment variable CELERY_BROKER_URL win over the settings; here it does not."""
+
+    broker_url = ""
+
+    def connection_for_read(self, url: str | None = None, **kw: Any) -> Any:
+        return super().connection_for_read(url or self.broker_url, **kw)
+
+    def connection_for_write(self, url: str | None = None, **kw: Any) -> Any:
+        return super().connection_for_write(url or self.broker_url, **kw)
+
+
+def make_app(broker_url: str) -> Celery:
+    """The Celery application of both sides: those who send hints, and the workers."""
+    url, more = _address(broker_url)
+    options = _LISTENING | more.pop("broker_transport_options", {})
+    app = _App("kvjobs", set_as_current=False)
+    app.broker_url = url
+    app.conf.update(
+        broker_url=url,
+        broker_transport_options=options,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        task_acks_late=False,
+        task_ignore_result=True,
+        result_backend=None,
+        task_serializer="json",
+        accept_content=["json"],
+        worker_prefetch_multiplier=1,
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        worker_enable_prefetch_count_reduction=False,
+        worker_soft_shutdown_timeout=30,
+        worker_hijack_root_logger=False,
+        worker_send_task_events=False,
+        enable_utc=True,
+        **more,
+    )
+    return app
+
+
+def queue_name(queue: str) -> str:
+    """Of one of `jobs.queues`, as the broker knows it."""
+    return f"kvjobs.{queue}"
+
+
+def make_queue(queue: str) -> Queue:
+    """What a worker listens to."""
+    name = queue_name(queue)
+    return Queue(name, Exchange(name, type="direct"), routing_key=name)
+
+
+def send_hints(app: Celery, queue: str, count: int) -> None:
+    """Say so many times that there is work in a queue. Raises BrokerError, after a few seconds at most."""
+    with _answering(app) as connection:
+        producer = app.amqp.Producer(connection)
+        for _ in range(count):
+            # Without `expires`: a receiver whose clock is ahead would throw away what is meant for all.
+            app.send_task(DRAIN, queue=make_queue(queue), producer=producer, retry=False, ignore_result=True)
+
+
+def waiting_hints(app: Celery, queue: str) -> int:
+    """How many hints no worker has taken yet. Raises BrokerError, after a few seconds at most."""
+    with _answering(app) as connection:
+        return int(connection.default_channel.client.llen(queue_name(queue)))
+
+
+def ping_nodes(app: Celery, nodes: list[str], seconds: float) -> set[str]:
+    """Which of these Celery workers answer. Raises BrokerError where the broker does not."""
+    with _answering(app) as connection:
+        replies = app.control.ping(destination=nodes, timeout=seconds, connection=connection) or []
+    return {node for reply in replies for node in reply}
+
+
+def configuration(app: Celery, *names: str) -> dict[str, str] | None:
+    """Some of the broker's settings; None where it does not tell. Raises BrokerError."""
+    with _answering(app) as connection:
+        client = connection.default_channel.client
+        try:
+            return {name: str(client.config_get(name).get(name, "")) for name in names}
+        except RedisError:  # forbidden by an ACL, or by whoever hosts it
+            client.ping()
+            return None
+
+
+@contextmanager
+def _answering(app: Celery) -> Iterator[Any]:
+    """A connection of its own that gives up soon: a lost or half-open one is nobody else's problem."""
+    quick = {"socket_timeout": ANSWER_S, "socket_connect_timeout": ANSWER_S, "max_retries": 0}
+    options = {**app.conf.broker_transport_options, **quick}
+    connection = app.connection_for_write(connect_timeout=ANSWER_S, transport_options=options)
+    try:
+        with connection:
+            yield connection
+    except (KombuError, RedisError, OSError) as error:
+        shown = hide_passwords(app.broker_url)
+        raise BrokerError(f"the broker {shown} does not answer ({_reason(error)})") from error
+
+
+def _reason(error: Exception) -> str:
+    return hide_passwords(str(error).strip().rstrip(".")) or type(error).__name__
+
+
+def _address(url: str) -> tuple[str, dict[str, Any]]:
+    """The URL as kombu spells it, and the settings that it stands for. Raises SpecError where it is no URL."""
+    try:
+        urlsplit(url).port  # noqa: B018 - raises where it is no number
+    except ValueError:
+        # The text may hold a password, so it is not repeated.
+        raise SpecError(
+            "the broker setting is not a URL; write redis://host:6379/0, and a password's /, @, : and # as %2F, %40, "
+            "%3A and %23"
+        ) from None
+    if url.startswith("unix://"):
+        return "redis+socket://" + url.removeprefix("unix://"), {}
+    bare, _, query = url.partition("?")
+    asked = dict(parse_qsl(query))
+    if url.startswith("sentinel://"):
+        return bare, {"broker_transport_options": {"master_name": asked.get("master_name", "mymaster")}}
+    if url.startswith("rediss://"):  # kombu alone would take any certificate unless it is told otherwise
+        return bare, {"broker_use_ssl": {"ssl_cert_reqs": "required", **asked}}
+    return url, {}

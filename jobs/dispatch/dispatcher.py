@@ -1,0 +1,53 @@
+"""The dispatcher: a thread of every worker that has a broker, of which one in the whole fleet acts."""
+
+import logging
+import threading
+
+from celery import Celery
+
+from jobs.dispatch.broker import BrokerError
+from jobs.dispatch.hints import send_missing
+from jobs.dispatch.presence import Presence
+from jobs.errors import StoreError, TransientError
+from jobs.store.database import Database
+from jobs.store.posts import DISPATCHER, hold, leave
+
+log = logging.getLogger(__name__)
+
+TICK_S = 2.0
+POST_S = 15.0
+
+
+class Dispatcher:
+    """Sends what hints are missing, again and again; no error of the broker or the database ends it."""
+
+    def __init__(self, database: Database, app: Celery, holder: str, presence: Presence, *, silence_s: float) -> None:
+        self._database = database
+        self._app = app
+        self._holder = holder
+        self._presence = presence
+        self._silence_s = silence_s
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop`; then the next one may have the post at once."""
+        while not stop.wait(TICK_S):
+            self.tick()
+        try:
+            leave(self._database, DISPATCHER, self._holder)
+        except StoreError as error:
+            log.info("the post of the dispatcher runs out by itself: %s", error)
+
+    def tick(self) -> bool:
+        """One round; whether the post was ours."""
+        try:
+            if not hold(self._database, DISPATCHER, self._holder, POST_S):
+                return False
+            if send_missing(self._database, self._app, self._silence_s):
+                self._presence.back()
+        except BrokerError as error:
+            self._presence.lost(str(error))
+        except TransientError as error:
+            log.info("no hints: %s", error)  # the supervisor and the lanes say so themselves
+        except StoreError as error:
+            log.warning("no hints: %s", error)
+        return True

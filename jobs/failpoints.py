@@ -1,0 +1,73 @@
+"""Places where a test may let a process die, stop or wait: named in the code, chosen by an environment variable.
+
+    KVJOBS_FAILPOINTS="before-commit:kill,after-lease:sleep=2:3" KVJOBS_FAILPOINTS_LOG=/tmp/hits
+
+`name:action[:times]`: the first `times` processes (1 unless said) that come to the place `name` do the action: `kill`
+(SIGKILL to oneself), `exit` (as a library that gives up), `stop` (SIGSTOP), `sleep=SECONDS`. Each time is a line in
+the log, which all processes share, so that a worker that was started again does not die again. Without the variable
+a failpoint costs one look at a constant.
+"""
+
+import fcntl
+import os
+import signal
+import time
+
+NAMES = (
+    "after-lease",  # a shard is leased, nothing is computed
+    "after-compute",  # a batch is computed, nothing is written
+    "before-insert",  # in the transaction of a record, behind its fence
+    "before-commit",  # ... everything is written, nothing is committed
+    "after-commit",  # ... committed; the worker has not heard of it
+    "in-finish",  # the shard's last batch is written, the shard is not closed
+    "after-ingest-batch",  # a batch of documents is committed
+    "before-ingest-finish",  # all documents are there, no worker sees the job yet
+)
+
+
+def _parse(text: str) -> dict[str, tuple[str, int]]:
+    points = {}
+    for point in filter(None, text.split(",")):
+        name, action, *times = point.split(":")
+        if name not in NAMES:
+            raise SystemExit(f"KVJOBS_FAILPOINTS: there is no place {name!r}; there are {', '.join(NAMES)}")
+        points[name] = (action, int(times[0]) if times else 1)
+    if points and "KVJOBS_FAILPOINTS_LOG" not in os.environ:
+        raise SystemExit("KVJOBS_FAILPOINTS needs KVJOBS_FAILPOINTS_LOG, the file in which each hit is counted")
+    return points
+
+
+_POINTS = _parse(os.environ.get("KVJOBS_FAILPOINTS", ""))
+
+
+def failpoint(name: str) -> None:
+    """Do here what the environment asks for; usually nothing."""
+    if _POINTS and name in _POINTS:
+        action, times = _POINTS[name]
+        if _is_due(f"{name}:{action}", times):
+            _act(action)
+
+
+def _is_due(line: str, times: int) -> bool:
+    """Whether the log has this line fewer than so many times; then it has it once more."""
+    with open(os.environ["KVJOBS_FAILPOINTS_LOG"], "a+", encoding="utf-8") as log:
+        fcntl.flock(log, fcntl.LOCK_EX)
+        log.seek(0)
+        due = sum(written.startswith(line) for written in log) < times
+        if due:
+            log.write(f"{line} {os.getpid()}\n")
+        return due
+
+
+def _act(action: str) -> None:
+    verb, _, amount = action.partition("=")
+    if verb == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif verb == "exit":
+        os._exit(99)
+    elif verb == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif verb == "sleep":
+        time.sleep(float(amount))
+    else:
+        raise SystemExit(f"KVJOBS_FAILPOINTS: {action!r} is neither kill, exit, stop nor sleep=SECONDS")

@@ -1,0 +1,50 @@
+"""Which work a worker takes: `cpu`, `gpu` and `model:NAME`.
+
+A job's queue says what it needs: `cpu` any worker can do, `gpu` only one that has a GPU. A worker serves the queues of
+its device, unless it is told others; `model:NAME` stands for the jobs of one model.
+"""
+
+from dataclasses import dataclass
+
+from jobs.errors import SpecError
+
+CPU, GPU = "cpu", "gpu"
+MODEL = "model:"
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """What a worker serves: every job of the plain queues, and every job of the models."""
+
+    plain: tuple[str, ...] = (CPU,)
+    models: tuple[str, ...] = ()
+    has_gpu: bool = False  # without one, a model's jobs are taken only from the queue cpu
+
+    @classmethod
+    def parse(cls, text: str, device: str = CPU) -> "Queues":
+        """From `cpu,model:opus-mt-en-zh`; the device's own if the text is empty. Raise SpecError for others."""
+        names = [name for name in (part.strip() for part in text.split(",")) if name]
+        if not names:
+            return cls((CPU,)) if device == CPU else cls((CPU, GPU), has_gpu=True)
+        for name in names:
+            if name not in (CPU, GPU) and not (name.startswith(MODEL) and name != MODEL):
+                raise SpecError(f"there is no queue {name!r}; a worker serves cpu, gpu and model:NAME")
+        if GPU in names and device == CPU:
+            raise SpecError("a worker on the CPU cannot serve the queue gpu; give it a GPU with --device cuda:0")
+        plain = tuple(sorted({name for name in names if not name.startswith(MODEL)}))
+        models = tuple(sorted({name.removeprefix(MODEL) for name in names if name.startswith(MODEL)}))
+        return cls(plain, models, has_gpu=device != CPU)
+
+    def names(self) -> list[str]:
+        """As they are written, and as hints are sent to them."""
+        return [*self.plain, *(MODEL + model for model in self.models)]
+
+    def __str__(self) -> str:
+        return ",".join(self.names())
+
+
+def check_queue(name: str) -> str:
+    """The queue of a job; raise SpecError where there is none of that name."""
+    if name not in (CPU, GPU):
+        raise SpecError(f"there is no queue {name!r} for a job: cpu (any worker) or gpu (workers with a GPU)")
+    return name

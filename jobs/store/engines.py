@@ -1,0 +1,118 @@
+"""Connecting: what a SQLite file and a PostgreSQL server each need to be told.
+
+Knows: drivers, pragmas, timeouts. Does not know: tables.
+"""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from jobs.errors import SpecError, StoreError
+
+# SQLite's locks and its shared-memory index do not work across machines (sqlite.org/wal.html, "disadvantages" 2).
+NETWORK_FILE_SYSTEMS = {
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "smbfs",
+    "afs",
+    "ceph",
+    "glusterfs",
+    "lustre",
+    "fuse.sshfs",
+    "9p",
+}
+
+# What an address may say otherwise (`?connect_timeout=3`). A server that vanished without a word is given up after a
+# minute, else a lane would wait for it for hours (postgresql.org/docs/current/libpq-connect.html).
+POSTGRESQL = {
+    "application_name": "kvjobs",
+    "connect_timeout": 10,  # seconds
+    "keepalives_idle": 20,
+    "keepalives_interval": 10,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 60_000,  # milliseconds
+}
+
+
+def make_engine(address: str, busy_timeout_s: float) -> Engine:
+    """An engine for a SQLAlchemy URL. Raise SpecError for one that cannot be used, StoreError for a bad folder."""
+    url = _parse(address)
+    return _sqlite(url, busy_timeout_s) if url.get_backend_name() == "sqlite" else _postgresql(url)
+
+
+def _parse(address: str) -> URL:
+    try:
+        url = make_url(address)
+    except ArgumentError:
+        # The text may hold a password, so it is not repeated.
+        raise SpecError(
+            "the database setting is not a URL; write sqlite:////path/kvjobs.db or postgresql://user@host/name"
+        ) from None
+    # What libpq, Docker and Heroku call a PostgreSQL address; SQLAlchemy would look for another driver.
+    return url.set(drivername="postgresql+psycopg") if url.drivername in ("postgresql", "postgres") else url
+
+
+def _postgresql(url: URL) -> Engine:
+    if url.get_backend_name() != "postgresql":
+        raise SpecError(f"the database {url.get_backend_name()!r} cannot be used; kvjobs knows sqlite and postgresql")
+    told = {name: value for name, value in POSTGRESQL.items() if name not in url.query}
+    try:
+        # Each lane holds a connection for as long as a transaction, so there may be as many as lanes. The ping finds
+        # the connections that a restart of the server has cut.
+        return create_engine(url, pool_pre_ping=True, max_overflow=-1, connect_args=told)
+    except NoSuchModuleError:
+        raise SpecError(f"the driver {url.drivername!r} is not known; write postgresql://user@host/name") from None
+    except ModuleNotFoundError as error:
+        raise SpecError(
+            f"a PostgreSQL database needs {error.name}, which is not installed: pip install 'kvjobs[postgres]'"
+        ) from None
+
+
+def _sqlite(url: URL, busy_timeout_s: float) -> Engine:
+    path = Path(url.database or "")
+    if not url.database or url.database == ":memory:":
+        raise SpecError(
+            "a SQLite database in memory cannot be shared with a worker; name a file: sqlite:////path/kvjobs.db"
+        )
+    try:
+        path.absolute().parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"the folder {path.absolute().parent} cannot be made: {error.strerror}; set KVJOBS_HOME to one that can"
+        ) from None
+    _refuse_network_file_system(path.absolute().parent)
+    engine = create_engine(url, connect_args={"timeout": busy_timeout_s})
+    event.listen(engine, "connect", _set_up_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _set_up_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
+    connection.isolation_level = None  # we say BEGIN ourselves: Python's sqlite3 would say it too late
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writing = connection.get_execution_options().get("kvjobs_writing", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _refuse_network_file_system(folder: Path) -> None:
+    """Raise StoreError where /proc/mounts says that the folder is on another machine; elsewhere nothing is known."""
+    try:
+        mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
+    except OSError:
+        return
+    containing = [(Path(point), kind) for point, kind in mounts if folder.resolve().is_relative_to(point)]
+    point, kind = max(containing, key=lambda mount: len(mount[0].parts), default=(folder, ""))
+    if kind in NETWORK_FILE_SYSTEMS:
+        raise StoreError(
+            f"{folder} is on a network file system ({kind} at {point}), where SQLite's locks do not hold; "
+            "set KVJOBS_HOME to a local folder"
+        )

@@ -1,0 +1,58 @@
+"""What a database says when it refuses, in the words of someone who can do something about it."""
+
+from sqlalchemy.exc import DBAPIError
+
+from jobs.errors import StoreError, TransientError
+
+# SQLSTATE classes and codes that waiting may mend (postgresql.org/docs/current/errcodes-appendix.html).
+LOST = ("08", "57P")  # connection exceptions; the server is shutting down, starting, or ended the session
+CROWDED = ("53",)  # too many connections, out of memory, disk full
+COLLIDED = ("40", "55P03")  # a deadlock or a serialization failure; a lock that is not free
+
+# What the server says before there is a session has no SQLSTATE in libpq, only words; these no waiting mends.
+FOR_A_PERSON = ("authentication failed", "does not exist", "no pg_hba.conf entry", "no password supplied", "SSL")
+
+
+def explain(error: DBAPIError, url: str) -> StoreError:
+    """The error as ours: TransientError where waiting may mend it."""
+    module = type(error.orig).__module__
+    return _sqlite(str(error.orig), url) if module.startswith("sqlite3") else _postgresql(error, url)
+
+
+def _sqlite(text: str, url: str) -> StoreError:
+    if "database is locked" in text:
+        return TransientError(f"the database {url} is locked by another program; close it, or wait and try again")
+    if "disk is full" in text:
+        return TransientError(f"the disk of the database {url} is full; free some space there, then try again")
+    if "disk I/O error" in text:
+        return TransientError(f"the disk of the database {url} reports an error; look at the disk (is it full?)")
+    if "not a database" in text:
+        return StoreError(f"{url} is not a database; name another file, or move this one away")
+    if "readonly" in text or "unable to open" in text:
+        return StoreError(f"{url} cannot be written ({text}); check its permissions, or set KVJOBS_HOME")
+    if "malformed" in text:
+        return StoreError(f"{url} is damaged ({text}); restore it from a copy")
+    return StoreError(f"the database {url} refuses: {text.strip()}")
+
+
+def _postgresql(error: DBAPIError, url: str) -> StoreError:
+    said = " ".join(str(error.orig).split())
+    state = getattr(error.orig, "sqlstate", None) or ""
+    if state.startswith(COLLIDED):
+        return TransientError(f"two transactions on {url} were in each other's way; try again ({said})")
+    if state.startswith(CROWDED):
+        return TransientError(f"the database {url} has no room ({said}); free some, then try again")
+    if error.connection_invalidated or state.startswith(LOST):
+        return TransientError(f"the connection to the database {url} was lost ({said})")
+    if type(error.orig).__name__ == "OperationalError" and not state:
+        if any(words in said for words in FOR_A_PERSON):
+            return StoreError(f"the database {url} lets nobody in: {_server_words(said)}; check the address")
+        return TransientError(f"the database {url} does not answer ({_server_words(said)}); is it running?")
+    if state == "42501" or state == "25006":  # insufficient privilege; a read-only transaction or standby
+        return StoreError(f"the database {url} does not allow it: {said}")
+    return StoreError(f"the database {url} refuses: {said}")
+
+
+def _server_words(said: str) -> str:
+    """Without libpq's preface."""
+    return said.split("failed: ", 1)[-1]

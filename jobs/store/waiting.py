@@ -1,0 +1,95 @@
+"""The work that waits, and the workers that could take it: what decides how many hints there should be."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, func, select
+
+from jobs.queues import CPU, Queues
+from jobs.store.clock import db_time
+from jobs.store.database import Database
+from jobs.store.leases import READY
+from jobs.store.tables import Job, JobState, Shard, ShardState, Worker
+
+HINTS_PER_LANE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The shards of a kind that may be leased now."""
+
+    queue: str
+    model: str
+    shards: int  # counted up to a limit
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A live worker."""
+
+    queues: Queues
+    lanes: int
+
+
+def hints_wanted(database: Database, silence_s: float) -> dict[str, int]:
+    """How many hints there should be in each queue of the broker: one a ready shard, two a lane at most."""
+    with database.reading() as connection:
+        workers = list(_serving(connection, silence_s))
+        most = HINTS_PER_LANE * sum(worker.lanes for worker in workers)
+        waiting = _waiting(connection, most) if most else []
+    return spread(waiting, workers)
+
+
+def is_served(database: Database, queue: str, model: str, silence_s: float) -> bool:
+    """Whether a live worker takes such jobs."""
+    kind = Waiting(queue, model, 1)
+    with database.reading() as connection:
+        return any(_hears_in(worker.queues, kind) for worker in _serving(connection, silence_s))
+
+
+def any_expired(database: Database) -> bool:
+    """Whether a lease has run out."""
+    with database.reading() as connection:
+        expired = select(Shard.id).where(Shard.state == ShardState.LEASED, Shard.lease_until < db_time()).limit(1)
+        return connection.execute(expired).first() is not None
+
+
+def spread(waiting: list[Waiting], workers: list[Serving]) -> dict[str, int]:
+    """Which queues to hint in, and how often. A worker that serves only a job's model hears of it in the queue of
+    the model; everyone else in the queue of the job."""
+    wanted: dict[str, int] = {}
+    lanes: dict[str, int] = {}
+    for kind in waiting:
+        listening: dict[str, int] = {}
+        for worker in workers:
+            if name := _hears_in(worker.queues, kind):
+                listening[name] = listening.get(name, 0) + worker.lanes
+        for name, number in listening.items():
+            wanted[name] = wanted.get(name, 0) + kind.shards
+            lanes[name] = max(lanes.get(name, 0), number)
+    return {name: min(shards, HINTS_PER_LANE * lanes[name]) for name, shards in wanted.items()}
+
+
+def _hears_in(queues: Queues, kind: Waiting) -> str | None:
+    if kind.queue in queues.plain:
+        return kind.queue
+    if kind.model in queues.models and (kind.queue == CPU or queues.has_gpu):
+        return f"model:{kind.model}"
+    return None
+
+
+def _waiting(connection: Connection, limit: int) -> list[Waiting]:
+    """By queue and model. Each job's shards are counted up to the limit: a job may have a million."""
+    some = select(Shard.id).where(Shard.job_id == Job.id, READY).limit(limit).correlate(Job).subquery()
+    count = select(func.count()).select_from(some).correlate(Job).scalar_subquery()
+    leasable = (Job.state == JobState.RUNNING) & ~Job.paused & Job.cancel_requested_at.is_(None)
+    shards: dict[tuple[str, str], int] = {}
+    for queue, model, number in connection.execute(select(Job.queue, Job.model, count).where(leasable)):
+        shards[queue, model] = shards.get((queue, model), 0) + number
+    return [Waiting(queue, model, number) for (queue, model), number in shards.items() if number]
+
+
+def _serving(connection: Connection, silence_s: float) -> Iterator[Serving]:
+    live = (Worker.stopped_at.is_(None)) & (Worker.heartbeat_at > db_time(-silence_s))
+    for row in connection.execute(select(Worker.queues, Worker.device, Worker.lanes).where(live)):
+        yield Serving(Queues.parse(row.queues, row.device), row.lanes)

@@ -1,0 +1,93 @@
+"""What people do to a running job and its workers: none of it is a crash, and no accepted result goes."""
+
+import json
+import time
+
+from sqlalchemy import func, select
+
+from jobs.store.tables import Shard
+from tests.faults.trial import Trial
+
+
+def cancelled_under_load(trial: Trial) -> None:
+    """`kvjobs cancel` with batches in hand: what was accepted stays, the rest is cancelled."""
+    trial.environment |= {"KVJOBS_HEARTBEAT_S": "0.3"}
+    trial.submit()
+    trial.crew(2)
+    trial.until_counted(trial.corpus.documents // 6)
+    kept = trial.counted()
+    trial.expect(trial.kvjobs("cancel", str(trial.job_id)).returncode == 0, "cancel was refused")
+    trial.healed()
+    trial.until_over()
+    trial.expect(trial.state() == "cancelled", f"the job is {trial.state()}")
+    _without_crashes(trial)
+    exported = trial.kvjobs("export", str(trial.job_id)).stdout
+    trial.judge(baseline=exported.encode(), deaths=0)
+    expected = {json.loads(line)["id"]: json.loads(line) for line in trial.corpus.baseline().splitlines()}
+    records = [json.loads(line) for line in exported.splitlines()]
+    accepted = [record for record in records if record["status"] == "ok"]
+    trial.expect(all(record == expected[record["id"]] for record in accepted), "a result differs after a cancel")
+    trial.expect(len(records) == len(expected), f"{len(records)} documents in the export, not {len(expected)}")
+    trial.expect({record["status"] for record in records} == {"ok", "cancelled"}, "there are other endings")
+    trial.expect(len(accepted) >= kept, f"{kept} were accepted before the cancel, {len(accepted)} after it")
+    trial.notes.append(f"{len(accepted)} of {len(records)} kept")
+
+
+def paused_and_resumed(trial: Trial) -> None:
+    """`kvjobs pause` and `resume`, again and again, with workers at it."""
+    trial.environment |= {"KVJOBS_HEARTBEAT_S": "0.3"}
+    trial.submit()
+    trial.crew(2)
+    for times in range(10 if trial.long else 3):
+        trial.until_counted(min(10 + 40 * times, trial.corpus.documents))
+        if trial.state() != "running":
+            break
+        paused = trial.kvjobs("pause", str(trial.job_id))
+        if paused.returncode:
+            trial.expect("unfinished job" in paused.stderr, f"pause was refused: {paused.stderr}")
+            break
+        trial.until(lambda: not _leased(trial), "every shard was given back", timeout=30)
+        before = trial.counted()
+        time.sleep(1.0)
+        trial.expect(trial.counted() == before, "documents were done while the job was paused")
+        resumed = trial.kvjobs("resume", str(trial.job_id))
+        trial.expect(resumed.returncode == 0, f"resume was refused: {resumed.stderr}")
+        trial.healed()
+    trial.until_over()
+    _without_crashes(trial)
+    trial.judge(deaths=0)
+
+
+def restarted_one_by_one(trial: Trial) -> None:
+    """SIGTERM to each worker in turn, another in its place: a deployment under load."""
+    trial.submit()
+    trial.crew(2, KVJOBS_LANES="1")
+    slowest, restarts = 0.0, 0
+    for _ in range(12 if trial.long else 4):
+        hand = trial.tend()[restarts % 2]
+        trial.until(lambda hand=hand: hand.child(), "the worker has begun")
+        time.sleep(trial.chance.uniform(0.1, 2.5))
+        if trial.state() != "running":
+            break
+        asked = time.monotonic()
+        code = hand.terminate()
+        slowest = max(slowest, time.monotonic() - asked)
+        trial.expect(code == 0, f"a worker that was told to stop ended with {code}")
+        restarts += 1
+        trial.healed()
+    trial.until_over()
+    trial.expect(slowest <= 30, f"a worker took {slowest:.1f} s to stop")
+    trial.notes.append(f"{restarts} restarts, slowest stop {slowest:.1f} s")
+    _without_crashes(trial)
+    trial.judge(deaths=0)
+
+
+def _leased(trial: Trial) -> int:
+    rows = trial.ask(select(func.count()).select_from(Shard).where(Shard.state == "leased"))
+    return int(rows[0][0]) if rows else 1
+
+
+def _without_crashes(trial: Trial) -> None:
+    trial.expect(not (taken := trial.events("lost", "expired", "stale_commit")), f"somebody was blamed: {taken}")
+    rows = trial.ask(select(func.coalesce(func.sum(Shard.crashes), 0)))
+    trial.expect(rows is not None and rows[0][0] == 0, "crashes were counted")

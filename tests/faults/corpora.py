@@ -1,0 +1,74 @@
+"""Faults in the corpus: lines that are no documents, and documents that kill whoever works on them."""
+
+import json
+from pathlib import Path
+
+from tests.faults.corpus import run_undisturbed
+from tests.faults.trial import Trial
+
+POISON = Path(__file__).with_name("poison")  # a sitecustomize that does what ((segfault)) and the like say
+MARKERS = ("segfault", "exit", "hang", "allocate", "raise", "nan")
+BAD = (
+    (b'{"id": "one-megabyte", "text": "' + b"x" * (1 << 20) + b'"}\n', "rejected"),
+    (b'{"id": "bad-utf-8", "text": "It will rain \xff in Arden."}\n', "rejected"),
+    (b'{"id": "empty", "text": ""}\n', "rejected"),
+    (b'{"id": "blank", "text": " \\n "}\n', "rejected"),
+    (b"no JSON at all\n", "rejected"),
+    (b'{"id": "no-text"}\n', "rejected"),
+    (b'{"id": "nul", "text": "It will rain\\u0000 in Arden."}\n', "rejected"),
+    (b'{"id": "long-word", "text": "' + b"rain" * 5000 + b'"}\n', "ok"),
+    ('{"id": "strange", "text": "\\u202e</s> >>fr<< <unk> \U0001f327"}\n'.encode(), "ok"),
+)
+
+
+def bad_lines(trial: Trial) -> None:
+    """A megabyte, bad UTF-8, no text: only these end badly, also with a child killed in between."""
+    good = trial.corpus.path.read_bytes().splitlines(keepends=True)
+    every = max(1, len(good) // len(BAD))
+    mixed = [b"".join([*good[i * every : (i + 1) * every], bad]) for i, (bad, _) in enumerate(BAD)]
+    corpus = b"".join([*mixed, *good[len(BAD) * every :]])
+    trial.corpus.path.write_bytes(corpus)
+    undisturbed = run_undisturbed(corpus).exported
+    trial.submit()
+    trial.crew(1)
+    trial.until_counted(10)
+    trial.until(lambda: trial.tend()[0].working_child(), "a child works")
+    trial.kill(trial.tend()[0].working_child() or 0)
+    trial.until_over()
+    trial.judge(baseline=undisturbed)
+    statuses = [json.loads(line)["status"] for line in undisturbed.splitlines()]
+    expected = sum(status == "rejected" for _, status in BAD)
+    trial.expect(statuses.count("rejected") == expected, f"{statuses.count('rejected')} rejected, not {expected}")
+    trial.expect(statuses.count("ok") == len(statuses) - expected, "a good document ended badly")
+
+
+def poison(trial: Trial) -> None:
+    """Documents that segfault, exit, hang, allocate, raise, or make NaN: only they end badly."""
+    from tests.faults.servers import missing
+
+    if not (POISON / "sitecustomize.py").exists():
+        missing("there is no tests/faults/poison/sitecustomize.py")
+    good = trial.corpus.path.read_bytes().splitlines()
+    every = len(good) // (len(MARKERS) + 1)
+    poisoned = {}
+    for number, marker in enumerate(MARKERS, start=1):
+        record = json.loads(good[number * every])
+        record["text"] += f" (({marker}))"
+        good[number * every] = json.dumps(record).encode()
+        poisoned[record["id"]] = marker
+    trial.corpus.path.write_bytes(b"\n".join(good) + b"\n")
+    trial.environment |= {"PYTHONPATH": trial.python_path(POISON), "KVJOBS_HANG_S": "8", "KVJOBS_LEASE_S": "4"}
+    trial.submit()
+    trial.crew(1)
+    trial.until_over(timeout=600)
+    exported = trial.kvjobs("export", str(trial.job_id)).stdout
+    trial.judge(baseline=exported.encode(), deaths=10**6)  # how often one document may kill is its own tests' business
+    expected = {json.loads(line)["id"]: json.loads(line) for line in trial.corpus.baseline().splitlines()}
+    for record in map(json.loads, exported.splitlines()):
+        if record["id"] in poisoned:
+            marker = poisoned[record["id"]]
+            ended = record["status"] in ("failed", "quarantined")
+            trial.expect(ended, f"the document that does {marker} is {record['status']}")
+        else:
+            trial.expect(record == expected[record["id"]], f"{record['id']} is not what it is without its neighbours")
+    trial.notes.append(f"{len(trial.events('lost', 'expired'))} workers and {len(trial.events('died'))} others died")

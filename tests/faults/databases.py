@@ -1,0 +1,179 @@
+"""Faults of the database: away, back, its answers lost; locked, or its disk full."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.faults.proxy import Proxy
+from tests.faults.servers import missing
+from tests.faults.trial import Trial
+
+HOLD_THE_LOCK = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
+connection.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.read()
+connection.execute("ROLLBACK")
+"""
+DISK_MIB = 24
+GAP_S = 60.0
+
+
+def locked(trial: Trial) -> None:
+    """Another program holds SQLite's write lock for longer than our patience: a clear message, and on it goes."""
+    held_s = 60.0 if trial.long else 6.0
+    if not trial.long:
+        trial.environment["KVJOBS_BUSY_TIMEOUT_S"] = "1"
+    trial.submit()
+    trial.crew(2, KVJOBS_LANES="1")
+    trial.until_counted(10)
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLD_THE_LOCK, str(trial.home / "kvjobs.db")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert other.stdout is not None
+        other.stdout.readline()
+        before = trial.counted()
+        time.sleep(held_s)
+        trial.expect(trial.counted() == before, "something was recorded past another program's lock")
+    finally:
+        other.communicate()
+    trial.healed()
+    trial.deaths += 2  # neither worker could prolong its leases
+    trial.until_over()
+    if trial.state() == "done" and trial.counted() > before:
+        trial.expect(trial.said("is locked by another program"), "nobody said that the database is locked")
+    trial.judge()
+
+
+def disk_full(trial: Trial) -> None:
+    """The disk of the home folder fills up and is freed again: a clear message, and on it goes."""
+    with _small_disk(trial.home):
+        trial.submit()
+        trial.crew(2, KVJOBS_LANES="1")
+        for _ in range(4 if trial.long else 2):
+            trial.until_counted(min(trial.counted() + 15, trial.corpus.documents))
+            ballast = trial.home / "ballast"
+            _fill(ballast)
+            before = trial.log.stat().st_size
+            with contextlib.suppress(AssertionError):
+                trial.until(lambda b=before: "disk" in trial.log.read_text()[b:], "somebody says that it is full", 20)
+            _fill(ballast)
+            time.sleep(1.0)
+            ballast.unlink()
+            trial.healed()
+        trial.deaths += 4  # nobody could prolong a lease
+        trial.until_over()
+        said = trial.said(r"the disk of the database .* is full|disk .* reports an error")
+        trial.expect(said, "nobody said that the disk is full")
+        trial.judge()
+        trial.end()  # before its disk goes
+
+
+def restarted(trial: Trial) -> None:
+    """PostgreSQL's fast and immediate shutdowns, and a kill -9 of all of it, each with a start afterwards."""
+    assert trial.postgres
+    trial.submit()
+    trial.crew(2, KVJOBS_LANES="1")
+    ways = (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL) * (3 if trial.long else 1)
+    for number in ways:
+        trial.until_counted(min(trial.counted() + 20, trial.corpus.documents))
+        if trial.state() == "done":
+            break
+        if number == signal.SIGKILL:
+            trial.postgres.kill()
+        else:
+            trial.postgres.stop(number)
+        time.sleep(trial.chance.uniform(0.0, 10.0 if trial.long else 2.0))
+        trial.postgres.start()
+        trial.deaths += 2
+        trial.healed()
+    trial.until_over()
+    trial.judge()
+    trial.expect(trial.longest_gap_s <= GAP_S, f"nothing was recorded for {trial.longest_gap_s:.0f} s")
+
+
+def away_past_the_lease(trial: Trial) -> None:
+    """PostgreSQL is away for three leases: whoever then has a batch in hand still holds its shard, or is refused."""
+    assert trial.postgres
+    trial.environment |= {"KVJOBS_LEASE_S": "4", "KVJOBS_HEARTBEAT_S": "1"}
+    trial.submit()
+    trial.crew(2, KVJOBS_LANES="1")
+    for _ in range(2 if trial.long else 1):
+        trial.until_counted(min(trial.counted() + 20, trial.corpus.documents))
+        trial.postgres.stop(signal.SIGINT)
+        time.sleep(12.0)
+        trial.postgres.start()
+        trial.deaths += 2
+        trial.healed()
+    trial.until_over()
+    trial.judge()
+
+
+def backends_terminated(trial: Trial) -> None:
+    """pg_terminate_backend on every connection, again and again."""
+    assert trial.postgres
+    trial.submit()
+    trial.crew(2, KVJOBS_LANES="1")
+    trial.until_counted(10)
+    for _ in range(60 if trial.long else 12):
+        trial.postgres.terminate_backends()
+        trial.tend()
+        time.sleep(trial.chance.uniform(0.05, 0.6))
+    trial.healed()
+    trial.deaths += 2
+    trial.until_over()
+    trial.judge()
+    trial.expect(trial.longest_gap_s <= GAP_S, f"nothing was recorded for {trial.longest_gap_s:.0f} s")
+
+
+def reply_cut_after_commit(trial: Trial) -> None:
+    """The connection dies when COMMIT has been said and not answered: it took place, and nobody may do it twice."""
+    assert trial.postgres
+    with Proxy(trial.postgres.port) as proxy:
+        trial.submit()
+        trial.environment["KVJOBS_DATABASE"] = trial.postgres.url_at(proxy.port)
+        wanted = 40 if trial.long else 12
+        trial.crew(2, KVJOBS_LANES="1")
+        trial.until_counted(5)
+        proxy.cut_after(b"COMMIT", times=wanted)
+        trial.until(lambda: proxy.cuts == wanted or trial.state() == "done", "answers are cut")
+        proxy.heal()
+        trial.healed()
+        trial.deaths += 2
+        trial.until_over()
+        trial.expect(proxy.cuts >= wanted // 2, f"only {proxy.cuts} answers were cut")
+        trial.notes.append(f"{proxy.cuts} answers to COMMIT cut, {len(trial.events('stale_commit'))} stale commits")
+        trial.judge()
+        trial.end()
+
+
+@contextlib.contextmanager
+def _small_disk(folder: Path) -> Iterator[None]:
+    if os.geteuid() != 0:
+        missing("only root can mount a small disk")
+    size = f"size={DISK_MIB}m"
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", size, "kvjobs-fault", str(folder)], capture_output=True)
+    if mounted.returncode:
+        missing(f"no small disk can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def _fill(path: Path) -> None:
+    """Write until nothing goes in any more."""
+    with path.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+        for size in (1 << 16, 1 << 12, 1):
+            with contextlib.suppress(OSError):
+                while file.write(b"\0" * size):
+                    pass

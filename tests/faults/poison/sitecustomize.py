@@ -1,0 +1,133 @@
+"""Documents that are poison: on PYTHONPATH, this lets the engine die, hang or fail over a text that has a marker.
+
+    PYTHONPATH=tests/faults/poison kvjobs worker        ... "It rains in Arden. ((segfault))" ...
+
+The product knows nothing of it. `KVJOBS_TEST_POISON_ALL=KIND` makes every text poison, as a bad model would.
+"""
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import re
+import sys
+
+MODULE = "worker.engine.translation"
+
+
+def segfault():
+    import ctypes
+
+    ctypes.string_at(0)
+
+
+def exit():
+    os._exit(99)
+
+
+def hang():
+    import time
+
+    while True:
+        time.sleep(3600)
+
+
+def spin():
+    """Keep the interpreter's lock for ever."""
+    import ctypes
+
+    libc = ctypes.PyDLL(None)
+    while True:
+        libc.sleep(3600)
+
+
+def allocate():
+    """More than the machine has, page by page."""
+    import numpy
+
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    numpy.ones(pages * 2, numpy.uint8)
+
+
+def fail():
+    raise RuntimeError("a document that the engine does not like")
+
+
+KINDS = {
+    "segfault": segfault,
+    "exit": exit,
+    "hang": hang,
+    "spin": spin,
+    "allocate": allocate,
+    "raise": fail,
+    "nan": None,  # see `poisoned`
+}
+MARKER = re.compile(r"\(\((" + "|".join(KINDS) + r")\)\)")
+
+
+def poison(module):
+    import dataclasses
+
+    translator = module.Translator
+    translate = translator.translate
+
+    def poisoned(self, texts, options, **rest):
+        always = os.environ.get("KVJOBS_TEST_POISON_ALL")
+        kinds = [always] if always else [match[1] for text in texts for match in MARKER.finditer(text)]
+        for kind in kinds:
+            if KINDS[kind]:
+                KINDS[kind]()
+        if "nan" not in kinds:
+            return translate(self, texts, options, **rest)
+        search = module.search
+
+        def search_nan(steps, num_rows, rules):
+            return [
+                [dataclasses.replace(one, log_prob=float("nan")) for one in row]
+                for row in search(steps, num_rows, rules)
+            ]
+
+        outcomes, learned, timings = [], {}, []
+        for text in texts:  # each alone: the rows of a search do not say whose they are
+            module.search = search_nan if "((nan))" in text else search
+            try:
+                result = translate(self, [text], options, **rest)
+            finally:
+                module.search = search
+            outcomes += result.outcomes
+            learned |= result.learned
+            timings += result.timings
+        return module.Translated(outcomes, learned, timings)
+
+    translator.translate = poisoned
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the engine as everybody does, and poisons it once it is loaded."""
+
+    def find_spec(self, name, path, target=None):
+        if name != MODULE:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        run = spec.loader.exec_module
+
+        def exec_module(module):
+            run(module)
+            poison(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def _chain():
+    """Run the sitecustomize that ours hides."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    path = [folder for folder in sys.path if os.path.abspath(folder) != here]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
+    if spec is not None:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+sys.meta_path.insert(0, _Finder())
+_chain()

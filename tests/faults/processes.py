@@ -1,0 +1,112 @@
+"""Processes of ours: who descends from whom, which one holds the model, and the certain end of all of them."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+HELPERS = (b"resource_tracker", b"semaphore_tracker")  # Python's own, beside a spawned child
+
+
+@dataclass(frozen=True, slots=True)
+class Hand:
+    """A command that was started, and the processes below it."""
+
+    process: "subprocess.Popen[bytes]"
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def child(self) -> int | None:
+        """The process that does the work: the one that has loaded the runtime, else the first that is to."""
+        below = [pid for pid in descendants(self.pid) if not any(name in command_line(pid) for name in HELPERS)]
+        return next((pid for pid in below if has_runtime(pid)), below[0] if below else None)
+
+    def working_child(self) -> int | None:
+        """The process that has loaded the runtime."""
+        return next(filter(has_runtime, descendants(self.pid)), None)
+
+    def send(self, number: int) -> None:
+        """A signal to the command itself."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def terminate(self, timeout: float = 60) -> int:
+        """SIGTERM, and wait for the end; the exit code."""
+        self.send(signal.SIGTERM)
+        return self.process.wait(timeout=timeout)
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes below one, nearest first."""
+    found: list[int] = []
+    generation = [pid]
+    while generation:
+        generation = [child for parent in generation for child in children(parent)]
+        found += generation
+    return found
+
+
+def children(pid: int) -> list[int]:
+    """Of a process; none if it is gone."""
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    except OSError:
+        return []
+
+
+def command_line(pid: int) -> bytes:
+    """Of a process; empty if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def has_runtime(pid: int) -> bool:
+    """Whether onnxruntime is loaded into a process."""
+    try:
+        return "onnxruntime" in Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return False
+
+
+def marked(entry: str) -> list[int]:
+    """The processes that have this entry (NAME=value) in their environment. Whoever inherits it is found, also when its
+    parent is dead."""
+    wanted = entry.encode()
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal() and int(folder.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append(int(folder.name))
+    return found
+
+
+def end_all(entry: str) -> None:
+    """SIGKILL to all that are `marked`, until none is left: one of them may just be starting another."""
+    for _ in range(100):
+        alive = [pid for pid in marked(entry) if not _is_zombie(pid)]
+        if not alive:
+            return
+        for pid in alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+    raise RuntimeError(f"processes that cannot be killed: {alive}")
+
+
+def _is_zombie(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+    return True

@@ -1,0 +1,139 @@
+"""A TCP proxy between a program and a server, which a test can make fail in the ways that networks do."""
+
+import contextlib
+import socket
+import threading
+import time
+from typing import Self
+
+READ_BYTES = 1 << 16
+LOOK_EVERY_S = 0.05
+
+
+class Proxy:
+    """Listens on a port of its own and forwards to `target_port` of this machine, until told otherwise."""
+
+    def __init__(self, target_port: int) -> None:
+        self._target = target_port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._lock = threading.Lock()
+        self._pairs: list[tuple[socket.socket, socket.socket]] = []
+        self._refusing = False
+        self._swallowing = False
+        self._delay_s = 0.0
+        self._marker = b""
+        self._cuts_left = 0
+        self.cuts = 0  # answers that were cut off so far
+        self._closed = False
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed = True
+        self._listener.close()
+        self._hang_up()
+
+    def drop(self) -> None:
+        """Close every connection, and each new one at once, until `heal`."""
+        self._refusing = True
+        self._hang_up()
+
+    def swallow(self) -> None:
+        """Half-open: take connections and bytes, pass nothing on in either direction, until `heal`."""
+        self._swallowing = True
+
+    def delay(self, seconds: float) -> None:
+        """Hold everything back for so long, until `heal`."""
+        self._delay_s = seconds
+
+    def cut_after(self, marker: bytes, times: int = 1) -> None:
+        """Pass on what the client says with `marker` in it, and close its connection before the answer comes back;
+        the first `times` times. The server has done what was asked; the client cannot know."""
+        with self._lock:
+            self._marker, self._cuts_left = marker, times
+
+    def heal(self) -> None:
+        """Be a good proxy again. What was swallowed is gone, so its connections are closed."""
+        if self._swallowing:
+            self._hang_up()
+        self._refusing = self._swallowing = False
+        self._delay_s = 0.0
+        with self._lock:
+            self._marker, self._cuts_left = b"", 0
+
+    def _accept(self) -> None:
+        while not self._closed:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return  # closed
+            if self._refusing:
+                client.close()
+                continue
+            threading.Thread(target=self._connect, args=(client,), daemon=True).start()
+
+    def _connect(self, client: socket.socket) -> None:
+        while self._swallowing:
+            time.sleep(LOOK_EVERY_S)
+        try:
+            server = socket.create_connection(("127.0.0.1", self._target), timeout=5)
+        except OSError:
+            client.close()  # the server is away
+            return
+        server.settimeout(None)
+        pair = (client, server)
+        with self._lock:
+            self._pairs.append(pair)
+        threading.Thread(target=self._forward, args=(client, server, pair, True), daemon=True).start()
+        self._forward(server, client, pair, False)
+
+    def _forward(
+        self, source: socket.socket, sink: socket.socket, pair: tuple[socket.socket, socket.socket], asks: bool
+    ) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(READ_BYTES):
+                if self._delay_s:
+                    time.sleep(self._delay_s)
+                if self._swallowing:
+                    continue
+                if asks and self._is_to_cut(data):
+                    self._cut(pair, data)
+                    return
+                sink.sendall(data)
+        self._close(pair)
+
+    def _is_to_cut(self, data: bytes) -> bool:
+        with self._lock:
+            if not self._cuts_left or self._marker not in data:
+                return False
+            self._cuts_left -= 1
+            self.cuts += 1
+            return True
+
+    def _cut(self, pair: tuple[socket.socket, socket.socket], data: bytes) -> None:
+        """The client's half first, so that no answer can slip through; the server's once it has had its time."""
+        client, server = pair
+        with contextlib.suppress(OSError):
+            client.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):
+            server.sendall(data)
+            time.sleep(0.2)
+        self._close(pair)
+
+    def _hang_up(self) -> None:
+        with self._lock:
+            pairs, self._pairs = self._pairs, []
+        for pair in pairs:
+            self._close(pair)
+
+    def _close(self, pair: tuple[socket.socket, socket.socket]) -> None:
+        with self._lock:
+            if pair in self._pairs:
+                self._pairs.remove(pair)
+        for end in pair:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)  # close alone does not wake a thread that reads
+            end.close()

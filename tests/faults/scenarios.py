@@ -1,0 +1,132 @@
+"""The table of faults: the backends each makes sense on, and how often it is tried in the short and the long form."""
+
+import contextlib
+import enum
+import importlib.util
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.faults import brokers, control, corpora, databases, dying, grand, submitting
+from tests.faults.corpus import Corpus
+from tests.faults.servers import PostgresServer, RedisServer, missing
+from tests.faults.trial import Broken, Trial
+
+
+class Backend(enum.StrEnum):
+    """Where the jobs are, and whether there is a broker."""
+
+    SQLITE = "sqlite"
+    POSTGRESQL = "postgresql"  # workers look for work themselves
+    FLEET = "fleet"  # PostgreSQL and Redis
+
+
+SQLITE, POSTGRESQL, FLEET = Backend
+EVERYWHERE = tuple(Backend)
+NO_BROKER = (SQLITE, POSTGRESQL)
+ON_POSTGRESQL = (POSTGRESQL, FLEET)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One fault."""
+
+    name: str
+    backends: tuple[Backend, ...]
+    run: Callable[[Trial], None]
+    short: tuple[Backend, ...]  # of these, what is tried in the short form; none where other tests in CI try the like
+    tries: int = 1  # in the short form
+    long_tries: int = 5
+
+
+SCENARIOS = (
+    Scenario("kill-9", EVERYWHERE, dying.killed_at_random, short=(FLEET,), long_tries=10),
+    Scenario("failpoints", EVERYWHERE, dying.failpoints, short=(POSTGRESQL,), long_tries=2),
+    Scenario("frozen-past-lease", EVERYWHERE, dying.frozen_past_its_lease, short=(POSTGRESQL,)),
+    Scenario("frozen-at-random", EVERYWHERE, dying.frozen_at_random, short=()),
+    Scenario("wrong-clock", EVERYWHERE, dying.clock_is_wrong, short=(), long_tries=2),
+    Scenario("many-reapers", EVERYWHERE, dying.many_reapers, short=()),
+    Scenario("cancel", EVERYWHERE, control.cancelled_under_load, short=()),
+    Scenario("pause-resume", EVERYWHERE, control.paused_and_resumed, short=()),
+    Scenario("rolling-restarts", EVERYWHERE, control.restarted_one_by_one, short=()),
+    Scenario("submit-killed", NO_BROKER, submitting.killed, short=(SQLITE,)),
+    Scenario("submit-twice", NO_BROKER, submitting.twice_at_once, short=()),
+    Scenario("corpus-changed", NO_BROKER, submitting.changed_file, short=(), long_tries=2),
+    Scenario("bad-lines", EVERYWHERE, corpora.bad_lines, short=(), long_tries=2),
+    Scenario("poison", EVERYWHERE, corpora.poison, short=(), long_tries=2),
+    Scenario("sqlite-locked", (SQLITE,), databases.locked, short=(), long_tries=2),
+    Scenario("disk-full", (SQLITE,), databases.disk_full, short=()),
+    Scenario("postgresql-restarted", ON_POSTGRESQL, databases.restarted, short=(FLEET,)),
+    Scenario("postgresql-away", ON_POSTGRESQL, databases.away_past_the_lease, short=(), long_tries=2),
+    Scenario("backends-terminated", ON_POSTGRESQL, databases.backends_terminated, short=()),
+    Scenario("commit-reply-cut", ON_POSTGRESQL, databases.reply_cut_after_commit, short=(POSTGRESQL,)),
+    Scenario("redis-killed", (FLEET,), brokers.killed, short=()),
+    Scenario("redis-flushed", (FLEET,), brokers.flushed, short=()),
+    Scenario("redis-absent", (FLEET,), brokers.absent, short=(), long_tries=2),
+    Scenario("redis-half-open", (FLEET,), brokers.half_open, short=(FLEET,), long_tries=2),
+    Scenario("hints-doubled", (FLEET,), brokers.hints_doubled_and_late, short=(), long_tries=2),
+    Scenario("grand", ON_POSTGRESQL, grand.everything_at_once, short=(FLEET,), long_tries=1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One try of one scenario, and what came of it."""
+
+    scenario: str
+    backend: str
+    seed: int
+    violations: list[str]
+    recoveries_s: list[float] = field(default_factory=list)  # from a fault (or its end) to the next recorded batch
+    longest_gap_s: float = 0.0
+    redone: int = 0
+    batch: int = 0
+    seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        return not self.violations
+
+
+def try_it(
+    scenario: Scenario, backend: Backend, folder: Path, *, seed: int, documents: int, long: bool = False
+) -> Tried:
+    """Run a scenario once in an empty folder."""
+    started = time.monotonic()
+    with _servers(backend) as (postgres, redis):
+        folder.mkdir(parents=True)
+        trial = Trial(
+            folder, Corpus.write(folder / "corpus.jsonl", documents), random.Random(seed), long, postgres, redis
+        )
+        try:
+            trial.make_tables()
+            scenario.run(trial)
+        except Broken as error:
+            trial.complaints.append(str(error))
+        finally:
+            trial.end()
+    return Tried(
+        scenario=scenario.name,
+        backend=backend,
+        seed=seed,
+        violations=trial.complaints,
+        recoveries_s=trial.recoveries,
+        longest_gap_s=trial.longest_gap_s,
+        redone=trial.redone,
+        batch=trial.batch,
+        seconds=time.monotonic() - started,
+        notes=trial.notes,
+    )
+
+
+@contextlib.contextmanager
+def _servers(backend: Backend) -> Iterator[tuple[PostgresServer | None, RedisServer | None]]:
+    if backend == Backend.FLEET and importlib.util.find_spec("jobs.dispatch.broker") is None:
+        missing("there is no jobs.dispatch.broker here")
+    with contextlib.ExitStack() as servers:
+        postgres = servers.enter_context(PostgresServer()) if backend != Backend.SQLITE else None
+        redis = servers.enter_context(RedisServer()) if backend == Backend.FLEET else None
+        yield postgres, redis

@@ -1,0 +1,239 @@
+"""Throwaway servers: a Redis and a PostgreSQL of one's own, on a free port, in a folder that goes with them.
+
+Knows: how to start one, end it in an orderly way, kill it, and start it again on the same port with what it kept.
+Does not know: what a test does with it.
+"""
+
+import atexit
+import contextlib
+import functools
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+START_S = 30.0
+
+
+class Server(ABC):
+    """A server process and its folder. As a context manager it runs from the start to the end of the block."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.folder = Path(tempfile.mkdtemp(prefix="kvjobs-server-"))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """How to reach it."""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start it and wait until it answers. Raises RuntimeError, with its last words, where it does not."""
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        deadline = time.monotonic() + START_S
+        while not self._answers():
+            if not self.is_running or time.monotonic() > deadline:
+                raise RuntimeError(f"{self._command()[0]} did not start:\n{(self.folder / 'log').read_text()[-2000:]}")
+            time.sleep(0.05)
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """End it in an orderly way, with the signal that means what the caller wants."""
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(timeout=START_S)
+
+    def kill(self) -> None:
+        """SIGKILL to every process of it."""
+        if self._process is not None:
+            for pid in _session(self._process.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._process.wait()
+
+    def restart(self, number: int = signal.SIGTERM) -> None:
+        """`stop` and `start`."""
+        self.stop(number)
+        self.start()
+
+    @abstractmethod
+    def _command(self) -> list[str]: ...
+
+    @abstractmethod
+    def _answers(self) -> bool: ...
+
+
+class RedisServer(Server):
+    """A Redis that keeps nothing, or (`appendonly`) everything."""
+
+    def __init__(self, *, appendonly: bool = False) -> None:
+        self._binary = _find("redis-server")
+        super().__init__()
+        self._appendonly = appendonly
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def flush(self) -> None:
+        """FLUSHALL: every message is gone."""
+        if not self._ask(b"FLUSHALL").startswith(b"+OK"):
+            raise RuntimeError("the Redis did not flush")
+
+    def _command(self) -> list[str]:
+        keep = ["--save", "", "--appendonly", "yes" if self._appendonly else "no", "--dir", str(self.folder)]
+        return [
+            self._binary,
+            "--port",
+            str(self.port),
+            "--bind",
+            "127.0.0.1",
+            "--maxmemory-policy",
+            "noeviction",
+            *keep,
+        ]
+
+    def _answers(self) -> bool:
+        try:
+            return self._ask(b"PING").startswith(b"+PONG")
+        except OSError:
+            return False
+
+    def _ask(self, command: bytes) -> bytes:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
+            connection.sendall(command + b"\r\n")
+            return connection.recv(100)
+
+
+class PostgresServer(Server):
+    """A PostgreSQL as it comes, with `fsync` on. `stop(signal.SIGINT)` is its fast shutdown, SIGQUIT the immediate
+    one, after which it recovers from its log."""
+
+    def __init__(self) -> None:
+        self._binary = _find("postgres")
+        super().__init__()
+        self.data = self.folder / "data"
+        shutil.copytree(_template(), self.data)
+        if os.geteuid() == 0:
+            subprocess.run(["chown", "-R", "postgres", str(self.folder)], check=True)
+
+    @property
+    def url(self) -> str:
+        return self.url_at(self.port)
+
+    def url_at(self, port: int) -> str:
+        """The same database by way of another port, where a proxy listens."""
+        return f"postgresql+psycopg://postgres@127.0.0.1:{port}/postgres"
+
+    def sql(self, statement: str) -> str:
+        """What psql says to a statement; it needs none of our code."""
+        place = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-d", "postgres"]
+        asked = [_find("psql"), "-qAtX", *place, "-c", statement]
+        return subprocess.run(asked, check=True, capture_output=True, text=True, timeout=START_S).stdout.strip()
+
+    def terminate_backends(self) -> None:
+        """Every connection but the one that says so is cut by the server."""
+        self.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+
+    def _command(self) -> list[str]:
+        options = {
+            "port": self.port,
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": self.folder,
+            "max_connections": 100,
+            "fsync": "on",
+        }
+        settings = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+        return as_postgres([self._binary, "-D", str(self.data), *settings])
+
+    def _answers(self) -> bool:
+        try:
+            return self.sql("SELECT 1") == "1"
+        except subprocess.SubprocessError:
+            return False
+
+
+def free_port() -> int:
+    """A port that nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def missing(reason: str) -> None:
+    """A laptop may lack a server; there a test is left out. In CI that would be a hole nobody sees."""
+    if os.environ.get("CI"):
+        pytest.fail(f"{reason}; CI must have it")
+    pytest.skip(reason)
+
+
+def as_postgres(command: Sequence[str]) -> list[str]:
+    """PostgreSQL refuses to run as root."""
+    if os.geteuid() != 0:
+        return list(command)
+    try:
+        pwd.getpwnam("postgres")
+    except KeyError:
+        missing("PostgreSQL does not run as root, and there is no user postgres")
+    # setpriv becomes the server; runuser would stay in between and swallow a SIGKILL.
+    return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *command]
+
+
+@functools.cache
+def _template() -> Path:
+    """A fresh cluster, made once a session and copied: initdb takes a second or two, a copy a tenth."""
+    folder = Path(tempfile.mkdtemp(prefix="kvjobs-cluster-"))
+    if os.geteuid() == 0:
+        shutil.chown(folder, "postgres")
+    initdb = [_find("initdb"), "-D", str(folder / "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
+    subprocess.run(as_postgres([*initdb, "--locale=C"]), check=True, capture_output=True, cwd=folder)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder / "data"
+
+
+def _find(name: str) -> str:
+    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
+    found = shutil.which(name, path=os.pathsep.join([*map(str, reversed(debian)), os.environ.get("PATH", os.defpath)]))
+    if found is None:
+        missing(f"{name} is not installed here")
+    assert found
+    return found
+
+
+def _session(pid: int) -> list[int]:
+    """The processes of a session: PostgreSQL's own children stay in the one that we began."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                session = int((entry / "stat").read_bytes().rpartition(b")")[2].split()[3])
+            except OSError:
+                continue
+            if session == pid:
+                found.append(int(entry.name))
+    return found

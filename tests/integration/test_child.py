@@ -1,0 +1,74 @@
+"""The child process as its parent sees it."""
+
+import os
+import signal
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+from jobs.dispatch.orders import Orders
+from jobs.settings import Settings
+from jobs.store.database import Database
+from worker.child import Child
+
+
+def test_a_child_says_when_it_has_looked_for_work_and_goes_when_it_is_told(tmp_path: Path) -> None:
+    child = Child(Orders(Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=2, poll_s=600)))
+    child.spawn()
+    try:
+        assert child.wait_idle(30)  # it has looked once, and rests
+        for _ in range(3):
+            child.wake()
+            assert child.wait_idle(10)
+
+        os.kill(child.pid or 0, signal.SIGSTOP)
+        child.wake()
+        assert not child.wait_idle(0.3)
+        os.kill(child.pid or 0, signal.SIGCONT)
+        assert child.wait_idle(10)
+        assert child.poll() is None
+    finally:
+        code = child.end()
+    assert code == 0
+
+
+def test_whoever_waits_for_a_child_that_dies_is_let_go(tmp_path: Path) -> None:
+    child = Child(Orders(Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=1, poll_s=600)))
+    child.spawn()
+    assert child.wait_idle(30)
+    os.kill(child.pid or 0, signal.SIGSTOP)
+    child.wake()
+    waiting = threading.Thread(target=child.wait_idle, args=(60,), daemon=True)
+    waiting.start()
+    time.sleep(0.2)
+    assert waiting.is_alive()
+
+    child.kill()
+
+    waiting.join(5)
+    assert not waiting.is_alive()
+    assert child.wait(5) == -signal.SIGKILL
+    child.wake()  # to nobody
+    child.spawn()  # another in its place
+    assert child.wait_idle(30)
+    assert child.end() == 0
+
+
+def test_a_child_whose_database_is_away_waits_for_it_and_can_be_told_to_go_meanwhile(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=1, poll_s=600, busy_timeout_s=0.1)
+    Database.open(settings.database_url).close()
+    lock = sqlite3.connect(tmp_path / "kvjobs.db", isolation_level=None, check_same_thread=False)
+    lock.execute("PRAGMA locking_mode = EXCLUSIVE")
+    lock.execute("BEGIN EXCLUSIVE")
+    first, second = Child(Orders(settings)), Child(Orders(settings))
+    for child in (first, second):
+        child.spawn()
+    assert not first.wait_idle(4)
+
+    assert second.end() == 0
+    assert first.poll() is None
+    lock.close()
+
+    assert first.wait_idle(20)
+    assert first.end() == 0

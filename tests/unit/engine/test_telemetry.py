@@ -1,0 +1,27 @@
+"""onnxruntime keeps a file of what it will report in the user's cache: there must be none."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DEMO = Path(__file__).parents[3] / "worker" / "demo" / "en-zh" / "encoder_model.onnx"
+OPEN = "import {first}, onnxruntime, sys; onnxruntime.InferenceSession(sys.argv[1], providers=['CPUExecutionProvider'])"
+
+
+def files_left(home: Path, first: str) -> list[Path]:
+    environment = {name: value for name, value in os.environ.items() if name not in ("ORT_DISABLE_TELEMETRY", "CI")}
+    environment |= {"HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache")}
+    subprocess.run([sys.executable, "-c", OPEN.format(first=first), str(DEMO)], env=environment, check=True)
+    return [path for path in home.rglob("*") if path.is_file()]
+
+
+def test_nothing_is_kept_for_the_maker_of_onnxruntime(tmp_path: Path) -> None:
+    if not files_left(tmp_path, first="sys"):
+        pytest.skip("this onnxruntime reports nothing by itself")
+
+    (tmp_path / "ours").mkdir()
+
+    assert files_left(tmp_path / "ours", first="worker") == []

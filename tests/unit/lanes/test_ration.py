@@ -1,0 +1,83 @@
+"""What a process may take: in processes of their own, since a limit cannot be lifted."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+
+def run(program: str) -> str:
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_an_allocation_beyond_what_there_is_becomes_an_error() -> None:
+    for limit in ("limit_to_whole", "limit_to_free"):
+        said = run(f"""
+import os, resource
+from worker import ration
+ration.{limit}()
+print("limited" if resource.getrlimit(resource.RLIMIT_DATA)[0] > 0 else "")
+try:
+    bytearray(2 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+except MemoryError:
+    print("refused")
+bytearray(100 << 20)
+print("and the process goes on")
+""")
+        assert said.splitlines() == ["limited", "refused", "and the process goes on"]
+
+
+def test_a_control_group_may_have_less_than_the_machine(tmp_path: Path) -> None:
+    (tmp_path / "memory.max").write_text("1000000000\n")
+    (tmp_path / "memory.current").write_text("400000000\n")
+    said = run(f"""
+import resource
+from pathlib import Path
+from worker import ration
+ration.CGROUPS = Path({str(tmp_path)!r})
+ration.limit_to_whole()
+print(resource.getrlimit(resource.RLIMIT_DATA)[0])
+used = ration._data_size()
+ration.limit_to_free()
+print(resource.getrlimit(resource.RLIMIT_DATA)[0] - used < 700_000_000)
+""")
+    assert said.splitlines() == ["1000000000", "True"]
+
+
+def test_the_kernel_takes_a_sacrifice_first() -> None:
+    said = run("from worker.ration import go_first; go_first(1000); print(open('/proc/self/oom_score_adj').read())")
+
+    assert said == "1000"
+
+
+def test_a_real_model_that_lacks_memory_gives_the_same_translations_in_smaller_calls() -> None:
+    said = run("""
+import resource
+from pathlib import Path
+from jobs.spec import TranslateOptions
+from worker.demo.examples import lines
+from worker.engine.seq2seq import Seq2Seq
+from worker.engine.translation import NoMemory, Translator
+from worker.ration import _data_size
+from worker.text.marian import MarianTokenizer
+import json
+
+texts = [json.loads(line)["text"] for line in lines(40, seed=5, references=False)]
+folder = Path("worker/demo/en-zh")
+model, tokenizer = Seq2Seq.open(folder), MarianTokenizer.open(folder)
+
+def translate():
+    translator = Translator(model, tokenizer)
+    rest = dict(memory=NoMemory(), memory_digest=b"", should_stop=lambda: False)
+    return translator, translator.translate(texts, TranslateOptions(beam_size=1, batch_size=256), **rest).outcomes
+
+resource.setrlimit(resource.RLIMIT_DATA, (int(_data_size()) + (120 << 20), resource.RLIM_INFINITY))
+translator, short = translate()
+resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print("halved" if translator._max_size < float("inf") else "it all fits")
+print("equal" if [one.text for one in translate()[1]] == [one.text for one in short] else "different")
+""")
+    assert said.splitlines()[-2:] == ["halved", "equal"]

@@ -1,0 +1,291 @@
+"""Which document kills: the search with scripted processes, and what the store keeps of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from jobs.errors import ModelError, Stopped
+from jobs.outcome import Failed, Quarantined, Translation
+from jobs.spec import JobSpec
+from jobs.store import leases, tables
+from jobs.store.batches import Batch, PlannedDocument
+from jobs.store.database import Database
+from jobs.store.jobs import retry
+from tests.unit.lanes.test_drain import Echo, scalar, shift_of
+from tests.unit.store.conftest import MakeJob, translated
+from worker.cage import Died
+from worker.drain import drain
+from worker.engine.translation import Translated
+from worker.suspects import HOPELESS, LOADS, translate_suspects
+
+SEGFAULT = Died("killed", "was killed by SIGSEGV")
+
+
+class Cages:
+    """Scripted processes: `kills` says of a batch, and how often it was tried, whether its process dies."""
+
+    def __init__(self, kills: Callable[[list[int], int], Died | None]) -> None:
+        self.tried: list[list[int]] = []
+        self.deaths: list[list[int]] = []
+        self.opened = 0
+        self.open = 0
+        self._kills = kills
+
+    def __call__(self, *_: object) -> "Cage":
+        self.opened += 1
+        self.open += 1
+        return Cage(self)
+
+    def on_death(self, batch: Batch, death: Died) -> None:
+        self.deaths.append([document.position for document in batch])
+
+    def translate(self, batch: Batch) -> Translated:
+        positions = [document.position for document in batch]
+        self.tried.append(positions)
+        if (death := self._kills(positions, self.tried.count(positions))) is not None:
+            raise death
+        return Translated([translated(document.text) for document in batch], {}, [])
+
+
+class Cage:
+    def __init__(self, cages: Cages) -> None:
+        self.translate = cages.translate
+        self._cages = cages
+
+    def close(self) -> None:
+        self._cages.open -= 1
+
+
+def poison(*documents: int, death: Died = SEGFAULT) -> Cages:
+    return Cages(lambda positions, _: death if set(positions) & set(documents) else None)
+
+
+def batch_of(count: int) -> Batch:
+    return tuple(PlannedDocument(position, f"text {position}", 10) for position in range(count))
+
+
+def run(cages: Cages, count: int = 6) -> list[Any]:
+    outcomes = translate_suspects(batch_of(count), cages, cages.on_death).outcomes
+    assert cages.open == 0, "every process was closed"
+    return outcomes
+
+
+def test_an_innocent_batch_runs_once_and_as_it_stands() -> None:
+    cages = poison()
+
+    outcomes = run(cages)
+
+    assert cages.tried == [[0, 1, 2, 3, 4, 5]]
+    assert cages.deaths == []
+    assert [outcome.text for outcome in outcomes] == [f"text {position}" for position in range(6)]
+
+
+def test_one_poison_document_costs_three_processes_and_is_quarantined_alone() -> None:
+    cages = poison(2)
+
+    outcomes = run(cages)
+
+    assert cages.deaths == [[0, 1, 2, 3, 4, 5], [2], [2]]
+    assert cages.tried[1:] == [[0], [1], [2], [3], [4], [5], [2]]
+    assert cages.opened == 4, "a new process after each death, and no more"
+    assert outcomes[2] == Quarantined(
+        "killed", "each of two processes that worked on this document alone was killed by SIGSEGV"
+    )
+    assert [type(outcome) for outcome in outcomes].count(Translation) == 5
+
+
+def test_a_document_that_dies_once_is_innocent() -> None:
+    cages = Cages(
+        lambda positions, times: SEGFAULT if len(positions) > 1 or (positions == [3] and times == 1) else None
+    )
+
+    assert all(isinstance(outcome, Translation) for outcome in run(cages))
+
+
+def test_the_second_try_is_in_a_process_of_its_own() -> None:
+    opened: list[int] = []
+
+    def kills(positions: list[int], times: int) -> Died | None:
+        opened.append(cages.opened)
+        return SEGFAULT if len(positions) > 1 or positions in ([1], [2]) else None
+
+    cages = Cages(kills)
+
+    outcomes = run(cages)
+
+    assert opened[-1] != opened[-2], "1 and 2, each in a fresh one"
+    assert opened[-2] != opened[-3]
+    assert [isinstance(outcome, Quarantined) for outcome in outcomes] == [False, True, True, False, False, False]
+
+
+def test_two_deaths_of_two_kinds_are_both_told() -> None:
+    hung = Died("hung", "gave no sign of life for 3 s")
+    cages = Cages(lambda positions, times: (hung if times == 2 else SEGFAULT) if 1 in positions else None)
+
+    (outcome,) = [outcome for outcome in run(cages) if isinstance(outcome, Quarantined)]
+
+    assert outcome.code == "hung"
+    assert "one was killed by SIGSEGV and one gave no sign of life" in outcome.message
+
+
+def test_a_model_that_always_kills_is_not_blamed_on_the_documents() -> None:
+    cages = poison(*range(6))
+
+    with pytest.raises(ModelError, match=r"died on each of 6 documents.*SIGSEGV.*not the documents"):
+        run(cages)
+    assert len(cages.deaths) == 1 + HOPELESS
+    assert cages.open == 0
+
+
+def test_three_poison_documents_in_a_row_are_still_documents() -> None:
+    outcomes = run(poison(0, 1, 2))
+
+    assert [isinstance(outcome, Quarantined) for outcome in outcomes] == [True] * 3 + [False] * 3
+
+
+def test_poison_documents_that_stand_together_are_still_documents() -> None:
+    outcomes = run(poison(*range(HOPELESS)), 3 * HOPELESS)
+
+    assert [isinstance(outcome, Quarantined) for outcome in outcomes] == [True] * HOPELESS + [False] * 2 * HOPELESS
+
+
+def test_a_model_that_dies_while_it_loads_is_not_blamed_on_the_documents() -> None:
+    deaths: list[Batch] = []
+
+    def open_cage() -> Cage:
+        raise SEGFAULT
+
+    with pytest.raises(ModelError, match="loads the model was killed by SIGSEGV"):
+        translate_suspects(batch_of(2), open_cage, lambda batch, _: deaths.append(batch))
+    assert deaths == [()] * LOADS
+
+
+def test_errors_of_the_engine_pass_and_leave_no_process_behind() -> None:
+    class Angry(Cages):
+        def translate(self, batch: Batch) -> Translated:
+            raise Stopped("as asked")
+
+    cages = Angry(lambda *_: None)
+
+    with pytest.raises(Stopped):
+        translate_suspects(batch_of(2), cages, cages.on_death)
+    assert (cages.opened, cages.open) == (1, 0)
+
+
+# In the loop of a lane
+
+
+@pytest.fixture
+def suspect(database: Database, make_job: MakeJob) -> int:
+    """A job whose only shard has seen two processes die."""
+    job = make_job(documents=6, per_shard=6, tokens=1000)
+    for _ in range(2):
+        leases.lease(database, 1, 0, -1.0)
+        leases.expire(database)
+    return job
+
+
+def events(database: Database) -> list[tuple[str, int | None]]:
+    event = tables.ShardEvent
+    with database.reading() as connection:
+        rows = connection.execute(select(event.event, event.documents).order_by(event.id)).all()
+    return [(row.event, row.documents) for row in rows][4:]
+
+
+def test_suspects_never_touch_the_lane_s_own_process(database: Database, suspect: int) -> None:
+    cages, engine, shift = poison(2), Echo(), shift_of(database)
+    shift.open_cage = cages
+
+    drain(database, engine, shift)  # type: ignore[arg-type]
+
+    assert cages.tried[0] == [0, 1, 2, 3]
+    assert engine.batches == 1, "the second batch is none of theirs"
+    assert events(database) == [
+        ("leased", None),
+        ("died", 4),
+        ("died", 1),
+        ("died", 1),
+        ("quarantined", 1),
+        ("recorded", 4),
+        ("recorded", 2),
+        ("finished", None),
+    ]
+    with database.reading() as connection:
+        row = connection.execute(select(tables.Document.__table__).where(tables.Document.position == 2)).one()
+        counts = connection.execute(select(tables.JobCounts.__table__)).one()
+    assert (row.status, row.error_code) == ("quarantined", "killed")
+    assert (counts.succeeded, counts.quarantined, counts.failed) == (5, 1, 0)
+    assert counts.estimated_done == counts.estimated_tokens
+
+
+def test_a_quarantined_document_that_is_retried_is_an_ordinary_one(database: Database, suspect: int) -> None:
+    shift = shift_of(database)
+    shift.open_cage = poison(2)
+    drain(database, Echo(), shift)  # type: ignore[arg-type]
+
+    assert retry(database, suspect) == 1
+    engine = Echo()
+    drain(database, engine, shift)  # type: ignore[arg-type]
+
+    assert engine.batches == 1
+    assert scalar(database, tables.JobCounts.succeeded) == 6
+    assert scalar(database, tables.JobCounts.quarantined) == 0
+    assert scalar(database, tables.Job.state) == "done"
+
+
+def test_a_model_that_always_kills_pauses_its_job_and_quarantines_nothing(database: Database, suspect: int) -> None:
+    shift = shift_of(database)
+    shift.open_cage = poison(*range(6))
+
+    drain(database, Echo(), shift)  # type: ignore[arg-type]
+
+    assert scalar(database, tables.Job.paused)
+    assert "not the documents" in scalar(database, tables.Job.reason)
+    assert scalar(database, tables.JobCounts.quarantined) == 0
+    assert scalar(database, tables.Shard.state) == "ready"
+
+
+def test_a_death_too_many_gives_the_shard_back(
+    database: Database, suspect: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.store.breaker.MAX_DEATHS", 2)
+    shift = shift_of(database)
+    shift.open_cage = poison(2)
+
+    drain(database, Echo(), shift)  # type: ignore[arg-type]
+
+    assert events(database) == [("leased", None), ("died", 4), ("died", 1), ("released", None)], "1 + 2 deaths"
+    assert scalar(database, tables.Job.paused)
+    assert scalar(database, tables.Shard.state) == "ready"
+
+
+def test_an_engine_that_fails_in_there_fails_its_document(database: Database, suspect: int) -> None:
+    class Fails(Cages):
+        def translate(self, batch: Batch) -> Translated:
+            return Translated([Failed("engine-error", "x") for _ in batch], {}, [])
+
+    shift = shift_of(database)
+    shift.open_cage = Fails(lambda *_: None)
+
+    drain(database, Echo(), shift)  # type: ignore[arg-type]
+
+    assert scalar(database, tables.JobCounts.failed) == 4
+    assert scalar(database, tables.JobCounts.quarantined) == 0
+
+
+def test_the_spec_of_the_job_goes_into_the_cage(database: Database, suspect: int) -> None:
+    seen: list[JobSpec] = []
+    cages, shift = poison(), shift_of(database)
+
+    def open_cage(spec: JobSpec, deadline_s: Callable[[], float], must_stop: Callable[[], bool]) -> Cage:
+        seen.append(spec)
+        assert deadline_s() > 0
+        assert not must_stop()
+        return cages()
+
+    shift.open_cage = open_cage
+    drain(database, Echo(), shift)  # type: ignore[arg-type]
+
+    assert [spec.model for spec in seen] == ["tiny"]

@@ -1,0 +1,174 @@
+"""When a lane is taken for hung, and when it is not."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from worker.watch import EXIT_HUNG, Watch
+
+ROOT = Path(__file__).parents[3]
+
+
+class Reasons(list[str]):
+    def __call__(self, reason: str) -> None:
+        self.append(reason)
+
+
+@pytest.fixture
+def reasons() -> Reasons:
+    return Reasons()
+
+
+@pytest.fixture
+def watch(reasons: Reasons, monkeypatch: pytest.MonkeyPatch) -> Watch:
+    watch = Watch(hang_s=100.0, lease_s=60.0, give_up=reasons)
+    monkeypatch.setattr(watch, "_arm", lambda: None)
+    return watch
+
+
+def pass_time(watch: Watch, seconds: int) -> None:
+    for _ in range(seconds):
+        watch.heard_heartbeat()
+        watch.tick(1.0)
+
+
+def test_a_call_that_makes_no_step_is_named(watch: Watch, reasons: Reasons) -> None:
+    with watch.watching("shard 7, documents 3 to 9"):
+        pass_time(watch, 100)
+        assert reasons == []
+        pass_time(watch, 1)
+
+    assert "shard 7, documents 3 to 9" in reasons[0]
+    assert "101 s" in reasons[0]
+
+
+def test_every_step_is_a_sign_of_life(watch: Watch, reasons: Reasons) -> None:
+    with watch.watching("x") as call:
+        for _ in range(5):
+            pass_time(watch, 90)
+            call.step()
+
+    assert reasons == []
+
+
+def test_a_lane_that_does_nothing_is_not_watched(watch: Watch, reasons: Reasons) -> None:
+    with watch.watching("x"):
+        pass_time(watch, 50)
+    pass_time(watch, 500)
+
+    assert reasons == []
+
+
+def test_waiting_for_the_database_is_not_watched_and_the_step_after_it_is(watch: Watch, reasons: Reasons) -> None:
+    with watch.watching("x") as call:
+        with call.waiting():
+            pass_time(watch, 500)
+        pass_time(watch, 100)
+        assert reasons == []
+        pass_time(watch, 1)
+        assert len(reasons) == 1
+
+
+def test_a_model_whose_steps_are_slow_gets_the_time_it_needs(watch: Watch, reasons: Reasons) -> None:
+    with watch.watching("x") as call:
+        for _ in range(20):
+            pass_time(watch, 10)
+            call.step()
+        assert watch.deadline_s() == 200.0
+        pass_time(watch, 199)
+        assert reasons == []
+        pass_time(watch, 2)
+        assert len(reasons) == 1
+
+
+def test_one_slow_step_among_many_changes_nothing(watch: Watch) -> None:
+    with watch.watching("x") as call:
+        pass_time(watch, 50)
+        call.step()
+        for _ in range(200):
+            call.step()
+
+    assert watch.deadline_s() == 100.0
+
+
+def test_a_heartbeat_without_an_answer_ends_the_process(watch: Watch, reasons: Reasons) -> None:
+    for _ in range(120):
+        watch.tick(1.0)
+    assert reasons == []
+    watch.tick(1.0)
+    assert "heartbeat" in reasons[0]
+
+
+PROGRAM = """
+import ctypes, sys, threading, time
+from worker.watch import Watch
+
+watch = Watch(hang_s=0.5, lease_s=float(sys.argv[2]))
+
+def beat():
+    while True:
+        watch.heard_heartbeat()
+        time.sleep(0.05)
+
+threading.Thread(target=beat, daemon=True).start()
+threading.Thread(target=watch.run, daemon=True).start()
+with watch.watching("documents 3 to 9") as call:
+    print("ready", flush=True)
+    if sys.argv[1] == "sleep":
+        time.sleep(60)
+    elif sys.argv[1] == "spin":
+        ctypes.PyDLL(None).sleep(60)  # and keeps the interpreter's lock
+    else:
+        for _ in range(40):
+            time.sleep(0.05)
+            call.step()
+print("done")
+"""
+
+
+def start(kind: str, lease_s: float) -> "subprocess.Popen[str]":
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, kind, str(lease_s)],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_a_process_that_hangs_says_where_and_ends() -> None:
+    process = start("sleep", 60)
+
+    _, said = process.communicate(timeout=20)
+
+    assert process.returncode == EXIT_HUNG
+    assert "documents 3 to 9" in said
+    assert "most recent call first" in said
+
+
+def test_a_process_that_keeps_the_interpreter_s_lock_ends_too() -> None:
+    process = start("spin", 0.2)
+
+    _, said = process.communicate(timeout=20)
+
+    assert process.returncode == 1
+    assert "Timeout" in said
+
+
+def test_a_process_that_was_stopped_past_its_lease_goes_on() -> None:
+    process = start("steps", 0.7)
+    os.kill(process.pid, signal.SIGSTOP)
+    time.sleep(1.4)  # twice the lease, and far longer than the time to hang
+    os.kill(process.pid, signal.SIGCONT)
+
+    told, said = process.communicate(timeout=20)
+
+    assert (process.returncode, told) == (0, "done\n"), said

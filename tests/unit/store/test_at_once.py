@@ -1,0 +1,181 @@
+"""Many workers and a person at once, each in a transaction of its own: what no sequence of single steps can show."""
+
+import contextlib
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import event, select
+
+from jobs.errors import SpecError, StaleLease, TransientError
+from jobs.outcome import Failed
+from jobs.store import leases, tables
+from jobs.store.database import Database
+from jobs.store.jobs import cancel, pause, resume, retry
+from jobs.store.leases import Work
+from jobs.store.record import record
+from jobs.store.recount import contradictions
+from tests.unit.store.conftest import MakeJob, translated
+
+WORKERS = 5
+JOBS = 30  # small ones: what may go wrong goes wrong where a job ends
+SECONDS = 2.0
+
+
+def try_again(act: Callable[[], Any]) -> Any:
+    """As a worker does when two transactions were in each other's way."""
+    while True:
+        try:
+            return act()
+        except TransientError:
+            continue
+
+
+class Crowd:
+    """Threads that lease, record, release, die, reap, pause, cancel and retry as chance has it."""
+
+    def __init__(self, database: Database, job_ids: list[int], seed: int) -> None:
+        self.database = database
+        self.job_ids = job_ids
+        self.seed = seed
+        self.ends = time.monotonic() + SECONDS
+        self.accepted: list[tuple[int, int]] = []  # job, position, of every accepted batch
+        self.failures: list[BaseException] = []
+
+    def run(self, acts: list[Callable[[random.Random, int], Any]]) -> None:
+        naps = random.Random(self.seed)
+
+        def nap(*_statement: object) -> None:
+            """Between two statements of a transaction the others go on."""
+            if naps.random() < 0.1:
+                time.sleep(naps.uniform(0, 0.01))
+
+        event.listen(self.database.engine, "after_cursor_execute", nap)
+        try:
+            self._run(acts)
+        finally:
+            event.remove(self.database.engine, "after_cursor_execute", nap)
+
+    def _run(self, acts: list[Callable[[random.Random, int], Any]]) -> None:
+        threads = [threading.Thread(target=self._live, args=(number, act)) for number, act in enumerate(acts, start=1)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if self.failures:
+            raise self.failures[0]
+
+    def _live(self, number: int, act: Callable[[random.Random, int], Any]) -> None:
+        chance = random.Random(self.seed * 100 + number)
+        try:
+            while time.monotonic() < self.ends:
+                act(chance, number)
+        except BaseException as error:
+            self.failures.append(error)
+
+    def work(self, chance: random.Random, number: int) -> None:
+        work = try_again(lambda: leases.lease(self.database, number, 0, 60.0))
+        if work is None:
+            time.sleep(0.01)
+            return
+        for index in range(len(work.batches)):
+            fate = chance.random()
+            if fate < 0.05:
+                return  # dies without a word
+            if fate < 0.1:
+                try_again(lambda: leases.release(self.database, work))
+                return
+            if fate < 0.15:
+                try_again(lambda: leases.heartbeat(self.database, number, 60.0, [work.shard_id]))
+            if not self._record(work, index, fails=chance.random() < 0.7):
+                return
+
+    def _record(self, work: Work, index: int, *, fails: bool) -> bool:
+        batch = work.batches[index]
+        outcomes = [Failed("engine-error", "x") if fails and i == 0 else translated() for i in range(len(batch))]
+        try:
+            try_again(lambda: record(self.database, work, index, outcomes, learned={}, timings=[], lease_s=60.0))
+        except StaleLease:
+            return False
+        done = [d.position for d, outcome in zip(batch, outcomes, strict=True) if not isinstance(outcome, Failed)]
+        self.accepted.extend((work.job_id, position) for position in done)
+        return True
+
+    def reap(self, chance: random.Random, _number: int) -> None:
+        try_again(lambda: leases.expire_workers(self.database, [chance.randint(1, WORKERS)]))
+        try_again(lambda: leases.expire(self.database))
+        time.sleep(0.002)
+
+    def meddle(self, chance: random.Random, _number: int) -> None:
+        (act,) = chance.choices([pause, resume, cancel, retry], weights=[1, 2, 1, 16])
+        job_id = chance.choice(self.job_ids)
+        with contextlib.suppress(SpecError):  # it is over
+            try_again(lambda: act(self.database, job_id))
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_whatever_many_do_at_once_nothing_is_lost_or_counted_twice(
+    database: Database, make_job: MakeJob, seed: int
+) -> None:
+    jobs = [make_job(documents=6, per_shard=3, tokens=2_000) for _ in range(JOBS)]
+    crowd = Crowd(database, jobs, seed)
+
+    crowd.run([crowd.work] * WORKERS + [crowd.reap, crowd.reap, crowd.meddle, crowd.meddle])
+    crowd.ends = time.monotonic() + 60
+    finish(crowd)
+
+    assert len(set(crowd.accepted)) == len(crowd.accepted), "a document was accepted twice"
+    with database.reading() as connection:
+        for job_id in jobs:
+            assert list(contradictions(connection, job_id)) == []
+            assert connection.execute(select(tables.Job.state).where(tables.Job.id == job_id)).scalar() != "running"
+        stored = connection.execute(select(tables.Translation.job_id, tables.Translation.position)).all()
+    assert sorted(map(tuple, stored)) == sorted(crowd.accepted)
+
+
+def finish(crowd: Crowd) -> None:
+    """Alone and in order: what is left gets done."""
+    leases.expire_workers(crowd.database, list(range(1, WORKERS + 1)))
+    for job_id in crowd.job_ids:
+        with contextlib.suppress(SpecError):
+            resume(crowd.database, job_id)
+    while (work := leases.lease(crowd.database, 1, 0, 60.0)) is not None:
+        for index in range(len(work.batches)):
+            crowd._record(work, index, fails=False)
+
+
+def test_a_shard_that_is_given_back_while_its_job_is_cancelled_is_cancelled_too(
+    database: Database, make_job: MakeJob
+) -> None:
+    """On PostgreSQL neither transaction sees the other until it is committed."""
+    job_id = make_job(documents=2, per_shard=2)
+    work = leases.lease(database, 1, 0, 60.0)
+    assert work is not None
+    looked, go_on = threading.Event(), threading.Event()
+
+    def dawdle(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        if threading.current_thread() is releasing and "UPDATE jobs" in statement:  # it found no request to cancel
+            looked.set()
+            go_on.wait(timeout=10)
+
+    releasing = threading.Thread(target=leases.release, args=(database, work))
+    cancelling = threading.Thread(target=cancel, args=(database, job_id))
+    event.listen(database.engine, "after_cursor_execute", dawdle)
+    try:
+        releasing.start()
+        assert looked.wait(timeout=10)
+        cancelling.start()
+        cancelling.join(timeout=0.5)
+        go_on.set()
+        releasing.join()
+        cancelling.join()
+    finally:
+        event.remove(database.engine, "after_cursor_execute", dawdle)
+
+    with database.reading() as connection:
+        assert connection.execute(select(tables.Job.state)).scalar() == "cancelled"
+        assert connection.execute(select(tables.JobCounts.cancelled)).scalar() == 2

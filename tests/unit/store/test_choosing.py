@@ -1,0 +1,102 @@
+"""Which shard a worker gets: by priority, what it has warm, what it serves; and never one that another is taking."""
+
+import threading
+
+import pytest
+from sqlalchemy import event
+
+from jobs.errors import SpecError
+from jobs.queues import Queues, check_queue
+from jobs.store import leases
+from jobs.store.database import Database
+from jobs.store.leases import SUSPECT_AFTER
+from tests.unit.store.conftest import MakeJob
+
+
+def job_of(database: Database, queues: Queues = Queues(), warm: tuple[str, ...] = ()) -> int | None:  # noqa: B008
+    work = leases.lease(database, 1, 0, 60.0, queues=queues, warm=warm)
+    return None if work is None else work.job_id
+
+
+def test_a_model_that_is_warm_goes_before_an_older_job_but_not_before_a_higher_priority(
+    database: Database, make_job: MakeJob
+) -> None:
+    old = make_job(documents=1, model_revision="cold")
+    warm = make_job(documents=1, model_revision="warm")
+    urgent = make_job(documents=1, model_revision="cold", priority=10)
+
+    assert [job_of(database, warm=("warm",)) for _ in range(4)] == [urgent, warm, old, None]
+
+
+def test_work_that_needs_a_gpu_waits_for_a_worker_that_has_one(database: Database, make_job: MakeJob) -> None:
+    job = make_job(documents=1, queue="gpu")
+
+    assert job_of(database, Queues.parse("", "cpu")) is None
+    assert job_of(database, Queues.parse("", "cuda:0")) == job
+
+
+def test_a_worker_for_one_model_takes_nothing_else(database: Database, make_job: MakeJob) -> None:
+    make_job(documents=1, model="other")
+    make_job(documents=1, model="mine", queue="gpu")
+    mine = make_job(documents=1, model="mine")
+
+    only_mine = Queues.parse("model:mine")
+    assert [job_of(database, only_mine) for _ in range(2)] == [mine, None]
+
+
+def test_queues_read_back_as_they_are_written() -> None:
+    assert str(Queues.parse("model:b, cpu ,gpu", "cuda:1")) == "cpu,gpu,model:b"
+    assert Queues.parse(str(Queues.parse("", "cuda:0")), "cuda:0") == Queues.parse("", "cuda:0")
+
+
+@pytest.mark.parametrize("text", ["tpu", "model:", "cpu,,x", "gpu"])
+def test_a_queue_that_nobody_could_serve_is_refused(text: str) -> None:
+    with pytest.raises(SpecError, match="queue"):
+        Queues.parse(text)
+
+
+def test_a_job_cannot_ask_for_a_queue_of_a_model() -> None:
+    with pytest.raises(SpecError, match=r"cpu .* or gpu"):
+        check_queue("model:mine")
+
+
+def test_a_shard_is_suspect_once_two_processes_died_on_it(database: Database, make_job: MakeJob) -> None:
+    make_job(documents=1)
+    suspect = []
+    for _ in range(SUSPECT_AFTER + 1):
+        work = leases.lease(database, 1, 0, 60.0)
+        assert work is not None
+        suspect.append(work.suspect)
+        leases.expire_workers(database, [1])
+
+    assert suspect == [False] * SUSPECT_AFTER + [True]
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_whoever_comes_second_takes_the_next_shard_and_does_not_wait(database: Database, make_job: MakeJob) -> None:
+    make_job(documents=2, per_shard=1)
+    taken, go_on = threading.Event(), threading.Event()
+    shards: list[int] = []
+
+    def dawdle(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        if threading.current_thread() is first and statement.startswith("WITH"):
+            taken.set()
+            assert go_on.wait(timeout=10)
+
+    def lease() -> None:
+        work = leases.lease(database, 1, 0, 60.0)
+        assert work is not None
+        shards.append(work.shard_id)
+
+    first = threading.Thread(target=lease)
+    event.listen(database.engine, "after_cursor_execute", dawdle)
+    try:
+        first.start()
+        assert taken.wait(timeout=10)
+        lease()
+        assert len(shards) == 1, "the first has not committed yet"
+    finally:
+        go_on.set()
+        first.join()
+        event.remove(database.engine, "after_cursor_execute", dawdle)
+    assert len(set(shards)) == 2

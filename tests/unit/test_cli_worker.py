@@ -1,0 +1,86 @@
+"""`kvjobs worker ls` and `ping`: who works, on what, and who lives."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from sqlalchemy import update
+
+from jobs.process import ProcessId
+from jobs.store import leases
+from jobs.store.clock import db_time
+from jobs.store.database import Database
+from jobs.store.tables import Worker
+from jobs.store.workers import Warmth, beat, register, retire
+from tests.unit.conftest import AddJob, Kvjobs, Line
+from tests.unit.store.test_reaper import ended_process, enter
+
+ELSEWHERE = ProcessId("another boot", 1, 1.0)
+
+
+def test_the_list_says_who_is_busy_idle_stale_or_has_stopped(
+    database: Database, add_job: AddJob, kvjobs: Kvjobs
+) -> None:
+    job_id = add_job(Line("a"), Line("b"))
+    busy = register(database, device="cpu", provider="test", lanes=1, queues="cpu,model:m")
+    beat(database, busy, Warmth(models='{"m": 1.5}'))
+    leases.lease(database, busy, 0, 60)
+    idle, silent, dead = (enter(database, process) for process in (ELSEWHERE, ELSEWHERE, ended_process()))
+    with database.writing() as connection:
+        connection.execute(update(Worker).where(Worker.id == silent).values(heartbeat_at=db_time(-61)))
+    gone = register(database, device="cpu", provider="test", lanes=1)
+    retire(database, [gone])
+
+    rows = kvjobs("worker", "ls", "--json").json
+
+    assert [(row["worker_id"], row["state"]) for row in rows] == [
+        (dead, "stale"),
+        (silent, "stale"),
+        (idle, "idle"),
+        (busy, "busy"),
+    ]
+    assert (rows[-1]["queues"], rows[-1]["models"], rows[-1]["in_flight"]) == ("cpu,model:m", {"m": 1.5}, 2)
+    assert [held["job_id"] for held in rows[-1]["shards"]] == [job_id]
+    assert kvjobs("worker", "ls", "--all", "-q").out.split()[0] == str(gone)
+    assert "cpu,model:m" in kvjobs("worker", "ls").out
+
+
+def test_where_there_is_no_worker_the_list_is_empty_and_nobody_answers(database: Database, kvjobs: Kvjobs) -> None:
+    assert kvjobs("worker", "ls", "--json").json == []
+    assert "kvjobs worker" in kvjobs("worker", "ls").err
+    assert (kvjobs("worker", "ping").exit_code, kvjobs("worker", "ping", "--json").json) == (1, [])
+
+
+def test_a_worker_elsewhere_lives_but_is_not_here(database: Database, kvjobs: Kvjobs) -> None:
+    enter(database, ELSEWHERE)
+
+    assert kvjobs("worker", "ping").exit_code == 0
+    assert kvjobs("worker", "ping", "--here").exit_code == 1
+
+    register(database, device="cpu", provider="test", lanes=1)
+
+    assert kvjobs("worker", "ping", "--here").exit_code == 0
+
+
+def test_a_worker_that_is_dead_or_silent_does_not_live(database: Database, kvjobs: Kvjobs) -> None:
+    enter(database, ended_process())
+    silent = register(database, device="cpu", provider="test", lanes=1)
+    with database.writing() as connection:
+        connection.execute(update(Worker).where(Worker.id == silent).values(heartbeat_at=db_time(-61)))
+
+    asked = kvjobs("worker", "ping", "--json")
+
+    assert asked.exit_code == 1
+    assert [row["lives"] for row in asked.json] == [False, False]
+
+
+def test_a_worker_without_a_broker_loads_no_celery_and_its_parent_no_model(home: Path) -> None:
+    code = """
+import sys
+from jobs.cli.main import run
+assert run(["worker", "--drain"]) == 0
+print("LOADED", [name for name in ("celery", "kombu", "redis", "onnxruntime", "numpy") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+
+    assert "LOADED []" in done.stdout, done.stderr

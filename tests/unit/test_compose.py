@@ -1,0 +1,156 @@
+"""The compose file says nothing that kvjobs would refuse. No container engine is needed; what needs one is left out."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from ruamel.yaml import YAML
+
+from jobs.cli.main import PROGRAM, cli
+from jobs.queues import Queues
+from jobs.settings import SECRET, Settings
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "docker-compose.yml"
+COMPOSE: Mapping[str, Any] = YAML(typ="safe", pure=True).load(FILE.read_text(encoding="utf-8"))
+SERVICES: Mapping[str, Any] = COMPOSE["services"]
+OURS = {name: service for name, service in SERVICES.items() if service["image"].startswith("kvjobs:")}
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+
+
+def test_the_file_is_what_the_specification_of_compose_allows() -> None:
+    check = ["check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(FILE)]
+    done = subprocess.run([sys.executable, "-m", *check], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_compose_itself_reads_the_file() -> None:
+    if (
+        shutil.which("docker") is None
+        or subprocess.run(["docker", "compose", "version"], capture_output=True).returncode
+    ):
+        pytest.skip("docker compose is not installed")
+    command = ["docker", "compose", "--file", str(FILE), "--profile", "gpu", "config", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def kvjobs_calls() -> dict[str, list[str]]:
+    """What follows `kvjobs` wherever the file calls it."""
+    calls = {f"{name}: command": service["command"] for name, service in OURS.items()}
+    for name, service in SERVICES.items():
+        how, program, *arguments = service.get("healthcheck", {}).get("test", ["NONE", ""])
+        assert how in ("CMD", "NONE"), f"{name}: our image is used without a shell"
+        if program == PROGRAM:
+            calls[f"{name}: healthcheck"] = arguments
+    return calls
+
+
+CALLS = kvjobs_calls()
+
+
+def test_every_process_of_ours_is_looked_at() -> None:
+    assert {"migrate: command", "worker: command", "worker-gpu: command", "worker: healthcheck"} <= CALLS.keys()
+
+
+@pytest.mark.parametrize("arguments", CALLS.values(), ids=CALLS.keys())
+def test_the_command_line_takes_each_command(arguments: list[str]) -> None:
+    parse(arguments)
+
+
+def test_the_page_about_fleets_shows_commands_that_there_are() -> None:
+    page = (ROOT / "docs" / "fleet.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^    (?:docker compose run .*? worker|kvjobs) ([^|\n]*)", page, re.MULTILINE)
+    assert len(shown) > 5
+    for line in shown:
+        parse(shlex.split(line, comments=True))
+
+
+def test_a_gpu_worker_may_serve_the_queues_that_it_is_given() -> None:
+    arguments = OURS["worker-gpu"]["command"]
+    queues, device = (arguments[arguments.index(option) + 1] for option in ("--queues", "--device"))
+    assert Queues.parse(queues, device).has_gpu
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_setting_is_one_that_kvjobs_knows(name: str) -> None:
+    known = {f"KVJOBS_{field.name.upper()}" for field in fields(Settings)} | {
+        f"KVJOBS_{secret.upper()}_FILE" for secret in SECRET
+    }
+    given = [variable for variable in OURS[name]["environment"] if variable.startswith("KVJOBS_")]
+    assert given
+    assert set(given) <= known
+    assert set(re.findall(r"\bKVJOBS_[A-Z_]+(?==)", DOCKERFILE)) <= known
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_secret_is_a_file_that_the_service_is_given(name: str) -> None:
+    service = SERVICES[name]
+    named = [value for value in service.get("environment", {}).values() if str(value).startswith("/run/secrets/")]
+    assert {path.removeprefix("/run/secrets/") for path in named} == set(service.get("secrets", []))
+    assert set(service.get("secrets", [])) <= COMPOSE["secrets"].keys()
+    for variable, value in service.get("environment", {}).items():
+        assert "PASSWORD" not in variable or variable.endswith("_FILE")
+        assert not re.search(r"://[^/]*:[^/]*@", str(value)), f"{variable} holds a password"
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_nothing_runs_as_root_or_may_become_it(name: str) -> None:
+    service = SERVICES[name]
+    last_user = re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)[-1]
+    user = service.get("user") or (last_user if name in OURS else "root")
+    assert user.partition(":")[0] not in ("root", "0")
+    assert service["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in service["security_opt"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_nothing_is_published_beyond_this_machine(name: str) -> None:
+    assert SERVICES[name].get("network_mode") is None
+    for port in SERVICES[name].get("ports", []):
+        assert isinstance(port, str)
+        assert port.startswith("127.0.0.1:")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_ours_write_nowhere_but_into_memory(name: str) -> None:
+    assert OURS[name]["read_only"] is True
+    assert {mount.partition(":")[0] for mount in OURS[name]["tmpfs"]} == {"/tmp", "/data"}
+    assert all(mount.endswith(":ro") for mount in OURS[name]["volumes"])
+
+
+def test_the_image_is_made_of_what_the_wheel_needs_and_nothing_else() -> None:
+    patterns = (ROOT / ".dockerignore").read_text(encoding="utf-8").split("\n")
+    let_through = {line.removeprefix("!") for line in patterns if line.startswith("!")}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = {"pyproject.toml", project["project"]["readme"], *project["project"]["license-files"]}
+    assert "*" in patterns
+    assert let_through == needed | {*wheel["packages"], *wheel["force-include"]}
+
+
+def test_the_image_keeps_to_itself() -> None:
+    # From 1.29 on, onnxruntime reports its use to its maker, unless this is set before it is loaded.
+    assert re.search(r"^ENV (?:.*\\\n)*.*\bORT_DISABLE_TELEMETRY=1\b", DOCKERFILE, re.MULTILINE)
+
+
+def parse(arguments: Sequence[str]) -> None:
+    """Read the arguments as `kvjobs` would, and run nothing; click's error says what it refuses."""
+    context = cli.make_context(PROGRAM, list(arguments))
+    while isinstance(context.command, click.Group):
+        rest = [*context._protected_args, *context.args]
+        if not rest:
+            assert context.command.invoke_without_command, f"{context.command_path} wants a command"
+            return
+        name, command, rest = context.command.resolve_command(context, rest)
+        assert command is not None
+        context = command.make_context(name, rest, parent=context)

@@ -1,0 +1,37 @@
+import pytest
+
+from jobs.errors import SpecError
+from tests.unit.conftest import Kvjobs
+from worker.device import check_device, provider_name, providers
+
+
+def test_the_cpu_is_always_there() -> None:
+    assert check_device("cpu") == "cpu"
+    assert providers("cpu") == ("CPUExecutionProvider",)
+
+
+def test_a_gpu_is_tried_first_and_by_its_number() -> None:
+    assert providers("cuda:1") == (("CUDAExecutionProvider", {"device_id": "1"}), "CPUExecutionProvider")
+    assert provider_name("cuda:1") == "CUDAExecutionProvider"
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda", "cuda:x", "CPU", ""])
+def test_another_device_is_refused(name: str) -> None:
+    with pytest.raises(SpecError, match="cuda:0"):
+        check_device(name)
+
+
+def test_a_gpu_that_onnxruntime_cannot_use_is_one_sentence(kvjobs: Kvjobs) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
+        pytest.skip("this onnxruntime can")
+
+    refused = kvjobs("worker", "--device", "cuda:0", "--drain")
+
+    assert refused.exit_code == 2
+    assert "kvjobs[gpu]" in refused.err
+
+
+def test_a_worker_on_the_cpu_cannot_serve_the_queue_of_the_gpus(kvjobs: Kvjobs) -> None:
+    assert kvjobs("worker", "--queues", "gpu", "--drain").exit_code == 2
+    assert kvjobs("submit", "nowhere.jsonl", "--queue", "tpu").exit_code == 2

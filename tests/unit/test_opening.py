@@ -1,0 +1,57 @@
+"""A database that is away is waited for; one that is no database is not."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from jobs.errors import StoreError
+from jobs.settings import Settings
+from jobs.store.database import Database
+from worker.opening import open_patiently
+
+
+def settings_of(path: Path) -> Settings:
+    return Settings(
+        home=path.parent, models_dir=path.parent, database=f"sqlite:///{path}", busy_timeout_s=0.05, lease_s=60
+    )
+
+
+def test_a_database_that_is_locked_is_opened_as_soon_as_it_is_free(
+    database: Database, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    database.close()
+    lock = sqlite3.connect(home / "kvjobs.db", isolation_level=None)
+    lock.execute("PRAGMA locking_mode = EXCLUSIVE")
+    lock.execute("BEGIN EXCLUSIVE")
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> bool:
+        pauses.append(seconds)
+        if len(pauses) == 8:
+            lock.close()
+        return False
+
+    opened = open_patiently(settings_of(home / "kvjobs.db"), pause)
+
+    assert opened is not None
+    opened.close()
+    assert pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
+    assert len([record for record in caplog.records if "waiting for it" in record.message]) == 1
+
+
+def test_whoever_is_told_to_go_waits_no_longer(database: Database, home: Path) -> None:
+    database.close()
+    lock = sqlite3.connect(home / "kvjobs.db", isolation_level=None)
+    lock.execute("PRAGMA locking_mode = EXCLUSIVE")
+    lock.execute("BEGIN EXCLUSIVE")
+
+    assert open_patiently(settings_of(home / "kvjobs.db"), lambda seconds: True) is None
+    lock.close()
+
+
+def test_what_waiting_cannot_mend_is_refused_at_once(home: Path) -> None:
+    (home / "kvjobs.db").write_text("this is no database, however long one waits for it" * 50)
+
+    with pytest.raises(StoreError, match="not a database"):
+        open_patiently(settings_of(home / "kvjobs.db"), lambda seconds: pytest.fail("it waited"))

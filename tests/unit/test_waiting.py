@@ -1,0 +1,76 @@
+"""How many hints there should be, and where."""
+
+import pytest
+
+from jobs.queues import Queues
+from jobs.store.database import Database
+from jobs.store.waiting import Serving, Waiting, any_expired, hints_wanted, is_served, spread
+from jobs.store.workers import register, retire
+from tests.unit.conftest import AddJob, Line
+
+CPU = Serving(Queues.parse(""), lanes=2)
+GPU = Serving(Queues.parse("", "cuda:0"), lanes=1)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "workers", "wanted"),
+    [
+        ([Waiting("cpu", "m", 9)], [], {}),
+        ([Waiting("cpu", "m", 1)], [CPU], {"cpu": 1}),
+        ([Waiting("cpu", "m", 9)], [CPU], {"cpu": 4}),
+        ([Waiting("cpu", "m", 9)], [CPU, GPU], {"cpu": 6}),
+        ([Waiting("gpu", "m", 9)], [CPU, GPU], {"gpu": 2}),
+        ([Waiting("gpu", "m", 9)], [CPU], {}),
+        ([Waiting("cpu", "m", 1), Waiting("cpu", "n", 2)], [CPU], {"cpu": 3}),
+    ],
+)
+def test_one_hint_a_shard_and_two_a_lane_at_most(
+    waiting: list[Waiting], workers: list[Serving], wanted: dict[str, int]
+) -> None:
+    assert spread(waiting, workers) == wanted
+
+
+@pytest.mark.parametrize(
+    ("queues", "device", "queue", "heard_in"),
+    [
+        ("model:m", "cpu", "cpu", "model:m"),
+        ("model:m", "cpu", "gpu", None),
+        ("model:m", "cuda:0", "gpu", "model:m"),
+        ("model:n", "cpu", "cpu", None),
+        ("cpu,model:m", "cpu", "cpu", "cpu"),
+        ("cpu,model:m", "cuda:0", "gpu", "model:m"),
+    ],
+)
+def test_a_worker_is_told_where_it_listens(queues: str, device: str, queue: str, heard_in: str | None) -> None:
+    wanted = spread([Waiting(queue, "m", 1)], [Serving(Queues.parse(queues, device), lanes=1)])
+
+    assert wanted == ({heard_in: 1} if heard_in else {})
+
+
+def test_only_live_workers_and_jobs_that_may_be_leased_count(database: Database, add_job: AddJob) -> None:
+    add_job(Line("a"))
+    add_job(Line("a"), paused=True)
+    add_job(Line("a", "甲"))
+    assert hints_wanted(database, 60) == {}
+
+    worker_id = register(database, device="cpu", provider="test", lanes=3)
+    assert hints_wanted(database, 60) == {"cpu": 1}
+    assert hints_wanted(database, -1) == {}
+
+    retire(database, [worker_id])
+    assert hints_wanted(database, 60) == {}
+
+
+def test_no_lease_has_run_out_where_none_is_held(database: Database, add_job: AddJob) -> None:
+    add_job(Line("a"))
+
+    assert not any_expired(database)
+
+
+def test_a_queue_is_served_by_live_workers_that_have_what_it_asks_for(database: Database) -> None:
+    register(database, device="cpu", provider="test", lanes=1, queues="model:m")
+
+    assert is_served(database, "cpu", "m", 60)
+    assert not is_served(database, "gpu", "m", 60)
+    assert not is_served(database, "cpu", "n", 60)
+    assert not is_served(database, "cpu", "m", -1)

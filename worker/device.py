@@ -1,0 +1,42 @@
+"""What `--device` means: cpu, or cuda:N where onnxruntime can use it. Opens nothing: sessions do that."""
+
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from jobs.errors import SpecError
+from jobs.queues import CPU
+
+if TYPE_CHECKING:
+    from worker.engine.session import Provider
+
+CPU_PROVIDER, CUDA_PROVIDER = "CPUExecutionProvider", "CUDAExecutionProvider"
+_ASK = "import onnxruntime; print(*onnxruntime.get_available_providers())"
+
+
+def check_device(name: str) -> str:
+    """The device; raise SpecError where there is none of that name, or nothing here that could use it."""
+    if name == CPU:
+        return name
+    if not re.fullmatch(r"cuda:\d+", name):
+        raise SpecError(f"there is no device {name!r}; it can be cpu, or cuda:0 for the first GPU")
+    # In another process: the parent of a worker never loads onnxruntime.
+    asked = subprocess.run([sys.executable, "-P", "-c", _ASK], capture_output=True, text=True, check=False)
+    if CUDA_PROVIDER not in asked.stdout.split():
+        raise SpecError(
+            f"the installed onnxruntime cannot use {name}; run: pip uninstall onnxruntime && pip install 'kvjobs[gpu]'"
+        )
+    return name
+
+
+def provider_name(device: str) -> str:
+    """What the device runs on, as onnxruntime calls it."""
+    return CPU_PROVIDER if device == CPU else CUDA_PROVIDER
+
+
+def providers(device: str) -> "tuple[Provider, ...]":
+    """As a session takes them, best first."""
+    if device == CPU:
+        return (CPU_PROVIDER,)
+    return ((CUDA_PROVIDER, {"device_id": device.removeprefix("cuda:")}), CPU_PROVIDER)

@@ -1,0 +1,108 @@
+"""The process inside a `worker.cage`: translates what it is sent until its document kills it, or its lane does.
+
+It writes nothing to the database. Its standard input is a pipe that its lane's process holds open and never writes to.
+"""
+
+import faulthandler
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from multiprocessing.connection import Connection
+
+from jobs.dispatch.orders import Orders
+from jobs.errors import KvjobsError
+from jobs.process import available_cores
+from jobs.spec import JobSpec
+from jobs.store.batches import Batch
+from jobs.store.database import Database
+from worker.cage import ALIVE, READY, Order
+from worker.device import providers
+from worker.engine.translation import Translated
+from worker.memory import StoredMemory
+from worker.poison import translate_whatever_happens
+from worker.ration import go_first, limit_to_free
+from worker.warm import Lane, WarmModels
+
+
+def main() -> None:
+    """Serve the orders that come through the connection whose file descriptor is the second argument."""
+    orders = Orders.from_argument(sys.argv[1])
+    logging.basicConfig(level=orders.settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
+    faulthandler.enable(all_threads=False)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # meant for the worker: a death by one would be blamed on a document
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    go_first(1000)
+    limit_to_free()
+    connection: Connection = Connection(int(sys.argv[2]))
+    try:
+        _serve(connection, orders)
+    except EOFError:  # no more orders
+        return
+    except KvjobsError as error:
+        connection.send(error)
+
+
+def _serve(connection: Connection, orders: Orders) -> None:
+    settings = orders.settings
+    spec: JobSpec = connection.recv()
+    database = Database.connect(settings.database_url, busy_timeout_s=settings.busy_timeout_s)  # our lane opened it
+    # As many threads as the lanes have: an innocent batch must give the very bits that it would have given there.
+    threads = max(1, available_cores() // (settings.lanes or available_cores()))
+    models = WarmModels(settings.models_dir, threads, providers(orders.device))
+    translator = Lane(0, models).translator(spec)
+    memory = StoredMemory(database, spec)
+    say_alive = _SignsOfLife(connection, every_s=min(1.0, settings.hang_s / 4))
+
+    def translate(batch: Batch) -> Translated:
+        return translator.translate(
+            [document.text for document in batch],
+            spec.options,
+            memory=memory,
+            memory_digest=memory.digest,
+            should_stop=say_alive,
+        )
+
+    connection.send(READY)
+    while True:
+        order: Order = connection.recv()
+        # If our lane's process dies while a document holds the interpreter's lock, no thread of ours will notice.
+        faulthandler.dump_traceback_later(order.deadline_s + 60, exit=True, repeat=False)
+        say_alive.deadline_s = order.deadline_s
+        try:
+            frame: Translated | KvjobsError = translate_whatever_happens(translate, order.batch)
+        except KvjobsError as error:
+            frame = error
+        faulthandler.cancel_dump_traceback_later()
+        connection.send(frame)
+
+
+class _SignsOfLife:
+    """What an engine asks between two steps; nobody tells a sacrifice to stop, it is killed."""
+
+    def __init__(self, connection: Connection, every_s: float) -> None:
+        self.deadline_s = 0.0
+        self._connection = connection
+        self._every_s = every_s
+        self._last = 0.0
+
+    def __call__(self) -> bool:
+        now = time.monotonic()
+        if now - self._last > self._every_s:
+            self._connection.send(ALIVE)
+            faulthandler.dump_traceback_later(self.deadline_s + 60, exit=True)
+            self._last = now
+        return False
+
+
+def _die_with_parent() -> None:
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
