@@ -80,7 +80,17 @@ def check_files(folder: ModelFolder) -> None:
     for name in ("source.spm", "target.spm", "vocab.json"):
         _require(path / name, "it belongs to the Marian tokenizer, which the export copies")
     for file in _deciding_files(path):
-        _refuse_hollow(file)
+        refuse_hollow(file)
+
+
+def refuse_hollow(file: Path) -> None:
+    """Raise ModelError for a file that is empty, or the pointer that Git leaves in the place of a large one."""
+    with _open(file) as content:
+        start = content.read(len(_LFS_POINTER))
+    if not start:
+        raise ModelError(f"{file} is empty: download or export it again")
+    if start == _LFS_POINTER:
+        raise ModelError(f"{file} is a Git LFS pointer, not the file itself: run `git lfs pull` where it came from")
 
 
 def _is_plain(name: str) -> bool:
@@ -120,15 +130,6 @@ def _open(file: Path) -> BinaryIO:
         return file.open("rb")
     except OSError as error:
         raise ModelError(f"{file} cannot be read: {error.strerror}") from error
-
-
-def _refuse_hollow(file: Path) -> None:
-    with _open(file) as content:
-        start = content.read(len(_LFS_POINTER))
-    if not start:
-        raise ModelError(f"{file} is empty: download or export it again")
-    if start == _LFS_POINTER:
-        raise ModelError(f"{file} is a Git LFS pointer, not the file itself: run `git lfs pull` where it came from")
 
 
 def _not_found(name: str, models_dir: Path) -> str:
