@@ -22,12 +22,10 @@ from numpy.typing import NDArray
 
 from jobs.errors import ModelError
 from worker.engine.generation import read_json
-from worker.models.registry import refuse_hollow
+from worker.models.registry import CHECKPOINT, refuse_hollow
 
 ARCHITECTURE = "MarianMTModel"
-SAFETENSORS = "model.safetensors"
-INDEX = "model.safetensors.index.json"
-PICKLE = "pytorch_model.bin"
+SAFETENSORS, INDEX, PICKLE = CHECKPOINT
 
 # By the names of safetensors. numpy has no bf16: it is read as the 16 bits that it is, the upper half of a float32.
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
@@ -64,11 +62,6 @@ class Checkpoint:
         else:
             raise ModelError(_no_weights(folder))
         return cls(folder, config, weights, ("config.json", *files))
-
-
-def has_weights(folder: Path) -> bool:
-    """Whether `folder` holds the weights of a checkpoint, in whichever of the known files."""
-    return any((folder / name).is_file() for name in (SAFETENSORS, INDEX, PICKLE))
 
 
 class SafetensorsWeights(Mapping[str, Weight]):
