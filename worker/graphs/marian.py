@@ -1,0 +1,385 @@
+"""
+The graphs of a Marian model, from its weights: post-norm Transformer, sinusoidal positions.
+
+    encoder.onnx   ids (B, S), all rows equally long      -> the cross-attention keys and values of every decoder layer
+    decoder.onnx   one token a row, each at its own place -> logits
+
+Self-attention writes into a cache that past and present share; cross-attention reads keys and values that it borrows.
+Each row has its own length in both, so rows may begin and end at different times, and nothing is ever padded.
+
+Structure: transformers' modeling_marian.py. Attention: onnxruntime's contrib operators GroupQueryAttention and
+MultiHeadAttention (docs/ContribOperators.md).
+
+Shapes: R rows · B sentences (R / beams) · S source length · C capacity of the cache · L layers · N heads ·
+H head size · D width · V vocabulary of the head.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.errors import ModelError
+from worker.graphs.net import CONTRIB, Net, Shape
+from worker.graphs.precision import Precision
+from worker.graphs.products import Products, products_in
+from worker.graphs.weights import Store, WeightsFile
+
+ENCODER = "encoder.onnx"
+DECODER = "decoder.onnx"
+WEIGHTS = "weights.data"
+
+Weights = Mapping[str, NDArray[Any]]  # by their names in Hugging Face checkpoints; each is loaded when it is asked for
+
+# What config.json may say, and what we build. Old checkpoints spell these out.
+_ONLY: dict[str, tuple[Any, ...]] = {
+    "normalize_before": (False,),
+    "normalize_embedding": (False,),
+    "add_final_layer_norm": (False,),
+    "add_bias_logits": (False,),
+    "static_position_embeddings": (True,),
+    "extra_pos_embeddings": (0,),
+}
+_ACTIVATIONS = ("swish", "silu", "relu", "gelu")
+
+
+@dataclass(frozen=True, slots=True)
+class MarianSizes:
+    """What a Marian network is made of."""
+
+    width: int  # D
+    heads: int  # N, of encoder and decoder alike
+    encoder_layers: int
+    decoder_layers: int  # L
+    activation: str
+    max_positions: int
+    scale: float  # of the embeddings
+
+    @classmethod
+    def read(cls, config: Mapping[str, Any]) -> Self:
+        """From config.json; raise ModelError that names what is missing, or what we do not build."""
+        for name, allowed in _ONLY.items():
+            if config.get(name, allowed[0]) not in allowed:
+                raise ModelError(f"config.json says {name} = {config[name]}; only {allowed[0]} is supported")
+        try:
+            sizes = {
+                name: int(config[name])
+                for name in ("d_model", "encoder_layers", "decoder_layers", "max_position_embeddings")
+            }
+            heads = int(config["encoder_attention_heads"]), int(config["decoder_attention_heads"])
+            activation = str(config["activation_function"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelError(f"config.json lacks {error}, or gives it a value that is not a size") from error
+        if activation not in _ACTIVATIONS:
+            raise ModelError(f"config.json says activation_function = {activation}; known: {', '.join(_ACTIVATIONS)}")
+        width = sizes["d_model"]
+        for each in heads:
+            if each < 1 or width % each:
+                raise ModelError(f"config.json says d_model = {width}, which {each} heads cannot share equally")
+        if heads[0] != heads[1]:
+            raise ModelError(f"encoder and decoder have {heads[0]} and {heads[1]} heads; they have to have as many")
+        return cls(
+            width=width,
+            heads=heads[1],
+            encoder_layers=sizes["encoder_layers"],
+            decoder_layers=sizes["decoder_layers"],
+            activation=activation,
+            max_positions=sizes["max_position_embeddings"],
+            scale=float(width**0.5) if config.get("scale_embedding") else 1.0,
+        )
+
+    @property
+    def head_size(self) -> int:
+        """H."""
+        return self.width // self.heads
+
+
+def write_marian(
+    folder: Path,
+    config: Mapping[str, Any],
+    weights: Weights,
+    *,
+    precision: Precision,
+    head_ids: Sequence[int] | None = None,
+) -> None:
+    """Write encoder, decoder and their weights into `folder`. `head_ids`: the target ids that can come out; None: all.
+
+    Raises ModelError for what is missing in the checkpoint, or not supported. Same input, same bytes.
+    """
+    sizes = MarianSizes.read(config)
+    named = MarianWeights(weights, sizes, head_ids)
+    with WeightsFile(folder / WEIGHTS) as file:
+        encoder = encoder_graph(sizes, file, named, precision)
+        decoder = decoder_graph(sizes, file, named, precision)
+    for name, net in ((ENCODER, encoder), (DECODER, decoder)):
+        (folder / name).write_bytes(net.model().SerializeToString(deterministic=True))
+
+
+class MarianWeights:
+    """The tensors of a checkpoint, by what they are for."""
+
+    def __init__(self, weights: Weights, sizes: MarianSizes, head_ids: Sequence[int] | None) -> None:
+        self._weights = weights
+        self._sizes = sizes
+        self._head_ids = None if head_ids is None else np.asarray(head_ids)
+
+    def layer(self, layer: str, *names: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Weight (N, K) and bias (N,) of some linear maps of a layer, one below the other."""
+        weights = [self._get(f"model.{layer}.{name}.weight") for name in names]
+        biases = [self._get(f"model.{layer}.{name}.bias") for name in names]
+        return np.concatenate(weights), np.concatenate(biases)
+
+    def one(self, name: str) -> NDArray[np.float32]:
+        """A tensor of the network."""
+        return self._get(f"model.{name}")
+
+    def embeddings(self, side: str) -> NDArray[np.float32]:
+        """Of `encoder` or `decoder` (V, D): one table for both where the vocabularies are shared."""
+        return self._get(f"model.{side}.embed_tokens.weight", "model.shared.weight")
+
+    def table(self, side: str) -> str:
+        """A name for these embeddings; one for both where they are shared."""
+        own = f"model.{side}.embed_tokens.weight"
+        return (
+            f"{side}.embeddings"
+            if own in self._weights and "model.shared.weight" not in self._weights
+            else "embeddings"
+        )
+
+    def head(self) -> NDArray[np.float32]:
+        """(V, D)."""
+        return self._kept(self._get("lm_head.weight", "model.decoder.embed_tokens.weight", "model.shared.weight"))
+
+    def head_bias(self) -> NDArray[np.float32] | None:
+        """(V,), or None where it is all zero, as in most published models."""
+        bias = self._weights["final_logits_bias"] if "final_logits_bias" in self._weights else np.zeros(1)
+        bias = np.asarray(bias, np.float32).reshape(-1)
+        return self._kept(bias) if bias.any() else None
+
+    def positions(self) -> NDArray[np.float32]:
+        """Sinusoids: sines in the first half, cosines in the second (MarianSinusoidalPositionalEmbedding)."""
+        width = self._sizes.width
+        position = np.arange(self._sizes.max_positions)[:, None]
+        angles = position / np.power(10000, 2 * (np.arange(width) // 2) / width)
+        return np.concatenate((np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])), axis=1).astype(np.float32)
+
+    def _kept(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        return rows if self._head_ids is None else rows[self._head_ids]
+
+    def _get(self, *names: str) -> NDArray[np.float32]:
+        for name in names:
+            if name in self._weights:
+                return np.asarray(self._weights[name], np.float32)
+        raise ModelError(f"the checkpoint lacks the tensor {' or '.join(names)}: its files do not belong together")
+
+
+def encoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeights, precision: Precision) -> Net:
+    """All tokens of all sentences at once; sentences of one call are equally long.
+
+    ids (B, S) -> cross.{layer}.key, cross.{layer}.value (B, N, S, H)
+    """
+    net, products = Net("encoder", store), products_in(precision)
+    block = _Block(net, products, sizes, weights, _dtype(precision))
+    ids = net.input("ids", np.int64, ["B", "S"])
+    shape = net.op("Shape", ids, name="ids.shape")
+    length = net.op("Gather", shape, net.constant("one_int", [1]), name="source_length")
+    embedded = block.embed(ids, "encoder")  # (B, S, D)
+    table = net.weight("positions", lambda: weights.positions().astype(block.dtype))
+    positions = net.op("Slice", table, net.constant("zero_int", [0]), length, name="source_positions")
+    x = net.op("Reshape", net.op("Add", embedded, positions, name="encoder.input"), block.rows_shape, name="encoder.x")
+    sentences = net.op("Concat", shape, net.constant("minus_one", [-1]), name="sentences_shape", axis=0)  # (B, S, -1)
+    for layer in range(sizes.encoder_layers):
+        name = f"encoder.layers.{layer}"
+        attended = block.attend_to_all(x, name, sentences)
+        x = block.add_and_normalize(
+            x, block.linear(attended, name, "self_attn.out_proj"), f"{name}.self_attn_layer_norm"
+        )
+        x = block.feed_forward(x, name)
+    block.cross_keys_and_values(x, shape)
+    return net
+
+
+def decoder_graph(
+    sizes: MarianSizes, store: Store, weights: MarianWeights, precision: Precision, *, beams: int = 1
+) -> Net:
+    """One token a row. Rows come in groups of `beams` that share the source, and with it cross keys and values.
+
+    ids (R,), positions (R,): how many tokens of the row are cached, longest (1,): the greatest of them + 1,
+    source_lengths (B,): S - 1 of each sentence, longest_source (1,): the greatest S, past and cross -> logits (R, V)
+    """
+    net, products = Net("decoder", store), products_in(precision)
+    block = _Block(net, products, sizes, weights, _dtype(precision))
+    ids = net.input("ids", np.int64, ["R"])
+    for name, axis in (("positions", "R"), ("longest", 1), ("source_lengths", "B"), ("longest_source", 1)):
+        net.input(name, np.int32, [axis])
+    table = net.weight("positions_table", lambda: weights.positions().astype(block.dtype))
+    positions = net.op("Gather", table, "positions", name="decoder.positions")  # (R, D)
+    x = net.op("Add", block.embed(ids, "decoder"), positions, name="decoder.x")
+    for layer in range(sizes.decoder_layers):
+        name = f"decoder.layers.{layer}"
+        attended = block.attend_to_past(x, layer)
+        x = block.add_and_normalize(
+            x, block.linear(attended, name, "self_attn.out_proj"), f"{name}.self_attn_layer_norm"
+        )
+        attended = block.attend_to_source(x, layer, beams)
+        x = block.add_and_normalize(
+            x, block.linear(attended, name, "encoder_attn.out_proj"), f"{name}.encoder_attn_layer_norm"
+        )
+        x = block.feed_forward(x, name)
+    bias = weights.head_bias()
+    logits = products.linear(net, x, "head", weights.head, None if bias is None else lambda: bias)
+    net.output(logits, "logits", block.dtype, ["R", "V"])
+    return net
+
+
+class _Block:
+    """The pieces that layers are made of. Rows are tokens: (M, D)."""
+
+    def __init__(
+        self, net: Net, products: Products, sizes: MarianSizes, weights: MarianWeights, dtype: type[np.floating[Any]]
+    ) -> None:
+        self.dtype = dtype
+        self.rows_shape = net.constant("rows_shape", [-1, sizes.width])
+        self._net = net
+        self._products = products
+        self._sizes = sizes
+        self._weights = weights
+        self._no_keys = ""
+
+    def embed(self, ids: str, side: str) -> str:
+        """ids (...) -> (..., D)."""
+        net, weights = self._net, self._weights
+        table = net.weight(weights.table(side), lambda: weights.embeddings(side).astype(self.dtype))
+        found = net.op("Gather", table, ids, name=f"{side}.found")
+        scale = net.constant("embedding_scale", self._sizes.scale, self.dtype)
+        return net.op("Mul", found, scale, name=f"{side}.embedded")
+
+    def linear(self, x: str, layer: str, *names: str) -> str:
+        """One product for several linear maps of the same input."""
+        load = self._weights.layer
+        return self._products.linear(
+            self._net, x, f"{layer}.{'_'.join(names)}", lambda: load(layer, *names)[0], lambda: load(layer, *names)[1]
+        )
+
+    def add_and_normalize(self, x: str, change: str, norm: str) -> str:
+        """Residual, then layer normalization."""
+        net, weights = self._net, self._weights
+        scale = net.weight(f"{norm}.weight", lambda: weights.one(f"{norm}.weight").astype(self.dtype))
+        bias = net.weight(f"{norm}.bias", lambda: weights.one(f"{norm}.bias").astype(self.dtype))
+        total = net.op("Add", x, change, name=f"{norm}.sum")
+        return net.op("LayerNormalization", total, scale, bias, name=norm, axis=-1, epsilon=1e-5)
+
+    def feed_forward(self, x: str, layer: str) -> str:
+        """Two products with the activation between them, residual, normalization."""
+        inner = self._activate(self.linear(x, layer, "fc1"), f"{layer}.activated")
+        return self.add_and_normalize(x, self.linear(inner, layer, "fc2"), f"{layer}.final_layer_norm")
+
+    def attend_to_all(self, x: str, layer: str, sentences: str) -> str:
+        """Self-attention of the encoder: every token of a sentence sees all of it."""
+        net, width = self._net, self._sizes.width
+        packed = self.linear(x, layer, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (B x S, 3 D)
+        names = [f"{layer}.{part}" for part in ("q", "k", "v")]
+        parts = net.ops("Split", packed, net.constant("thirds", [width] * 3), outputs=names, axis=1)
+        q, k, v = (net.op("Reshape", part, sentences, name=f"{part}.sentences") for part in parts)  # (B, S, D)
+        attended = net.op(
+            "MultiHeadAttention", q, k, v, name=f"{layer}.attended", domain=CONTRIB, num_heads=self._sizes.heads
+        )
+        return net.op("Reshape", attended, self.rows_shape, name=f"{layer}.attended_rows")
+
+    def attend_to_past(self, x: str, layer: int) -> str:
+        """Self-attention of the decoder: one new token a row; its key and value go into the cache at its position."""
+        net, name = self._net, f"decoder.layers.{layer}"
+        packed = self.linear(x, name, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (R, 3 D)
+        packed = net.op("Unsqueeze", packed, net.constant("one_int", [1]), name=f"{name}.qkv")  # (R, 1, 3 D)
+        cached = self._borrow(f"past.{layer}", f"present.{layer}", "R", "C")
+        attended, *_present = net.ops(
+            "GroupQueryAttention", packed, "", "", *cached, "positions", "longest",
+            outputs=[f"{name}.attended", f"present.{layer}.key", f"present.{layer}.value"],
+            domain=CONTRIB, num_heads=self._sizes.heads, kv_num_heads=self._sizes.heads,
+        )  # fmt: skip
+        return net.op("Reshape", attended, self.rows_shape, name=f"{name}.attended_rows")
+
+    def attend_to_source(self, x: str, layer: int, beams: int) -> str:
+        """Cross-attention. The beams of a sentence are query heads that share a key/value head.
+
+        A query of one token and keys of no new ones: GroupQueryAttention then reads the cache alone, up to each
+        sentence's own length.
+        """
+        net, sizes, name = self._net, self._sizes, f"decoder.layers.{layer}.encoder_attn"
+        q = self.linear(x, f"decoder.layers.{layer}", "encoder_attn.q_proj")  # (R, D)
+        if beams > 1:  # (B, beams, N, H) -> (B, N, beams, H)
+            q = net.op(
+                "Reshape", q, net.constant("by_beam", [-1, beams, sizes.heads, sizes.head_size]), name=f"{name}.by_beam"
+            )
+            q = net.op("Transpose", q, name=f"{name}.by_head", perm=[0, 2, 1, 3])
+        q = net.op("Reshape", q, net.constant("queries", [-1, 1, beams * sizes.width]), name=f"{name}.q")
+        nothing = self._nothing(q)  # (B, 0, D)
+        cached = self._borrow(f"cross.{layer}", f"lent.{layer}", "B", "S")
+        attended, *_lent = net.ops(
+            "GroupQueryAttention", q, nothing, nothing, *cached, "source_lengths", "longest_source",
+            outputs=[f"{name}.attended", f"lent.{layer}.key", f"lent.{layer}.value"],
+            domain=CONTRIB, num_heads=sizes.heads * beams, kv_num_heads=sizes.heads,
+        )  # fmt: skip
+        if beams > 1:
+            attended = net.op(
+                "Reshape", attended, net.constant("by_kv_head", [-1, sizes.heads, beams, sizes.head_size]),
+                name=f"{name}.attended_by_head",
+            )  # fmt: skip
+            attended = net.op("Transpose", attended, name=f"{name}.attended_by_beam", perm=[0, 2, 1, 3])
+        return net.op("Reshape", attended, self.rows_shape, name=f"{name}.attended_rows")
+
+    def cross_keys_and_values(self, x: str, shape: str) -> None:
+        """What every decoder layer will attend to: one product for all of them."""
+        net, sizes, weights = self._net, self._sizes, self._weights
+        names = [f"cross.{layer}.{part}" for layer in range(sizes.decoder_layers) for part in ("key", "value")]
+
+        def load() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+            layers = (
+                weights.layer(f"decoder.layers.{layer}", "encoder_attn.k_proj", "encoder_attn.v_proj")
+                for layer in range(sizes.decoder_layers)
+            )
+            matrices, biases = zip(*layers, strict=True)
+            return np.concatenate(matrices), np.concatenate(biases)
+
+        packed = self._products.linear(net, x, "cross", lambda: load()[0], lambda: load()[1])  # (B x S, 2 L D)
+        heads = net.op(
+            "Concat", shape, net.constant("heads", [sizes.heads, sizes.head_size]), name="heads_shape", axis=0
+        )
+        split = net.constant("cross_sizes", [sizes.width] * len(names))
+        parts = net.ops("Split", packed, split, outputs=[f"{name}.rows" for name in names], axis=1)
+        for name, part in zip(names, parts, strict=True):
+            by_token = net.op("Reshape", part, heads, name=f"{name}.by_token")  # (B, S, N, H)
+            tensor = net.op("Transpose", by_token, name=name, perm=[0, 2, 1, 3])
+            net.output(tensor, name, self.dtype, ["B", sizes.heads, "S", sizes.head_size])
+
+    def _activate(self, x: str, name: str) -> str:
+        match self._sizes.activation:
+            case "relu":
+                return self._net.op("Relu", x, name=name)
+            case "gelu":
+                return self._net.op("Gelu", x, name=name)
+            case _:
+                return self._net.op("QuickGelu", x, name=name, domain=CONTRIB, alpha=1.0)
+
+    def _borrow(self, past: str, present: str, rows: str, length: str) -> tuple[str, str]:
+        """Keys and values that lie in the caller's memory; what comes out is bound to the same memory."""
+        shape: Shape = [rows, self._sizes.heads, length, self._sizes.head_size]
+        for part in ("key", "value"):
+            self._net.input(f"{past}.{part}", self.dtype, shape)
+            self._net.output(f"{present}.{part}", f"{present}.{part}", self.dtype, shape)
+        return f"{past}.key", f"{past}.value"
+
+    def _nothing(self, q: str) -> str:
+        """No new keys: (B, 0, D), B as in `q`; one for all layers."""
+        if not self._no_keys:
+            net, zeros = self._net, self._net.constant("zeros", [0, 0])
+            ends, axes = net.constant("no_rows", [0, self._sizes.width]), net.constant("rows_and_width", [1, 2])
+            self._no_keys = net.op("Slice", q, zeros, ends, axes, name="no_keys")
+        return self._no_keys
+
+
+def _dtype(precision: Precision) -> type[np.floating[Any]]:
+    return np.float16 if precision is Precision.FP16 else np.float32

@@ -1,0 +1,84 @@
+"""
+A graph while it is built, node by node.
+
+Knows: names, and the versions that onnxruntime has to understand. Does not know: what is computed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from worker.graphs.weights import Store
+
+CONTRIB = "com.microsoft"
+IR_VERSION = 10
+OPSET = 21
+
+_SMALL = 64  # numbers: up to so many stay in the graph; more go to the weights file
+
+Shape = Sequence[int | str | None]
+
+
+class Net:
+    """Names of tensors go in and come out of every method; the arrays themselves are never here for long."""
+
+    def __init__(self, name: str, store: Store) -> None:
+        self._name = name
+        self._store = store
+        self._nodes: list[Any] = []
+        self._inputs: list[Any] = []
+        self._outputs: list[Any] = []
+        self._initializers: dict[str, TensorProto] = {}
+
+    def input(self, name: str, dtype: np.dtype[Any] | type, shape: Shape) -> str:
+        """A tensor that is fed."""
+        self._inputs.append(helper.make_tensor_value_info(name, _onnx_type(dtype), list(shape)))
+        return name
+
+    def output(self, tensor: str, name: str, dtype: np.dtype[Any] | type, shape: Shape) -> None:
+        """Give a tensor to the caller, under a name of its own."""
+        if tensor != name:
+            self._nodes.append(helper.make_node("Identity", [tensor], [name]))
+        self._outputs.append(helper.make_tensor_value_info(name, _onnx_type(dtype), list(shape)))
+
+    def weight(self, name: str, make: Callable[[], NDArray[Any]]) -> str:
+        """A tensor of the weights file; `make` is called where it is not there yet."""
+        if name not in self._initializers:
+            if name not in self._store:
+                self._store.keep(name, make())
+            self._initializers[name] = self._store.tensor(name)
+        return name
+
+    def constant(self, name: str, value: Any, dtype: np.dtype[Any] | type = np.int64) -> str:
+        """A few numbers, in the graph itself."""
+        array = np.asarray(value, dtype)
+        assert array.size <= _SMALL, name
+        self._initializers.setdefault(name, numpy_helper.from_array(array, name))
+        return name
+
+    def op(self, kind: str, *inputs: str, name: str, domain: str = "", **attributes: Any) -> str:
+        """Add a node; its only output bears its name."""
+        return self.ops(kind, *inputs, outputs=[name], domain=domain, **attributes)[0]
+
+    def ops(self, kind: str, *inputs: str, outputs: Sequence[str], domain: str = "", **attributes: Any) -> list[str]:
+        """Add a node of several outputs."""
+        node = helper.make_node(kind, list(inputs), list(outputs), name=outputs[0], domain=domain, **attributes)
+        self._nodes.append(node)
+        return list(outputs)
+
+    def model(self, metadata: Mapping[str, str] | None = None) -> ModelProto:
+        """The finished graph."""
+        graph = helper.make_graph(
+            self._nodes, self._name, self._inputs, self._outputs, list(self._initializers.values())
+        )
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="kvjobs")
+        helper.set_model_props(model, dict(metadata or {}))
+        return model
+
+
+def _onnx_type(dtype: np.dtype[Any] | type) -> int:
+    return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))

@@ -1,0 +1,93 @@
+"""
+The weights of all graphs of a model, in one external file that onnxruntime maps into memory.
+
+Knows: where each tensor lies. Does not know: what it is for. Two graphs that use the same tensor share its bytes.
+"""
+
+import struct
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import TensorProto, helper
+
+_ALIGNMENT = 4096  # a page: what mmap asks for; onnxruntime maps a tensor only from such an offset
+
+
+class Store(Protocol):
+    """Where the tensors of a graph are kept."""
+
+    def __contains__(self, name: str) -> bool: ...
+
+    def keep(self, name: str, array: NDArray[Any]) -> None:
+        """Keep a tensor under a name that is new."""
+
+    def tensor(self, name: str) -> TensorProto:
+        """How a graph refers to it."""
+
+
+class WeightsFile:
+    """A file that grows by one tensor at a time, in the order in which they come: same tensors, same bytes."""
+
+    def __init__(self, file: Path) -> None:
+        self._name = file.name
+        self._content = file.open("xb")
+        self._tensors: dict[str, TensorProto] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._content.close()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def keep(self, name: str, array: NDArray[Any]) -> None:
+        """Write a tensor behind the others."""
+        assert name not in self._tensors, name
+        array = np.ascontiguousarray(array)
+        end = self._content.tell()
+        offset = -(-end // _ALIGNMENT) * _ALIGNMENT
+        self._content.write(b"\0" * (offset - end))
+        self._content.write(array.data)
+        tensor = TensorProto(
+            name=name,
+            dims=array.shape,
+            data_type=helper.np_dtype_to_tensor_dtype(array.dtype),
+            data_location=TensorProto.EXTERNAL,
+        )
+        for key, value in (("location", self._name), ("offset", str(offset)), ("length", str(array.nbytes))):
+            tensor.external_data.add(key=key, value=value)
+        self._tensors[name] = tensor
+
+    def tensor(self, name: str) -> TensorProto:
+        """A reference to bytes in the file."""
+        return self._tensors[name]
+
+
+class WrittenWeights:
+    """The tensors that a graph on disk refers to: enough to build another graph of the same model."""
+
+    def __init__(self, tensors: dict[str, TensorProto]) -> None:
+        self._tensors = tensors
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def keep(self, name: str, array: NDArray[Any]) -> None:
+        """Never called: every tensor is there."""
+        raise AssertionError(name)
+
+    def tensor(self, name: str) -> TensorProto:
+        """A reference to bytes in the file."""
+        return self._tensors[name]
+
+
+def scalar(name: str, value: float) -> TensorProto:
+    """A float32 of no dimension, in the graph itself."""
+    return TensorProto(name=name, data_type=TensorProto.FLOAT, raw_data=struct.pack("<f", value))
