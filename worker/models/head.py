@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from worker.engine.generation import read_json
-from worker.text.marian import MarianTokenizer
 
 # Ids that the search feeds or forces, in the words of config.json and generation_config.json.
 _SPECIAL_KEYS = (
@@ -32,6 +31,8 @@ class Head(enum.StrEnum):
 
 def target_ids(folder: Path) -> list[int]:
     """The ids that a translation can contain, ascending; raise ModelError where the tokenizer cannot be read."""
+    from worker.text.marian import MarianTokenizer  # loads sentencepiece, which `models --help` has no use for
+
     ids = MarianTokenizer.open(folder).target_ids()
     for file in (folder / "config.json", folder / "generation_config.json"):
         if file.is_file():
