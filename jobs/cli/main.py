@@ -50,7 +50,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "query": Entry("jobs.cli.query:query", "Ask the database in SQL, read-only."),
     },
     "Installation": {
-        "models": Entry("worker.cli.models:models", "See the models that there are, and what is in them."),
+        "models": Entry("worker.cli.models:models", "See the models that there are, and add others."),
         "bench": Entry("worker.cli.bench:bench", "Measure this machine."),
         "db": Entry("jobs.cli.db:db", "Look after the database."),
         "config": Entry("jobs.cli.config:config", "Show every setting and where it comes from."),

@@ -1,9 +1,10 @@
-"""`kvjobs models`: what there is, and what is wrong with it."""
+"""`kvjobs models`: what there is, what is wrong with it, and how others become one."""
 
 from pathlib import Path
 
 import pytest
 
+from tests.checkpoints import write_marian_checkpoint
 from tests.unit.conftest import Kvjobs
 from worker.cli.models import describe
 from worker.models import registry
@@ -34,6 +35,8 @@ def test_ls_lists_folders_and_says_what_they_lack(kvjobs: Kvjobs, half_a_model: 
     assert kvjobs("models", "ls", "-q").out == "half\n"
     assert kvjobs("models", "ls").out.splitlines()[1].split() == [
         "half",
+        "-",
+        "-",
         "17",
         "bytes",
         "incomplete",
@@ -100,3 +103,43 @@ def test_inspect_tells_the_layout_and_every_graph() -> None:
     assert "l19 and 10 more" in page
     assert "  -> input_ids: tensor(int64) [batch, ?]" in page
     assert "  <- last_hidden_state: tensor(float) [batch, ?, 512]" in page
+
+
+@pytest.fixture
+def checkpoint(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(registry, "BUNDLED", {})
+    return write_marian_checkpoint(home / "opus-tiny")
+
+
+def test_add_says_what_it_made_and_where(kvjobs: Kvjobs, checkpoint: Path, home: Path) -> None:
+    result = kvjobs("models", "add", checkpoint, "--precision", "int8")
+
+    folder = home / "models" / "opus-tiny-int8"
+    lines = result.out.splitlines()
+    assert result.exit_code == 0
+    assert lines[0].startswith("Model opus-tiny-int8, made in ")
+    assert lines[1].startswith(f"  folder     {folder}, ")
+    assert lines[2:4] == ["  layout     kv", "  precision  int8"]
+    assert lines[4].startswith("  head       target, ")
+    assert lines[5] == f"  source     {checkpoint}"
+    assert result.err == "Next: kvjobs submit CORPUS --model opus-tiny-int8 --wait\n"
+    assert folder.is_dir()
+
+
+def test_what_add_made_is_listed_with_its_layout_and_precision(kvjobs: Kvjobs, checkpoint: Path) -> None:
+    added = kvjobs("models", "add", checkpoint, "--name", "mine", "--head", "target", "--json").json
+
+    (model,) = kvjobs("models", "ls", "--json").json
+    assert (model["name"], model["layout"], model["precision"], model["state"]) == ("mine", "kv", "fp32", "complete")
+    assert (added["name"], added["head"], added["path"]) == ("mine", "target", model["path"])
+
+
+def test_add_of_a_name_that_is_taken_is_2_and_force_replaces_it(kvjobs: Kvjobs, checkpoint: Path) -> None:
+    kvjobs("models", "add", checkpoint)
+
+    assert kvjobs("models", "add", checkpoint).exit_code == 2
+    assert kvjobs("models", "add", checkpoint, "--force").exit_code == 0
+
+
+def test_add_of_nothing_is_5(kvjobs: Kvjobs, home: Path) -> None:
+    assert kvjobs("models", "add", "./nothing").exit_code == 5

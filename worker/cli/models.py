@@ -1,5 +1,6 @@
-"""`kvjobs models`: the models that there are, and what is in them."""
+"""`kvjobs models`: the models that there are, what is in them, and how others become one."""
 
+import dataclasses
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -9,11 +10,22 @@ import click
 from jobs.cli.context import Context
 from jobs.cli.output import Column, Output, output_options
 from jobs.cli.terminal import say, visible
-from jobs.cli.wording import count, counted, size
+from jobs.cli.wording import count, counted, duration, size
 from jobs.errors import ModelError
-from worker.models.registry import DEFAULT_MODEL, ModelFolder, check_files, find_model, list_models
+from worker.graphs.precision import Precision
+from worker.models.head import Head
+from worker.models.registry import (
+    DEFAULT_MODEL,
+    ModelFolder,
+    check_files,
+    find_model,
+    layout_of,
+    list_models,
+    read_manifest,
+)
 
 if TYPE_CHECKING:
+    from worker.models.add import Added
     from worker.models.inspect import GraphDescription, ModelDescription
 
 LANGUAGES_SHOWN = 20
@@ -21,7 +33,7 @@ LANGUAGES_SHOWN = 20
 
 @click.group()
 def models() -> None:
-    """See the models that there are, and what is in them."""
+    """See the models that there are, and add others."""
 
 
 @models.command()
@@ -40,12 +52,61 @@ def ls(context: Context, output: Output) -> None:
         map(_row, folders),
         (
             Column("name", "MODEL"),
+            Column("layout", "LAYOUT"),
+            Column("precision", "PRECISION"),
             Column("size", "SIZE", size, right=True),
             Column("state", "STATE"),
             Column("path", "FOLDER"),
         ),
-        ("name", "size", "state", "problem", "path"),
+        ("name", "layout", "precision", "size", "state", "problem", "path"),
     )
+
+
+@models.command()
+@click.argument("source")
+@click.option(
+    "--precision",
+    type=click.Choice([str(precision) for precision in Precision]),
+    help="fp32 gives the ids of the checkpoint; int8 is faster and near them; fp16 is for GPUs.  [default: fp32]",
+)
+@click.option(
+    "--head",
+    type=click.Choice([str(head) for head in Head]),
+    help="Target ids that can come out: every one, or those of target.spm.  [default: full; target for int8]",
+)
+@click.option(
+    "--name", help="What to call it.  [default: the last part of SOURCE, and the precision unless it is fp32]"
+)
+@click.option("--force", is_flag=True, help="Replace a model of that name.")
+@output_options()
+@click.pass_obj
+def add(
+    context: Context,
+    output: Output,
+    source: str,
+    precision: str | None,
+    head: str | None,
+    name: str | None,
+    force: bool,
+) -> None:
+    """Make a model of SOURCE and put it into the models folder.
+
+    SOURCE is a folder with a Marian (OPUS-MT) checkpoint, of which graphs are built; or an Optimum export, which is
+    copied as it is. Nothing half-made stays behind: what was interrupted can be run again.
+    """
+    from worker.models.add import Request, add_model
+
+    request = Request(
+        source=source,
+        precision=Precision(precision) if precision else None,
+        head=Head(head) if head else None,
+        name=name,
+        force=force,
+    )
+    added = add_model(request, context.settings.models_dir)
+    output.record(dataclasses.asdict(added), lambda: click.echo("\n".join(map(visible, describe_added(added)))))
+    if output.is_table:
+        say(f"Next: kvjobs submit CORPUS --model {added.name} --wait")
 
 
 @models.command()
@@ -62,6 +123,17 @@ def inspect(context: Context, output: Output, name: str) -> int:
     description = inspect_model(find_model(name, context.settings.models_dir))
     output.record(description.to_dict(), lambda: click.echo("\n".join(map(visible, describe(description)))))
     return 1 if description.problems else 0
+
+
+def describe_added(added: "Added") -> Iterator[str]:
+    """What `add` made, line by line."""
+    yield f"Model {added.name}, made in {duration(added.seconds)}"
+    yield f"  folder     {added.path}, {size(added.num_bytes)}"
+    yield f"  layout     {added.layout}"
+    if added.precision:
+        yield f"  precision  {added.precision}"
+        yield f"  head       {added.head}, {counted(added.head_size or 0, 'id')}"
+    yield f"  source     {added.source}" + (f" at {added.source_revision}" if added.source_revision else "")
 
 
 def describe(model: "ModelDescription") -> Iterator[str]:
@@ -100,13 +172,18 @@ def _graph(graph: "GraphDescription") -> Iterator[str]:
 
 
 def _row(folder: ModelFolder) -> dict[str, object]:
+    layout = precision = problem = None
     try:
+        layout = layout_of(folder)
+        manifest = read_manifest(folder)
+        precision = manifest.precision if manifest else None
         check_files(folder)
-        problem = None
     except ModelError as error:
         problem = str(error)
     return {
         "name": folder.name,
+        "layout": layout,
+        "precision": precision,
         "size": _num_bytes(folder),
         "state": "incomplete" if problem else "complete",
         "problem": problem,

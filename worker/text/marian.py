@@ -57,6 +57,7 @@ class MarianTokenizer:
         special.update(source_ids[piece] for piece in _SPECIAL_PIECES if piece in source_ids)
         self._ids = {piece: piece_id for piece, piece_id in source_ids.items() if piece_id not in special}
         self._pieces = {piece_id: piece for piece, piece_id in target_ids.items() if piece_id not in silent_ids}
+        self._silent_ids = frozenset(silent_ids)
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -107,6 +108,11 @@ class MarianTokenizer:
         pieces = [self._pieces[int(i)] for i in ids if int(i) in self._pieces]
         text: str = self._target.decode_pieces(pieces)
         return text.replace(_WORD_START, " ").strip()
+
+    def target_ids(self) -> set[int]:
+        """The ids that a text of the target language can have: those of the pieces of target.spm, and special ones."""
+        pieces = {self._target.id_to_piece(i) for i in range(len(self._target))}
+        return {piece_id for piece_id, piece in self._pieces.items() if piece in pieces} | self._silent_ids
 
     def check_language(self, language: str | None) -> None:
         """Raise SpecError unless this is a target language of the model (None: the model has a single one)."""

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from jobs.errors import ModelError, NotFoundError
 from worker.models import layouts, registry
-from worker.models.registry import ModelFolder, check_files, find_model, list_models
+from worker.models.manifest import Manifest
+from worker.models.registry import ModelFolder, check_files, find_model, layout_of, list_models, read_manifest
 
 CHECKOUT = Path(__file__).parents[3]
 TOKENIZER = ["source.spm", "target.spm", "vocab.json"]
@@ -97,8 +98,8 @@ def test_an_unknown_name_is_answered_with_the_known_ones(models_dir):
     assert "demo-none" not in str(caught.value)
 
 
-def test_a_hub_name_is_answered_with_how_to_export(models_dir):
-    with pytest.raises(NotFoundError, match=r"downloads nothing: export .* `optimum-cli export onnx"):
+def test_a_hub_name_is_answered_with_how_to_add_it(models_dir):
+    with pytest.raises(NotFoundError, match=r"no folder 'Helsinki-NLP/opus-mt-en-de'.* `kvjobs models add SOURCE`"):
         find_model("Helsinki-NLP/opus-mt-en-de", models_dir)
 
 
@@ -112,7 +113,7 @@ def test_what_is_no_name_is_not_found(models_dir, name, tmp_path, monkeypatch):
 
 @given(st.lists(st.sampled_from(["..", ".", "/", "opus-mt-en-de", "models", "\\", "bundled"])).map("".join))
 def test_a_plain_name_never_leaves_the_models_folder(name):
-    if registry._is_plain(name):
+    if registry.is_plain(name):
         assert os.path.normpath(os.path.join("/models", name)) == f"/models/{name}"
         assert os.path.dirname(f"/models/{name}") == "/models"
 
@@ -160,11 +161,62 @@ def test_a_decoder_with_past_alone_is_not_enough(tmp_path):
         check_files(ModelFolder("m", make_model(tmp_path / "m", names)))
 
 
-def test_a_checkpoint_that_was_not_exported_lacks_its_graphs(tmp_path):
-    folder = make_model(tmp_path / "m", ["config.json", "model.safetensors", *TOKENIZER])
+@pytest.mark.parametrize("weights", registry.CHECKPOINT)
+def test_a_checkpoint_is_told_how_to_become_a_model(tmp_path, weights):
+    folder = make_model(tmp_path / "m", ["config.json", weights, *TOKENIZER])
 
-    with pytest.raises(ModelError, match=r"encoder_model\.onnx is missing"):
+    with pytest.raises(ModelError, match=f"/m is a checkpoint, .* run `kvjobs models add {folder}`"):
         check_files(ModelFolder("m", folder))
+    assert layout_of(ModelFolder("m", folder)) is None
+
+
+KV = ["config.json", "encoder.onnx", "decoder.onnx", "weights.data", *TOKENIZER]
+
+
+def make_kv(folder: Path, names: list[str] = KV) -> Path:
+    make_model(folder, names)
+    manifest = Manifest(
+        layout="kv",
+        architecture="marian",
+        precision="int8",
+        head="full",
+        head_ids=None,
+        source="OWNER/NAME",
+        revision=None,
+        source_files={},
+        files={},
+        versions={},
+    )
+    (folder / "kvjobs.json").write_bytes(manifest.to_bytes())
+    return folder
+
+
+def test_a_folder_that_models_add_made_is_complete(tmp_path):
+    folder = ModelFolder("m", make_kv(tmp_path / "m"))
+
+    check_files(folder)
+    assert layout_of(folder) == "kv"
+    assert (manifest := read_manifest(folder)) is not None
+    assert manifest.precision == "int8"
+
+
+@pytest.mark.parametrize("name", KV)
+def test_a_file_that_models_add_wrote_and_that_is_gone_is_named(tmp_path, name):
+    folder = make_kv(tmp_path / "m", [other for other in KV if other != name])
+
+    with pytest.raises(ModelError, match=f"/m/{name} is missing: `kvjobs models add OWNER/NAME` .* --force"):
+        check_files(ModelFolder("m", folder))
+
+
+def test_the_layout_of_an_export_shows_in_its_names(tmp_path):
+    for layout, graphs in {
+        "merged": ["encoder_model.onnx", "decoder_model_merged.onnx", "decoder_model.onnx"],
+        "two decoders": ["encoder_model.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx"],
+        "no cache": ["encoder_model.onnx", "decoder_model.onnx"],
+        None: ["encoder_model.onnx", "decoder_with_past_model.onnx"],
+    }.items():
+        make_model(tmp_path / str(layout) / "onnx", graphs)
+        assert layout_of(ModelFolder("m", tmp_path / str(layout))) == layout
 
 
 @pytest.mark.parametrize(
@@ -181,7 +233,8 @@ def test_a_hollow_file_is_named(tmp_path, name, content, message):
 
 
 def test_the_names_of_graphs_are_those_that_layouts_reads():
-    assert (registry.ENCODER, registry.MERGED, registry.DECODER) == (layouts.ENCODER, layouts.MERGED, layouts.DECODER)
+    ours = (registry.ENCODER, registry.MERGED, registry.DECODER, registry.WITH_PAST)
+    assert ours == (layouts.ENCODER, layouts.MERGED, layouts.DECODER, layouts.WITH_PAST)
 
 
 # --- revision
@@ -192,10 +245,20 @@ def test_a_copy_has_the_revision_of_the_original(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["encoder_model.onnx", "encoder_model.onnx_data", "encoder_model.onnx.data", "config.json", "source.spm"]
+    "name",
+    [
+        "encoder_model.onnx",
+        "encoder_model.onnx_data",
+        "encoder_model.onnx.data",
+        "weights.data",
+        "kvjobs.json",
+        "config.json",
+        "source.spm",
+    ],
 )
 def test_whatever_decides_results_is_in_the_revision(tmp_path, name):
-    before = make_model(tmp_path / "m", [*COMPLETE, "encoder_model.onnx_data", "encoder_model.onnx.data"])
+    more = ["encoder_model.onnx_data", "encoder_model.onnx.data", "weights.data", "kvjobs.json"]
+    before = make_model(tmp_path / "m", [*COMPLETE, *more])
     first = revision(before)
 
     (before / name).write_text("another")

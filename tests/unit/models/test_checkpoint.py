@@ -1,0 +1,178 @@
+"""What is read from a checkpoint folder, and what is said of one that cannot be read."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jobs.errors import ModelError
+from tests.checkpoints import random_weights, write_marian_checkpoint, write_weights
+from worker.models.checkpoint import Checkpoint
+from worker.models.registry import has_weights
+
+SIZES = {"width": 16, "layers": 2, "ffn": 32, "vocab_size": 72}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_marian_checkpoint(tmp_path / "tiny")
+
+
+def change_config(folder: Path, **changes: Any) -> None:
+    config = json.loads((folder / "config.json").read_text()) | changes
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_every_weight_is_read_as_it_was_written(tmp_path, shards):
+    folder = write_marian_checkpoint(tmp_path / "tiny", shards=shards)
+    expected = random_weights(**SIZES, target_vocab_size=None, pad_id=71, seed=0)
+
+    checkpoint = Checkpoint.open(folder)
+
+    assert checkpoint.weights.keys() == expected.keys()
+    for name, weight in checkpoint.weights.items():
+        assert weight.dtype == np.float32
+        np.testing.assert_array_equal(weight, expected[name])
+    assert checkpoint.config["d_model"] == 16
+
+
+def test_the_files_of_a_checkpoint_are_those_that_are_read(tmp_path):
+    shards = [f"model-0000{i}-of-00002.safetensors" for i in (1, 2)]
+    folder = write_marian_checkpoint(tmp_path / "tiny", shards=2)
+
+    assert Checkpoint.open(folder).files == ("config.json", "model.safetensors.index.json", *shards)
+
+    write_marian_checkpoint(folder)  # one file beside the shards is preferred, as transformers does
+    assert Checkpoint.open(folder).files == ("config.json", "model.safetensors")
+
+
+@pytest.mark.parametrize(("dtype", "error"), [("F16", 2**-11), ("BF16", 2**-8)])
+def test_half_precision_is_read_as_float32(tmp_path, dtype, error):
+    expected = random_weights(**SIZES, target_vocab_size=None, pad_id=71, seed=0)
+
+    read = Checkpoint.open(write_marian_checkpoint(tmp_path / "tiny", dtype=dtype)).weights
+
+    for name, weight in expected.items():
+        assert read[name].dtype == np.float32
+        np.testing.assert_allclose(read[name], weight, rtol=error, atol=1e-7)
+
+
+def test_bf16_keeps_every_bit(folder):
+    exact = {"weight": np.array([[1.0, -2.5, 0.0], [np.inf, -np.inf, 2.0**-130]], np.float32)}  # all are bf16 numbers
+    write_weights(folder, exact, dtype="BF16", shards=1)
+
+    np.testing.assert_array_equal(Checkpoint.open(folder).weights["weight"], exact["weight"])
+
+
+def test_a_single_weight_is_in_memory_at_a_time(tmp_path):
+    import tracemalloc
+
+    folder = write_marian_checkpoint(tmp_path / "wide", width=256, ffn=1024, vocab_size=800)
+    largest = max(weight.nbytes for weight in Checkpoint.open(folder).weights.values())
+    tracemalloc.start()
+    try:
+        for weight in Checkpoint.open(folder).weights.values():
+            assert weight.size
+        assert tracemalloc.get_traced_memory()[1] < 3 * largest
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"architectures": ["T5ForConditionalGeneration"]}, "T5ForConditionalGeneration"),
+        ({"architectures": ["MarianModel"]}, "MarianModel"),
+        ({"architectures": None, "model_type": "qwen2"}, "qwen2"),
+        ({"architectures": [], "model_type": None}, "of no model"),
+    ],
+)
+def test_another_architecture_is_refused_by_name(folder, changes, named):
+    change_config(folder, **changes)
+
+    with pytest.raises(ModelError, match=rf"config\.json names the architecture {named}; .* MarianMTModel alone"):
+        Checkpoint.open(folder)
+
+
+def test_an_old_configuration_without_architectures_is_known_by_its_type(folder):
+    change_config(folder, architectures=None)
+
+    assert Checkpoint.open(folder).config["model_type"] == "marian"
+
+
+@pytest.mark.parametrize("cut", [3, 100, 20_000])
+def test_a_truncated_file_is_a_sentence(folder, cut):
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-cut] if cut == 20_000 else file.read_bytes()[:cut])
+
+    with pytest.raises(ModelError, match=r"model\.safetensors is damaged or not complete \(.+\): download it again$"):
+        Checkpoint.open(folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "is empty"), (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "is a Git LFS pointer")],
+)
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
+def test_a_hollow_file_is_a_sentence(folder, name, content, message):
+    (folder / "model.safetensors").unlink()
+    (folder / name).write_bytes(content)
+
+    with pytest.raises(ModelError, match=f"{name} {message}"):
+        Checkpoint.open(folder)
+
+
+def test_a_quantized_weight_is_refused_when_it_is_asked_for(folder):
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes().replace(b'"F32"', b'"I32"'))
+
+    with pytest.raises(ModelError, match="final_logits_bias as I32; read are F64, F32, F16, BF16"):
+        Checkpoint.open(folder).weights["final_logits_bias"]
+
+
+def test_a_missing_shard_is_named(tmp_path):
+    folder = write_marian_checkpoint(tmp_path / "tiny", shards=3)
+    (folder / "model-00002-of-00003.safetensors").unlink()
+
+    with pytest.raises(ModelError, match=r"model-00002-of-00003\.safetensors is missing, and .*index\.json lists it"):
+        Checkpoint.open(folder)
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [({}, "no weight_map"), ({"weight_map": {"a": "../../etc/passwd"}}, "'../../etc/passwd', which is not beside it")],
+)
+def test_a_nonsensical_index_is_a_sentence(tmp_path, index, message):
+    folder = write_marian_checkpoint(tmp_path / "tiny", shards=2)
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+    with pytest.raises(ModelError, match=message):
+        Checkpoint.open(folder)
+
+
+def test_a_folder_without_weights_says_which_it_lacks(folder):
+    (folder / "model.safetensors").rename(folder / "tf_model.h5")
+
+    assert not has_weights(folder)
+    with pytest.raises(ModelError, match=r"has no weights \(tf_model.h5 cannot be read\): .* is needed"):
+        Checkpoint.open(folder)
+
+
+def test_a_pickle_without_torch_names_both_ways_out(folder, monkeypatch):
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    monkeypatch.setitem(sys.modules, "torch", None)
+
+    with pytest.raises(ModelError, match=r"`pip install torch`, or take a checkpoint with model\.safetensors"):
+        Checkpoint.open(folder)
+
+
+def test_the_same_seed_writes_the_same_bytes(tmp_path):
+    one, other = write_marian_checkpoint(tmp_path / "one"), write_marian_checkpoint(tmp_path / "other")
+
+    assert {file.name: file.read_bytes() for file in one.iterdir()} == {
+        file.name: file.read_bytes() for file in other.iterdir()
+    }

@@ -1,0 +1,99 @@
+"""kvjobs.json: what is in it, and what is said of one that cannot be."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.errors import ModelError
+from worker.models.manifest import Manifest, records
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "decoder.onnx").write_bytes(b"graph")
+    (tmp_path / "weights.data").write_bytes(b"\1\2\3")
+    return tmp_path
+
+
+@pytest.fixture
+def manifest(folder: Path) -> Manifest:
+    return Manifest(
+        layout="kv",
+        architecture="marian",
+        precision="int8",
+        head="target",
+        head_ids=(0, 2, 5),
+        source="Helsinki-NLP/opus-mt-en-zh",
+        revision="0123abc",
+        source_files={"model.safetensors": "f" * 64},
+        files=records(folder, ["weights.data", "onnx/decoder.onnx"]),
+        versions={"kvjobs": "1.0"},
+    )
+
+
+def write(folder: Path, manifest: Manifest, **changes: Any) -> None:
+    said = json.loads(manifest.to_bytes()) | changes
+    (folder / "kvjobs.json").write_text(json.dumps(said))
+
+
+def test_what_is_written_is_read(folder, manifest):
+    (folder / "kvjobs.json").write_bytes(manifest.to_bytes())
+
+    assert Manifest.read(folder) == manifest
+
+
+def test_the_bytes_are_json_in_the_order_of_names_and_know_no_time(folder, manifest):
+    said = json.loads(manifest.to_bytes())
+    shuffled = dataclasses.replace(manifest, files=dict(reversed(manifest.files.items())))
+
+    assert list(said) == sorted(said)
+    assert said["format"] == 1
+    assert said["files"]["weights.data"]["bytes"] == 3
+    assert said.keys() == {field.name for field in dataclasses.fields(Manifest)} | {"format"}
+    assert shuffled.to_bytes() == manifest.to_bytes()
+
+
+def test_a_folder_as_it_was_written_has_no_differences(folder, manifest):
+    assert list(manifest.differences(folder)) == []
+
+
+def test_each_file_that_differs_is_a_sentence(folder, manifest):
+    (folder / "onnx" / "decoder.onnx").write_bytes(b"Graph")
+    (folder / "weights.data").write_bytes(b"\1\2")
+
+    decoder, weights = manifest.differences(folder)
+    assert "onnx/decoder.onnx has another checksum than kvjobs.json says" in decoder
+    assert "weights.data has 2 bytes, and kvjobs.json says 3" in weights
+
+    (folder / "weights.data").unlink()
+    assert "weights.data is missing" in list(manifest.differences(folder))[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 2}, "format 2, and this kvjobs reads 1: upgrade"),
+        ({"layout": "tuned"}, "layout 'tuned'"),
+        ({"head_ids": ["a"]}, "makes no sense"),
+        ({"files": {"../../etc/passwd": {"bytes": 1, "sha256": "0" * 64}}}, "etc/passwd"),
+        ({"files": {"weights.data": {"bytes": 1}}}, "sha256"),
+        ({"files": []}, "lacks a field"),
+    ],
+)
+def test_a_manifest_that_makes_no_sense_is_a_sentence(folder, manifest, changes, message):
+    write(folder, manifest, **changes)
+
+    with pytest.raises(ModelError, match=message):
+        Manifest.read(folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"[1]", b"\xff", b'{"format": 1}'])
+def test_a_damaged_manifest_is_a_sentence(folder, content):
+    (folder / "kvjobs.json").write_bytes(content)
+
+    with pytest.raises(ModelError, match=r"kvjobs\.json (is not JSON|has format|lacks a field)"):
+        Manifest.read(folder)

@@ -1,0 +1,164 @@
+"""
+A Marian checkpoint as people publish it: config.json, tokenizer, weights.
+
+Knows: which files hold the weights, and how to read them one at a time. Does not know: graphs, where the folder came
+from.
+
+    model.safetensors                               one file
+    model.safetensors.index.json + its shards       several
+    pytorch_model.bin                               a pickle: only through torch, which reads weights alone from it
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import safetensors
+from numpy.typing import NDArray
+
+from jobs.errors import ModelError
+from worker.engine.generation import read_json
+from worker.models.registry import CHECKPOINT, refuse_hollow
+
+ARCHITECTURE = "MarianMTModel"
+SAFETENSORS, INDEX, PICKLE = CHECKPOINT
+
+# By the names of safetensors. numpy has no bf16: it is read as the 16 bits that it is, the upper half of a float32.
+_DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+
+Weight = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a graph is built from. No weight is in memory until it is asked for."""
+
+    folder: Path
+    config: Mapping[str, Any]
+    weights: Mapping[str, Weight]  # by their names in transformers, as float32
+    files: tuple[str, ...]  # of the folder: those that were or will be read, config.json first
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Look at config.json and at the heads of the weight files; raise ModelError for what cannot be built."""
+        config = read_json(folder / "config.json")
+        _check_architecture(folder, config)
+        if (folder / SAFETENSORS).is_file():
+            files: tuple[str, ...] = (SAFETENSORS,)
+            weights: Mapping[str, Weight] = SafetensorsWeights.open([folder / SAFETENSORS])
+        elif (folder / INDEX).is_file():
+            shards = _read_index(folder / INDEX)
+            files = (INDEX, *shards)
+            weights = SafetensorsWeights.open([folder / shard for shard in shards])
+        elif (folder / PICKLE).is_file():
+            from worker.models.pytorch import PytorchWeights  # whose import asks for torch
+
+            files = (PICKLE,)
+            weights = PytorchWeights.open(folder / PICKLE)
+        else:
+            raise ModelError(_no_weights(folder))
+        return cls(folder, config, weights, ("config.json", *files))
+
+
+class SafetensorsWeights(Mapping[str, Weight]):
+    """Weights in one safetensors file or several. Each access reads one tensor from the disk."""
+
+    def __init__(self, places: Mapping[str, "_Place"]):
+        self._places = places
+
+    @classmethod
+    def open(cls, files: list[Path]) -> Self:
+        """Read the heads of `files`; raise ModelError for one that is damaged."""
+        return cls({name: place for file in files for name, place in _read_places(file)})
+
+    def __getitem__(self, name: str) -> Weight:
+        return self._places[name].read()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a tensor lies."""
+
+    file: Path
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int  # bytes from the start of the file
+
+    def read(self) -> Weight:
+        """A copy as float32, which holds every value of the smaller types."""
+        if self.dtype not in _DTYPES:
+            raise ModelError(
+                f"{self.file} holds {self.name} as {self.dtype}; read are {', '.join(_DTYPES)}: use the checkpoint "
+                "that was not quantized"
+            )
+        try:
+            stored = np.fromfile(self.file, _DTYPES[self.dtype], math.prod(self.shape), offset=self.offset)
+        except OSError as error:
+            raise ModelError(f"{self.file} cannot be read: {error.strerror}") from error
+        if self.dtype == "BF16":
+            stored = (stored.astype(np.uint32) << 16).view(np.float32)
+        return stored.astype(np.float32, copy=False).reshape(self.shape)
+
+
+def _check_architecture(folder: Path, config: Mapping[str, Any]) -> None:
+    named = config.get("architectures") or []
+    if named == [ARCHITECTURE] or (not named and config.get("model_type") == "marian"):
+        return
+    what = ", ".join(map(str, named)) if isinstance(named, list) and named else config.get("model_type")
+    raise ModelError(
+        f"{folder / 'config.json'} names the architecture {what or 'of no model'}; `kvjobs models add` builds graphs "
+        f"of {ARCHITECTURE} alone"
+    )
+
+
+def _read_index(file: Path) -> list[str]:
+    """The shards that an index lists, each once."""
+    listed = read_json(file).get("weight_map")
+    if not isinstance(listed, dict) or not listed:
+        raise ModelError(f"{file} has no weight_map: download it again")
+    shards = sorted(set(map(str, listed.values())))
+    for shard in shards:
+        if shard != Path(shard).name:
+            raise ModelError(f"{file} names the file {shard!r}, which is not beside it: download it again")
+        if not (file.parent / shard).is_file():
+            raise ModelError(f"{file.parent / shard} is missing, and {file.name} lists it: download it again")
+    return shards
+
+
+def _read_places(file: Path) -> Iterator[tuple[str, _Place]]:
+    refuse_hollow(file)
+    try:
+        # Checks all that a head can get wrong: lengths, overlaps, holes. Reading is done by hand, because its numpy
+        # side knows no bf16 unless ml_dtypes happens to be loaded.
+        with safetensors.safe_open(file, "np"):
+            pass
+        with file.open("rb") as content:
+            length = int.from_bytes(content.read(8), "little")
+            head = json.loads(content.read(length))
+    except OSError as error:
+        raise ModelError(f"{file} cannot be read: {error.strerror}") from error
+    except (safetensors.SafetensorError, ValueError) as error:
+        raise ModelError(
+            f"{file} is damaged or not complete ({str(error).rpartition(': ')[2]}): download it again"
+        ) from error
+    for name, tensor in head.items():
+        if name != "__metadata__":
+            start = 8 + length + tensor["data_offsets"][0]
+            yield name, _Place(file, name, tensor["dtype"], tuple(tensor["shape"]), start)
+
+
+def _no_weights(folder: Path) -> str:
+    others = sorted(file.name for file in folder.iterdir() if file.suffix in (".h5", ".ot", ".msgpack", ".npz", ".bin"))
+    found = f" ({', '.join(others)} cannot be read)" if others else ""
+    return f"{folder} has no weights{found}: {SAFETENSORS}, {INDEX} with its shards, or {PICKLE} is needed"

@@ -1,0 +1,46 @@
+"""
+Which target ids the head of a graph keeps.
+
+A shared vocabulary holds pieces that only the source language is cut into; no translation has ever contained them, and
+each costs a row of the largest product of a decoder step. A head over the pieces of target.spm leaves them out.
+"""
+
+import enum
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from worker.engine.generation import read_json
+
+# Ids that the search feeds or forces, in the words of config.json and generation_config.json.
+_SPECIAL_KEYS = (
+    "decoder_start_token_id",
+    "eos_token_id",
+    "pad_token_id",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+)
+
+
+class Head(enum.StrEnum):
+    """What `--head` can be."""
+
+    FULL = "full"  # every id of the checkpoint
+    TARGET = "target"  # the ids of the pieces of target.spm, and special ones
+
+
+def target_ids(folder: Path) -> list[int]:
+    """The ids that a translation can contain, ascending; raise ModelError where the tokenizer cannot be read."""
+    from worker.text.marian import MarianTokenizer  # loads sentencepiece, which `models --help` has no use for
+
+    ids = MarianTokenizer.open(folder).target_ids()
+    for file in (folder / "config.json", folder / "generation_config.json"):
+        if file.is_file():
+            ids |= _special_ids(read_json(file))
+    return sorted(ids)
+
+
+def _special_ids(said: Mapping[str, Any]) -> set[int]:
+    values = (said.get(key) for key in _SPECIAL_KEYS)
+    listed = (value if isinstance(value, list) else [value] for value in values)
+    return {token_id for ids in listed for token_id in ids if isinstance(token_id, int)}
