@@ -19,10 +19,10 @@ import numpy as np
 import onnx
 from safetensors.numpy import save
 
+from bench.tokenizer import FILES
 from jobs.errors import ModelError
 
 ENCODER, DECODER = "encoder_model.onnx", "decoder_model_merged.onnx"
-TOKENIZER = ("source.spm", "target.spm", "vocab.json", "tokenizer_config.json")
 DEMO = Path(__file__).parents[1] / "worker/demo/en-zh"
 
 Weights = dict[str, np.ndarray]
@@ -45,7 +45,7 @@ def recover(model: Path, out: Path) -> Weights:
         raise ModelError(f"{model}: the head is not the embedding, as a checkpoint with tied weights has it")
     out.mkdir(parents=True, exist_ok=True)
     (out / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
-    for file in ("config.json", "generation_config.json", *TOKENIZER):
+    for file in ("config.json", "generation_config.json", *FILES):
         if (model / file).is_file():
             shutil.copy(model / file, out / file)
     return weights
