@@ -39,12 +39,18 @@ class Run:
     """One run over some segments."""
 
     seconds: float
+    cpu_s: float  # of all its threads: what counts where others use the machine as well
     ids: list[Ids]  # in the order of the segments, without start and end
 
     @property
     def rate(self) -> float:
         """Target tokens a second."""
         return sum(map(len, self.ids)) / self.seconds
+
+    @property
+    def cpu_rate(self) -> float:
+        """Target tokens a second of processor time."""
+        return sum(map(len, self.ids)) / self.cpu_s
 
 
 class Engine:
@@ -159,9 +165,9 @@ class _Server:
             self._peer.tune(self._model, segments, beams=search.beams, forced_length=search.forced_length)
 
     def run(self, segments: list[Ids], search: Search) -> Run:
-        started = time.perf_counter()
+        started, cpu_started = time.perf_counter(), time.process_time()
         ids = self._peer.run(self._model, segments, beams=search.beams, forced_length=search.forced_length)
-        return Run(time.perf_counter() - started, ids)
+        return Run(time.perf_counter() - started, time.process_time() - cpu_started, ids)
 
     def configuration(self, search: Search) -> str:
         return str(self._peer.configuration(self._model, beams=search.beams))

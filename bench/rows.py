@@ -19,6 +19,7 @@ class Row:
     peer: str
     ours: float  # tokens/s, the median of the rounds
     theirs: float
+    cpu_ratio: float | None = None  # the same, of tokens a second of processor time
     our_share: float | None = None  # of the machine's peak at our precision
     their_share: float | None = None
     our_equal: float | None = None  # of the tokens, those that transformers in fp32 has there

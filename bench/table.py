@@ -29,11 +29,11 @@ def print_report(
     """Rates and ratios; how each engine ran; the machine."""
     console = Console(width=None if Console().is_terminal else 150)
     table = Table("work", "peer")
-    for head in ("ours tokens/s", "theirs", "ratio", "ours of peak", "theirs", "ours = fp32", "theirs"):
+    for head in ("ours tokens/s", "theirs", "ratio", "by CPU time", "ours of peak", "theirs", "ours = fp32", "theirs"):
         table.add_column(head, justify="right")
     for row in rows:
         table.add_row(
-            row.work, row.peer, f"{row.ours:,.0f}", f"{row.theirs:,.0f}", f"{row.ratio:.2f} x",
+            row.work, row.peer, f"{row.ours:,.0f}", f"{row.theirs:,.0f}", times(row.ratio), times(row.cpu_ratio),
             *map(percent, (row.our_share, row.their_share, row.our_equal, row.their_equal)),
         )  # fmt: skip
     console.print(table)
@@ -48,6 +48,11 @@ def print_report(
         )
     shown = ", ".join(f"{name} {gflops:,.0f} GFLOP/s" for name, gflops in sorted(peaks.items()))
     console.print(f"\n{cpu}; peaks: {shown}; load average {loads[0]:.2f} before, {loads[1]:.2f} after")
+
+
+def times(ratio: float | None) -> str:
+    """A ratio, or nothing."""
+    return "" if ratio is None else f"{ratio:.2f} x"
 
 
 def percent(share: float | None) -> str:

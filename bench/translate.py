@@ -7,7 +7,8 @@ Two workloads: `opus-shaped`, a random model of an opus-mt's size, 32 source tok
 suppressed; and the bundled demo model on unseen bulletins, of all lengths, that end by themselves. Each engine runs in
 a process of its own, is warmed up, finds its best settings first, and then all take turns: A B C A B C ... Rates are
 target tokens a second, the median of the rounds. The default run takes about ten minutes on two cores; `--full` has
-four times the segments, five rounds and more peers. What was built and converted stays in `--work`.
+four times the segments, five rounds and more peers. What was built and converted stays in `--work`, and so does which
+kernels CTranslate2 is fastest with on this machine.
 
 Needs the extra `bench`.
 """
@@ -71,6 +72,10 @@ class Measured:
     def rates(self) -> list[float]:
         return [run.rate for run in self.runs]
 
+    @property
+    def cpu_rate(self) -> float:
+        return statistics.median(run.cpu_rate for run in self.runs)
+
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.translate", description=__doc__.splitlines()[0])
@@ -110,8 +115,8 @@ def main(arguments: list[str] | None = None) -> None:
 def prepare(folder: Path, model: str, beams: int, segments: int) -> Workload:
     """The checkpoint of a model, made if it is not there, and what is to be translated.
 
-    A beam search gets a quarter of the segments: it has four times the rows. The demo model is small and gets four
-    times as many, since their lengths differ.
+    A beam search gets a quarter of the segments: it has four times the rows. The demo model is small and gets twice as
+    many, since their lengths differ.
     """
     from bench.segments import bulletin_segments, random_segments
 
@@ -119,7 +124,7 @@ def prepare(folder: Path, model: str, beams: int, segments: int) -> Workload:
     count = max(1, segments // 4) if beams > 1 else segments
     if model == DEMO:
         made_once(checkpoint, lambda out: ["bench.demo_checkpoint", "--out", str(out)])
-        ids = bulletin_segments(checkpoint, 4 * count)
+        ids = bulletin_segments(checkpoint, 2 * count)
         return Workload(checkpoint, ids, Search(beams, None), num_tried=512, num_reference=64)
     made_once(checkpoint, lambda out: ["bench.models", OPUS, "--layout", "checkpoint", "--out", str(out)])
     ids = random_segments(checkpoint, count, SOURCE_TOKENS)
@@ -162,34 +167,33 @@ def _key(work: Work) -> Callable[[str], Key]:
 def _open(key: Key, workload: Workload, folder: Path) -> Engine:
     """The engine; CTranslate2 with the kernels that are fastest here, which it is told before it starts."""
     name, precision = key
-    module = PEERS[name].module if name in PEERS else "ours"
     _say(f"  {name} {precision}")
-
-    def opened(environment: Mapping[str, str]) -> Engine:
-        return Engine(module, precision, workload.checkpoint, folder, environment)
-
     if name != "ctranslate2":
-        return opened({})
-    best: Mapping[str, str] = {}
+        return Engine(PEERS[name].module if name in PEERS else "ours", precision, workload.checkpoint, folder)
+    kernels = folder / f"ctranslate2-{precision}-kernels.json"
+    if not kernels.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        kernels.write_text(json.dumps(_fastest_kernels(precision, workload, folder)), encoding="utf-8")
+    environment = json.loads(kernels.read_text(encoding="utf-8"))
+    return Engine(PEERS[name].module, precision, workload.checkpoint, folder, environment)
+
+
+def _fastest_kernels(precision: str, workload: Workload, folder: Path) -> dict[str, str]:
+    """What to tell CTranslate2 about its kernels. Its own choice is AVX2 where AVX-512 was 8 % faster (Xeon with AMX,
+    int8, 64 rows), and MKL on processors of Intel, oneDNN on others."""
+    forced = {"CT2_FORCE_CPU_ISA": "AVX512"}
+    other = {**forced, "CT2_USE_MKL": "0" if cpu_is_intel() else "1"}
+    best: dict[str, str] = {}
     best_rate = 0.0
-    for environment in _kernels():
-        with opened(environment) as engine:
+    for environment in ({}, forced, other) if cpu_has("avx512f") else ({},):
+        with Engine(PEERS["ctranslate2"].module, precision, workload.checkpoint, folder, environment) as engine:
             some = workload.segments[: workload.num_tried]
             engine.run(some, _short(workload.search))
-            rate = engine.run(some, workload.search).rate
-        _say(f"    {environment or 'its own choice of kernels'}: {rate:,.0f} tokens/s")
+            rate = engine.run(some, workload.search).cpu_rate
+        _say(f"    {environment or 'its own choice of kernels'}: {rate:,.0f} tokens by second of processor time")
         if rate > _GAIN * best_rate:
             best, best_rate = environment, rate
-    return opened(best)
-
-
-def _kernels() -> list[dict[str, str]]:
-    """What CTranslate2 can be told about its kernels. Its own choice is AVX2 where AVX-512 was 8 % faster (Xeon with
-    AMX, int8, 64 rows), and MKL on processors of Intel, oneDNN on others."""
-    if not cpu_has("avx512f"):
-        return [{}]
-    forced = {"CT2_FORCE_CPU_ISA": "AVX512"}
-    return [{}, forced, {**forced, "CT2_USE_MKL": "0" if cpu_is_intel() else "1"}]
+    return best
 
 
 def _warm_up(engine: Engine, key: Key, workload: Workload) -> None:
@@ -224,6 +228,7 @@ def _rows(
             row = compare(work.name, theirs[0], measured[ours].rates, measured[theirs].rates)
             yield replace(
                 row,
+                cpu_ratio=measured[ours].cpu_rate / measured[theirs].cpu_rate,
                 our_share=shares.get(ours),
                 their_share=shares.get(theirs),
                 our_equal=equal[ours],
