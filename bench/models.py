@@ -150,6 +150,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     options: Any = parser.parse_args(arguments)
     shape = SHAPES[options.shape]
+    torch.set_num_threads(1)  # the weights of a taught model depend on the number of threads that added things up
     if options.layout == CHECKPOINT:
         write_checkpoint(shape, options.out, options.seed)
         return
