@@ -91,8 +91,10 @@ def add(
 ) -> None:
     """Make a model of SOURCE and put it into the models folder.
 
-    SOURCE is a folder with a Marian (OPUS-MT) checkpoint, of which graphs are built; or an Optimum export, which is
-    copied as it is. Nothing half-made stays behind: what was interrupted can be run again.
+    SOURCE is a Marian (OPUS-MT) checkpoint: an id of the Hugging Face hub, OWNER/NAME or OWNER/NAME@REVISION, or a
+    folder. Graphs are built of it. An Optimum export is copied as it is. Nothing half-made stays behind: what was
+    interrupted can be run again, and a download goes on where it stopped. HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE and
+    HF_TOKEN hold.
     """
     from worker.models.add import Request, add_model
 
@@ -104,6 +106,8 @@ def add(
         force=force,
     )
     added = add_model(request, context.settings.models_dir)
+    if added.note:
+        say(added.note)
     output.record(dataclasses.asdict(added), lambda: click.echo("\n".join(map(visible, describe_added(added)))))
     if output.is_table:
         say(f"Next: kvjobs submit CORPUS --model {added.name} --wait")

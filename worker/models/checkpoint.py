@@ -45,8 +45,7 @@ class Checkpoint:
     @classmethod
     def open(cls, folder: Path) -> Self:
         """Look at config.json and at the heads of the weight files; raise ModelError for what cannot be built."""
-        config = read_json(folder / "config.json")
-        _check_architecture(folder, config)
+        config = check_architecture(folder / "config.json", str(folder))
         if (folder / SAFETENSORS).is_file():
             files: tuple[str, ...] = (SAFETENSORS,)
             weights: Mapping[str, Weight] = SafetensorsWeights.open([folder / SAFETENSORS])
@@ -62,6 +61,19 @@ class Checkpoint:
         else:
             raise ModelError(_no_weights(folder))
         return cls(folder, config, weights, ("config.json", *files))
+
+
+def check_architecture(file: Path, name: str) -> dict[str, Any]:
+    """Read a config.json; raise ModelError that names the architecture of `name` where we do not build it."""
+    config = read_json(file)
+    named = config.get("architectures") or []
+    if named == [ARCHITECTURE] or (not named and config.get("model_type") == "marian"):
+        return config
+    what = ", ".join(map(str, named)) if isinstance(named, list) and named else config.get("model_type")
+    raise ModelError(
+        f"{name} is a model of the architecture {what or '(config.json names none)'}; `kvjobs models add` builds "
+        f"graphs of {ARCHITECTURE} alone"
+    )
 
 
 class SafetensorsWeights(Mapping[str, Weight]):
@@ -109,17 +121,6 @@ class _Place:
         if self.dtype == "BF16":
             stored = (stored.astype(np.uint32) << 16).view(np.float32)
         return stored.astype(np.float32, copy=False).reshape(self.shape)
-
-
-def _check_architecture(folder: Path, config: Mapping[str, Any]) -> None:
-    named = config.get("architectures") or []
-    if named == [ARCHITECTURE] or (not named and config.get("model_type") == "marian"):
-        return
-    what = ", ".join(map(str, named)) if isinstance(named, list) and named else config.get("model_type")
-    raise ModelError(
-        f"{folder / 'config.json'} names the architecture {what or 'of no model'}; `kvjobs models add` builds graphs "
-        f"of {ARCHITECTURE} alone"
-    )
 
 
 def _read_index(file: Path) -> list[str]:
