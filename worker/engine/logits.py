@@ -4,9 +4,10 @@ Between the model and the search: which tokens are allowed, how likely they are,
 The rules and their order are those of transformers' logits processors. A vocabulary has 65,000 entries and a batch
 many rows, so everything here passes over the logits as seldom as it can (figures: 32 rows x 65,001, one core).
 
-Shapes: R rows of the step (B, or B x beams) · V vocabulary · T tokens so far, the start token included.
+Shapes: R rows of the step · V vocabulary · T tokens that there is room for.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,14 @@ Ids = NDArray[np.int64]
 _BLOCK = 64  # see `top_k`
 
 
-def apply_rules(logits: Floats, tokens: Ids, rules: Generation, *, to_log_probs: bool) -> Floats:
+def apply_rules(logits: Floats, tokens: Ids, lengths: Ids, rules: Generation, *, to_log_probs: bool) -> Floats:
     """Change `logits` (R, V) in place so that forbidden tokens are -inf; return the log-normalizer of each row (R,).
+
+    Of `tokens` (R, T), the first `lengths` (R,) of each row count, the start token among them.
 
     `logits - normalizer` are the log-probabilities. They are those of the model itself, forbidden tokens included,
     unless the model's settings ask for renormalization. A normalizer that is not finite marks a broken row: one
-    whose logits hold NaN or +inf, or nothing but -inf. `tokens` is (R, T).
+    whose logits hold NaN or +inf, or nothing but -inf.
 
     `to_log_probs` says what a repetition penalty acts on: log-probabilities (beam search), or logits (greedy).
     """
@@ -37,8 +40,12 @@ def apply_rules(logits: Floats, tokens: Ids, rules: Generation, *, to_log_probs:
         if penalized:
             if to_log_probs:
                 logits -= normalizer[:, None]
-            _penalize(logits, tokens, rules.repetition_penalty)
-        _forbid(logits, tokens, rules)
+            for rows, told in _by_length(tokens, lengths):
+                _penalize(logits, rows, told, rules.repetition_penalty)
+        _forbid(logits, lengths - 1, rules)
+        if rules.bad_sequences or rules.no_repeat_ngram_size:
+            for rows, told in _by_length(tokens, lengths):
+                _forbid_sequences(logits, rows, told, rules)
         if late:
             done = to_log_probs and penalized and not rules.renormalize_logits
             normalizer = np.zeros(len(logits), np.float32) if done else log_normalizer(logits)
@@ -89,27 +96,42 @@ def top_k(scores: Floats, k: int) -> tuple[Floats, Ids]:
     return np.take_along_axis(values, order, axis=1), np.take_along_axis(ids, order, axis=1)
 
 
-def _penalize(logits: Floats, tokens: Ids, penalty: float) -> None:
-    """Make every token that stands in the row already less likely."""
-    there = np.take_along_axis(logits, tokens, axis=1)  # (R, T)
-    np.put_along_axis(logits, tokens, np.where(there < 0, there * penalty, there / penalty), axis=1)
+def _by_length(tokens: Ids, lengths: Ids) -> Iterator[tuple[Ids, Ids]]:
+    """Rows that have equally many tokens (m,), and those tokens (m, length)."""
+    for length in np.unique(lengths).tolist():
+        rows = np.flatnonzero(lengths == length)
+        yield rows, tokens[rows, :length]
 
 
-def _forbid(logits: Floats, tokens: Ids, rules: Generation) -> None:
-    step = tokens.shape[1] - 1
+def _penalize(logits: Floats, rows: Ids, tokens: Ids, penalty: float) -> None:
+    """Make every token that stands in a row already less likely."""
+    there = logits[rows[:, None], tokens]  # (m, length)
+    logits[rows[:, None], tokens] = np.where(there < 0, there * penalty, there / penalty)
+
+
+def _forbid(logits: Floats, steps: Ids, rules: Generation) -> None:
+    """What does not depend on the tokens before."""
     if rules.suppressed_ids:
         logits[:, rules.suppressed_ids] = -np.inf
-    if step < rules.min_new_tokens:
-        logits[:, rules.eos_id] = -np.inf
-    if rules.begin_suppressed_ids and step == (0 if rules.forced_bos_id is None else 1):
-        logits[:, rules.begin_suppressed_ids] = -np.inf
+    if rules.min_new_tokens:
+        logits[steps < rules.min_new_tokens, rules.eos_id] = -np.inf
+    if rules.begin_suppressed_ids:
+        rows = np.flatnonzero(steps == (0 if rules.forced_bos_id is None else 1))
+        logits[rows[:, None], np.asarray(rules.begin_suppressed_ids)] = -np.inf
+
+
+def _forbid_sequences(logits: Floats, rows: Ids, tokens: Ids, rules: Generation) -> None:
+    """What depends on the tokens before (m, length)."""
+    length = tokens.shape[1]
     for *before, last in rules.bad_sequences:
         # One token more than the sequence's own beginning is required, as in transformers.
-        if len(before) < tokens.shape[1]:
-            logits[(tokens[:, -len(before) :] == before).all(axis=1), last] = -np.inf
+        if len(before) < length:
+            logits[rows[(tokens[:, -len(before) :] == before).all(axis=1)], last] = -np.inf
     size = rules.no_repeat_ngram_size
-    if size and tokens.shape[1] >= size:
-        ngrams: NDArray[Any] = np.lib.stride_tricks.sliding_window_view(tokens, size, axis=1)  # (R, T - size + 1, size)
-        beginning = tokens[:, tokens.shape[1] - size + 1 :]  # (R, size - 1): what the next token would complete
-        rows, places = np.nonzero((ngrams[:, :, :-1] == beginning[:, None, :]).all(axis=2))
-        logits[rows, ngrams[rows, places, -1]] = -np.inf
+    if size and length >= size:
+        ngrams: NDArray[Any] = np.lib.stride_tricks.sliding_window_view(
+            tokens, size, axis=1
+        )  # (m, length - size + 1, size)
+        beginning = tokens[:, length - size + 1 :]  # (m, size - 1): what the next token would complete
+        which, places = np.nonzero((ngrams[:, :, :-1] == beginning[:, None, :]).all(axis=2))
+        logits[rows[which], ngrams[which, places, -1]] = -np.inf

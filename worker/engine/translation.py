@@ -24,8 +24,9 @@ from worker.engine.assembly import join_document, join_pieces, merge_flags, runs
 from worker.engine.batching import Batch, make_batches
 from worker.engine.decoding import Decoding, uncached_steps
 from worker.engine.generation import Generation
+from worker.engine.hypothesis import Hypothesis
 from worker.engine.logits import Floats, Ids
-from worker.engine.search import Hypothesis, Steps, search
+from worker.engine.search import Steps, search
 from worker.engine.seq2seq import Seq2Seq
 from worker.engine.shortage import halves, is_shortage, larger_half
 from worker.engine.timing import Stopwatch

@@ -26,7 +26,7 @@ from jobs.errors import ModelError
 from worker.graphs.net import CONTRIB, Net, Shape
 from worker.graphs.precision import Precision
 from worker.graphs.products import Products, products_in
-from worker.graphs.weights import Store, WeightsFile
+from worker.graphs.weights import Store, WeightsFile, WrittenWeights
 
 ENCODER = "encoder.onnx"
 DECODER = "decoder.onnx"
@@ -57,6 +57,8 @@ class MarianSizes:
     activation: str
     max_positions: int
     scale: float  # of the embeddings
+    shared_embeddings: bool  # encoder and decoder read one table
+    tied_head: bool  # the decoder's embeddings are the head
 
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> Self:
@@ -89,6 +91,8 @@ class MarianSizes:
             activation=activation,
             max_positions=sizes["max_position_embeddings"],
             scale=float(width**0.5) if config.get("scale_embedding") else 1.0,
+            shared_embeddings=bool(config.get("share_encoder_decoder_embeddings", True)),
+            tied_head=bool(config.get("tie_word_embeddings", True)),
         )
 
     @property
@@ -113,9 +117,19 @@ def write_marian(
     named = MarianWeights(weights, sizes, head_ids)
     with WeightsFile(folder / WEIGHTS) as file:
         encoder = encoder_graph(sizes, file, named, precision)
-        decoder = decoder_graph(sizes, file, named, precision)
+        decoder = decoder_graph(sizes, file, named, precision, head_bias=bool(named.head_bias().any()))
     for name, net in ((ENCODER, encoder), (DECODER, decoder)):
         (folder / name).write_bytes(net.model().SerializeToString(deterministic=True))
+
+
+def rebuild_decoder(folder: Path, config: Mapping[str, Any], precision: Precision, *, beams: int) -> bytes:
+    """Another decoder of a model that `write_marian` wrote: same weights, rows in groups of `beams`."""
+    sizes, store = MarianSizes.read(config), WrittenWeights.read(folder / DECODER)
+    nothing = MarianWeights({}, sizes, None)
+    has_bias = "head.bias" in store
+    net = decoder_graph(sizes, store, nothing, precision, head_bias=has_bias, beams=beams)
+    graph: bytes = net.model().SerializeToString(deterministic=True)
+    return graph
 
 
 class MarianWeights:
@@ -137,27 +151,23 @@ class MarianWeights:
         return self._get(f"model.{name}")
 
     def embeddings(self, side: str) -> NDArray[np.float32]:
-        """Of `encoder` or `decoder` (V, D): one table for both where the vocabularies are shared."""
-        return self._get(f"model.{side}.embed_tokens.weight", "model.shared.weight")
-
-    def table(self, side: str) -> str:
-        """A name for these embeddings; one for both where they are shared."""
-        own = f"model.{side}.embed_tokens.weight"
-        return (
-            f"{side}.embeddings"
-            if own in self._weights and "model.shared.weight" not in self._weights
-            else "embeddings"
-        )
+        """Of `encoder` or `decoder` (V, D). Tensors that are tied may stand in a file under any of their names."""
+        names = [f"model.{side}.embed_tokens.weight"]
+        if self._sizes.shared_embeddings:
+            names = ["model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
+        if self._sizes.tied_head and (self._sizes.shared_embeddings or side == "decoder"):
+            names.append("lm_head.weight")
+        return self._get(*names)
 
     def head(self) -> NDArray[np.float32]:
         """(V, D)."""
-        return self._kept(self._get("lm_head.weight", "model.decoder.embed_tokens.weight", "model.shared.weight"))
+        return self._kept(self.embeddings("decoder") if self._sizes.tied_head else self._get("lm_head.weight"))
 
-    def head_bias(self) -> NDArray[np.float32] | None:
-        """(V,), or None where it is all zero, as in most published models."""
+    def head_bias(self) -> NDArray[np.float32]:
+        """(V,)."""
         bias = self._weights["final_logits_bias"] if "final_logits_bias" in self._weights else np.zeros(1)
         bias = np.asarray(bias, np.float32).reshape(-1)
-        return self._kept(bias) if bias.any() else None
+        return self._kept(bias) if len(bias) > 1 else bias
 
     def positions(self) -> NDArray[np.float32]:
         """Sinusoids: sines in the first half, cosines in the second (MarianSinusoidalPositionalEmbedding)."""
@@ -179,7 +189,7 @@ class MarianWeights:
 def encoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeights, precision: Precision) -> Net:
     """All tokens of all sentences at once; sentences of one call are equally long.
 
-    ids (B, S) -> cross.{layer}.key, cross.{layer}.value (B, N, S, H)
+    ids (B, S) -> cross (B, S, 2 L, N, H): key and value of layer 0, of layer 1, ...
     """
     net, products = Net("encoder", store), products_in(precision)
     block = _Block(net, products, sizes, weights, _dtype(precision))
@@ -203,7 +213,13 @@ def encoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeights, prec
 
 
 def decoder_graph(
-    sizes: MarianSizes, store: Store, weights: MarianWeights, precision: Precision, *, beams: int = 1
+    sizes: MarianSizes,
+    store: Store,
+    weights: MarianWeights,
+    precision: Precision,
+    *,
+    head_bias: bool,
+    beams: int = 1,
 ) -> Net:
     """One token a row. Rows come in groups of `beams` that share the source, and with it cross keys and values.
 
@@ -229,8 +245,7 @@ def decoder_graph(
             x, block.linear(attended, name, "encoder_attn.out_proj"), f"{name}.encoder_attn_layer_norm"
         )
         x = block.feed_forward(x, name)
-    bias = weights.head_bias()
-    logits = products.linear(net, x, "head", weights.head, None if bias is None else lambda: bias)
+    logits = products.linear(net, x, "head", weights.head, weights.head_bias if head_bias else None)
     net.output(logits, "logits", block.dtype, ["R", "V"])
     return net
 
@@ -239,7 +254,12 @@ class _Block:
     """The pieces that layers are made of. Rows are tokens: (M, D)."""
 
     def __init__(
-        self, net: Net, products: Products, sizes: MarianSizes, weights: MarianWeights, dtype: type[np.floating[Any]]
+        self,
+        net: Net,
+        products: Products,
+        sizes: MarianSizes,
+        weights: MarianWeights,
+        dtype: type[np.floating[Any]],
     ) -> None:
         self.dtype = dtype
         self.rows_shape = net.constant("rows_shape", [-1, sizes.width])
@@ -252,7 +272,8 @@ class _Block:
     def embed(self, ids: str, side: str) -> str:
         """ids (...) -> (..., D)."""
         net, weights = self._net, self._weights
-        table = net.weight(weights.table(side), lambda: weights.embeddings(side).astype(self.dtype))
+        name = "embeddings" if self._sizes.shared_embeddings else f"{side}.embeddings"
+        table = net.weight(name, lambda: weights.embeddings(side).astype(self.dtype))
         found = net.op("Gather", table, ids, name=f"{side}.found")
         scale = net.constant("embedding_scale", self._sizes.scale, self.dtype)
         return net.op("Mul", found, scale, name=f"{side}.embedded")
@@ -332,9 +353,8 @@ class _Block:
         return net.op("Reshape", attended, self.rows_shape, name=f"{name}.attended_rows")
 
     def cross_keys_and_values(self, x: str, shape: str) -> None:
-        """What every decoder layer will attend to: one product for all of them."""
+        """What every decoder layer will attend to: one product for all of them, (B, S, 2 L, N, H)."""
         net, sizes, weights = self._net, self._sizes, self._weights
-        names = [f"cross.{layer}.{part}" for layer in range(sizes.decoder_layers) for part in ("key", "value")]
 
         def load() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
             layers = (
@@ -344,16 +364,11 @@ class _Block:
             matrices, biases = zip(*layers, strict=True)
             return np.concatenate(matrices), np.concatenate(biases)
 
-        packed = self._products.linear(net, x, "cross", lambda: load()[0], lambda: load()[1])  # (B x S, 2 L D)
-        heads = net.op(
-            "Concat", shape, net.constant("heads", [sizes.heads, sizes.head_size]), name="heads_shape", axis=0
-        )
-        split = net.constant("cross_sizes", [sizes.width] * len(names))
-        parts = net.ops("Split", packed, split, outputs=[f"{name}.rows" for name in names], axis=1)
-        for name, part in zip(names, parts, strict=True):
-            by_token = net.op("Reshape", part, heads, name=f"{name}.by_token")  # (B, S, N, H)
-            tensor = net.op("Transpose", by_token, name=name, perm=[0, 2, 1, 3])
-            net.output(tensor, name, self.dtype, ["B", sizes.heads, "S", sizes.head_size])
+        packed = self._products.linear(net, x, "packed_cross", lambda: load()[0], lambda: load()[1])  # (B x S, 2 L D)
+        axes = [2 * sizes.decoder_layers, sizes.heads, sizes.head_size]
+        cross_shape = net.op("Concat", shape, net.constant("cross_axes", axes), name="cross_shape", axis=0)
+        # Whoever copies them to their slots turns them round on the way, so no node does (5 % of a call).
+        net.output(net.op("Reshape", packed, cross_shape, name="cross"), "cross", self.dtype, ["B", "S", *axes])
 
     def _activate(self, x: str, name: str) -> str:
         match self._sizes.activation:

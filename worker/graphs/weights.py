@@ -4,14 +4,17 @@ The weights of all graphs of a model, in one external file that onnxruntime maps
 Knows: where each tensor lies. Does not know: what it is for. Two graphs that use the same tensor share its bytes.
 """
 
-import struct
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
+
+from jobs.errors import ModelError
 
 _ALIGNMENT = 4096  # a page: what mmap asks for; onnxruntime maps a tensor only from such an offset
 
@@ -76,6 +79,15 @@ class WrittenWeights:
     def __init__(self, tensors: dict[str, TensorProto]) -> None:
         self._tensors = tensors
 
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """Those of a graph; raise ModelError where the file is none."""
+        try:
+            model = onnx.load(str(file), load_external_data=False)
+        except (OSError, ValueError, DecodeError) as error:
+            raise ModelError(f"{file} cannot be read: {error}") from error
+        return cls({tensor.name: tensor for tensor in model.graph.initializer})
+
     def __contains__(self, name: str) -> bool:
         return name in self._tensors
 
@@ -86,8 +98,3 @@ class WrittenWeights:
     def tensor(self, name: str) -> TensorProto:
         """A reference to bytes in the file."""
         return self._tensors[name]
-
-
-def scalar(name: str, value: float) -> TensorProto:
-    """A float32 of no dimension, in the graph itself."""
-    return TensorProto(name=name, data_type=TensorProto.FLOAT, raw_data=struct.pack("<f", value))

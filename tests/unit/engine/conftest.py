@@ -13,8 +13,9 @@ from jobs.spec import CachePolicy, Timing
 from worker.engine.batching import make_batches
 from worker.engine.decoding import Decoding
 from worker.engine.generation import Generation, read_generation, read_json
+from worker.engine.hypothesis import Hypothesis
 from worker.engine.kv_cache import KVCache
-from worker.engine.search import Hypothesis, search
+from worker.engine.search import search
 from worker.engine.seq2seq import Seq2Seq
 from worker.engine.timing import Stopwatch
 

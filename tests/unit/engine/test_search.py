@@ -11,8 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from worker.engine.beams import BeamSearch
 from worker.engine.generation import Generation
-from worker.engine.search import Hypothesis, beam_search, greedy_search, search
+from worker.engine.greedy import GreedySearch
+from worker.engine.hypothesis import Hypothesis
+from worker.engine.search import follow, search
 
 START, EOS = 1, 0
 
@@ -72,6 +75,14 @@ def rules(**changes: Any) -> Generation:
 
 def ids(hypotheses: list[Hypothesis]) -> list[tuple[int, ...]]:
     return [hypothesis.ids for hypothesis in hypotheses]
+
+
+def greedy_search(steps: Any, num_rows: int, rules: Generation) -> list[Hypothesis]:
+    return [hypothesis for (hypothesis,) in follow(GreedySearch(rules), steps, num_rows)]
+
+
+def beam_search(steps: Any, num_rows: int, rules: Generation) -> list[list[Hypothesis]]:
+    return follow(BeamSearch(rules, rows_at_first=1), steps, num_rows)
 
 
 def slow_beam_search(seed: int, vocab_size: int, eos_bias: float, rules: Generation) -> list[Hypothesis]:

@@ -16,7 +16,7 @@ from jobs.outcome import Failed, Flag, SegmentTranslation, Translation
 from jobs.spec import CachePolicy, Timing, TranslateOptions
 from worker.engine import translation
 from worker.engine.decoding import Decoding
-from worker.engine.search import Hypothesis
+from worker.engine.hypothesis import Hypothesis
 from worker.engine.translation import NoMemory, Translated, Translator
 
 GREEDY = TranslateOptions(beam_size=1)

@@ -1,0 +1,82 @@
+"""
+Greedy search: follow the most likely token of each row until the row ends.
+
+Shapes: R rows, one a sentence · V vocabulary · T tokens that there is room for.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from worker.engine.generation import Generation
+from worker.engine.hypothesis import Hypothesis
+from worker.engine.logits import Floats, Ids, apply_rules
+from worker.engine.rows import Moves, close_ranks, forced_ids, with_room
+
+
+class GreedySearch:
+    """Rows that came at different times, each at its own place."""
+
+    def __init__(self, rules: Generation) -> None:
+        self._rules = rules
+        self._sentences = np.empty(0, np.int64)  # (R,): which one each row is
+        self._lengths = np.empty(0, np.int64)  # (R,): tokens there are, the start token included
+        self._log_probs = np.empty(0)  # (R,)
+        self._tokens = np.empty((0, 1), np.int64)  # (R, T)
+
+    @property
+    def num_sentences(self) -> int:
+        """Those on their way."""
+        return len(self._sentences)
+
+    @property
+    def last_ids(self) -> Ids:
+        """What each row is to be fed (R,)."""
+        last: Ids = self._tokens[np.arange(len(self._tokens)), self._lengths - 1]
+        return last
+
+    def admit(self, sentences: Sequence[int]) -> None:
+        """Begin some sentences, in rows behind the others."""
+        new = np.full((len(sentences), self._tokens.shape[1]), self._rules.start_id)
+        self._tokens = np.concatenate((self._tokens, new))
+        self._sentences = np.concatenate((self._sentences, np.asarray(sentences, np.int64)))
+        self._lengths = np.concatenate((self._lengths, np.ones(len(sentences), np.int64)))
+        self._log_probs = np.concatenate((self._log_probs, np.zeros(len(sentences))))
+
+    def advance(self, logits: Floats) -> tuple[dict[int, list[Hypothesis]], Moves]:
+        """Take the logits of every row (R, V); return who has ended, and where the other rows are."""
+        rules, rows = self._rules, np.arange(len(logits))
+        normalizer = apply_rules(logits, self._tokens, self._lengths, rules, to_log_probs=False)  # (R,)
+        ids = wanted = logits.argmax(axis=1)  # (R,)
+        forced = forced_ids(rules, self._lengths - 1)
+        with np.errstate(invalid="ignore"):
+            gained = logits[rows, ids] - normalizer
+        if forced is not None:
+            ids, gained = np.where(forced < 0, ids, forced), np.where(forced < 0, gained, 0)
+        self._log_probs += gained
+        self._log_probs[~np.isfinite(normalizer)] = np.nan
+        self._tokens = with_room(self._tokens, int(self._lengths.max()) + 1)
+        self._tokens[rows, self._lengths] = ids
+        last = self._lengths == rules.max_new_tokens
+        self._lengths += 1
+        ended = (ids == rules.eos_id) | np.isnan(self._log_probs) | last
+        found = {
+            int(self._sentences[row]): [self._hypothesis(row, bool(last[row] and wanted[row] != rules.eos_id))]
+            for row in np.flatnonzero(ended).tolist()
+        }
+        if not found:
+            return found, None
+        stay = close_ranks(~ended)
+        self._sentences, self._lengths = self._sentences[stay], self._lengths[stay]
+        self._log_probs, self._tokens = self._log_probs[stay], self._tokens[stay]
+        return found, stay
+
+    def _hypothesis(self, row: int, truncated: bool) -> Hypothesis:
+        log_prob, length = float(self._log_probs[row]), int(self._lengths[row]) - 1
+        return Hypothesis(
+            ids=tuple(self._tokens[row, 1 : length + 1].tolist()),
+            log_prob=log_prob,
+            score=log_prob / length**self._rules.length_penalty,
+            truncated=truncated and not math.isnan(log_prob),
+        )
