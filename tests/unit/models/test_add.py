@@ -11,9 +11,10 @@ import onnx
 import pytest
 
 from jobs.errors import ModelError, NotFoundError, SpecError
-from tests.checkpoints import write_marian_checkpoint, write_tokenizer
+from tests.checkpoints import write_marian_checkpoint, write_pickle, write_tokenizer
 from worker.graphs.precision import Precision
 from worker.models.add import Added, Request, add_model
+from worker.models.checkpoint import Checkpoint
 from worker.models.head import Head
 from worker.models.manifest import Manifest, sha256_of
 from worker.models.registry import ModelFolder, check_files, find_model
@@ -70,6 +71,19 @@ def test_a_checkpoint_becomes_a_model_of_its_name(add, checkpoint, models_dir):
     )
     assert {*contents(checkpoint)} - {*contents(folder.path)} == {"model.safetensors"}
     assert os.listdir(models_dir) == ["opus-tiny"]
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_the_form_of_the_weights_changes_no_byte_of_the_graphs(add, checkpoint, models_dir, zipped):
+    add(checkpoint, name="safetensors")
+    write_pickle(checkpoint / "pytorch_model.bin", dict(Checkpoint.open(checkpoint).weights), zipped=zipped)
+    (checkpoint / "model.safetensors").unlink()
+
+    add(checkpoint, name="pickle")
+
+    one, other = (contents(models_dir / name) for name in ("safetensors", "pickle"))
+    assert one.pop("kvjobs.json") != other.pop("kvjobs.json")
+    assert one == other
 
 
 def test_the_manifest_says_what_was_read_and_what_was_written(add, checkpoint, models_dir):
