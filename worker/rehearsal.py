@@ -8,7 +8,7 @@ from jobs.corpus.documents import Document, Rejected
 from jobs.corpus.reading import Corpus, read_corpus
 from jobs.corpus.shards import cut_batches
 from jobs.spec import JobSpec
-from worker.engine.seq2seq import Seq2Seq
+from worker.engine.network import open_network
 from worker.models.registry import find_model
 from worker.text.marian import MarianTokenizer
 from worker.text.preview import Preview, preview
@@ -29,7 +29,7 @@ class Rehearsal:
 def rehearse(corpus: Corpus, spec: JobSpec, models_dir: Path) -> Rehearsal:
     """Read the corpus once and count; raise CorpusError where it cannot be read at all."""
     folder = find_model(spec.model, models_dir)
-    network = Seq2Seq.open(folder.path)
+    network = open_network(folder.path)
     shown: list[Rejected] = []
     num_rejected = num_shards = 0
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from jobs.errors import ModelError
 from jobs.spec import JobSpec
 from jobs.store.workers import Warmth
-from worker.engine.seq2seq import Seq2Seq
+from worker.engine.network import Network, open_network
 from worker.engine.session import PROVIDER, Provider
 from worker.engine.translation import Translator
 from worker.models.registry import check_files, find_model
@@ -28,7 +28,7 @@ class WarmModel:
     """A model, ready to run; every lane shares it."""
 
     name: str
-    network: Seq2Seq
+    network: Network
     tokenizer: MarianTokenizer
     load_s: float
 
@@ -72,7 +72,7 @@ class WarmModels:
                 f"the files of model {spec.model} have changed since the job was submitted; "
                 "restore them, or cancel the job and submit again"
             )
-        network = Seq2Seq.open(folder.path, threads=self._threads, providers=self._providers)
+        network = open_network(folder.path, threads=self._threads, providers=self._providers)
         tokenizer = MarianTokenizer.open(folder.path)
         return WarmModel(spec.model, network, tokenizer, time.perf_counter() - started)
 
@@ -107,10 +107,10 @@ class Lane:
 
 def warmth(models: WarmModels, lanes: list[Lane]) -> Warmth:
     """What the heartbeat tells about this process."""
-    caches = [translator.cache for lane in lanes for translator in lane.translators]
+    decoders = [translator.decoder for lane in lanes for translator in lane.translators]
     return Warmth(
         models=json.dumps(models.load_times()),
-        kv_bytes=sum(cache.num_bytes for cache in caches),
-        buffer_allocations=sum(cache.allocations for cache in caches),
-        buffer_reuses=sum(cache.reuses for cache in caches),
+        kv_bytes=sum(decoder.num_bytes for decoder in decoders),
+        buffer_allocations=sum(decoder.allocations for decoder in decoders),
+        buffer_reuses=sum(decoder.reuses for decoder in decoders),
     )

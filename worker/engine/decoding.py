@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from onnxruntime import InferenceSession, IOBinding
 
-from jobs.errors import SpecError
 from jobs.spec import CachePolicy
 from worker.engine.batching import Batch
 from worker.engine.kv_cache import KVCache
@@ -176,13 +175,7 @@ class _Binding:
 
 def uncached_steps(model: Seq2Seq, policy: CachePolicy) -> int:
     """How many steps run the whole prefix; raise SpecError where the graph cannot do as asked."""
-    if policy.mode == "off":
+    model.check_cache(policy)
+    if policy.mode == "off" or not model.has_cache:
         return _NEVER
-    if model.layout.cache is None:
-        if policy.mode == "auto":
-            return _NEVER
-        raise SpecError(
-            f"cache is {policy}, but the model's graphs have no cache: use --cache auto or off, or export the model "
-            "with `--task text2text-generation-with-past`"
-        )
     return max(1, policy.uncached_steps)

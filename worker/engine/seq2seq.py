@@ -14,7 +14,8 @@ from typing import Any, Self
 import numpy as np
 import onnxruntime
 
-from jobs.errors import ModelError
+from jobs.errors import ModelError, SpecError
+from jobs.spec import CachePolicy
 from worker.engine.generation import Generation, read_generation, read_json
 from worker.engine.kv_cache import KVCache
 from worker.engine.session import PROVIDER, Provider, open_session
@@ -67,6 +68,19 @@ class Seq2Seq:
             next_inputs=frozenset(graphs[following].inputs) if following in graphs else frozenset(),
             dummy_past=_dummy_past(files[first], sessions[first], layout) if layout.kind is Kind.MERGED else 0,
         )
+
+    @property
+    def has_cache(self) -> bool:
+        """Whether the graphs take keys and values of earlier steps."""
+        return self.layout.cache is not None
+
+    def check_cache(self, policy: CachePolicy) -> None:
+        """Raise SpecError where the graphs cannot do as asked."""
+        if policy.mode in ("on", "hybrid") and not self.has_cache:
+            raise SpecError(
+                f"cache is {policy}, but the model's graphs have no cache: use --cache auto or off, or export the "
+                "model with `--task text2text-generation-with-past`"
+            )
 
     def new_cache(self) -> KVCache:
         """The buffers of one lane."""

@@ -12,23 +12,17 @@ Knows: one model, one lane. Does not know: jobs, shards, tables.
 import hashlib
 import logging
 import math
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
-from jobs.errors import SpecError, Stopped
+from jobs.errors import SpecError
 from jobs.outcome import Failed, Flag, Outcome, SegmentTranslation, StepTiming
 from jobs.spec import TranslateOptions
 from worker.engine.assembly import join_document, join_pieces, merge_flags, runs_away
-from worker.engine.batching import Batch, make_batches
-from worker.engine.decoding import Decoding, uncached_steps
 from worker.engine.generation import Generation
 from worker.engine.hypothesis import Hypothesis
-from worker.engine.logits import Floats, Ids
-from worker.engine.search import Steps, search
-from worker.engine.seq2seq import Seq2Seq
-from worker.engine.shortage import halves, is_shortage, larger_half
+from worker.engine.network import Network, new_decoder
 from worker.engine.timing import Stopwatch
 from worker.text.segments import Span, segment
 
@@ -84,11 +78,10 @@ class _Document:
 class Translator:
     """One lane's engine for one model: the model is shared, the buffers are not."""
 
-    def __init__(self, model: Seq2Seq, tokenizer: Tokenizer) -> None:
+    def __init__(self, model: Network, tokenizer: Tokenizer) -> None:
         self.model = model
-        self.cache = model.new_cache()
+        self.decoder = new_decoder(model)
         self._tokenizer = tokenizer
-        self._max_size: float = math.inf  # rows x source length that a batch may have, since a larger one did not fit
 
     def translate(
         self,
@@ -125,7 +118,7 @@ class Translator:
     def _check(self, options: TranslateOptions) -> Generation:
         """The rules of the search. Raises SpecError before any work is done."""
         self._tokenizer.check_language(options.target_language)
-        uncached_steps(self.model, options.cache)
+        self.model.check_cache(options.cache)
         rules = self.model.generation.with_options(options, max_positions=self.model.max_positions)
         if options.n_best > rules.num_beams:
             raise SpecError(
@@ -152,52 +145,14 @@ class Translator:
             counted.tokens = sum(map(len, pieces))
         stopwatch.end_batch()
         results: dict[int, SegmentTranslation] = {}
-        for batch, found in self._run_batches(pieces, rules, options, stopwatch, should_stop):
-            num_tokens = sum(len(hypothesis.ids) for hypotheses in found for hypothesis in hypotheses[: options.n_best])
+        for found in self.decoder.decode(pieces, rules, options, stopwatch, should_stop):
+            num_tokens = sum(len(one.ids) for _, hypotheses in found for one in hypotheses[: options.n_best])
             with stopwatch.measure("detokenize", rows=len(found), tokens=num_tokens):
-                for index, hypotheses in zip(batch.order, found, strict=True):
+                for index, hypotheses in found:
                     results[index] = self._to_text(pieces[index], hypotheses[: options.n_best], rules)
-            stopwatch.end_batch()
+        stopwatch.end_batch()
         in_order = iter(results[index] for index in range(len(pieces)))
         return [join_pieces([next(in_order) for _ in parts], options.n_best) for parts in split]
-
-    def _run_batches(
-        self,
-        pieces: Sequence[Sequence[int]],
-        rules: Generation,
-        options: TranslateOptions,
-        stopwatch: Stopwatch,
-        should_stop: Callable[[], bool],
-    ) -> Iterator[tuple[Batch, list[list[Hypothesis]]]]:
-        """Every piece once. A batch for which there is not enough memory is halved until it fits, and those that come
-        later are no larger. Raises what the model raises; of a shortage, that of a single row."""
-        pad_id = self.model.pad_id
-        rest = deque(make_batches(pieces, max_rows=options.batch_size, pad_id=pad_id))
-        while rest:
-            batch = rest.popleft()
-            if batch.input_ids.size > self._max_size and len(batch.order) > 1:
-                rest.extendleft(reversed(halves(pieces, batch, pad_id)))
-                continue
-            try:
-                decoding = Decoding(self.model, self.cache, batch, policy=options.cache, stopwatch=stopwatch)
-                found = search(_Stoppable(decoding, should_stop), len(batch.order), rules)
-            except Exception as error:
-                if len(batch.order) == 1 or not is_shortage(error):
-                    raise
-                log.warning("%d rows of %d tokens do not fit into memory: %s", *batch.input_ids.shape, error)
-            else:
-                yield batch, found
-                continue
-            # Only here, where the error is gone: it held on to the buffers of the call.
-            self._max_size = larger_half(batch) * batch.input_ids.shape[1]
-            self._drop_buffers()
-            rest.appendleft(batch)
-
-    def _drop_buffers(self) -> None:
-        spare = self.model.new_cache()
-        spare.allocations, spare.reuses = self.cache.allocations, self.cache.reuses
-        self.cache = spare
-        self.model.give_memory_back()
 
     def _to_text(
         self, source: Sequence[int], hypotheses: Sequence[Hypothesis], rules: Generation
@@ -221,22 +176,6 @@ class Translator:
             num_target_tokens=len(best.ids),
             flags=merge_flags(flags),
         )
-
-
-class _Stoppable:
-    """Steps that ask, each time, whether to go on."""
-
-    def __init__(self, steps: Steps, should_stop: Callable[[], bool]) -> None:
-        self._steps = steps
-        self._should_stop = should_stop
-
-    def step(self, last_ids: Ids) -> Floats:
-        if self._should_stop():
-            raise Stopped("stopped between two steps")
-        return self._steps.step(last_ids)
-
-    def select(self, rows: Ids) -> None:
-        self._steps.select(rows)
 
 
 def _cut(texts: Sequence[str], options: TranslateOptions) -> tuple[list[str], list[_Document]]:

@@ -246,7 +246,8 @@ def decoder_graph(
         )
         x = block.feed_forward(x, name)
     logits = products.linear(net, x, "head", weights.head, weights.head_bias if head_bias else None)
-    net.output(logits, "logits", block.dtype, ["R", "V"])
+    head = store.tensor("head.int8" if precision is Precision.INT8 else "head.weight")  # (D, V)
+    net.output(logits, "logits", block.dtype, ["R", head.dims[1]])
     return net
 
 

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from jobs.errors import SpecError
 from jobs.spec import JobSpec, Task, TranslateOptions
-from worker.engine.seq2seq import Seq2Seq
+from worker.engine.network import open_network
 from worker.models.registry import DEFAULT_MODEL, check_files, find_model
 from worker.text.marian import MarianTokenizer
 
@@ -18,10 +17,6 @@ def admit(task: Task, name: str | None, models_dir: Path, options: TranslateOpti
     folder = find_model(name or DEFAULT_MODEL, models_dir)
     check_files(folder)
     MarianTokenizer.open(folder.path).check_language(options.target_language)
-    network = Seq2Seq.open(folder.path)
-    if options.cache.mode in ("on", "hybrid") and network.layout.cache is None:
-        raise SpecError(
-            f"--cache {options.cache}: the graphs of {folder.name} have no cache; take --cache auto or off, or export "
-            "the model with --task text2text-generation-with-past"
-        )
+    network = open_network(folder.path)
+    network.check_cache(options.cache)
     return JobSpec(task=task, model=folder.name, model_revision=folder.revision(), options=options)

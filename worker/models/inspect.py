@@ -13,7 +13,7 @@ from typing import Any
 
 from jobs.errors import ModelError
 from worker.engine.generation import read_json
-from worker.engine.seq2seq import Seq2Seq
+from worker.engine.network import open_network
 from worker.engine.session import open_session
 from worker.models.layouts import Graph, Layout, Tensor, find_graphs, read_layout
 from worker.models.registry import ModelFolder, check_files
@@ -93,7 +93,7 @@ def inspect_model(folder: ModelFolder) -> ModelDescription:
         revision = folder.revision()
     if layout and not problems:
         with _noting(problems):  # what only shows at the first step: settings of the search, a past that is refused
-            max_positions = Seq2Seq.open(folder.path).max_positions
+            max_positions = open_network(folder.path).max_positions
 
     cache = layout.cache if layout else None
     return ModelDescription(

@@ -59,7 +59,7 @@ import resource
 from pathlib import Path
 from jobs.spec import TranslateOptions
 from worker.demo.examples import lines
-from worker.engine.seq2seq import Seq2Seq
+from worker.engine.network import open_network
 from worker.engine.translation import NoMemory, Translator
 from worker.ration import _data_size
 from worker.text.marian import MarianTokenizer
@@ -67,7 +67,7 @@ import json
 
 texts = [json.loads(line)["text"] for line in lines(40, seed=5, references=False)]
 folder = Path("worker/demo/en-zh")
-model, tokenizer = Seq2Seq.open(folder), MarianTokenizer.open(folder)
+model, tokenizer = open_network(folder), MarianTokenizer.open(folder)
 
 def translate():
     translator = Translator(model, tokenizer)

@@ -1,0 +1,111 @@
+"""
+A translation model in graphs of our own, open and ready. Shared by all lanes of a process.
+
+Knows: sessions, sizes, what the manifest says of the head. Does not know: rows, buffers, how tokens are chosen.
+"""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from jobs.errors import ModelError, SpecError
+from jobs.spec import CachePolicy
+from worker.engine.generation import Generation, read_generation, read_json
+from worker.engine.head import Head
+from worker.engine.session import PROVIDER, Provider, open_session
+from worker.engine.slots import SlotShape
+from worker.graphs.marian import DECODER, ENCODER, MarianSizes, rebuild_decoder
+from worker.graphs.precision import Precision
+from worker.models.manifest import Manifest
+
+
+class KVModel:
+    """An encoder, and a decoder for each number of beams that was asked for."""
+
+    def __init__(
+        self,
+        folder: Path,
+        config: dict[str, Any],
+        manifest: Manifest,
+        generation: Generation,
+        threads: int,
+        providers: Sequence[Provider],
+    ) -> None:
+        sizes = MarianSizes.read(config)
+        self.generation = generation
+        self.max_positions = sizes.max_positions
+        self.head = Head.of(manifest.head_ids)
+        self.precision = Precision(manifest.precision or Precision.FP32)
+        self.shape = SlotShape(
+            sizes.decoder_layers,
+            sizes.heads,
+            sizes.head_size,
+            np.dtype(np.float16 if self.precision is Precision.FP16 else np.float32),
+        )
+        self._folder = folder
+        self._config = config
+        self._threads = threads
+        self._providers = providers
+        self._encoder = open_session(folder / ENCODER, threads=threads, providers=providers)
+        self._decoders = {1: open_session(folder / DECODER, threads=threads, providers=providers)}
+        self._lock = threading.Lock()
+        outputs = {output.name: output.shape for output in self._decoders[1].get_outputs()}
+        self.head_size = int(outputs["logits"][1])  # V
+
+    @classmethod
+    def open(cls, folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (PROVIDER,)) -> Self:
+        """Open everything that `folder` holds; raise ModelError now, not at the first document."""
+        manifest, config = Manifest.read(folder), read_json(folder / "config.json")
+        if manifest.architecture != "marian":
+            raise ModelError(f"{folder} holds a model of the architecture {manifest.architecture}; upgrade kvjobs")
+        settings = folder / "generation_config.json"
+        vocab_size = config.get("decoder_vocab_size") or config.get("vocab_size")
+        if not isinstance(vocab_size, int):
+            raise ModelError(f"{folder / 'config.json'} says neither decoder_vocab_size nor vocab_size")
+        generation = read_generation(
+            config,
+            read_json(settings) if settings.is_file() else None,
+            vocab_size=vocab_size,
+            max_positions=MarianSizes.read(config).max_positions,
+        )
+        model = cls(folder, config, manifest, generation, threads, providers)
+        model.head.rules(generation)
+        if model.head.ids is None and model.head_size != vocab_size:
+            raise ModelError(
+                f"{folder / DECODER} says {model.head_size} ids, and config.json {vocab_size}: the files belong to "
+                "different models"
+            )
+        return model
+
+    @property
+    def has_cache(self) -> bool:
+        """Always."""
+        return True
+
+    def check_cache(self, policy: CachePolicy) -> None:
+        """Raise SpecError where the graphs cannot do as asked."""
+        if policy.mode in ("off", "hybrid"):
+            raise SpecError(f"cache is {policy}: graphs in the kv layout always use it; ask for auto or on")
+
+    def encode(self, ids: NDArray[np.int64]) -> NDArray[Any]:
+        """(B, S), rows without padding -> cross-attention keys and values (B, S, 2 L, N, H)."""
+        cross: NDArray[Any] = self._encoder.run(["cross"], {"ids": ids})[0]
+        return cross
+
+    def decoder(self, beams: int) -> onnxruntime.InferenceSession:
+        """For rows in groups of `beams`; each is built when it is first asked for, which takes a second at most."""
+        with self._lock:
+            if beams not in self._decoders:
+                graph = rebuild_decoder(self._folder, self._config, self.precision, beams=beams)
+                self._decoders[beams] = open_session(
+                    self._folder / DECODER, threads=self._threads, providers=self._providers, graph=graph
+                )
+            return self._decoders[beams]
+
+    def give_memory_back(self) -> None:
+        """Nothing that grows with a batch is held by the sessions but the encoder's arena, which is small."""

@@ -1,0 +1,177 @@
+"""
+Segments through graphs of our own: slots that are filled again as soon as a sentence ends.
+
+    longest first -> encode the newcomers, equally long ones together -> one step of all rows -> who has ended? -> again
+
+Knows: one model, one lane. Does not know: texts.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from jobs.errors import Stopped
+from jobs.spec import TranslateOptions
+from worker.engine.generation import Generation
+from worker.engine.hypothesis import Hypothesis
+from worker.engine.kv_model import KVModel
+from worker.engine.logits import Floats, Ids
+from worker.engine.search import Search, new_search
+from worker.engine.shortage import is_shortage
+from worker.engine.slots import Slots
+from worker.engine.timing import Stopwatch
+
+log = logging.getLogger(__name__)
+
+ENCODED_TOKENS = 256  # at once: what a product of this size leaves behind still fits into the second-level cache
+REFILLED_SHARE = 8  # an eighth of the slots is free before newcomers are encoded: encoding a single one takes as long
+
+Found = list[tuple[int, list[Hypothesis]]]  # which segment, and its hypotheses, best first
+
+
+class SlotDecoder:
+    """One lane's slots for one model."""
+
+    def __init__(self, model: KVModel) -> None:
+        self._model = model
+        self._slots = Slots(model.shape)
+        self._logits = np.empty(0, model.shape.dtype)
+        self._most = 0  # sentences that fit into memory, once that is known; 0: not known
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the buffers."""
+        return self._slots.num_bytes + self._logits.nbytes
+
+    @property
+    def allocations(self) -> int:
+        """How often memory was asked for."""
+        return self._slots.allocations
+
+    @property
+    def reuses(self) -> int:
+        """How often the buffers were large enough."""
+        return self._slots.reuses
+
+    def decode(
+        self,
+        segments: Sequence[Sequence[int]],
+        rules: Generation,
+        options: TranslateOptions,
+        stopwatch: Stopwatch,
+        should_stop: Callable[[], bool],
+    ) -> Iterator[Found]:
+        """Every segment once, as it ends. Raises Stopped where told to stop, and what the model raises; of a shortage
+        of memory, that of a single sentence."""
+        waiting = deque(sorted(range(len(segments)), key=lambda index: -len(segments[index])))
+        ended: Found = []
+        while waiting:
+            room = min(len(waiting), options.batch_size, self._most or options.batch_size)
+            run = _Run(self._model, self._slots, self._model.head.rules(rules), segments, waiting, room, stopwatch)
+            try:
+                for found in run.steps(self._take_logits, should_stop):
+                    ended += [(index, list(map(self._model.head.hypothesis, best))) for index, best in found.items()]
+                    if len(ended) >= options.batch_size:
+                        yield ended
+                        ended = []
+            except Exception as error:
+                if room == 1 or not is_shortage(error):
+                    raise
+                log.warning("%d sentences do not fit into memory: %s", room, error)
+            # Only here, where the error is gone: it held on to the buffers of the call. Who was under way begins again.
+            if run.under_way:
+                waiting.extendleft(sorted(run.under_way, key=lambda index: len(segments[index])))
+                self._most = room // 2
+                spare = Slots(self._model.shape)
+                spare.allocations, spare.reuses = self._slots.allocations, self._slots.reuses
+                self._slots = spare
+        if ended:
+            yield ended
+
+    def _take_logits(self, rows: int) -> Floats:
+        size = rows * self._model.head_size
+        if self._logits.size < size:
+            self._slots.allocations += 1
+            self._logits = np.empty(size, self._logits.dtype)
+        logits: Floats = self._logits[:size].reshape(rows, self._model.head_size)
+        return logits
+
+
+class _Run:
+    """Segments on their way through the slots of a lane."""
+
+    def __init__(
+        self,
+        model: KVModel,
+        slots: Slots,
+        rules: Generation,
+        segments: Sequence[Sequence[int]],
+        waiting: deque[int],  # longest first
+        room: int,  # sentences
+        stopwatch: Stopwatch,
+    ) -> None:
+        self.under_way: set[int] = set()
+        self._model = model
+        self._slots = slots
+        self._rules = rules
+        self._segments = segments
+        self._waiting = waiting
+        self._room = room
+        self._stopwatch = stopwatch
+
+    def steps(
+        self, take_logits: Callable[[int], Floats], should_stop: Callable[[], bool]
+    ) -> Iterator[dict[int, list[Hypothesis]]]:
+        """Whoever ended, after each step where somebody did."""
+        rules, slots, waiting = self._rules, self._slots, self._waiting
+        search = new_search(rules)
+        session = self._model.decoder(rules.num_beams)
+        binding = session.io_binding()
+        longest = len(self._segments[waiting[0]])
+        # The usual translation is about as long as its source; who needs more finds the slots grown.
+        slots.begin(self._room, rules.num_beams, min(rules.max_new_tokens, longest + longest // 2), longest)
+        ids: Ids = np.empty(self._room * rules.num_beams, np.int64)
+        rows, step = 0, 0
+        while waiting or search.num_sentences:
+            free = self._room - search.num_sentences
+            if waiting and free * REFILLED_SHARE >= self._room:
+                self._admit(search, free)
+            if should_stop():
+                raise Stopped("stopped between two steps")
+            last_ids = self._model.head.to_ids(search.last_ids)
+            if len(last_ids) != rows:
+                rows = len(last_ids)
+                logits = take_logits(rows)
+                binding.bind_input("ids", "cpu", 0, np.int64, (rows,), ids.ctypes.data)
+                binding.bind_output("logits", "cpu", 0, logits.dtype.type, logits.shape, logits.ctypes.data)
+            ids[:rows] = last_ids
+            past_length = slots.longest
+            slots.bind(binding)
+            with self._stopwatch.measure("decode", step=step, rows=rows, tokens=rows, past_length=past_length):
+                session.run_with_iobinding(binding)
+            slots.advance()
+            step += 1
+            found, moves = search.advance(np.asarray(logits, np.float32))
+            if moves is not None:
+                slots.select(moves)
+            if found:
+                self.under_way -= found.keys()
+                yield found
+
+    def _admit(self, search: Search, free: int) -> None:
+        """Fill the free slots with those that wait."""
+        while free and self._waiting:
+            length = len(self._segments[self._waiting[0]])
+            together: list[int] = []
+            most = min(free, max(1, ENCODED_TOKENS // length))
+            while self._waiting and len(together) < most and len(self._segments[self._waiting[0]]) == length:
+                together.append(self._waiting.popleft())
+            self.under_way.update(together)
+            ids = np.array([self._segments[index] for index in together], np.int64)
+            with self._stopwatch.measure("encode", rows=len(together), tokens=ids.size):
+                cross = self._model.encode(ids)
+            self._slots.admit(cross)
+            search.admit(together)
+            free -= len(together)
