@@ -14,7 +14,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -100,9 +101,9 @@ def add_model(request: Request, models_dir: Path) -> Added:
         raise SpecError(taken(models_dir / name))
     origin = _find(request.source)
     with staging(models_dir) as stage:
-        manifest = _fill(stage, origin, request)
-        check_files(ModelFolder(name, stage.path))
-        MarianTokenizer.open(stage.path)
+        with _named_after(origin.folder, stage.path):
+            manifest = _fill(stage, origin, request)
+            _try_out(name, stage.path)
         num_ids = _head_size(stage.path, manifest)
         path = stage.publish(name, force=request.force)
     return Added(
@@ -118,6 +119,24 @@ def add_model(request: Request, models_dir: Path) -> Added:
         source_revision=manifest.revision,
         note=origin.note,
     )
+
+
+@contextmanager
+def _named_after(source: Path, copy: Path) -> Iterator[None]:
+    """Let a ModelError name the files that a person knows, and not those that are gone when it is read."""
+    try:
+        yield
+    except ModelError as error:
+        raise ModelError(str(error).replace(str(copy), str(source))) from error
+
+
+def _try_out(name: str, folder: Path) -> None:
+    """Open it as a worker would: a model that cannot run gets no name."""
+    from worker.engine.network import open_network  # loads onnxruntime
+
+    check_files(ModelFolder(name, folder))
+    MarianTokenizer.open(folder)
+    open_network(folder)
 
 
 def _name(request: Request) -> str:

@@ -184,6 +184,14 @@ def test_an_export_is_copied_with_the_graphs_that_it_uses(add, export, models_di
     assert all(contents(export)[name] == content for name, content in contents(folder).items() if "kvjobs" not in name)
 
 
+def test_an_export_that_cannot_run_gets_no_name(add, export, models_dir):
+    (export / "decoder_model_merged.onnx").write_bytes(b"nonsense")
+
+    with pytest.raises(ModelError, match=r"/exported/decoder_model_merged\.onnx is not an ONNX graph"):
+        add(export)
+    assert os.listdir(models_dir) == []
+
+
 def test_external_weights_come_along(add, export, models_dir):
     for name in ("decoder_model_merged.onnx_data", "encoder_model.onnx.data", "shared.data", "other_model.onnx_data"):
         (export / name).write_text(name)
@@ -289,6 +297,10 @@ def spoil_weights(folder: Path) -> None:
     file.write_bytes(file.read_bytes()[:-10])
 
 
+def spoil_generation(folder: Path) -> None:
+    (folder / "generation_config.json").write_text('{"do_sample": true}')
+
+
 def spoil_spm(folder: Path) -> None:
     (folder / "target.spm").write_bytes(b"nonsense")
 
@@ -305,6 +317,7 @@ def spoil_names(folder: Path) -> None:
         (spoil_weights, r"model\.safetensors is damaged"),
         (spoil_spm, r"target\.spm is not a SentencePiece model"),
         (spoil_names, r"lacks the tensor model\.encoder\.layers\.1\.fc1\.bias"),
+        (spoil_generation, r"generation_config\.json sets do_sample = true"),
         (lambda folder: (folder / "vocab.json").unlink(), r"vocab\.json is missing"),
         (lambda folder: (folder / "config.json").unlink(), r"config\.json does not exist"),
         (lambda folder: (folder / "model.safetensors").unlink(), "has no weights"),
