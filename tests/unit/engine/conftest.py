@@ -1,6 +1,7 @@
 """The tiny models, open in each layout and built anew in ours, with what transformers generates from them; no torch."""
 
 import json
+import random
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -115,6 +116,13 @@ class Built:
     def run(self, rules: Generation, **options: Any) -> list[list[Hypothesis]]:
         """The hypotheses of each source of the golden file, in order."""
         return decode(self.model, self.sources, rules, **options)
+
+    def draw_sources(self, count: int, longest: int = 18, seed: int = 0) -> list[list[int]]:
+        """Other sources, of 2 to `longest` tokens with the end."""
+        config, rng = read_json(self.folder / "config.json"), random.Random(seed)
+        special = config["eos_token_id"], config["pad_token_id"]
+        words = [token_id for token_id in range(48) if token_id not in special]
+        return [[*rng.choices(words, k=rng.randint(1, longest - 1)), special[0]] for _ in range(count)]
 
 
 def build_kv(
