@@ -17,9 +17,10 @@ from jobs.errors import ModelError, SpecError
 from jobs.spec import CachePolicy
 from worker.engine.generation import Generation, read_generation, read_json
 from worker.engine.head import Head
+from worker.engine.screen import Screen
 from worker.engine.session import PROVIDER, Provider, open_session
 from worker.engine.slots import SlotShape
-from worker.graphs.marian import DECODER, ENCODER, MarianSizes, rebuild_decoder
+from worker.graphs.marian import DECODER, ENCODER, SCREENED, MarianSizes, map_head, rebuild_decoder
 from worker.graphs.precision import Precision
 from worker.models.manifest import Manifest
 
@@ -53,6 +54,7 @@ class KVModel:
         self._providers = providers
         self._encoder = open_session(folder / ENCODER, threads=threads, providers=providers)
         self._decoders = {1: open_session(folder / DECODER, threads=threads, providers=providers)}
+        self._screened: tuple[onnxruntime.InferenceSession, Screen] | None = None
         self._lock = threading.Lock()
         outputs = {output.name: output.shape for output in self._decoders[1].get_outputs()}
         self.head_size = int(outputs["logits"][1])  # V
@@ -106,6 +108,17 @@ class KVModel:
                     self._folder / DECODER, threads=self._threads, providers=self._providers, graph=graph
                 )
             return self._decoders[beams]
+
+    def screened(self) -> tuple[onnxruntime.InferenceSession, Screen] | None:
+        """A decoder for greedy search whose head looks for candidates alone, where the model has one."""
+        file = self._folder / SCREENED
+        with self._lock:
+            if self._screened is None and file.is_file():
+                session = open_session(file, threads=self._threads, providers=self._providers)
+                said = session.get_modelmeta().custom_metadata_map
+                head = map_head(self._folder)
+                self._screened = session, Screen(head, float(said["screen_error"]), float(said["screen_norm"]))
+            return self._screened
 
     def give_memory_back(self) -> None:
         """Nothing that grows with a batch is held by the sessions but the encoder's arena, which is small."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.numpy import load_file
 
 from jobs.spec import CachePolicy, Timing, TranslateOptions
 from worker.engine.batching import make_batches
@@ -25,7 +26,6 @@ from worker.engine.seq2seq import Seq2Seq
 from worker.engine.timing import Stopwatch
 from worker.graphs.marian import write_marian
 from worker.graphs.precision import Precision
-from worker.models.checkpoint import SafetensorsWeights
 from worker.models.manifest import MANIFEST, Manifest
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -136,7 +136,7 @@ def build_kv(
     """Write and open the graphs of a tiny model; `change` may spoil its weights before."""
     for file in ("config.json", "generation_config.json"):
         shutil.copy(GOLDEN / family / file, folder / file)
-    weights = dict(SafetensorsWeights.open([GOLDEN / f"{family}.safetensors"]))
+    weights = load_file(GOLDEN / f"{family}.safetensors")
     change(weights)
     write_marian(folder, read_json(folder / "config.json"), weights, precision=precision, head_ids=head_ids)
     manifest = Manifest(
