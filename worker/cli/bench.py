@@ -79,12 +79,12 @@ def cache(
     one (growth 1), and both ways must give the same tokens: exit code 1 if they do not.
     """
     from worker.engine.cache_report import measure_cache
-    from worker.engine.seq2seq import Seq2Seq
+    from worker.engine.network import open_network
     from worker.text.marian import MarianTokenizer
 
     folder = find_model(model, context.settings.models_dir)
     check_files(folder)
-    network = Seq2Seq.open(folder.path)
+    network = open_network(folder.path)
     tokenizer = MarianTokenizer.open(folder.path)
     ids = list(islice(_segments(tokenizer, source_tokens), segments or batch_size))
     reports = []

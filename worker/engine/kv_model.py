@@ -13,13 +13,14 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from jobs.errors import ModelError, SpecError
+from jobs.errors import ModelError
 from jobs.spec import CachePolicy
 from worker.engine.generation import Generation, read_generation, read_json
 from worker.engine.head import Head
 from worker.engine.session import PROVIDER, Provider, open_session
 from worker.engine.slots import SlotShape
 from worker.graphs.marian import DECODER, ENCODER, MarianSizes, rebuild_decoder
+from worker.graphs.marian_prefix import rebuild_prefix
 from worker.graphs.precision import Precision
 from worker.models.manifest import Manifest
 
@@ -53,6 +54,7 @@ class KVModel:
         self._providers = providers
         self._encoder = open_session(folder / ENCODER, threads=threads, providers=providers)
         self._decoders = {1: open_session(folder / DECODER, threads=threads, providers=providers)}
+        self._prefix_decoder: onnxruntime.InferenceSession | None = None
         self._lock = threading.Lock()
         outputs = {output.name: output.shape for output in self._decoders[1].get_outputs()}
         self.head_size = int(outputs["logits"][1])  # V
@@ -88,9 +90,7 @@ class KVModel:
         return True
 
     def check_cache(self, policy: CachePolicy) -> None:
-        """Raise SpecError where the graphs cannot do as asked."""
-        if policy.mode in ("off", "hybrid"):
-            raise SpecError(f"cache is {policy}: graphs in the kv layout always use it; ask for auto or on")
+        """Every policy can be followed."""
 
     def encode(self, ids: NDArray[np.int64]) -> NDArray[Any]:
         """(B, S), rows without padding -> cross-attention keys and values (B, S, 2 L, N, H)."""
@@ -106,6 +106,16 @@ class KVModel:
                     self._folder / DECODER, threads=self._threads, providers=self._providers, graph=graph
                 )
             return self._decoders[beams]
+
+    def prefix_decoder(self) -> onnxruntime.InferenceSession:
+        """Without a cache; built when it is first asked for."""
+        with self._lock:
+            if self._prefix_decoder is None:
+                graph = rebuild_prefix(self._folder, self._config, self.precision)
+                self._prefix_decoder = open_session(
+                    self._folder / DECODER, threads=self._threads, providers=self._providers, graph=graph
+                )
+            return self._prefix_decoder
 
     def give_memory_back(self) -> None:
         """Nothing that grows with a batch is held by the sessions but the encoder's arena, which is small."""

@@ -8,6 +8,7 @@ Shapes: R rows, `beams` a sentence · B sentences · S source length · C capaci
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +81,13 @@ class Slots:
         self._source_ends[start:stop] = length - 1
         self._positions[start * self._beams : stop * self._beams] = 0
         self.num_sentences = stop
+
+    def fill(self, present: Sequence[NDArray[Any]]) -> None:
+        """What all rows have said so far was computed elsewhere: keys and values of each layer (R, N, T, H)."""
+        length = present[0].shape[2]
+        for memory, tensor in zip(self._past, present, strict=True):
+            memory[: self.num_rows, :, :length] = tensor
+        self._positions[: self.num_rows] = length
 
     def select(self, rows: Ids) -> None:
         """Row i continues what was row rows[i]; rows that are not named are gone. Copies what changes, and no row

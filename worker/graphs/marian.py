@@ -192,7 +192,7 @@ def encoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeights, prec
     ids (B, S) -> cross (B, S, 2 L, N, H): key and value of layer 0, of layer 1, ...
     """
     net, products = Net("encoder", store), products_in(precision)
-    block = _Block(net, products, sizes, weights, _dtype(precision))
+    block = Block(net, products, sizes, weights, dtype_of(precision))
     ids = net.input("ids", np.int64, ["B", "S"])
     shape = net.op("Shape", ids, name="ids.shape")
     length = net.op("Gather", shape, net.constant("one_int", [1]), name="source_length")
@@ -227,7 +227,7 @@ def decoder_graph(
     source_lengths (B,): S - 1 of each sentence, longest_source (1,): the greatest S, past and cross -> logits (R, V)
     """
     net, products = Net("decoder", store), products_in(precision)
-    block = _Block(net, products, sizes, weights, _dtype(precision))
+    block = Block(net, products, sizes, weights, dtype_of(precision))
     ids = net.input("ids", np.int64, ["R"])
     for name, axis in (("positions", "R"), ("longest", 1), ("source_lengths", "B"), ("longest_source", 1)):
         net.input(name, np.int32, [axis])
@@ -251,7 +251,7 @@ def decoder_graph(
     return net
 
 
-class _Block:
+class Block:
     """The pieces that layers are made of. Rows are tokens: (M, D)."""
 
     def __init__(
@@ -397,5 +397,5 @@ class _Block:
         return self._no_keys
 
 
-def _dtype(precision: Precision) -> type[np.floating[Any]]:
+def dtype_of(precision: Precision) -> type[np.floating[Any]]:
     return np.float16 if precision is Precision.FP16 else np.float32
