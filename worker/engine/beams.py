@@ -112,12 +112,13 @@ class BeamSearch:
         self._lengths = np.concatenate((self._lengths, np.ones(count, np.int64)))
         self._places = np.concatenate((self._places, np.tile(np.arange(k), (count, 1))))
 
-    def advance(self, logits: Floats) -> tuple[dict[int, list[Hypothesis]], Moves]:
-        """Take the logits of every row (R, V); return who has ended, and where the other rows are."""
+    def advance(self, logits: Floats, scales: Floats | None = None) -> tuple[dict[int, list[Hypothesis]], Moves]:
+        """Take the logits of every row (R, V), to be multiplied by `scales` (R,); return who has ended, and where the
+        other rows are."""
         rules, k, width = self._rules, self._rules.num_beams, self._width
         for beams in (self._running, self._ended):
             beams.tokens = with_room(beams.tokens, int(self._lengths.max()))
-        candidates, broken = self._candidates(logits)  # (n, 2k), (n,)
+        candidates, broken = self._candidates(logits, scales)  # (n, 2k), (n,)
         steps = self._lengths  # (n,): tokens generated, with the candidates' own
         last = steps == rules.max_new_tokens  # (n,)
         new = np.take_along_axis(candidates.tokens, steps[:, None, None], axis=2)[:, :, 0]  # (n, 2k)
@@ -150,14 +151,15 @@ class BeamSearch:
         is_first = self._rows_at_first < self._rules.num_beams and len(self._lengths) and self._lengths[0] == 1
         return self._rows_at_first if is_first else self._rules.num_beams
 
-    def _candidates(self, logits: Floats) -> tuple[_Beams, Flags]:
+    def _candidates(self, logits: Floats, scales: Floats | None) -> tuple[_Beams, Flags]:
         """The 2k best ways to go on (n, 2k), and which sentences have logits that are not finite (n,)."""
         rules, running, width = self._rules, self._running, self._width
         n, k = running.scores.shape
         in_rows = np.argsort(self._places, axis=1)[:, :width]  # (n, width): the beam that is in each row
         sentences = np.arange(n)[:, None]
         tokens = running.tokens[sentences, in_rows].reshape(n * width, -1)
-        normalizer = apply_rules(logits, tokens, np.repeat(self._lengths, width), rules, to_log_probs=True)  # (R,)
+        lengths = np.repeat(self._lengths, width)
+        normalizer, scales = apply_rules(logits, scales, tokens, lengths, rules, to_log_probs=True)  # (R,)
         before = running.scores[:, :width]  # (n, width)
         places = self._places[:, :width] if width == k else np.zeros((n, width), np.int64)
         broken_rows = ~np.isfinite(normalizer).reshape(n, width)[sentences, places]
@@ -167,6 +169,8 @@ class BeamSearch:
         some = min(2 * k, vocab_size)
         values, ids = top_k(logits, some)  # (R, some)
         with np.errstate(invalid="ignore"):
+            if scales is not None:
+                values *= scales[:, None]
             values -= normalizer[:, None]
         values = values.reshape(n, width, some)[sentences, places]  # by beam again
         ids = ids.reshape(n, width, some)[sentences, places]

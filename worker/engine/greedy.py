@@ -44,14 +44,15 @@ class GreedySearch:
         self._lengths = np.concatenate((self._lengths, np.ones(len(sentences), np.int64)))
         self._log_probs = np.concatenate((self._log_probs, np.zeros(len(sentences))))
 
-    def advance(self, logits: Floats) -> tuple[dict[int, list[Hypothesis]], Moves]:
-        """Take the logits of every row (R, V); return who has ended, and where the other rows are."""
+    def advance(self, logits: Floats, scales: Floats | None = None) -> tuple[dict[int, list[Hypothesis]], Moves]:
+        """Take the logits of every row (R, V), to be multiplied by `scales` (R,); return who has ended, and where the
+        other rows are."""
         rules, rows = self._rules, np.arange(len(logits))
-        normalizer = apply_rules(logits, self._tokens, self._lengths, rules, to_log_probs=False)  # (R,)
+        normalizer, scales = apply_rules(logits, scales, self._tokens, self._lengths, rules, to_log_probs=False)  # (R,)
         ids = wanted = logits.argmax(axis=1)  # (R,)
         forced = forced_ids(rules, self._lengths - 1)
         with np.errstate(invalid="ignore"):
-            gained = logits[rows, ids] - normalizer
+            gained = logits[rows, ids] * (1 if scales is None else scales) - normalizer
         if forced is not None:
             ids, gained = np.where(forced < 0, ids, forced), np.where(forced < 0, gained, 0)
         self._log_probs += gained

@@ -19,23 +19,31 @@ Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
 
 _BLOCK = 64  # see `top_k`
+_LOG2_E = np.float32(np.log2(np.e))
+_LEAST, _MOST = np.float32(1e-20), np.float32(1e30)  # sums of exponentials that lost nothing to float32
 
 
-def apply_rules(logits: Floats, tokens: Ids, lengths: Ids, rules: Generation, *, to_log_probs: bool) -> Floats:
-    """Change `logits` (R, V) in place so that forbidden tokens are -inf; return the log-normalizer of each row (R,).
+def apply_rules(
+    logits: Floats, scales: Floats | None, tokens: Ids, lengths: Ids, rules: Generation, *, to_log_probs: bool
+) -> tuple[Floats, Floats | None]:
+    """Change `logits` (R, V) in place so that forbidden tokens are -inf; return the log-normalizer of each row (R,),
+    and what the rows are to be multiplied by: `scales` (R,), or None.
 
     Of `tokens` (R, T), the first `lengths` (R,) of each row count, the start token among them.
 
-    `logits - normalizer` are the log-probabilities. They are those of the model itself, forbidden tokens included,
-    unless the model's settings ask for renormalization. A normalizer that is not finite marks a broken row: one
-    whose logits hold NaN or +inf, or nothing but -inf.
+    `logits * scales - normalizer` are the log-probabilities. They are those of the model itself, forbidden tokens
+    included, unless the model's settings ask for renormalization. A normalizer that is not finite marks a broken row:
+    one whose logits hold NaN or +inf, or nothing but -inf.
 
     `to_log_probs` says what a repetition penalty acts on: log-probabilities (beam search), or logits (greedy).
     """
     penalized = rules.repetition_penalty != 1.0
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):  # broken rows are found by their normalizer
+        if penalized and scales is not None:
+            logits *= scales[:, None]
+            scales = None
         late = rules.renormalize_logits or penalized
-        normalizer = np.zeros(len(logits), np.float32) if late and not penalized else log_normalizer(logits)
+        normalizer = np.zeros(len(logits), np.float32) if late and not penalized else log_normalizer(logits, scales)
         broken = ~np.isfinite(normalizer)
         if penalized:
             if to_log_probs:
@@ -48,22 +56,26 @@ def apply_rules(logits: Floats, tokens: Ids, lengths: Ids, rules: Generation, *,
                 _forbid_sequences(logits, rows, told, rules)
         if late:
             done = to_log_probs and penalized and not rules.renormalize_logits
-            normalizer = np.zeros(len(logits), np.float32) if done else log_normalizer(logits)
+            normalizer = np.zeros(len(logits), np.float32) if done else log_normalizer(logits, scales)
             normalizer[broken] = np.nan
-    return normalizer
+    return normalizer, scales
 
 
-def log_normalizer(logits: Floats) -> Floats:
-    """log(sum(exp)) of each row (R,)."""
-    # Row by row: a row and the scratch row stay in the second-level cache (2.5 ms; all rows at once 6.5 ms).
-    tops, sums = np.empty((2, len(logits)), np.float32)
+def log_normalizer(logits: Floats, scales: Floats | None = None) -> Floats:
+    """log(sum(exp(logits * scales))) of each row (R,)."""
+    # Row by row: a row and the scratch row stay in the second-level cache. Powers of two, and no look at the highest
+    # logit first: 1.5 ms for 64 x 32,000, and 2.3 with exp(row - max). Sums that are out of range are done again so.
+    sums = np.empty(len(logits), np.float32)
     scratch = np.empty(logits.shape[1], np.float32)  # (V,)
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+    factors = np.full(len(logits), _LOG2_E, np.float32) if scales is None else scales * _LOG2_E
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
         for index, row in enumerate(logits):
-            tops[index] = top = row.max()
-            np.exp(np.subtract(row, top, out=scratch), out=scratch)
-            sums[index] = scratch.sum()
-        normalizer: Floats = tops + np.log(sums)
+            sums[index] = np.exp2(np.multiply(row, factors[index], out=scratch), out=scratch).sum()
+        normalizer: Floats = np.log(sums)
+        for index in np.flatnonzero(~((sums > _LEAST) & (sums < _MOST))).tolist():
+            np.multiply(logits[index], factors[index], out=scratch)
+            top = scratch.max()
+            normalizer[index] = (top + np.log2(np.exp2(scratch - top).sum())) / _LOG2_E
     return normalizer
 
 

@@ -133,6 +133,9 @@ class _Run:
         # The usual translation is about as long as its source; who needs more finds the slots grown.
         slots.begin(self._room, rules.num_beams, min(rules.max_new_tokens, longest + longest // 2), longest)
         ids: Ids = np.empty(self._room * rules.num_beams, np.int64)
+        scales: Floats | None = np.empty((len(ids), 1), np.float32)
+        if all(output.name != "scales" for output in session.get_outputs()):
+            scales = None
         rows, step = 0, 0
         while waiting or search.num_sentences:
             free = self._room - search.num_sentences
@@ -146,6 +149,8 @@ class _Run:
                 logits = take_logits(rows)
                 binding.bind_input("ids", "cpu", 0, np.int64, (rows,), ids.ctypes.data)
                 binding.bind_output("logits", "cpu", 0, logits.dtype.type, logits.shape, logits.ctypes.data)
+                if scales is not None:
+                    binding.bind_output("scales", "cpu", 0, np.float32, (rows, 1), scales.ctypes.data)
             ids[:rows] = last_ids
             past_length = slots.longest
             slots.bind(binding)
@@ -153,7 +158,7 @@ class _Run:
                 session.run_with_iobinding(binding)
             slots.advance()
             step += 1
-            found, moves = search.advance(np.asarray(logits, np.float32))
+            found, moves = search.advance(np.asarray(logits, np.float32), None if scales is None else scales[:rows, 0])
             if moves is not None:
                 slots.select(moves)
             if found:

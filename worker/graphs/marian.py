@@ -43,7 +43,8 @@ _ONLY: dict[str, tuple[Any, ...]] = {
     "static_position_embeddings": (True,),
     "extra_pos_embeddings": (0,),
 }
-_ACTIVATIONS = ("swish", "silu", "relu", "gelu")
+# Each activation with the least that it gives.
+_ACTIVATIONS = {"swish": -0.2785, "silu": -0.2785, "relu": 0.0, "gelu": -0.17}
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +225,8 @@ def decoder_graph(
     """One token a row. Rows come in groups of `beams` that share the source, and with it cross keys and values.
 
     ids (R,), positions (R,): how many tokens of the row are cached, longest (1,): the greatest of them + 1,
-    source_lengths (B,): S - 1 of each sentence, longest_source (1,): the greatest S, past and cross -> logits (R, V)
+    source_lengths (B,): S - 1 of each sentence, longest_source (1,): the greatest S, past and cross
+    -> logits (R, V), and in int8 scales (R, 1) that they are to be multiplied by
     """
     net, products = Net("decoder", store), products_in(precision)
     block = Block(net, products, sizes, weights, dtype_of(precision))
@@ -245,9 +247,11 @@ def decoder_graph(
             x, block.linear(attended, name, "encoder_attn.out_proj"), f"{name}.encoder_attn_layer_norm"
         )
         x = block.feed_forward(x, name)
-    logits = products.linear(net, x, "head", weights.head, weights.head_bias if head_bias else None)
+    logits, scales = products.head(net, x, weights.head, weights.head_bias if head_bias else None)
     head = store.tensor("head.int8" if precision is Precision.INT8 else "head.weight")  # (D, V)
     net.output(logits, "logits", block.dtype, ["R", head.dims[1]])
+    if scales:
+        net.output(scales, "scales", block.dtype, ["R", 1])
     return net
 
 
@@ -279,11 +283,11 @@ class Block:
         scale = net.constant("embedding_scale", self._sizes.scale, self.dtype)
         return net.op("Mul", found, scale, name=f"{side}.embedded")
 
-    def linear(self, x: str, layer: str, *names: str) -> str:
-        """One product for several linear maps of the same input."""
-        load = self._weights.layer
+    def linear(self, x: str, layer: str, *names: str, lowest: float | None = None) -> str:
+        """One product for several linear maps of the same input; nothing of `x` is below `lowest`."""
+        load, name = self._weights.layer, f"{layer}.{'_'.join(names)}"
         return self._products.linear(
-            self._net, x, f"{layer}.{'_'.join(names)}", lambda: load(layer, *names)[0], lambda: load(layer, *names)[1]
+            self._net, x, name, lambda: load(layer, *names)[0], lambda: load(layer, *names)[1], lowest=lowest
         )
 
     def add_and_normalize(self, x: str, change: str, norm: str) -> str:
@@ -297,7 +301,8 @@ class Block:
     def feed_forward(self, x: str, layer: str) -> str:
         """Two products with the activation between them, residual, normalization."""
         inner = self._activate(self.linear(x, layer, "fc1"), f"{layer}.activated")
-        return self.add_and_normalize(x, self.linear(inner, layer, "fc2"), f"{layer}.final_layer_norm")
+        outer = self.linear(inner, layer, "fc2", lowest=_ACTIVATIONS[self._sizes.activation])
+        return self.add_and_normalize(x, outer, f"{layer}.final_layer_norm")
 
     def attend_to_all(self, x: str, layer: str, sentences: str) -> str:
         """Self-attention of the encoder: every token of a sentence sees all of it."""

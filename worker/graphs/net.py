@@ -32,6 +32,11 @@ class Net:
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
         self._initializers: dict[str, TensorProto] = {}
+        self._made: set[str] = set()
+
+    def __contains__(self, tensor: str) -> bool:
+        """Whether a node gives it."""
+        return tensor in self._made
 
     def input(self, name: str, dtype: np.dtype[Any] | type, shape: Shape) -> str:
         """A tensor that is fed."""
@@ -67,6 +72,7 @@ class Net:
         """Add a node of several outputs."""
         node = helper.make_node(kind, list(inputs), list(outputs), name=outputs[0], domain=domain, **attributes)
         self._nodes.append(node)
+        self._made.update(outputs)
         return list(outputs)
 
     def model(self, metadata: Mapping[str, str] | None = None) -> ModelProto:

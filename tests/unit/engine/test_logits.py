@@ -64,6 +64,6 @@ def test_a_normalizer_tells_broken_rows_from_sound_ones() -> None:
     rules = Generation(start_id=1, eos_id=0, max_new_tokens=5, suppressed_ids=(7,))
     tokens = np.ones((5, 1), np.int64)
 
-    normalizer = apply_rules(logits, tokens, np.ones(5, np.int64), rules, to_log_probs=False)
+    normalizer, _ = apply_rules(logits, None, tokens, np.ones(5, np.int64), rules, to_log_probs=False)
 
     assert np.isfinite(normalizer).tolist() == [True, False, False, True, False]
