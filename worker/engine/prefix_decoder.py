@@ -192,9 +192,12 @@ class _Prefixes:
         ids = np.ascontiguousarray(ids)
         binding.bind_input("ids", "cpu", 0, np.int64, ids.shape, ids.ctypes.data)
         binding.bind_output("logits", "cpu", 0, logits.dtype.type, logits.shape, logits.ctypes.data)
+        scales = np.ones((len(ids), 1), np.float32)
+        if any(output.name == "scales" for output in session.get_outputs()):
+            binding.bind_output("scales", "cpu", 0, np.float32, scales.shape, scales.ctypes.data)
         past_length = self._slots.longest
         self._slots.bind(binding)
         with self._stopwatch.measure("decode", step=step, rows=len(ids), tokens=len(ids), past_length=past_length):
             session.run_with_iobinding(binding)
         self._slots.advance()
-        return np.asarray(logits, np.float32)
+        return np.asarray(logits, np.float32) * scales

@@ -36,7 +36,7 @@ def prefix_graph(sizes: MarianSizes, store: Store, precision: Precision, *, head
     ids (R, T), ends (R,): T - 1, length (1,): T, source_mask (B, S): 1 token, 0 padding, and cross keys and values
     (B, N, S, H) -> logits of what follows (R, V), and the keys and values of all tokens (R, N, T, H)
     """
-    net, products = Net("prefix", store), products_in(precision)
+    net, products = Net("prefix", store), products_in(precision, "all_rows")
     weights = MarianWeights({}, sizes, None)  # nothing is read: all tensors are in the store
     block = Block(net, products, sizes, weights, dtype_of(precision))
     ids = net.input("ids", np.int64, ["R", "T"])
@@ -67,7 +67,10 @@ def prefix_graph(sizes: MarianSizes, store: Store, precision: Precision, *, head
         x = block.feed_forward(x, name)
     by_place = net.op("Reshape", x, by_row, name="prefix.by_row")  # (R, T, D)
     last = net.op("Gather", by_place, net.constant("last_place", -1), name="prefix.last", axis=1)  # (R, D)
-    logits = products.linear(net, last, "head", weights.head, weights.head_bias if head_bias else None)
+    head = products_in(precision, "last_rows")
+    logits, scales = head.head(net, last, weights.head, weights.head_bias if head_bias else None)
+    if scales:
+        logits = net.op("Mul", logits, scales, name="logits.scaled")
     net.output(logits, "logits", block.dtype, ["R", "V"])
     return net
 

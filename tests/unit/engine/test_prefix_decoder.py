@@ -10,7 +10,7 @@ import pytest
 
 from jobs.errors import Stopped
 from jobs.spec import CachePolicy, TranslateOptions
-from tests.checkpoints import write_marian_checkpoint
+from tests.checkpoints import write_marian_checkpoint, write_weights
 from worker.engine.cache_report import measure_cache
 from worker.engine.hypothesis import Hypothesis
 from worker.engine.kv_model import KVModel
@@ -18,6 +18,7 @@ from worker.engine.network import new_decoder
 from worker.engine.timing import Stopwatch
 from worker.graphs.precision import Precision
 from worker.models.add import Request, add_model
+from worker.models.checkpoint import Checkpoint
 from worker.models.head import Head
 
 LENGTHS = (3, 7, 7, 1, 12, 5, 5, 5, 9, 20, 2)
@@ -39,6 +40,10 @@ def open_kv(tmp_path_factory: pytest.TempPathFactory) -> Open:
         if key not in opened:
             folder = tmp_path_factory.mktemp("-".join(key))
             checkpoint = write_marian_checkpoint(folder / "checkpoint", **FAMILIES[family])
+            if precision == "int8":  # as published models have it, and then logits come with their scales
+                weights = dict(Checkpoint.open(checkpoint).weights)
+                weights["final_logits_bias"] = np.zeros_like(weights["final_logits_bias"])
+                write_weights(checkpoint, weights, dtype="F32", shards=1)
             request = Request(source=str(checkpoint), name="m", precision=Precision(precision), head=Head(head))
             opened[key] = KVModel.open(Path(add_model(request, folder / "models").path))
         return opened[key]
