@@ -19,8 +19,9 @@ from worker.engine.generation import Generation, read_generation, read_json
 from worker.engine.head import Head
 from worker.engine.session import PROVIDER, Provider, open_session
 from worker.engine.slots import SlotShape
-from worker.graphs.marian import DECODER, ENCODER, MarianSizes, rebuild_decoder
+from worker.graphs.marian import DECODER, ENCODER, rebuild_decoder
 from worker.graphs.marian_prefix import rebuild_prefix
+from worker.graphs.marian_weights import MarianSizes
 from worker.graphs.precision import Precision
 from worker.models.manifest import Manifest
 

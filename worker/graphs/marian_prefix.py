@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from worker.graphs.marian import DECODER, Block, MarianSizes, MarianWeights, dtype_of
+from worker.graphs.marian import DECODER, Block, dtype_of
+from worker.graphs.marian_weights import MarianSizes, MarianWeights
+from worker.graphs.masked_source import MaskedSource
 from worker.graphs.net import CONTRIB, Net, Shape
 from worker.graphs.precision import Precision
 from worker.graphs.products import products_in
@@ -33,8 +35,8 @@ def rebuild_prefix(folder: Path, config: Mapping[str, Any], precision: Precision
 def prefix_graph(sizes: MarianSizes, store: Store, precision: Precision, *, head_bias: bool) -> Net:
     """All tokens of all rows. Rows come in groups of equally many, which share a source.
 
-    ids (R, T), ends (R,): T - 1, length (1,): T, source_mask (B, S): 1 token, 0 padding, and cross keys and values
-    (B, N, S, H) -> logits of what follows (R, V), and the keys and values of all tokens (R, N, T, H)
+    ids (R, T), ends (R,): T - 1, length (1,): T, and what `MaskedSource` asks for
+    -> logits of what follows (R, V), and the keys and values of all tokens (R, N, T, H)
     """
     net, products = Net("prefix", store), products_in(precision, "all_rows")
     weights = MarianWeights({}, sizes, None)  # nothing is read: all tensors are in the store
@@ -42,13 +44,10 @@ def prefix_graph(sizes: MarianSizes, store: Store, precision: Precision, *, head
     ids = net.input("ids", np.int64, ["R", "T"])
     net.input("ends", np.int32, ["R"])
     net.input("length", np.int32, [1])
-    net.input("source_mask", np.int32, ["B", "S"])
+    source = MaskedSource(net, sizes.heads, sizes.head_size, block.dtype)
     shape = net.op("Shape", ids, name="ids.shape")
     length = net.op("Gather", shape, net.constant("one_int", [1]), name="prefix_length")
     by_row = net.op("Concat", shape, net.constant("minus_one", [-1]), name="by_row", axis=0)  # (R, T, -1)
-    num_sources = net.op("Shape", "source_mask", name="source_mask.shape", start=0, end=1)
-    axes = net.constant("any_and_width", [-1, sizes.width])
-    by_source = net.op("Concat", num_sources, axes, name="by_source", axis=0)  # (B, -1, D)
 
     table = net.weight("positions_table", lambda: weights.positions().astype(block.dtype))
     positions = net.op("Slice", table, net.constant("zero_int", [0]), length, name="prefix_positions")  # (T, D)
@@ -60,7 +59,7 @@ def prefix_graph(sizes: MarianSizes, store: Store, precision: Precision, *, head
         x = block.add_and_normalize(
             x, block.linear(attended, name, "self_attn.out_proj"), f"{name}.self_attn_layer_norm"
         )
-        attended = _attend_to_source(net, block, sizes, x, layer, by_source)
+        attended = block.attend_to_masked_source(x, layer, source)
         x = block.add_and_normalize(
             x, block.linear(attended, name, "encoder_attn.out_proj"), f"{name}.encoder_attn_layer_norm"
         )
@@ -90,18 +89,4 @@ def _attend_to_all_before(net: Net, block: Block, sizes: MarianSizes, x: str, la
     shape: Shape = ["R", sizes.heads, "T", sizes.head_size]
     for tensor in present:
         net.output(tensor, tensor, block.dtype, shape)
-    return net.op("Reshape", attended, block.rows_shape, name=f"{name}.attended_rows")
-
-
-def _attend_to_source(net: Net, block: Block, sizes: MarianSizes, x: str, layer: int, by_source: str) -> str:
-    """Cross-attention: all tokens of all rows of a sentence are queries to its source."""
-    name = f"decoder.layers.{layer}.encoder_attn"
-    q = block.linear(x, f"decoder.layers.{layer}", "encoder_attn.q_proj")  # (R x T, D)
-    q = net.op("Reshape", q, by_source, name=f"{name}.q")  # (B, beams x T, D)
-    shape: Shape = ["B", sizes.heads, "S", sizes.head_size]
-    key, value = (net.input(f"cross.{layer}.{part}", block.dtype, shape) for part in ("key", "value"))
-    attended = net.op(
-        "MultiHeadAttention", q, key, value, "", "source_mask",
-        name=f"{name}.attended", domain=CONTRIB, num_heads=sizes.heads,
-    )  # fmt: skip
     return net.op("Reshape", attended, block.rows_shape, name=f"{name}.attended_rows")
