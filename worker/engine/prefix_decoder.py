@@ -18,6 +18,7 @@ from onnxruntime import IOBinding
 
 from jobs.spec import CachePolicy, TranslateOptions
 from worker.engine.batch_decoder import Stoppable
+from worker.engine.device_slots import DeviceSlots
 from worker.engine.generation import Generation
 from worker.engine.kv_model import KVModel
 from worker.engine.logits import Floats, Ids
@@ -37,7 +38,7 @@ class PrefixDecoder:
 
     def __init__(self, model: KVModel) -> None:
         self._model = model
-        self._slots = Slots(model.shape)  # for what `hybrid` hands over
+        self._slots = model.new_slots()  # for what `hybrid` hands over
         self._most = 0  # sentences that fit into memory, once that is known; 0: not known
 
     @property
@@ -86,7 +87,7 @@ class PrefixDecoder:
             # Only here, where the error is gone: it held on to the buffers of the call.
             waiting.extendleft(reversed(batch))
             self._most = size // 2
-            spare = Slots(self._model.shape)
+            spare = self._model.new_slots()
             spare.allocations, spare.reuses = self._slots.allocations, self._slots.reuses
             self._slots = spare
 
@@ -108,7 +109,7 @@ class _Prefixes:
     def __init__(
         self,
         model: KVModel,
-        slots: Slots,
+        slots: Slots | DeviceSlots,
         sources: Sequence[Sequence[int]],  # longest first
         beams: int,
         uncached: int,

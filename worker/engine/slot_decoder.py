@@ -14,6 +14,7 @@ import numpy as np
 
 from jobs.errors import Stopped
 from jobs.spec import TranslateOptions
+from worker.engine.device_slots import DeviceSlots
 from worker.engine.generation import Generation
 from worker.engine.hypothesis import Hypothesis
 from worker.engine.kv_model import KVModel
@@ -36,7 +37,7 @@ class SlotDecoder:
 
     def __init__(self, model: KVModel) -> None:
         self._model = model
-        self._slots = Slots(model.shape)
+        self._slots = model.new_slots()
         self._logits = np.empty(0, model.shape.dtype)
         self._most = 0  # sentences that fit into memory, once that is known; 0: not known
 
@@ -80,11 +81,11 @@ class SlotDecoder:
                 if room == 1 or not is_shortage(error):
                     raise
                 log.warning("%d sentences do not fit into memory: %s", room, error)
-            # Only here, where the error is gone: it held on to the buffers of the call. Who was under way begins again.
-            if run.under_way:
-                waiting.extendleft(sorted(run.under_way, key=lambda index: len(segments[index])))
                 self._most = room // 2
-                spare = Slots(self._model.shape)
+            # Only here, where the error is gone: it held on to the buffers of the call. Who was under way begins again.
+            if self._most and self._most < room:
+                waiting.extendleft(sorted(run.under_way, key=lambda index: len(segments[index])))
+                spare = self._model.new_slots()
                 spare.allocations, spare.reuses = self._slots.allocations, self._slots.reuses
                 self._slots = spare
         if ended:
@@ -105,7 +106,7 @@ class _Run:
     def __init__(
         self,
         model: KVModel,
-        slots: Slots,
+        slots: Slots | DeviceSlots,
         rules: Generation,
         segments: Sequence[Sequence[int]],
         waiting: deque[int],  # longest first
@@ -147,11 +148,12 @@ class _Run:
             if len(last_ids) != rows:
                 rows = len(last_ids)
                 logits = take_logits(rows)
-                binding.bind_input("ids", "cpu", 0, np.int64, (rows,), ids.ctypes.data)
                 binding.bind_output("logits", "cpu", 0, logits.dtype.type, logits.shape, logits.ctypes.data)
                 if scales is not None:
                     binding.bind_output("scales", "cpu", 0, np.float32, (rows, 1), scales.ctypes.data)
             ids[:rows] = last_ids
+            # At every step: a GPU gets what is there when it is bound.
+            binding.bind_input("ids", "cpu", 0, np.int64, (rows,), ids.ctypes.data)
             past_length = slots.longest
             slots.bind(binding)
             with self._stopwatch.measure("decode", step=step, rows=rows, tokens=rows, past_length=past_length):
@@ -176,7 +178,7 @@ class _Run:
             self.under_way.update(together)
             ids = np.array([self._segments[index] for index in together], np.int64)
             with self._stopwatch.measure("encode", rows=len(together), tokens=ids.size):
-                cross = self._model.encode(ids)
+                cross = self._model.encode_for_slots(ids)
             self._slots.admit(cross)
             search.admit(together)
             free -= len(together)

@@ -67,8 +67,8 @@ class Slots:
         """Room for so many sentences of at most `source_length` tokens, and at first for `positions` of a target."""
         before = self.allocations
         self.num_sentences, self._beams, self._places = 0, beams, None
-        self._past = self._laid_out("past", sentences * beams, _rounded(positions))
-        self._cross = self._laid_out("cross", sentences, _rounded(source_length))
+        self._past = self._laid_out("past", sentences * beams, rounded(positions))
+        self._cross = self._laid_out("cross", sentences, rounded(source_length))
         self._positions = np.zeros(sentences * beams, np.int32)
         self._source_ends = np.zeros(sentences, np.int32)
         self.reuses += self.allocations == before
@@ -154,5 +154,6 @@ def _bind(binding: IOBinding, name: str, array: NDArray[Any], *, output: str = "
         binding.bind_output(output, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
 
-def _rounded(length: int) -> int:
+def rounded(length: int) -> int:
+    """The capacity for so many positions."""
     return max(1, -(-length // _STEP)) * _STEP
