@@ -3,7 +3,10 @@
 import functools
 import io
 import json
+import pickle
 import struct
+import zipfile
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -149,6 +152,53 @@ def write_weights(folder: Path, weights: Mapping[str, NDArray[np.float32]], *, d
         files.update(dict.fromkeys(part, file))
     total = sum(weight.nbytes for weight in weights.values())
     _write_json(folder / "model.safetensors.index.json", {"metadata": {"total_size": total}, "weight_map": files})
+
+
+def write_pickle(file: Path, content: Mapping[str, Any], *, zipped: bool = True) -> None:
+    """As `torch.save` writes tensors: since torch 1.6 a zip archive, before a row of pickles. Arrays become tensors."""
+    program = io.BytesIO()
+    pickler = _TorchPickler(program, zipped)
+    pickler.dump(OrderedDict(content))
+    if zipped:
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("archive/data.pkl", program.getvalue())
+            archive.writestr("archive/byteorder", b"little")
+            for key, storage in enumerate(pickler.storages):
+                archive.writestr(f"archive/data/{key}", storage.tobytes())
+            archive.writestr("archive/version", b"3\n")
+        return
+    head = (0x1950A86A20F9469CFC6C, 1001, {"protocol_version": 1001, "little_endian": True, "type_sizes": {}})
+    keys = pickle.dumps([str(key) for key in range(len(pickler.storages))], 2)
+    storages = (struct.pack("<q", storage.size) + storage.tobytes() for storage in pickler.storages)
+    file.write_bytes(b"".join((*(pickle.dumps(part, 2) for part in head), program.getvalue(), keys, *storages)))
+
+
+class _TorchPickler(pickle._Pickler):  # type: ignore[name-defined,misc]  # the one whose opcodes can be written by hand
+    """Writes the names that torch would write, without torch."""
+
+    def __init__(self, file: io.BytesIO, zipped: bool) -> None:
+        super().__init__(file, protocol=2)
+        self.part_of_another = () if zipped else (None,)  # which only the old format says
+        self.storages: list[NDArray[Any]] = []
+
+    def save(self, value: Any, save_persistent_id: bool = True) -> None:
+        if not isinstance(value, np.ndarray):
+            super().save(value, save_persistent_id)
+            return
+        storage = value if value.flags.c_contiguous else value.T  # a transposed matrix shares its memory
+        kind = {"float16": "HalfStorage", "float32": "FloatStorage", "float64": "DoubleStorage", "int64": "LongStorage"}
+        self.storages.append(storage)
+        self.write(b"ctorch._utils\n_rebuild_tensor_v2\n(")
+        self.write(b"(")
+        self.save("storage")
+        self.write(f"ctorch\n{kind[str(value.dtype)]}\n".encode())
+        for part in (str(len(self.storages) - 1), "cpu", storage.size, *self.part_of_another):
+            self.save(part)
+        self.write(b"tQ")  # the storage, by its persistent id
+        strides = tuple(stride // value.itemsize for stride in value.strides)
+        for part in (0, value.shape, strides, False, OrderedDict()):
+            self.save(part)
+        self.write(b"tR")
 
 
 def write_tokenizer(

@@ -13,7 +13,7 @@ transformers = pytest.importorskip("transformers")
 
 from bench.models import SHAPES, build  # noqa: E402 - torch may be missing
 from jobs.errors import ModelError  # noqa: E402 - torch may be missing
-from tests.checkpoints import write_marian_checkpoint  # noqa: E402 - torch may be missing
+from tests.checkpoints import write_marian_checkpoint, write_pickle  # noqa: E402 - torch may be missing
 from worker.models.checkpoint import Checkpoint  # noqa: E402 - torch may be missing
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
@@ -56,17 +56,39 @@ def test_weights_are_those_of_the_model(tmp_path: Path, family: str, dtype: str,
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-def test_a_pickle_says_what_safetensors_say(tmp_path: Path, zipped: bool) -> None:
-    model = untaught("tiny-swish-tied").half()
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_a_pickle_that_torch_wrote_is_read_without_it(tmp_path: Path, zipped: bool, dtype: str) -> None:
+    model = untaught("tiny-swish-tied").to(getattr(torch, dtype))
     model.config.save_pretrained(tmp_path)
-    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
+    state = model.state_dict() | {
+        "transposed": torch.arange(6.0).reshape(2, 3).T,
+        "part": torch.arange(12.0)[5:9],
+        "spread": torch.arange(24.0).reshape(2, 3, 4)[:, 1, ::2],
+        "repeated": torch.arange(3.0).expand(2, 3),
+        "empty": torch.zeros(0, 4),
+        "scalar": torch.tensor(2.5),
+        "parameter": torch.nn.Parameter(torch.ones(2)),
+    }
+    torch.save(state, tmp_path / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
 
     weights = Checkpoint.open(tmp_path).weights
 
-    assert weights.keys() == model.state_dict().keys()
-    for name, tensor in model.state_dict().items():
+    assert weights.keys() == state.keys()
+    for name, tensor in state.items():
         assert weights[name].dtype == np.float32
-        np.testing.assert_array_equal(weights[name], tensor.float().numpy())
+        np.testing.assert_array_equal(weights[name], tensor.detach().float().numpy())
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_our_pickles_are_such_as_torch_reads(tmp_path: Path, zipped: bool) -> None:
+    content = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.ones((2, 2), np.float16).T}
+    write_pickle(tmp_path / "a.bin", content, zipped=zipped)
+
+    read = torch.load(tmp_path / "a.bin", weights_only=True)
+
+    assert {name: tensor.tolist() for name, tensor in read.items()} == {
+        name: array.tolist() for name, array in content.items()
+    }
 
 
 class Program:
@@ -79,19 +101,19 @@ class Program:
         return os.mkdir, (str(self.folder / "made"),)
 
 
-@pytest.mark.parametrize("damage", ["cut", "noise", "program", "list"])
+@pytest.mark.parametrize("damage", ["cut", "noise", "program", "list", "model"])
 @pytest.mark.parametrize("zipped", [True, False])
 def test_a_bad_pickle_is_a_sentence_and_runs_nothing(tmp_path: Path, damage: str, zipped: bool) -> None:
     model = untaught("tiny-swish-tied")
     model.config.save_pretrained(tmp_path)
     file = tmp_path / "pytorch_model.bin"
-    content = {"program": {"a": Program(tmp_path)}, "list": [torch.zeros(1)]}.get(damage, model.state_dict())
-    torch.save(content, file, _use_new_zipfile_serialization=zipped)
+    content = {"program": {"a": Program(tmp_path)}, "list": [torch.zeros(1)], "model": model}
+    torch.save(content.get(damage, model.state_dict()), file, _use_new_zipfile_serialization=zipped)
     if damage == "cut":
         file.write_bytes(file.read_bytes()[:-5_000])
     if damage == "noise":
         file.write_bytes(b"\x93" * 5_000)
 
-    with pytest.raises(ModelError, match=r"pytorch_model\.bin (is damaged, or holds more|holds no weights)"):
+    with pytest.raises(ModelError, match=r"pytorch_model\.bin (is damaged, or torch did not|holds more than weights)"):
         Checkpoint.open(tmp_path)
     assert not (tmp_path / "made").exists()

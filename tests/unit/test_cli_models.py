@@ -1,6 +1,8 @@
 """`kvjobs models`: what there is, what is wrong with it, and how others become one."""
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,8 +10,7 @@ from tests.checkpoints import write_marian_checkpoint
 from tests.unit.conftest import Kvjobs
 from worker.cli.models import describe
 from worker.models import registry
-from worker.models.inspect import FileSize, GraphDescription, ModelDescription
-from worker.models.layouts import Tensor
+from worker.models.inspect import ModelDescription
 
 
 @pytest.fixture
@@ -66,43 +67,25 @@ def test_a_model_that_is_not_there_is_5(kvjobs: Kvjobs, half_a_model: Path) -> N
     assert "did you mean half?" in result.err
 
 
-def test_inspect_tells_the_layout_and_every_graph() -> None:
-    encoder = GraphDescription(
-        file="encoder_model.onnx",
-        is_used=True,
-        inputs=(Tensor("input_ids", "tensor(int64)", ("batch", None)),),
-        outputs=(Tensor("last_hidden_state", "tensor(float)", ("batch", None, 512)),),
-        problem=None,
-    )
-    page = "\n".join(
-        describe(
-            ModelDescription(
-                name="opus",
-                path="/models/opus",
-                revision="abc",
-                layout="merged",
-                num_layers=6,
-                num_heads=8,
-                head_size=64,
-                cache_dtype="float32",
-                width=512,
-                max_positions=512,
-                source_vocab_size=65001,
-                target_vocab_size=65001,
-                languages=tuple(f"l{number:02}" for number in range(30)),
-                graphs=(encoder,),
-                files=(FileSize("encoder_model.onnx", 2048),),
-                problems=(),
-            )
-        )
-    )
+def test_inspect_tells_the_layout_and_every_graph(kvjobs: Kvjobs, checkpoint: Path) -> None:
+    kvjobs("models", "add", checkpoint, "--precision", "int8")
 
-    assert page.startswith("Model opus: can run\n")
-    assert "cache      6 layers, 8 heads of 64, float32" in page
-    assert "65,001 in, 65,001 out" in page
-    assert "l19 and 10 more" in page
-    assert "  -> input_ids: tensor(int64) [batch, ?]" in page
-    assert "  <- last_hidden_state: tensor(float) [batch, ?, 512]" in page
+    page = kvjobs("models", "inspect", "opus-tiny-int8").out
+
+    assert page.startswith("Model opus-tiny-int8: can run\n")
+    assert f"\n  source     {checkpoint}\n  layout     kv: runs with a cache" in page
+    assert "\n  precision  int8\n  cache      2 layers, 2 heads of 8, float32\n" in page
+    assert "72 in, 72 out; the head keeps " in page
+    assert "\ndecoder.onnx\n  IR version 10; operators: ai.onnx 21, com.microsoft 1; written by kvjobs\n" in page
+    assert "\n  -> past.0.key: tensor(float) [R, 2, C, 8]\n" in page
+
+
+def test_of_many_languages_some_are_shown() -> None:
+    nothing = {field.name: None for field in dataclasses.fields(ModelDescription)}
+    languages = tuple(f"l{number:02}" for number in range(30))
+    shown: dict[str, Any] = {"name": "many", "languages": languages, "graphs": (), "files": (), "problems": ()}
+
+    assert "l19 and 10 more" in "\n".join(describe(ModelDescription(**nothing | shown)))
 
 
 @pytest.fixture

@@ -91,8 +91,10 @@ def add(
 ) -> None:
     """Make a model of SOURCE and put it into the models folder.
 
-    SOURCE is a folder with a Marian (OPUS-MT) checkpoint, of which graphs are built; or an Optimum export, which is
-    copied as it is. Nothing half-made stays behind: what was interrupted can be run again.
+    SOURCE is a Marian (OPUS-MT) checkpoint: an id of the Hugging Face hub, OWNER/NAME or OWNER/NAME@REVISION, or a
+    folder. Graphs are built of it. An Optimum export is copied as it is. Nothing half-made stays behind: what was
+    interrupted can be run again, and a download goes on where it stopped. HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE and
+    HF_TOKEN hold.
     """
     from worker.models.add import Request, add_model
 
@@ -104,6 +106,8 @@ def add(
         force=force,
     )
     added = add_model(request, context.settings.models_dir)
+    if added.note:
+        say(added.note)
     output.record(dataclasses.asdict(added), lambda: click.echo("\n".join(map(visible, describe_added(added)))))
     if output.is_table:
         say(f"Next: kvjobs submit CORPUS --model {added.name} --wait")
@@ -116,7 +120,8 @@ def add(
 def inspect(context: Context, output: Output, name: str) -> int:
     """Open a model and say what it is: its layout, its cache, the inputs and outputs of each graph.
 
-    NAME is a model's name or the path of its folder. Exit code 1 if it cannot be run.
+    NAME is a model's name or the path of its folder. For a model that cannot be run: what is wrong with it, and how to
+    export it right; the exit code is 1.
     """
     from worker.models.inspect import inspect_model
 
@@ -143,7 +148,11 @@ def describe(model: "ModelDescription") -> Iterator[str]:
         yield f"  PROBLEM    {problem}"
     yield f"  folder     {model.path}, {size(sum(file.num_bytes for file in model.files))}"
     yield f"  revision   {model.revision or 'unknown'}"
-    yield f"  layout     {model.layout or 'unknown'}"
+    if model.source:
+        yield f"  source     {model.source}" + (f" at {model.source_revision}" if model.source_revision else "")
+    yield f"  layout     {model.layout or 'unknown'}" + (f": {model.conclusion}" if model.conclusion else "")
+    if model.precision:
+        yield f"  precision  {model.precision}"
     if model.num_layers is not None:
         yield (
             f"  cache      {counted(model.num_layers, 'layer')}, {counted(model.num_heads or 0, 'head')} of "
@@ -151,7 +160,9 @@ def describe(model: "ModelDescription") -> Iterator[str]:
         )
     yield f"  width      {_known(model.width)}"
     yield f"  positions  {_known(model.max_positions)}"
-    yield f"  vocabulary {_known(model.source_vocab_size)} in, {_known(model.target_vocab_size)} out"
+    yield f"  vocabulary {_known(model.source_vocab_size)} in, {_known(model.target_vocab_size)} out" + (
+        f"; the head keeps {count(model.num_target_ids)}" if model.head == "target" else ""
+    )
     if model.languages:
         more = len(model.languages) - LANGUAGES_SHOWN
         shown = " ".join(model.languages[:LANGUAGES_SHOWN])
@@ -165,6 +176,11 @@ def _graph(graph: "GraphDescription") -> Iterator[str]:
     yield graph.file + ("" if graph.is_used else " (not used)")
     if graph.problem:
         yield f"  PROBLEM {graph.problem}"
+    if graph.ir_version is not None:
+        opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in sorted(graph.opsets.items()))
+        yield f"  IR version {graph.ir_version}; operators: {opsets}" + (
+            f"; written by {graph.producer}" if graph.producer else ""
+        )
     for arrow, tensors in (("->", graph.inputs), ("<-", graph.outputs)):
         for tensor in tensors:
             shape = ", ".join("?" if axis is None else str(axis) for axis in tensor.shape)

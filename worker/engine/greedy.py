@@ -5,7 +5,7 @@ Shapes: R rows, one a sentence · V vocabulary · T tokens that there is room fo
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -14,12 +14,17 @@ from worker.engine.hypothesis import Hypothesis
 from worker.engine.logits import Floats, Ids, apply_rules
 from worker.engine.rows import Moves, close_ranks, forced_ids, with_room
 
+# Logits (R, V), scales and normalizers (R,) -> the best ids, their logits, better normalizers (R,) each.
+Resolve = Callable[[Floats, Floats, Floats], tuple[Ids, Floats, Floats]]
+
 
 class GreedySearch:
     """Rows that came at different times, each at its own place."""
 
-    def __init__(self, rules: Generation) -> None:
+    def __init__(self, rules: Generation, resolve: Resolve | None = None) -> None:
+        """`resolve` finds the best ids where the logits are not exact."""
         self._rules = rules
+        self._resolve = resolve
         self._sentences = np.empty(0, np.int64)  # (R,): which one each row is
         self._lengths = np.empty(0, np.int64)  # (R,): tokens there are, the start token included
         self._log_probs = np.empty(0)  # (R,)
@@ -49,10 +54,15 @@ class GreedySearch:
         other rows are."""
         rules, rows = self._rules, np.arange(len(logits))
         normalizer, scales = apply_rules(logits, scales, self._tokens, self._lengths, rules, to_log_probs=False)  # (R,)
-        ids = wanted = logits.argmax(axis=1)  # (R,)
+        if self._resolve is not None and scales is not None:
+            ids, best, normalizer = self._resolve(logits, scales, normalizer)
+        else:
+            ids = logits.argmax(axis=1)  # (R,)
+            best = logits[rows, ids] * (1 if scales is None else scales)
+        wanted = ids
         forced = forced_ids(rules, self._lengths - 1)
         with np.errstate(invalid="ignore"):
-            gained = logits[rows, ids] * (1 if scales is None else scales) - normalizer
+            gained = best - normalizer
         if forced is not None:
             ids, gained = np.where(forced < 0, ids, forced), np.where(forced < 0, gained, 0)
         self._log_probs += gained

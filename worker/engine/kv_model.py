@@ -20,9 +20,10 @@ from worker.engine.bank import Moves
 from worker.engine.device_slots import DeviceSlots
 from worker.engine.generation import Generation, read_generation, read_json
 from worker.engine.head import Head
+from worker.engine.screen import Screen
 from worker.engine.session import PROVIDER, Device, Provider, open_session
 from worker.engine.slots import Slots, SlotShape
-from worker.graphs.marian import DECODER, ENCODER, rebuild_decoder
+from worker.graphs.marian import DECODER, ENCODER, SCREENED, map_head, rebuild_decoder
 from worker.graphs.marian_prefix import rebuild_prefix
 from worker.graphs.marian_weights import MarianSizes
 from worker.graphs.precision import Precision
@@ -63,6 +64,7 @@ class KVModel:
         self._decoders: dict[int, onnxruntime.InferenceSession] = {}
         self._moves: Moves | None = None
         self._prefix_decoder: onnxruntime.InferenceSession | None = None
+        self._screened: tuple[onnxruntime.InferenceSession, Screen] | None = None
         self._lock = threading.Lock()
         outputs = {output.name: output.shape for output in self.decoder(1).get_outputs()}
         self.head_size = int(outputs["logits"][1])  # V
@@ -164,6 +166,17 @@ class KVModel:
                     self._folder / DECODER, threads=self._threads, providers=self._providers, graph=graph
                 )
             return self._prefix_decoder
+
+    def screened(self) -> tuple[onnxruntime.InferenceSession, Screen] | None:
+        """A decoder for greedy search whose head looks for candidates alone, where the model has one."""
+        file = self._folder / SCREENED
+        with self._lock:
+            if self._screened is None and file.is_file() and not self._on_device:
+                session = open_session(file, threads=self._threads, providers=self._providers)
+                said = session.get_modelmeta().custom_metadata_map
+                head = map_head(self._folder)
+                self._screened = session, Screen(head, float(said["screen_error"]), float(said["screen_norm"]))
+            return self._screened
 
     def give_memory_back(self) -> None:
         """Nothing that grows with a batch is held by the sessions but the encoder's arena, which is small."""

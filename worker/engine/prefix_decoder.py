@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 import numpy as np
-from onnxruntime import IOBinding
 
 from jobs.spec import CachePolicy, TranslateOptions
 from worker.engine.batch_decoder import Stoppable
@@ -26,6 +25,7 @@ from worker.engine.search import follow, new_search
 from worker.engine.shortage import is_shortage
 from worker.engine.slot_decoder import Found
 from worker.engine.slots import Slots
+from worker.engine.stepper import Stepper
 from worker.engine.timing import Stopwatch
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class PrefixDecoder:
             batch = [waiting.popleft() for _ in range(size)]
             try:
                 steps = _Prefixes(
-                    self._model, self._slots, [segments[index] for index in batch], rules.num_beams,
+                    self._model, self._slots, [segments[index] for index in batch], rules,
                     uncached_steps(options.cache), stopwatch,
                 )  # fmt: skip
                 found = follow(new_search(head.rules(rules)), Stoppable(steps, should_stop), size)
@@ -111,13 +111,14 @@ class _Prefixes:
         model: KVModel,
         slots: Slots | DeviceSlots,
         sources: Sequence[Sequence[int]],  # longest first
-        beams: int,
+        rules: Generation,
         uncached: int,
         stopwatch: Stopwatch,
     ) -> None:
         self._model = model
         self._slots = slots
-        self._beams = beams
+        self._beams = beams = rules.num_beams
+        self._stepper = Stepper(model, rules, exact=True)  # for what comes after the prefixes
         self._uncached = uncached
         self._stopwatch = stopwatch
         self._prefix = model.prefix_decoder()
@@ -125,15 +126,15 @@ class _Prefixes:
         self._steps = 0
         self._ids = np.empty((len(sources) * beams, 0), np.int64)  # (R, T)
         self._lengths = np.array([len(source) for source in sources])  # (B,)
-        self._binding: IOBinding  # to the slots, once they are filled
         self._cross = self._encode(sources)  # (2 L, B, N, S, H), zeros behind a source's end
 
     def step(self, last_ids: Ids) -> Floats:
         """Append one id to each row (R,); the logits of the next one (R, V)."""
         step, self._steps = self._steps, self._steps + 1
-        ids = self._model.head.to_ids(last_ids)
         if step >= self._uncached:
-            return self._run_slots(step, ids)
+            logits, scales = self._stepper.run(last_ids, self._slots, self._stopwatch, step)
+            return logits if scales is None else logits * scales[:, None]
+        ids = self._model.head.to_ids(last_ids)
         self._ids = np.concatenate((self._ids, ids[:, None]), axis=1)
         keep = step + 1 == self._uncached
         num_rows, length = self._ids.shape
@@ -184,21 +185,3 @@ class _Prefixes:
         for index, end in enumerate(self._lengths.tolist()):
             slots.admit(self._cross[:, index : index + 1, :, :end].transpose(1, 3, 0, 2, 4))
         slots.fill(present)
-        self._binding = self._model.decoder(self._beams).io_binding()
-
-    def _run_slots(self, step: int, ids: Ids) -> Floats:
-        """One more token of each row, as with the cache from the start."""
-        session, binding = self._model.decoder(self._beams), self._binding
-        logits = np.empty((len(ids), self._model.head_size), self._model.shape.dtype)
-        ids = np.ascontiguousarray(ids)
-        binding.bind_input("ids", "cpu", 0, np.int64, ids.shape, ids.ctypes.data)
-        binding.bind_output("logits", "cpu", 0, logits.dtype.type, logits.shape, logits.ctypes.data)
-        scales = np.ones((len(ids), 1), np.float32)
-        if any(output.name == "scales" for output in session.get_outputs()):
-            binding.bind_output("scales", "cpu", 0, np.float32, scales.shape, scales.ctypes.data)
-        past_length = self._slots.longest
-        self._slots.bind(binding)
-        with self._stopwatch.measure("decode", step=step, rows=len(ids), tokens=len(ids), past_length=past_length):
-            session.run_with_iobinding(binding)
-        self._slots.advance()
-        return np.asarray(logits, np.float32) * scales

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from worker.engine.beams import BeamSearch
 from worker.engine.generation import Generation
-from worker.engine.greedy import GreedySearch
+from worker.engine.greedy import GreedySearch, Resolve
 from worker.engine.hypothesis import Hypothesis
 from worker.engine.logits import Floats, Ids
 from worker.engine.rows import Moves
@@ -39,11 +39,11 @@ class Search(Protocol):
     def advance(self, logits: Floats, scales: Floats | None = None) -> tuple[dict[int, list[Hypothesis]], Moves]: ...
 
 
-def new_search(rules: Generation, *, rows_at_first: int | None = None) -> Search:
+def new_search(rules: Generation, *, rows_at_first: int | None = None, resolve: Resolve | None = None) -> Search:
     """A search without sentences. `rows_at_first`: rows of a sentence at its first step, where its beams are still
-    equal: all of them, or 1; with 1, all sentences have to begin together."""
+    equal: all of them, or 1; with 1, all sentences have to begin together. `resolve`: see GreedySearch."""
     if rules.num_beams == 1:
-        return GreedySearch(rules)
+        return GreedySearch(rules, resolve)
     return BeamSearch(rules, rows_at_first=rows_at_first or rules.num_beams)
 
 

@@ -18,10 +18,10 @@ from worker.engine.device_slots import DeviceSlots
 from worker.engine.generation import Generation
 from worker.engine.hypothesis import Hypothesis
 from worker.engine.kv_model import KVModel
-from worker.engine.logits import Floats, Ids
 from worker.engine.search import Search, new_search
 from worker.engine.shortage import is_shortage
 from worker.engine.slots import Slots
+from worker.engine.stepper import Stepper
 from worker.engine.timing import Stopwatch
 
 log = logging.getLogger(__name__)
@@ -38,13 +38,13 @@ class SlotDecoder:
     def __init__(self, model: KVModel) -> None:
         self._model = model
         self._slots = model.new_slots()
-        self._logits = np.empty(0, model.shape.dtype)
+        self._last: tuple[tuple[int, bool], Stepper] | None = None
         self._most = 0  # sentences that fit into memory, once that is known; 0: not known
 
     @property
     def num_bytes(self) -> int:
         """Memory of the buffers."""
-        return self._slots.num_bytes + self._logits.nbytes
+        return self._slots.num_bytes + (self._last[1].num_bytes if self._last else 0)
 
     @property
     def allocations(self) -> int:
@@ -70,9 +70,10 @@ class SlotDecoder:
         ended: Found = []
         while waiting:
             room = min(len(waiting), options.batch_size, self._most or options.batch_size)
-            run = _Run(self._model, self._slots, self._model.head.rules(rules), segments, waiting, room, stopwatch)
+            stepper = self._stepper(self._model.head.rules(rules))
+            run = _Run(self._model, self._slots, stepper, segments, waiting, room, stopwatch)
             try:
-                for found in run.steps(self._take_logits, should_stop):
+                for found in run.steps(self._model.head.rules(rules), should_stop):
                     ended += [(index, list(map(self._model.head.hypothesis, best))) for index, best in found.items()]
                     if len(ended) >= options.batch_size:
                         yield ended
@@ -91,13 +92,12 @@ class SlotDecoder:
         if ended:
             yield ended
 
-    def _take_logits(self, rows: int) -> Floats:
-        size = rows * self._model.head_size
-        if self._logits.size < size:
-            self._slots.allocations += 1
-            self._logits = np.empty(size, self._logits.dtype)
-        logits: Floats = self._logits[:size].reshape(rows, self._model.head_size)
-        return logits
+    def _stepper(self, rules: Generation) -> Stepper:
+        """The one of the last call, where it serves these rules too."""
+        kind = rules.num_beams, rules.repetition_penalty == 1.0
+        if self._last is None or self._last[0] != kind:
+            self._last = kind, Stepper(self._model, rules)
+        return self._last[1]
 
 
 class _Run:
@@ -107,7 +107,7 @@ class _Run:
         self,
         model: KVModel,
         slots: Slots | DeviceSlots,
-        rules: Generation,
+        stepper: Stepper,
         segments: Sequence[Sequence[int]],
         waiting: deque[int],  # longest first
         room: int,  # sentences
@@ -116,51 +116,29 @@ class _Run:
         self.under_way: set[int] = set()
         self._model = model
         self._slots = slots
-        self._rules = rules
+        self._stepper = stepper
         self._segments = segments
         self._waiting = waiting
         self._room = room
         self._stopwatch = stopwatch
 
-    def steps(
-        self, take_logits: Callable[[int], Floats], should_stop: Callable[[], bool]
-    ) -> Iterator[dict[int, list[Hypothesis]]]:
+    def steps(self, rules: Generation, should_stop: Callable[[], bool]) -> Iterator[dict[int, list[Hypothesis]]]:
         """Whoever ended, after each step where somebody did."""
-        rules, slots, waiting = self._rules, self._slots, self._waiting
-        search = new_search(rules)
-        session = self._model.decoder(rules.num_beams)
-        binding = session.io_binding()
+        slots, waiting, stepper = self._slots, self._waiting, self._stepper
+        search = new_search(rules, resolve=stepper.resolve)
         longest = len(self._segments[waiting[0]])
         # The usual translation is about as long as its source; who needs more finds the slots grown.
         slots.begin(self._room, rules.num_beams, min(rules.max_new_tokens, longest + longest // 2), longest)
-        ids: Ids = np.empty(self._room * rules.num_beams, np.int64)
-        scales: Floats | None = np.empty((len(ids), 1), np.float32)
-        if all(output.name != "scales" for output in session.get_outputs()):
-            scales = None
-        rows, step = 0, 0
+        step = 0
         while waiting or search.num_sentences:
             free = self._room - search.num_sentences
             if waiting and free * REFILLED_SHARE >= self._room:
                 self._admit(search, free)
             if should_stop():
                 raise Stopped("stopped between two steps")
-            last_ids = self._model.head.to_ids(search.last_ids)
-            if len(last_ids) != rows:
-                rows = len(last_ids)
-                logits = take_logits(rows)
-                binding.bind_output("logits", "cpu", 0, logits.dtype.type, logits.shape, logits.ctypes.data)
-                if scales is not None:
-                    binding.bind_output("scales", "cpu", 0, np.float32, (rows, 1), scales.ctypes.data)
-            ids[:rows] = last_ids
-            # At every step: a GPU gets what is there when it is bound.
-            binding.bind_input("ids", "cpu", 0, np.int64, (rows,), ids.ctypes.data)
-            past_length = slots.longest
-            slots.bind(binding)
-            with self._stopwatch.measure("decode", step=step, rows=rows, tokens=rows, past_length=past_length):
-                session.run_with_iobinding(binding)
-            slots.advance()
+            logits, scales = stepper.run(search.last_ids, slots, self._stopwatch, step)
             step += 1
-            found, moves = search.advance(np.asarray(logits, np.float32), None if scales is None else scales[:rows, 0])
+            found, moves = search.advance(logits, scales)
             if moves is not None:
                 slots.select(moves)
             if found:

@@ -25,12 +25,15 @@ from worker.graphs.marian_weights import ACTIVATIONS, MarianSizes, MarianWeights
 from worker.graphs.masked_source import MaskedSource
 from worker.graphs.net import CONTRIB, Net, Shape
 from worker.graphs.precision import Precision
-from worker.graphs.products import Products, products_in
+from worker.graphs.products import Int8Products, Products, products_in, rounding
 from worker.graphs.weights import Store, WeightsFile, WrittenWeights
 
 ENCODER = "encoder.onnx"
 DECODER = "decoder.onnx"
+SCREENED = "screened_decoder.onnx"  # not every model has one
 WEIGHTS = "weights.data"
+LARGE_HEAD = 4096  # ids: with fewer, the exact head takes no longer than to look for candidates
+_HEAD_ROWS = ("head.rows", "decoder.embeddings", "embeddings")  # where the head may be
 
 
 def write_marian(
@@ -47,10 +50,14 @@ def write_marian(
     """
     sizes = MarianSizes.read(config)
     named = MarianWeights(weights, sizes, head_ids)
+    has_bias = bool(named.head_bias().any())
+    graphs = {}
     with WeightsFile(folder / WEIGHTS) as file:
-        encoder = encoder_graph(sizes, file, named, precision)
-        decoder = decoder_graph(sizes, file, named, precision, head_bias=bool(named.head_bias().any()))
-    for name, net in ((ENCODER, encoder), (DECODER, decoder)):
+        graphs[ENCODER] = encoder_graph(sizes, file, named, precision)
+        graphs[DECODER] = decoder_graph(sizes, file, named, precision, head_rows=named.head_rows, head_bias=has_bias)
+        if precision is Precision.FP32 and not has_bias and len(named.head()) > LARGE_HEAD:
+            graphs[SCREENED] = screened_decoder_graph(sizes, file, named)
+    for name, net in graphs.items():
         (folder / name).write_bytes(net.model().SerializeToString(deterministic=True))
 
 
@@ -60,10 +67,24 @@ def rebuild_decoder(
     """Another decoder of a model that `write_marian` wrote: same weights, rows in groups of `beams`, or `masked`."""
     sizes, store = MarianSizes.read(config), WrittenWeights.read(folder / DECODER)
     nothing = MarianWeights({}, sizes, None)
+    rows = head_rows_in(store)
     has_bias = "head.bias" in store
-    net = decoder_graph(sizes, store, nothing, precision, head_bias=has_bias, beams=beams, masked=masked)
+    net = decoder_graph(
+        sizes, store, nothing, precision, head_rows=rows, head_bias=has_bias, beams=beams, masked=masked
+    )
     graph: bytes = net.model().SerializeToString(deterministic=True)
     return graph
+
+
+def map_head(folder: Path) -> NDArray[np.float32]:
+    """The head of a model in float32 (V, D), in the file itself."""
+    store = WrittenWeights.read(folder / DECODER)
+    return store.map(head_rows_in(store), folder)
+
+
+def head_rows_in(store: Store) -> str:
+    """Where a written model keeps its head; empty where it has it in int8 alone."""
+    return next((name for name in _HEAD_ROWS if name in store), "")
 
 
 def encoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeights, precision: Precision) -> Net:
@@ -98,6 +119,7 @@ def decoder_graph(
     weights: MarianWeights,
     precision: Precision,
     *,
+    head_rows: str,
     head_bias: bool,
     beams: int = 1,
     masked: bool = False,
@@ -110,6 +132,44 @@ def decoder_graph(
     -> logits (R, V), and in int8 scales (R, 1) that they are to be multiplied by
     """
     net, products = Net("decoder", store), products_in(precision)
+    x = _decoder_layers(net, products, sizes, weights, precision, beams, masked)
+    logits, scales = products.head(net, x, head_rows, weights.head, weights.head_bias if head_bias else None)
+    in_int8 = precision is Precision.INT8
+    num_ids = store.tensor("head.int8").dims[1] if in_int8 else store.tensor(head_rows).dims[0]
+    net.output(logits, "logits", dtype_of(precision), ["R", num_ids])
+    if scales:
+        net.output(scales, "scales", np.float32, ["R", 1])
+    return net
+
+
+def screened_decoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeights) -> Net:
+    """The decoder in float32, but for the head, which is in int8: it tells which few ids can be the best at all.
+
+    Besides logits and scales it gives the hidden states (R, D), to compute the logits of those few exactly. Its
+    metadata bound the error: of a column, error (the length of what was rounded away) and norm (of what was left).
+    """
+    net, products = Net("screened", store), products_in(Precision.FP32)
+    x = _decoder_layers(net, products, sizes, weights, Precision.FP32, beams=1, masked=False)
+    logits, scales = Int8Products().head(net, x, "", weights.head, None)
+    assert scales is not None
+    net.output(logits, "logits", np.float32, ["R", store.tensor("head.int8").dims[1]])
+    net.output(scales, "scales", np.float32, ["R", 1])
+    net.output(x, "hidden", np.float32, ["R", sizes.width])
+    error, norm = rounding(weights.head())
+    net.metadata.update(screen_error=repr(error), screen_norm=repr(norm))
+    return net
+
+
+def _decoder_layers(
+    net: Net,
+    products: Products,
+    sizes: MarianSizes,
+    weights: MarianWeights,
+    precision: Precision,
+    beams: int,
+    masked: bool,
+) -> str:
+    """The inputs of the decoder, and the hidden states that come of them (R, D)."""
     block = Block(net, products, sizes, weights, dtype_of(precision))
     ids = net.input("ids", np.int64, ["R"])
     net.input("positions", np.int32, ["R"])
@@ -135,12 +195,7 @@ def decoder_graph(
             x, block.linear(attended, name, "encoder_attn.out_proj"), f"{name}.encoder_attn_layer_norm"
         )
         x = block.feed_forward(x, name)
-    logits, scales = products.head(net, x, weights.head, weights.head_bias if head_bias else None)
-    head = store.tensor("head.int8" if precision is Precision.INT8 else "head.weight")  # (D, V)
-    net.output(logits, "logits", block.dtype, ["R", head.dims[1]])
-    if scales:
-        net.output(scales, "scales", block.dtype, ["R", 1])
-    return net
+    return x
 
 
 class Block:

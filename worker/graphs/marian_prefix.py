@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from worker.graphs.marian import DECODER, Block, dtype_of
+from worker.graphs.marian import DECODER, Block, dtype_of, head_rows_in
 from worker.graphs.marian_weights import MarianSizes, MarianWeights
 from worker.graphs.masked_source import MaskedSource
 from worker.graphs.net import CONTRIB, Net, Shape
@@ -67,7 +67,8 @@ def prefix_graph(sizes: MarianSizes, store: Store, precision: Precision, *, head
     by_place = net.op("Reshape", x, by_row, name="prefix.by_row")  # (R, T, D)
     last = net.op("Gather", by_place, net.constant("last_place", -1), name="prefix.last", axis=1)  # (R, D)
     head = products_in(precision, "last_rows")
-    logits, scales = head.head(net, last, weights.head, weights.head_bias if head_bias else None)
+    rows = head_rows_in(store)
+    logits, scales = head.head(net, last, rows, weights.head, weights.head_bias if head_bias else None)
     if scales:
         logits = net.op("Mul", logits, scales, name="logits.scaled")
     net.output(logits, "logits", block.dtype, ["R", "V"])

@@ -116,6 +116,13 @@ class MarianWeights:
         """(V, D)."""
         return self._kept(self.embeddings("decoder") if self._sizes.tied_head else self._get("lm_head.weight"))
 
+    @property
+    def head_rows(self) -> str:
+        """Under which name the head is kept: that of a table of embeddings where it is the same."""
+        if self._head_ids is not None or not self._sizes.tied_head:
+            return "head.rows"
+        return "embeddings" if self._sizes.shared_embeddings else "decoder.embeddings"
+
     def head_bias(self) -> NDArray[np.float32]:
         """(V,)."""
         bias = self._weights["final_logits_bias"] if "final_logits_bias" in self._weights else np.zeros(1)

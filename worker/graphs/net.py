@@ -4,7 +4,7 @@ A graph while it is built, node by node.
 Knows: names, and the versions that onnxruntime has to understand. Does not know: what is computed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ class Net:
         self._outputs: list[Any] = []
         self._initializers: dict[str, TensorProto] = {}
         self._made: set[str] = set()
+        self.metadata: dict[str, str] = {}  # words of ours, for whoever opens the graph
 
     def __contains__(self, tensor: str) -> bool:
         """Whether a node gives it."""
@@ -75,14 +76,14 @@ class Net:
         self._made.update(outputs)
         return list(outputs)
 
-    def model(self, metadata: Mapping[str, str] | None = None) -> ModelProto:
+    def model(self) -> ModelProto:
         """The finished graph."""
         graph = helper.make_graph(
             self._nodes, self._name, self._inputs, self._outputs, list(self._initializers.values())
         )
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="kvjobs")
-        helper.set_model_props(model, dict(metadata or {}))
+        helper.set_model_props(model, self.metadata)
         return model
 
 

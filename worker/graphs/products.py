@@ -34,8 +34,11 @@ class Products(Protocol):
         `lowest`: no number of `x` is below it, as after an activation; None: not known.
         """
 
-    def head(self, net: Net, x: str, weight: Load, bias: Load | None) -> tuple[str, str | None]:
-        """(M, K) -> logits (M, V), and what each row is still to be multiplied by (M, 1), None where by nothing."""
+    def head(self, net: Net, x: str, rows: str, weight: Load, bias: Load | None) -> tuple[str, str | None]:
+        """(M, K) -> logits (M, V), and what each row is still to be multiplied by (M, 1), None where by nothing.
+
+        `rows`: the name of the weight (V, K) where it is kept as it is, perhaps as a table of embeddings.
+        """
 
 
 def products_in(precision: Precision, rows: str = "rows") -> Products:
@@ -58,8 +61,11 @@ class FloatProducts:
         product = net.op("MatMul", x, matrix, name=f"{name}.product")
         return net.op("Add", product, net.weight(f"{name}.bias", lambda: bias().astype(self._dtype)), name=name)
 
-    def head(self, net: Net, x: str, weight: Load, bias: Load | None) -> tuple[str, str | None]:
-        return self.linear(net, x, "head", weight, bias), None
+    def head(self, net: Net, x: str, rows: str, weight: Load, bias: Load | None) -> tuple[str, str | None]:
+        inputs = [x, net.weight(rows, lambda: weight().astype(self._dtype))]
+        if bias is not None:
+            inputs.append(net.weight("head.bias", lambda: bias().astype(self._dtype)))
+        return net.op("Gemm", *inputs, name="head", transB=1), None
 
 
 class Int8Products:
@@ -86,7 +92,7 @@ class Int8Products:
         scaled = net.op("Mul", unscaled, scale, name=f"{name}.scaled")
         return net.op("Add", scaled, net.weight(f"{name}.bias", bias), name=name)
 
-    def head(self, net: Net, x: str, weight: Load, bias: Load | None) -> tuple[str, str | None]:
+    def head(self, net: Net, x: str, rows: str, weight: Load, bias: Load | None) -> tuple[str, str | None]:
         if bias is not None:
             return self.linear(net, x, "head", weight, bias), None
         # Whoever looks for the best of a row needs no scale, and to multiply 64 x 32,000 logits takes 1.1 ms.
@@ -138,6 +144,15 @@ def quantized_product(net: Net, quantized: str, name: str, weight: Load) -> str:
         name=f"{name}.product",
         domain=CONTRIB,
     )
+
+
+def rounding(weight: NDArray[np.float32]) -> tuple[float, float]:
+    """Over the rows w of a weight (N, K), each as W in int8: the greatest |w - W| and the greatest |W| (Euclidean)."""
+    largest = np.abs(weight).max(axis=1, keepdims=True)
+    scales = np.where(largest > 0, largest / 127, 1).astype(np.float32)
+    rounded = np.rint(weight / scales) * scales
+    error, norm = np.linalg.norm(weight - rounded, axis=1).max(), np.linalg.norm(rounded, axis=1).max()
+    return float(error), float(norm)
 
 
 class _Columns:

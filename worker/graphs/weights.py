@@ -98,3 +98,11 @@ class WrittenWeights:
     def tensor(self, name: str) -> TensorProto:
         """A reference to bytes in the file."""
         return self._tensors[name]
+
+    def map(self, name: str, folder: Path) -> NDArray[Any]:
+        """The bytes themselves, read when they are looked at; `folder` is where the graph lies."""
+        tensor = self._tensors[name]
+        place = {entry.key: entry.value for entry in tensor.external_data}
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+        offset, shape = int(place["offset"]), tuple(tensor.dims)
+        return np.asarray(np.memmap(folder / place["location"], dtype, "r", offset, shape))

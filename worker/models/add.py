@@ -14,7 +14,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -26,14 +27,20 @@ from worker.models.checkpoint import Checkpoint
 from worker.models.head import Head, target_ids
 from worker.models.layouts import find_graphs
 from worker.models.manifest import MANIFEST, Manifest, records, sha256_of
-from worker.models.registry import ENCODER, ModelFolder, check_files, has_weights, is_plain
+from worker.models.registry import (
+    CONFIGURATION,
+    ENCODER,
+    TOKENIZER,
+    TOKENIZER_EXTRAS,
+    ModelFolder,
+    check_files,
+    has_weights,
+    is_plain,
+)
 from worker.models.staging import Staging, staging, taken
 from worker.text.marian import MarianTokenizer
 
-# What belongs to a model besides graphs and weights. The first and the tokenizer's three are required.
-CONFIGURATION = ("config.json", "generation_config.json")
-TOKENIZER = ("source.spm", "target.spm", "vocab.json", "target_vocab.json", "tokenizer_config.json")
-
+_BESIDE = (*CONFIGURATION, *TOKENIZER, *TOKENIZER_EXTRAS)  # what belongs to a model besides graphs and weights
 _DEFAULT_HEAD = {
     Precision.FP32: Head.FULL,  # promises the very ids of the checkpoint
     Precision.FP16: Head.FULL,
@@ -68,6 +75,7 @@ class Added:
     seconds: float
     source: str
     source_revision: str | None
+    note: str | None  # what a person should know of how it was fetched
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +84,8 @@ class _Origin:
 
     folder: Path
     source: str
-    revision: str | None
+    revision: str | None = None
+    note: str | None = None
 
 
 def add_model(request: Request, models_dir: Path) -> Added:
@@ -92,9 +101,9 @@ def add_model(request: Request, models_dir: Path) -> Added:
         raise SpecError(taken(models_dir / name))
     origin = _find(request.source)
     with staging(models_dir) as stage:
-        manifest = _fill(stage, origin, request)
-        check_files(ModelFolder(name, stage.path))
-        MarianTokenizer.open(stage.path)
+        with _named_after(origin.folder, stage.path):
+            manifest = _fill(stage, origin, request)
+            _try_out(name, stage.path)
         num_ids = _head_size(stage.path, manifest)
         path = stage.publish(name, force=request.force)
     return Added(
@@ -108,7 +117,26 @@ def add_model(request: Request, models_dir: Path) -> Added:
         seconds=time.monotonic() - started,
         source=manifest.source,
         source_revision=manifest.revision,
+        note=origin.note,
     )
+
+
+@contextmanager
+def _named_after(source: Path, copy: Path) -> Iterator[None]:
+    """Let a ModelError name the files that a person knows, and not those that are gone when it is read."""
+    try:
+        yield
+    except ModelError as error:
+        raise ModelError(str(error).replace(str(copy), str(source))) from error
+
+
+def _try_out(name: str, folder: Path) -> None:
+    """Open it as a worker would: a model that cannot run gets no name."""
+    from worker.engine.network import open_network  # loads onnxruntime
+
+    check_files(ModelFolder(name, folder))
+    MarianTokenizer.open(folder)
+    open_network(folder)
 
 
 def _name(request: Request) -> str:
@@ -130,16 +158,19 @@ def _without_revision(source: str) -> str:
 
 
 def _find(source: str) -> _Origin:
-    """The folder that is meant, or that the hub has given us."""
+    """The folder that is meant, or what the hub has given us."""
     if source and os.path.isdir(source):
         folder = Path(os.path.abspath(source))
-        return _Origin(folder, str(folder), None)
+        return _Origin(folder, str(folder))
     match = _HUB_ID.fullmatch(source)
     if match is None:
         raise NotFoundError(
             f"{source!r} is neither a folder nor an id of the Hugging Face hub (OWNER/NAME, or OWNER/NAME@REVISION)"
         )
-    raise NotFoundError(f"there is no folder {source!r}")
+    from worker.models.hub import Hub, fetch  # loads a client that a folder has no use for
+
+    snapshot = fetch(match["id"], match["revision"], Hub.of_environment())
+    return _Origin(snapshot.folder, match["id"], snapshot.commit, snapshot.note)
 
 
 def _fill(stage: Staging, origin: _Origin, request: Request) -> Manifest:
@@ -166,7 +197,7 @@ def _build(folder: Path, origin: _Origin, request: Request) -> Manifest:
     head = request.head or _DEFAULT_HEAD[precision]
     head_ids = target_ids(origin.folder) if head is Head.TARGET else None
     write_marian(folder, checkpoint.config, checkpoint.weights, precision=precision, head_ids=head_ids)
-    copied = [name for name in (*CONFIGURATION, *TOKENIZER) if (origin.folder / name).is_file()]
+    copied = [name for name in _BESIDE if (origin.folder / name).is_file()]
     _copy(origin.folder, folder, copied)
     return Manifest(
         layout="kv",
@@ -188,7 +219,7 @@ def _copy_export(folder: Path, origin: _Origin) -> Manifest:
     place = graphs[ENCODER].parent
     weights = [file for file in place.iterdir() if file.is_file() and _is_external(file.name, graphs.keys())]
     named = [file.relative_to(origin.folder).as_posix() for file in (*graphs.values(), *weights)]
-    named += [name for name in (*CONFIGURATION, *TOKENIZER) if (origin.folder / name).is_file()]
+    named += [name for name in _BESIDE if (origin.folder / name).is_file()]
     _copy(origin.folder, folder, named)
     return Manifest(
         layout="optimum",

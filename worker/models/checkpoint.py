@@ -1,36 +1,29 @@
 """
 A Marian checkpoint as people publish it: config.json, tokenizer, weights.
 
-Knows: which files hold the weights, and how to read them one at a time. Does not know: graphs, where the folder came
-from.
+Knows: which files hold the weights. Does not know: graphs, where the folder came from.
 
     model.safetensors                               one file
     model.safetensors.index.json + its shards       several
-    pytorch_model.bin                               a pickle: only through torch, which reads weights alone from it
+    pytorch_model.bin                               a pickle
 """
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import safetensors
-from numpy.typing import NDArray
 
 from jobs.errors import ModelError
 from worker.engine.generation import read_json
+from worker.models.pickled import read_pickle
 from worker.models.registry import CHECKPOINT, refuse_hollow
+from worker.models.stored import StoredTensor, StoredWeights, Weight
 
 ARCHITECTURE = "MarianMTModel"
 SAFETENSORS, INDEX, PICKLE = CHECKPOINT
-
-# By the names of safetensors. numpy has no bf16: it is read as the 16 bits that it is, the upper half of a float32.
-_DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
-
-Weight = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,80 +38,33 @@ class Checkpoint:
     @classmethod
     def open(cls, folder: Path) -> Self:
         """Look at config.json and at the heads of the weight files; raise ModelError for what cannot be built."""
-        config = read_json(folder / "config.json")
-        _check_architecture(folder, config)
+        config = check_architecture(folder / "config.json", str(folder))
         if (folder / SAFETENSORS).is_file():
             files: tuple[str, ...] = (SAFETENSORS,)
-            weights: Mapping[str, Weight] = SafetensorsWeights.open([folder / SAFETENSORS])
+            weights = StoredWeights(_read_safetensors(folder / SAFETENSORS))
         elif (folder / INDEX).is_file():
             shards = _read_index(folder / INDEX)
             files = (INDEX, *shards)
-            weights = SafetensorsWeights.open([folder / shard for shard in shards])
+            weights = StoredWeights(tensor for shard in shards for tensor in _read_safetensors(folder / shard))
         elif (folder / PICKLE).is_file():
-            from worker.models.pytorch import PytorchWeights  # whose import asks for torch
-
+            refuse_hollow(folder / PICKLE)
             files = (PICKLE,)
-            weights = PytorchWeights.open(folder / PICKLE)
+            weights = StoredWeights(read_pickle(folder / PICKLE))
         else:
             raise ModelError(_no_weights(folder))
         return cls(folder, config, weights, ("config.json", *files))
 
 
-class SafetensorsWeights(Mapping[str, Weight]):
-    """Weights in one safetensors file or several. Each access reads one tensor from the disk."""
-
-    def __init__(self, places: Mapping[str, "_Place"]):
-        self._places = places
-
-    @classmethod
-    def open(cls, files: list[Path]) -> Self:
-        """Read the heads of `files`; raise ModelError for one that is damaged."""
-        return cls({name: place for file in files for name, place in _read_places(file)})
-
-    def __getitem__(self, name: str) -> Weight:
-        return self._places[name].read()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a tensor lies."""
-
-    file: Path
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    offset: int  # bytes from the start of the file
-
-    def read(self) -> Weight:
-        """A copy as float32, which holds every value of the smaller types."""
-        if self.dtype not in _DTYPES:
-            raise ModelError(
-                f"{self.file} holds {self.name} as {self.dtype}; read are {', '.join(_DTYPES)}: use the checkpoint "
-                "that was not quantized"
-            )
-        try:
-            stored = np.fromfile(self.file, _DTYPES[self.dtype], math.prod(self.shape), offset=self.offset)
-        except OSError as error:
-            raise ModelError(f"{self.file} cannot be read: {error.strerror}") from error
-        if self.dtype == "BF16":
-            stored = (stored.astype(np.uint32) << 16).view(np.float32)
-        return stored.astype(np.float32, copy=False).reshape(self.shape)
-
-
-def _check_architecture(folder: Path, config: Mapping[str, Any]) -> None:
+def check_architecture(file: Path, name: str) -> dict[str, Any]:
+    """Read a config.json; raise ModelError that names the architecture of `name` where we do not build it."""
+    config = read_json(file)
     named = config.get("architectures") or []
     if named == [ARCHITECTURE] or (not named and config.get("model_type") == "marian"):
-        return
+        return config
     what = ", ".join(map(str, named)) if isinstance(named, list) and named else config.get("model_type")
     raise ModelError(
-        f"{folder / 'config.json'} names the architecture {what or 'of no model'}; `kvjobs models add` builds graphs "
-        f"of {ARCHITECTURE} alone"
+        f"{name} is a model of the architecture {what or '(config.json names none)'}; `kvjobs models add` builds "
+        f"graphs of {ARCHITECTURE} alone"
     )
 
 
@@ -136,7 +82,7 @@ def _read_index(file: Path) -> list[str]:
     return shards
 
 
-def _read_places(file: Path) -> Iterator[tuple[str, _Place]]:
+def _read_safetensors(file: Path) -> Iterator[StoredTensor]:
     refuse_hollow(file)
     try:
         # Checks all that a head can get wrong: lengths, overlaps, holes. Reading is done by hand, because its numpy
@@ -155,7 +101,7 @@ def _read_places(file: Path) -> Iterator[tuple[str, _Place]]:
     for name, tensor in head.items():
         if name != "__metadata__":
             start = 8 + length + tensor["data_offsets"][0]
-            yield name, _Place(file, name, tensor["dtype"], tuple(tensor["shape"]), start)
+            yield StoredTensor(file, name, tensor["dtype"], tuple(tensor["shape"]), start)
 
 
 def _no_weights(folder: Path) -> str:

@@ -16,7 +16,7 @@ V vocabulary.
 
 import enum
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -24,6 +24,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from jobs.errors import ModelError
+from worker.models.registry import ADD, EXPORT
 
 ENCODER = "encoder_model.onnx"
 MERGED = "decoder_model_merged.onnx"
@@ -38,6 +39,15 @@ _DECODER_INPUTS = {
     "decoder_attention_mask",
     "use_cache_branch",
 }
+# Which axes of an input have to vary; those of keys and values are batch and past.
+_VARYING = {
+    "input_ids": (0, 1),
+    "attention_mask": (0, 1),
+    "encoder_attention_mask": (0, 1),
+    "encoder_hidden_states": (0, 1),
+    "decoder_attention_mask": (0, 1),
+}
+_PAST_VARYING = (0, 2)
 _PAST = re.compile(r"past_key_values\.(\d+)\.(decoder|encoder)\.(key|value)")
 _DTYPES: dict[str, np.dtype[Any]] = {
     "tensor(float)": np.dtype(np.float32),
@@ -143,8 +153,8 @@ def find_graphs(folder: Path) -> dict[str, Path]:
         missing.append(f"{MERGED} (or {DECODER})")
     others = sorted(file.name for file in folder.rglob("*.onnx"))
     raise ModelError(
-        f"{folder} lacks {' and '.join(missing)} (graphs found: {', '.join(others) or 'none'}). Export the model with "
-        "`optimum-cli export onnx --task text2text-generation-with-past --model MODEL FOLDER`"
+        f"{folder} lacks {' and '.join(missing)} (graphs found: {', '.join(others) or 'none'}): build graphs of the "
+        f"checkpoint with `{ADD} CHECKPOINT`, or export it with `{EXPORT}`"
     )
 
 
@@ -154,8 +164,7 @@ def read_layout(graphs: Mapping[str, Graph], config: Mapping[str, Any]) -> Layou
     cached = first if MERGED in graphs else graphs.get(WITH_PAST)
     _refuse_unknown(encoder, _ENCODER_INPUTS)
     for graph in (first, *([cached] if cached else [])):
-        past = {name for name in graph.inputs if _PAST.fullmatch(name)}
-        _refuse_unknown(graph, _DECODER_INPUTS | past)
+        _refuse_unknown(graph, _DECODER_INPUTS, takes_past=True)
     if MERGED in graphs and "use_cache_branch" not in first.inputs:
         raise ModelError(f"{first.file} has no input use_cache_branch: it is not a merged decoder; export it again")
     if MERGED not in graphs and (odd := [name for name in first.inputs if _PAST.fullmatch(name)]):
@@ -165,6 +174,7 @@ def read_layout(graphs: Mapping[str, Graph], config: Mapping[str, Any]) -> Layou
         )
     for graph in (encoder, first, *([cached] if cached else [])):
         _check_ids(graph)
+        _check_axes(graph, takes_one_token=graph is not first and graph is cached)
     cache = _read_cache(first, cached, config) if cached else None
     hidden = _output(encoder, "last_hidden_state")
     logits = _output(first, "logits")
@@ -219,12 +229,13 @@ def _read_cache(first: Graph, cached: Graph, config: Mapping[str, Any]) -> Cache
     return shape
 
 
-def _refuse_unknown(graph: Graph, known: Iterable[str]) -> None:
-    if unknown := sorted(graph.inputs.keys() - set(known)):
-        raise ModelError(
-            f"{graph.file} requires the input {unknown[0]} {list(graph.inputs[unknown[0]].shape)}, and nothing is "
-            "known that could be fed to it"
-        )
+def _refuse_unknown(graph: Graph, known: Collection[str], *, takes_past: bool = False) -> None:
+    for name, tensor in sorted(graph.inputs.items()):
+        if name not in known and not (takes_past and _PAST.fullmatch(name)):
+            raise ModelError(
+                f"{graph.file} requires the input {name} {list(tensor.shape)}, and nothing is known that could be fed "
+                f"to it ({', '.join(sorted(known))} are known): export it with `{EXPORT}`"
+            )
 
 
 def _check_ids(graph: Graph) -> None:
@@ -235,6 +246,21 @@ def _check_ids(graph: Graph) -> None:
             raise ModelError(f"{graph.file} takes {name} as {tensor.type}; only tensor(int64) is served")
     if "input_ids" not in graph.inputs:
         raise ModelError(f"{graph.file} lacks the input input_ids")
+
+
+def _check_axes(graph: Graph, *, takes_one_token: bool) -> None:
+    """Refuse a graph that was exported for one batch size or one length."""
+    for name, tensor in graph.inputs.items():
+        varying = _PAST_VARYING if _PAST.fullmatch(name) else _VARYING.get(name, ())
+        fixed = [axis for axis in varying if axis < len(tensor.shape) and isinstance(tensor.shape[axis], int)]
+        if takes_one_token and name == "input_ids" and tensor.shape[1] == 1:
+            fixed = [axis for axis in fixed if axis != 1]  # a later step is one token; all exporters fix it so
+        if fixed:
+            which = " and ".join("batch" if axis == 0 else "length" for axis in fixed)
+            raise ModelError(
+                f"{graph.file} takes {name} as {list(tensor.shape)}, where {which} cannot vary: export it with dynamic "
+                f'axes ({{"{name}": {{{", ".join(f"{axis}: ..." for axis in varying)}}}}}), as `{EXPORT}` does'
+            )
 
 
 def _output(graph: Graph, name: str) -> Tensor:

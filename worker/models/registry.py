@@ -30,6 +30,8 @@ WITH_PAST = "decoder_with_past_model.onnx"
 KV_GRAPHS = ("encoder.onnx", "decoder.onnx", "weights.data")
 CHECKPOINT = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 TOKENIZER = ("source.spm", "target.spm", "vocab.json")
+TOKENIZER_EXTRAS = ("target_vocab.json", "tokenizer_config.json")  # not every model has them
+CONFIGURATION = ("config.json", "generation_config.json")
 ADD = "kvjobs models add"
 EXPORT = "optimum-cli export onnx --model MODEL --task text2text-generation-with-past FOLDER"
 

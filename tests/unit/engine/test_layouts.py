@@ -88,6 +88,38 @@ def with_input(graphs: dict[str, Graph], file: str, tensor: Tensor) -> dict[str,
     return graphs | {file: dataclasses.replace(graphs[file], inputs={**graphs[file].inputs, tensor.name: tensor})}
 
 
+def fixed(graphs: dict[str, Graph], file: str, name: str, shape: tuple[Any, ...]) -> dict[str, Graph]:
+    """The same graphs, one with an input of another shape."""
+    return with_input(graphs, file, dataclasses.replace(graphs[file].inputs[name], shape=shape))
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "shape", "what"),
+    [
+        (ENCODER, "input_ids", (1, "S"), "batch"),
+        (ENCODER, "input_ids", ("B", 128), "length"),
+        (ENCODER, "attention_mask", (1, 128), "batch and length"),
+        (MERGED, "input_ids", ("B", 1), "length"),
+        (MERGED, "encoder_hidden_states", ("B", 128, 64), "length"),
+        (MERGED, "past_key_values.1.decoder.key", (1, 8, "P", 8), "batch"),
+        (MERGED, "past_key_values.0.encoder.value", ("B", 8, 16, 8), "length"),
+    ],
+)
+def test_an_axis_that_cannot_vary_is_refused_with_how_to_export(
+    file: str, name: str, shape: tuple[Any, ...], what: str
+) -> None:
+    expected = rf"{file} takes {name} as \[.*\], where {what} cannot vary: export it with dynamic axes .*optimum-cli"
+
+    with pytest.raises(ModelError, match=expected):
+        read_layout(fixed(merged(), file, name, shape), CONFIG)
+
+
+def test_a_later_step_may_be_of_one_token() -> None:
+    assert read_layout(fixed(two(), WITH_PAST, "input_ids", ("B", 1)), CONFIG).kind is Kind.TWO_DECODERS
+    with pytest.raises(ModelError, match="length cannot vary"):
+        read_layout(fixed(two(), DECODER, "input_ids", ("B", 1)), CONFIG)
+
+
 def test_use_cache_branch_tells_the_merged_layout() -> None:
     layout = read_layout(merged(), CONFIG)
 

@@ -11,9 +11,10 @@ import onnx
 import pytest
 
 from jobs.errors import ModelError, NotFoundError, SpecError
-from tests.checkpoints import write_marian_checkpoint, write_tokenizer
+from tests.checkpoints import write_marian_checkpoint, write_pickle, write_tokenizer
 from worker.graphs.precision import Precision
 from worker.models.add import Added, Request, add_model
+from worker.models.checkpoint import Checkpoint
 from worker.models.head import Head
 from worker.models.manifest import Manifest, sha256_of
 from worker.models.registry import ModelFolder, check_files, find_model
@@ -70,6 +71,19 @@ def test_a_checkpoint_becomes_a_model_of_its_name(add, checkpoint, models_dir):
     )
     assert {*contents(checkpoint)} - {*contents(folder.path)} == {"model.safetensors"}
     assert os.listdir(models_dir) == ["opus-tiny"]
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_the_form_of_the_weights_changes_no_byte_of_the_graphs(add, checkpoint, models_dir, zipped):
+    add(checkpoint, name="safetensors")
+    write_pickle(checkpoint / "pytorch_model.bin", dict(Checkpoint.open(checkpoint).weights), zipped=zipped)
+    (checkpoint / "model.safetensors").unlink()
+
+    add(checkpoint, name="pickle")
+
+    one, other = (contents(models_dir / name) for name in ("safetensors", "pickle"))
+    assert one.pop("kvjobs.json") != other.pop("kvjobs.json")
+    assert one == other
 
 
 def test_the_manifest_says_what_was_read_and_what_was_written(add, checkpoint, models_dir):
@@ -168,6 +182,14 @@ def test_an_export_is_copied_with_the_graphs_that_it_uses(add, export, models_di
     assert manifest.layout == "optimum"
     assert list(manifest.differences(folder)) == []
     assert all(contents(export)[name] == content for name, content in contents(folder).items() if "kvjobs" not in name)
+
+
+def test_an_export_that_cannot_run_gets_no_name(add, export, models_dir):
+    (export / "decoder_model_merged.onnx").write_bytes(b"nonsense")
+
+    with pytest.raises(ModelError, match=r"/exported/decoder_model_merged\.onnx is not an ONNX graph"):
+        add(export)
+    assert os.listdir(models_dir) == []
 
 
 def test_external_weights_come_along(add, export, models_dir):
@@ -275,6 +297,10 @@ def spoil_weights(folder: Path) -> None:
     file.write_bytes(file.read_bytes()[:-10])
 
 
+def spoil_generation(folder: Path) -> None:
+    (folder / "generation_config.json").write_text('{"do_sample": true}')
+
+
 def spoil_spm(folder: Path) -> None:
     (folder / "target.spm").write_bytes(b"nonsense")
 
@@ -291,6 +317,7 @@ def spoil_names(folder: Path) -> None:
         (spoil_weights, r"model\.safetensors is damaged"),
         (spoil_spm, r"target\.spm is not a SentencePiece model"),
         (spoil_names, r"lacks the tensor model\.encoder\.layers\.1\.fc1\.bias"),
+        (spoil_generation, r"generation_config\.json sets do_sample = true"),
         (lambda folder: (folder / "vocab.json").unlink(), r"vocab\.json is missing"),
         (lambda folder: (folder / "config.json").unlink(), r"config\.json does not exist"),
         (lambda folder: (folder / "model.safetensors").unlink(), "has no weights"),

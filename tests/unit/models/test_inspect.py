@@ -2,14 +2,21 @@
 
 import io
 import json
+import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 import sentencepiece
 
+from tests.checkpoints import write_marian_checkpoint
+from worker.graphs.precision import Precision
+from worker.models.add import Request, add_model
 from worker.models.inspect import ModelDescription, inspect_model
+from worker.models.manifest import Manifest
 from worker.models.registry import ModelFolder
 
 TINY = Path(__file__).parents[2] / "golden" / "tiny-swish-tied"
@@ -179,3 +186,139 @@ def test_a_folder_that_is_not_a_model_is_described_too(tmp_path):
 
     assert len(seen.problems) == 1
     assert (seen.layout, seen.graphs, seen.files) == (None, (), ())
+
+
+# --- graphs that cannot run
+
+
+def change_graph(file: Path, change: Callable[[onnx.ModelProto], None]) -> None:
+    model = onnx.load(file)
+    change(model)
+    onnx.save(model, file)
+
+
+def fix_axes(model: onnx.ModelProto) -> None:
+    """As an exporter leaves them that was not told which axes vary."""
+    for axis, size in zip(model.graph.input[0].type.tensor_type.shape.dim, (1, 16), strict=True):
+        axis.dim_value = size
+
+
+def add_input(model: onnx.ModelProto) -> None:
+    model.graph.input.append(onnx.helper.make_tensor_value_info("position_ids", onnx.TensorProto.INT64, ["B", "T"]))
+
+
+def from_the_future(model: onnx.ModelProto) -> None:
+    model.ir_version = 99
+
+
+def with_newer_operators(model: onnx.ModelProto) -> None:
+    model.opset_import[0].version = 99
+
+
+def test_a_graph_with_fixed_axes_says_which_and_how_to_export(folder):
+    change_graph(folder / "encoder_model.onnx", fix_axes)
+
+    (problem,) = look(folder).problems
+
+    assert re.search(r"encoder_model.onnx takes input_ids as \[1, 16\], where batch and length cannot vary", problem)
+    assert "optimum-cli export onnx" in problem
+
+
+def test_an_input_that_nobody_knows_is_named(folder):
+    change_graph(folder / "decoder_model_merged.onnx", add_input)
+
+    (problem,) = look(folder).problems
+
+    assert re.search(r"decoder_model_merged.onnx requires the input position_ids \['B', 'T'\], and nothing", problem)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (from_the_future, r"has ONNX IR version 99 and onnxruntime [\d.]+ reads up to \d+: upgrade"),
+        (with_newer_operators, r"operator"),
+    ],
+)
+def test_a_graph_that_is_too_new_is_described_all_the_same(folder, change, message):
+    before = look(folder)
+    change_graph(folder / "decoder_model_merged.onnx", change)
+
+    seen = look(folder)
+
+    assert len(seen.problems) == 1
+    assert re.search(message, seen.problems[0])
+    assert (seen.layout, seen.num_layers, seen.conclusion) == ("merged", before.num_layers, None)
+    decoder = next(graph for graph in seen.graphs if graph.file == "decoder_model_merged.onnx")
+    assert decoder.inputs == before.graphs[1].inputs
+    assert decoder.outputs == before.graphs[1].outputs
+    assert 99 in (decoder.ir_version, *decoder.opsets.values())
+
+
+@pytest.mark.parametrize("layout", GRAPHS)
+def test_what_was_concluded_from_the_graphs_is_said(folder, layout):
+    keep_graphs(folder, GRAPHS[layout])
+
+    conclusion = look(folder).conclusion or ""
+
+    assert conclusion.startswith("runs without a cache" if layout == "no cache" else "runs with a cache")
+    assert ("kvjobs models add" in conclusion) == (layout == "no cache")
+
+
+def test_a_checkpoint_is_one_problem(tmp_path):
+    (problem,) = look(write_marian_checkpoint(tmp_path / "checkpoint")).problems
+
+    assert f"run `kvjobs models add {tmp_path / 'checkpoint'}`" in problem
+
+
+# --- graphs of our own
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Path:
+    checkpoint = write_marian_checkpoint(tmp_path / "checkpoint")
+    request = Request(source=str(checkpoint), precision=Precision.INT8, name="ours")
+    return Path(add_model(request, tmp_path / "models").path)
+
+
+def test_a_model_of_ours_is_described_from_its_graphs_and_its_manifest(ours, tmp_path):
+    seen = look(ours)
+
+    assert seen.problems == ()
+    assert (seen.layout, seen.precision, seen.head) == ("kv", "int8", "target")
+    assert (seen.num_layers, seen.num_heads, seen.head_size, seen.cache_dtype) == (2, 2, 8, "float32")
+    assert (seen.width, seen.max_positions, seen.source_vocab_size, seen.target_vocab_size) == (16, 64, 72, 72)
+    assert seen.num_target_ids == len(Manifest.read(ours).head_ids or ())
+    assert seen.source == str(tmp_path / "checkpoint")
+    assert [(graph.file, graph.is_used, graph.producer) for graph in seen.graphs] == [
+        ("decoder.onnx", True, "kvjobs"),
+        ("encoder.onnx", True, "kvjobs"),
+    ]
+    assert all(graph.inputs and graph.outputs for graph in seen.graphs)
+    assert json.loads(json.dumps(seen.to_dict()))["head"] == "target"
+
+
+def test_files_that_differ_from_the_manifest_are_problems(ours):
+    weights = ours / "weights.data"
+    weights.write_bytes(bytes([weights.read_bytes()[0] ^ 1]) + weights.read_bytes()[1:])
+
+    (problem,) = look(ours).problems
+
+    assert "weights.data has another checksum than kvjobs.json says" in problem
+
+
+@pytest.mark.parametrize("name", ["decoder.onnx", "weights.data", "config.json", "target.spm"])
+def test_a_missing_file_of_ours_is_one_problem(ours, name):
+    (ours / name).unlink()
+
+    (problem,) = look(ours).problems
+
+    assert f"{ours / name} is missing: `kvjobs models add" in problem
+
+
+def test_a_damaged_manifest_is_one_problem_and_files_are_listed(ours):
+    (ours / "kvjobs.json").write_text("{")
+
+    seen = look(ours)
+
+    assert "kvjobs.json is not JSON" in seen.problems[0]
+    assert "weights.data" in [file.name for file in seen.files]

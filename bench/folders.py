@@ -1,0 +1,26 @@
+"""Folders that are made once and then used by every run of a benchmark."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+
+def made_once(folder: Path, command: Callable[[Path], list[str]]) -> Path:
+    """`folder`, made by `python -m` with `command(folder)` unless it is there already; whole, or not at all.
+
+    In a process of its own, so that what exporters and converters load does not weigh on the one that is measured.
+    Raises RuntimeError with what the command said last.
+    """
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    done = subprocess.run([sys.executable, "-m", *command(part)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        shutil.rmtree(part, ignore_errors=True)
+        raise RuntimeError(f"{folder} could not be made: {done.stderr.strip()[-2000:]}")
+    part.rename(folder)
+    return folder

@@ -1,0 +1,36 @@
+"""What a table has to say about the machine that it was made on."""
+
+import os
+import platform
+from pathlib import Path
+
+from jobs.process import available_cores
+
+
+def cpu_name() -> str:
+    """As the system has it, and the cores that this process may use."""
+    return f"{_cpu_fields().get('model name') or platform.processor() or platform.machine()}, {available_cores()} cores"
+
+
+def cpu_has(flag: str) -> bool:
+    """Whether the processor lists an instruction set, such as avx512f or amx_int8."""
+    return flag in _cpu_fields().get("flags", "").split()
+
+
+def cpu_is_intel() -> bool:
+    """Whether it is a processor of Intel."""
+    return _cpu_fields().get("vendor_id") == "GenuineIntel"
+
+
+def load_average() -> float:
+    """Of the last minute: what else ran, or what this process did before."""
+    return os.getloadavg()[0]
+
+
+def _cpu_fields() -> dict[str, str]:
+    """Of the first core in /proc/cpuinfo; nothing where there is no such file."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0].splitlines()
+    except OSError:
+        return {}
+    return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}

@@ -1,0 +1,68 @@
+"""kvjobs: a lane a core, one thread each, that share the sessions; each has its own slots and its share of the segments."""
+
+import dataclasses
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from jobs.process import available_cores
+from jobs.spec import TranslateOptions
+from worker.engine.kv_model import KVModel
+from worker.engine.slot_decoder import SlotDecoder
+from worker.engine.timing import Stopwatch
+from worker.graphs.precision import Precision
+from worker.models.add import Request, add_model
+
+_ROWS = 64  # of a step: more fit less well into the caches, fewer make the products small
+
+
+@dataclass(slots=True)
+class Model:
+    network: KVModel
+    lanes: list[SlotDecoder]
+
+
+def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
+    """As `kvjobs models add CHECKPOINT --precision PRECISION` makes it."""
+    request = Request(source=str(checkpoint), precision=Precision(precision), name=f"ours-{precision}", force=True)
+    add_model(request, folder)
+    network = KVModel.open(folder / f"ours-{precision}")
+    return Model(network, [SlotDecoder(network) for _ in range(available_cores())])
+
+
+def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: int | None) -> list[list[int]]:
+    """Every lane takes every n-th of the segments, longest first, so that all have as much to do."""
+    network = model.network
+    rules = dataclasses.replace(network.generation, num_beams=beams)
+    if forced_length:
+        rules = dataclasses.replace(
+            rules, min_new_tokens=forced_length, max_new_tokens=forced_length, forced_eos_id=None
+        )
+    options = TranslateOptions(batch_size=max(1, _ROWS // beams))
+    order = sorted(range(len(segments)), key=lambda index: -len(segments[index]))
+    found: list[list[int]] = [[]] * len(segments)
+
+    def work(lane: int) -> None:
+        share = order[lane :: len(model.lanes)]
+        ids = [segments[index] for index in share]
+        for ended in model.lanes[lane].decode(ids, rules, options, Stopwatch(), lambda: False):
+            for place, hypotheses in ended:
+                found[share[place]] = [token_id for token_id in hypotheses[0].ids if token_id != rules.eos_id]
+
+    with ThreadPoolExecutor(len(model.lanes)) as lanes:
+        for _ in lanes.map(work, range(len(model.lanes))):  # raises what a lane raised
+            pass
+    return found
+
+
+def head_size(model: Model) -> int | None:
+    """Ids of the head."""
+    return model.network.head_size
+
+
+def configuration(model: Model, *, beams: int) -> str:
+    return (
+        f"kvjobs {version('kvjobs')}, onnxruntime {version('onnxruntime')}, {model.network.precision}, head of "
+        f"{model.network.head_size:,} ids, {len(model.lanes)} lanes of 1 thread, {max(1, _ROWS // beams)} slots each"
+    )

@@ -1,0 +1,49 @@
+"""The sizes of the random models.
+
+Knows: numbers. Does not know: torch, so that a roof can be computed without it.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """The sizes of one Marian model, and how its random weights are drawn."""
+
+    width: int
+    layers: int
+    heads: int
+    ffn: int
+    vocab_size: int
+    target_vocab_size: int | None = None  # None: source and target share one vocabulary and its embeddings
+    activation: str = "swish"
+    max_positions: int = 512
+    max_length: int = 512
+    eos_id: int = 0
+    pad_id: int = 0
+    spread: float = 0.02  # standard deviation of the weights
+    lessons: int = 0  # training steps on a toy task: none is enough for speed
+
+
+# A model that was never taught says one token for ever. Half-taught ones end by themselves, hesitate between tokens,
+# and depend on their source: what a test of a cache and of a beam search needs.
+SHAPES = {
+    "opus-shaped": Shape(width=512, layers=6, heads=8, ffn=2048, vocab_size=65_001, pad_id=65_000),
+    "tiny-swish-tied": Shape(
+        width=16, layers=2, heads=2, ffn=32, vocab_size=72, pad_id=71,
+        max_positions=64, max_length=48, spread=0.1, lessons=300,
+    ),
+    "tiny-relu-tied": Shape(
+        width=24, layers=2, heads=4, ffn=32, vocab_size=64, eos_id=41, pad_id=63, activation="relu",
+        max_positions=64, max_length=40, spread=0.1, lessons=200,
+    ),
+    # transformers 4.57 gives the decoder an embedding of `vocab_size` rows, so the target may not be the larger one.
+    "tiny-swish-separate": Shape(
+        width=16, layers=2, heads=4, ffn=32, vocab_size=96, target_vocab_size=67, eos_id=43, pad_id=66,
+        max_positions=64, max_length=48, spread=0.1, lessons=300,
+    ),
+    "tiny-relu-separate": Shape(
+        width=24, layers=2, heads=2, ffn=48, vocab_size=80, target_vocab_size=61, eos_id=0, pad_id=60,
+        activation="relu", max_positions=64, max_length=40, spread=0.1, lessons=150,
+    ),
+}  # fmt: skip

@@ -1,0 +1,265 @@
+"""kvjobs beside CTranslate2, transformers and Optimum: the same model, the same ids, in turns.
+
+    python -m bench.translate [--only int8-greedy,ctranslate2] [--segments 256] [--repeats 3] [--full] [--json]
+                              [--work DIR]
+
+Two workloads: `opus-shaped`, a random model of an opus-mt's size, 32 source tokens, 32 target tokens each, the end
+suppressed; and the bundled demo model on unseen bulletins, of all lengths, that end by themselves. Each engine runs in
+a process of its own, is warmed up, finds its best settings first, and then all take turns: A B C A B C ... Rates are
+target tokens a second, the median of the rounds. The default run takes about ten minutes on two cores; `--full` has
+four times the segments, five rounds and more peers. What was built and converted stays in `--work`, and so does which
+kernels CTranslate2 is fastest with on this machine.
+
+Needs the extra `bench`.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+from bench.engine import Engine, Ids, Run, Search
+from bench.flops import Sizes, flop_per_token
+from bench.folders import made_once
+from bench.machine import cpu_has, cpu_is_intel, cpu_name, load_average
+from bench.rows import Row, compare, equal_tokens, share_of_peak
+from bench.table import Used, print_report
+from bench.works import DEMO, OPUS, PEERS, SOURCE_TOKENS, TARGET_TOKENS, Work, choose, unknown
+
+OURS = "kvjobs"
+REFERENCE = ("transformers-fp32", "fp32")  # whose ids the others' are compared with
+_PAUSE_S = 0.3  # between two runs: OpenMP's threads spin for 0.2 s after their last work
+_WARM_UP_TOKENS = 4
+_GAIN = 1.02  # what other kernels have to gain to be taken
+_FULL = 4  # times the segments
+
+Key = tuple[str, str]  # an engine: its name, its precision
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A model, and the segments that it gets."""
+
+    checkpoint: Path
+    segments: list[Ids]
+    search: Search
+    num_tried: int  # segments of a first try: to warm up, to choose kernels
+    num_reference: int  # segments that the reference translates, where it takes no part
+
+    def given_to(self, key: Key) -> list[Ids]:
+        """The segments that an engine runs: the same ones, or the first of them."""
+        share = PEERS[key[0]].share if key[0] in PEERS else 1
+        return self.segments[: max(1, len(self.segments) // share)]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one engine did in a group."""
+
+    runs: list[Run]
+    configuration: str
+    head_size: int | None
+    peak_memory: int
+
+    @property
+    def rates(self) -> list[float]:
+        return [run.rate for run in self.runs]
+
+    @property
+    def cpu_rate(self) -> float:
+        return statistics.median(run.cpu_rate for run in self.runs)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.translate", description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="works and peers, with commas between them")
+    parser.add_argument("--segments", type=int, default=256, help="of the greedy works; a quarter of them for beams")
+    parser.add_argument("--repeats", type=int, help="rounds; 3, or 5 with --full")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--work", type=Path, help="a folder for the models; a temporary one without it")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    only = [name for name in options.only.split(",") if name]
+    if odd := unknown(only):
+        parser.error(f"--only: nothing is called {', '.join(odd)}")
+    works = list(choose(only, options.full))
+    segments = options.segments * (_FULL if options.full else 1)
+    repeats = options.repeats or (5 if options.full else 3)
+    rows: list[Row] = []
+    used: list[Used] = []
+    with tempfile.TemporaryDirectory() as name:
+        load = load_average()
+        peaks = _peaks()
+        for (model, beams), group in groupby(works, lambda work: (work.model, work.beams)):
+            folder = (options.work or Path(name)).absolute() / model
+            some = list(group)
+            title = f"{model}, {f'beam {beams}' if beams > 1 else 'greedy'}"
+            _say(title)
+            workload = prepare(folder, model, beams, segments)
+            measured = measure(some, workload, folder, repeats)
+            rows += _rows(some, workload, measured, reference(workload, folder, measured), peaks)
+            used += [Used(title, *key, engine.configuration, engine.peak_memory) for key, engine in measured.items()]
+    if options.json:
+        print(json.dumps([row.as_json() for row in rows]))
+    else:
+        print_report(rows, used, cpu_name(), peaks, (load, load_average()))
+
+
+def prepare(folder: Path, model: str, beams: int, segments: int) -> Workload:
+    """The checkpoint of a model, made if it is not there, and what is to be translated.
+
+    A beam search gets a quarter of the segments: it has four times the rows. The demo model is small and gets twice as
+    many, since their lengths differ.
+    """
+    from bench.segments import bulletin_segments, random_segments
+
+    checkpoint = folder / "checkpoint"
+    count = max(1, segments // 4) if beams > 1 else segments
+    if model == DEMO:
+        made_once(checkpoint, lambda out: ["bench.demo_checkpoint", "--out", str(out)])
+        ids = bulletin_segments(checkpoint, 2 * count)
+        return Workload(checkpoint, ids, Search(beams, None), num_tried=512, num_reference=64)
+    made_once(checkpoint, lambda out: ["bench.models", OPUS, "--layout", "checkpoint", "--out", str(out)])
+    ids = random_segments(checkpoint, count, SOURCE_TOKENS)
+    return Workload(checkpoint, ids, Search(beams, TARGET_TOKENS), num_tried=64 // beams, num_reference=16)
+
+
+def measure(works: Sequence[Work], workload: Workload, folder: Path, repeats: int) -> dict[Key, Measured]:
+    """All engines of the works, in turns."""
+    keys = list(dict.fromkeys(key for work in works for key in ((OURS, work.precision), *map(_key(work), work.peers))))
+    runs: dict[Key, list[Run]] = {key: [] for key in keys}
+    with ExitStack() as stack:
+        engines = {}
+        for key in keys:
+            engines[key] = stack.enter_context(_open(key, workload, folder))
+            _warm_up(engines[key], key, workload)
+        for number in range(repeats):
+            _say(f"  round {number + 1} of {repeats}, load {load_average():.1f}")
+            for key, engine in engines.items():
+                time.sleep(_PAUSE_S)
+                runs[key].append(engine.run(workload.given_to(key), workload.search))
+                _say(f"    {' '.join(key):32} {runs[key][-1].rate:10,.0f} tokens/s")
+        return {
+            key: Measured(runs[key], engine.configuration(workload.search), engine.head_size(), engine.peak_memory())
+            for key, engine in engines.items()
+        }
+
+
+def reference(workload: Workload, folder: Path, measured: Mapping[Key, Measured]) -> list[Ids]:
+    """What transformers in fp32 says to the first segments; run once more for this alone, where it took no part."""
+    if REFERENCE in measured:
+        return measured[REFERENCE].runs[0].ids
+    with _open(REFERENCE, workload, folder) as engine:
+        return engine.run(workload.segments[: workload.num_reference], workload.search).ids
+
+
+def _key(work: Work) -> Callable[[str], Key]:
+    return lambda peer: (peer, PEERS[peer].precision or work.precision)
+
+
+def _open(key: Key, workload: Workload, folder: Path) -> Engine:
+    """The engine; CTranslate2 with the kernels that are fastest here, which it is told before it starts."""
+    name, precision = key
+    _say(f"  {name} {precision}")
+    if name != "ctranslate2":
+        return Engine(PEERS[name].module if name in PEERS else "ours", precision, workload.checkpoint, folder)
+    kernels = folder / f"ctranslate2-{precision}-kernels.json"
+    if not kernels.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        kernels.write_text(json.dumps(_fastest_kernels(precision, workload, folder)), encoding="utf-8")
+    environment = json.loads(kernels.read_text(encoding="utf-8"))
+    return Engine(PEERS[name].module, precision, workload.checkpoint, folder, environment)
+
+
+def _fastest_kernels(precision: str, workload: Workload, folder: Path) -> dict[str, str]:
+    """What to tell CTranslate2 about its kernels. Its own choice is AVX2 where AVX-512 was 8 % faster (Xeon with AMX,
+    int8, 64 rows), and MKL on processors of Intel, oneDNN on others."""
+    forced = {"CT2_FORCE_CPU_ISA": "AVX512"}
+    other = {**forced, "CT2_USE_MKL": "0" if cpu_is_intel() else "1"}
+    best: dict[str, str] = {}
+    best_rate = 0.0
+    for environment in ({}, forced, other) if cpu_has("avx512f") else ({},):
+        with Engine(PEERS["ctranslate2"].module, precision, workload.checkpoint, folder, environment) as engine:
+            some = workload.segments[: workload.num_tried]
+            engine.run(some, _short(workload.search))
+            rate = engine.run(some, workload.search).cpu_rate
+        _say(f"    {environment or 'its own choice of kernels'}: {rate:,.0f} tokens by second of processor time")
+        if rate > _GAIN * best_rate:
+            best, best_rate = environment, rate
+    return best
+
+
+def _warm_up(engine: Engine, key: Key, workload: Workload) -> None:
+    """What an engine does once, and its search for the best settings."""
+    segments = workload.given_to(key)
+    engine.run(segments[: workload.num_tried], _short(workload.search))
+    engine.tune(segments, workload.search)
+
+
+def _short(search: Search) -> Search:
+    return Search(search.beams, search.forced_length and min(search.forced_length, _WARM_UP_TOKENS))
+
+
+def _rows(
+    works: Iterable[Work],
+    workload: Workload,
+    measured: Mapping[Key, Measured],
+    wanted: Sequence[Ids],
+    peaks: Mapping[str, float],
+) -> Iterator[Row]:
+    shares, equal = {}, {}
+    for key, engine in measured.items():
+        ids = engine.runs[0].ids
+        common = min(len(ids), len(wanted))
+        equal[key] = equal_tokens(ids[:common], wanted[:common])
+        if key[1] in peaks:
+            flop = _flop_per_token(workload, ids, engine.head_size)
+            shares[key] = share_of_peak(statistics.median(engine.rates), flop, peaks[key[1]])
+    for work in works:
+        ours = (OURS, work.precision)
+        for theirs in map(_key(work), work.peers):
+            row = compare(work.name, theirs[0], measured[ours].rates, measured[theirs].rates)
+            yield replace(
+                row,
+                cpu_ratio=measured[ours].cpu_rate / measured[theirs].cpu_rate,
+                our_share=shares.get(ours),
+                their_share=shares.get(theirs),
+                our_equal=equal[ours],
+                their_equal=equal[theirs],
+            )
+
+
+def _flop_per_token(workload: Workload, ids: Sequence[Ids], head_size: int | None) -> float:
+    """Of the lengths that came out; an end that the model said itself is a step as well."""
+    sizes = Sizes.read(workload.checkpoint)
+    search = workload.search
+    said = statistics.fmean(map(len, ids))
+    steps = said if search.forced_length else said + 1
+    source = statistics.fmean(len(segment) for segment in workload.segments[: len(ids)])
+    flop = flop_per_token(
+        replace(sizes, head=head_size or sizes.head), source_tokens=source, target_tokens=steps, beams=search.beams
+    )
+    return flop * steps / said
+
+
+def _peaks() -> dict[str, float]:
+    from bench.roof import measure, peaks
+
+    _say("the machine's products")
+    return peaks(list(measure(seconds=0.1)))
+
+
+def _say(line: str) -> None:
+    """Progress, for people: standard output is the result's."""
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

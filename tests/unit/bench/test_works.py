@@ -1,0 +1,31 @@
+"""What is measured against whom."""
+
+from bench.works import PEERS, WORKS, choose, unknown
+
+
+def test_every_peer_of_a_work_is_known():
+    assert {peer for work in WORKS for peer in (*work.peers, *work.more_peers)} == set(PEERS)
+
+
+def test_naming_nothing_chooses_every_work():
+    assert [work.name for work in choose([], full=False)] == [work.name for work in WORKS]
+
+
+def test_works_and_peers_can_be_named_together():
+    (work,) = choose(["int8-greedy", "optimum", "ctranslate2"], full=False)
+
+    assert (work.name, work.peers) == ("int8-greedy", ("ctranslate2", "optimum"))
+
+
+def test_a_work_that_the_named_peer_takes_no_part_in_is_left_out():
+    assert [work.name for work in choose(["optimum-no-cache"], full=True)] == ["fp32-greedy"]
+
+
+def test_a_full_run_has_more_peers():
+    (some,), (more,) = (choose(["int8-beam4"], full=full) for full in (False, True))
+
+    assert set(some.peers) < set(more.peers)
+
+
+def test_what_nobody_knows_is_named():
+    assert unknown(["int8-greedy", "optimum", "ctranslate", "int4"]) == ["ctranslate", "int4"]

@@ -1,0 +1,54 @@
+"""The head of an ONNX file is what onnx says it is, read without its weights."""
+
+from pathlib import Path
+
+import onnx
+import onnxruntime
+import pytest
+
+from worker.models.graph_file import read_head
+from worker.models.layouts import Graph
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+FILES = sorted(GOLDEN.glob("*/*.onnx"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.name}")
+def test_a_head_says_what_a_session_and_onnx_say(file: Path) -> None:
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    model = onnx.load(file)
+
+    head = read_head(file)
+
+    assert head is not None
+    assert head.graph(file) == Graph.of(file, session)
+    assert head.ir_version == model.ir_version
+    assert head.opsets == {opset.domain: opset.version for opset in model.opset_import}
+    assert head.producer == f"{model.producer_name} {model.producer_version}".strip()
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2, 10, 100, 1_000, 10_000])
+def test_a_part_of_a_graph_has_no_head(tmp_path: Path, kept: int) -> None:
+    whole = GOLDEN / "tiny-swish-tied" / "decoder_model.onnx"
+    (tmp_path / "part.onnx").write_bytes(whole.read_bytes()[:kept])
+
+    assert read_head(tmp_path / "part.onnx") is None
+
+
+@pytest.mark.parametrize("content", [b"nonsense", b"\xff" * 100, b"version https://git-lfs.github.com/spec/v1\n"])
+def test_what_is_no_graph_has_no_head(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "other.onnx").write_bytes(content)
+
+    assert read_head(tmp_path / "other.onnx") is None
+    assert read_head(tmp_path / "missing.onnx") is None
+
+
+def test_an_axis_without_a_name_varies_too(tmp_path: Path) -> None:
+    value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.BFLOAT16, [None, "length", 3])
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "g", [value], [value])
+    onnx.save(onnx.helper.make_model(graph), tmp_path / "g.onnx")
+
+    head = read_head(tmp_path / "g.onnx")
+
+    assert head is not None
+    assert (head.inputs[0].shape, head.inputs[0].type) == ((None, "length", 3), "tensor(bfloat16)")

@@ -1,0 +1,102 @@
+"""
+What can go wrong between this machine and the hub, and how a person is told.
+
+Knows: the exceptions of huggingface_hub and of the HTTP client under it. Does not know: what was being fetched.
+"""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from jobs.errors import KvjobsError, NotFoundError, SpecError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
+
+
+@contextmanager
+def explained(model_id: str, revision: str | None, endpoint: str, cache: Path) -> Iterator[None]:
+    """Turn what huggingface_hub raises into a sentence."""
+    from huggingface_hub import errors
+
+    try:
+        yield
+    except KvjobsError:
+        raise
+    except errors.HFValidationError:
+        raise NotFoundError(f"{model_id!r} cannot be the id of a model on the hub; an id is OWNER/NAME") from None
+    except errors.GatedRepoError as error:
+        raise SpecError(
+            f"{model_id} is gated: accept its terms at {endpoint}/{model_id}, and set HF_TOKEN to a token of that "
+            "account"
+        ) from error
+    except errors.RevisionNotFoundError as error:
+        raise NotFoundError(f"{model_id} on {endpoint} has no revision {revision!r}") from error
+    except errors.RepositoryNotFoundError as error:
+        raise NotFoundError(
+            f"{endpoint} shows no model {model_id}: check the spelling; if it is private, set HF_TOKEN to a token "
+            "that may read it"
+        ) from error
+    except errors.LocalEntryNotFoundError as error:
+        raise KvjobsError(_unreachable(endpoint, error)) from error
+    except network_errors() as error:
+        raise _explain(error, model_id, endpoint, cache) from error
+
+
+def network_errors() -> tuple[type[Exception], ...]:
+    """Whatever may be raised on the way: the base classes of the library under huggingface_hub.
+
+    That is requests below 1.0, httpx in 1, httpx2 in 2. OSError is what a disk raises, and an incomplete download.
+    """
+    from huggingface_hub import errors
+
+    foreign = [
+        kind
+        for kind in errors.HfHubHTTPError.__mro__
+        if issubclass(kind, Exception) and kind.__module__.partition(".")[0] not in ("builtins", "huggingface_hub")
+    ]
+    return (*foreign, OSError)
+
+
+def status_of(error: BaseException) -> int | None:
+    """What the hub answered, if it did."""
+    response = getattr(error, "response", None)
+    status = getattr(response, "status_code", None)
+    return status if isinstance(status, int) else None
+
+
+def reason_of(error: BaseException) -> str:
+    """The few words of the operating system at the bottom of a chain of exceptions."""
+    reason = type(error).__name__
+    below: BaseException | None = error
+    while below is not None:
+        if isinstance(below, OSError) and below.strerror:
+            reason = below.strerror
+        elif isinstance(below, TimeoutError) or "timeout" in type(below).__name__.lower():
+            reason = "timed out"
+        below = below.__cause__ or below.__context__
+    return reason
+
+
+def _explain(error: Exception, model_id: str, endpoint: str, cache: Path) -> KvjobsError:
+    status = status_of(error)
+    if status in (401, 403):
+        return SpecError(
+            f"{endpoint} refuses {model_id} ({status}): set HF_TOKEN to a token that may read it, or unset one "
+            "that has expired"
+        )
+    if status is not None:
+        return KvjobsError(f"{endpoint} answers {status} for {model_id}: try again later")
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return KvjobsError(f"the disk of {cache} is full: make room, or choose another folder with HF_HOME")
+    if isinstance(error, OSError) and error.errno in _CLOSED:
+        return KvjobsError(f"{cache} cannot be written ({error.strerror}): choose another folder with HF_HOME")
+    return KvjobsError(_unreachable(endpoint, error))
+
+
+def _unreachable(endpoint: str, error: Exception) -> str:
+    return (
+        f"{endpoint} cannot be reached, or fell silent ({reason_of(error)}): check the network, then run the same "
+        "command again; what has been fetched is kept"
+    )

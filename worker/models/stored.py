@@ -1,0 +1,72 @@
+"""
+Tensors in files: where each lies, and how it is read.
+
+Knows: bytes, dtypes, strides. Does not know: which kind of file it is.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.errors import ModelError
+
+Weight = NDArray[np.float32]
+
+# By the names of safetensors. numpy has no bf16: it is read as the 16 bits that it is, the upper half of a float32.
+DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """Where a tensor lies."""
+
+    file: Path
+    name: str
+    dtype: str  # as safetensors calls it; may be one that cannot be read
+    shape: tuple[int, ...]
+    offset: int  # bytes from the start of the file
+    strides: tuple[int, ...] | None = None  # in elements; None: row after row
+
+    def read(self) -> Weight:
+        """A copy as float32, which holds every value of the smaller types; raise ModelError where it cannot be."""
+        if self.dtype not in DTYPES:
+            raise ModelError(
+                f"{self.file} holds {self.name} as {self.dtype}; read are {', '.join(DTYPES)}: use the checkpoint "
+                "that was not quantized"
+            )
+        count = math.prod(self.shape)
+        if self.strides is not None and count:
+            count = 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+        try:
+            stored = np.fromfile(self.file, DTYPES[self.dtype], count, offset=self.offset)
+        except OSError as error:
+            raise ModelError(f"{self.file} cannot be read: {error.strerror}") from error
+        if len(stored) != count:
+            raise ModelError(f"{self.file} ends within {self.name}: it is not complete; download it again")
+        if self.dtype == "BF16":
+            stored = (stored.astype(np.uint32) << 16).view(np.float32)
+        weight: Weight = stored.astype(np.float32, copy=False)
+        if self.strides is None or not count:
+            return weight.reshape(self.shape)
+        steps = [stride * weight.itemsize for stride in self.strides]
+        return np.ascontiguousarray(np.lib.stride_tricks.as_strided(weight, self.shape, steps))
+
+
+class StoredWeights(Mapping[str, Weight]):
+    """Weights by name. Each access reads one tensor from the disk; none is kept."""
+
+    def __init__(self, tensors: Iterable[StoredTensor]) -> None:
+        self._tensors = {tensor.name: tensor for tensor in tensors}
+
+    def __getitem__(self, name: str) -> Weight:
+        return self._tensors[name].read()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
