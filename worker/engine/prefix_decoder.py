@@ -118,7 +118,8 @@ class _Prefixes:
         self._model = model
         self._slots = slots
         self._beams = beams = rules.num_beams
-        self._stepper = Stepper(model, rules, exact=True)  # for what comes after the prefixes
+        self._rules = rules
+        self._stepper: Stepper  # for what comes after the prefixes
         self._uncached = uncached
         self._stopwatch = stopwatch
         self._prefix = model.prefix_decoder()
@@ -185,3 +186,4 @@ class _Prefixes:
         for index, end in enumerate(self._lengths.tolist()):
             slots.admit(self._cross[:, index : index + 1, :, :end].transpose(1, 3, 0, 2, 4))
         slots.fill(present)
+        self._stepper = Stepper(self._model, self._rules, exact=True)
