@@ -27,6 +27,7 @@ from worker.graphs.marian import DECODER, ENCODER, SCREENED, map_head, rebuild_d
 from worker.graphs.marian_prefix import rebuild_prefix
 from worker.graphs.marian_weights import MarianSizes
 from worker.graphs.precision import Precision
+from worker.models.halves import needs_half, runs_on_gpu
 from worker.models.manifest import Manifest
 
 
@@ -85,7 +86,7 @@ class KVModel:
         manifest, config = Manifest.read(folder), read_json(folder / "config.json")
         if manifest.architecture != "marian":
             raise ModelError(f"{folder} holds a model of the architecture {manifest.architecture}; upgrade kvjobs")
-        if Device.of(providers).kind != "cpu" and manifest.precision != Precision.FP16:
+        if Device.of(providers).kind != "cpu" and not runs_on_gpu(manifest):
             raise ModelError(needs_half(folder.name, manifest.precision))
         settings = folder / "generation_config.json"
         vocab_size = config.get("decoder_vocab_size") or config.get("vocab_size")
@@ -180,11 +181,3 @@ class KVModel:
 
     def give_memory_back(self) -> None:
         """Nothing that grows with a batch is held by the sessions but the encoder's arena, which is small."""
-
-
-def needs_half(name: str, precision: str | None) -> str:
-    """Why a model cannot run on a GPU."""
-    return (
-        f"model {name} is in {precision}, and on a GPU graphs of our own run in fp16 only: "
-        "kvjobs models add SOURCE --precision fp16"
-    )
