@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from jobs.errors import SpecError
+from jobs.process import available_cores
 from jobs.queues import CPU
 
 if TYPE_CHECKING:
@@ -39,4 +40,21 @@ def providers(device: str) -> "tuple[Provider, ...]":
     """As a session takes them, best first."""
     if device == CPU:
         return (CPU_PROVIDER,)
-    return ((CUDA_PROVIDER, {"device_id": device.removeprefix("cuda:")}), CPU_PROVIDER)
+    options = {
+        "device_id": device.removeprefix("cuda:"),
+        # What is asked for, and not the next power of two: slots are large, and asked for seldom.
+        "arena_extend_strategy": "kSameAsRequested",
+        # Products of float32 in float32. By default their factors are rounded to 10 bits, and ids may differ.
+        "use_tf32": "0",
+    }
+    return ((CUDA_PROVIDER, options), CPU_PROVIDER)
+
+
+def lanes_of(device: str, asked: int) -> int:
+    """How many lanes a worker has: as many as were asked for; if none were (0), one a core, or one for a GPU.
+
+    A GPU runs one step after another whoever asks, and each lane has slots of its own to hold there.
+    """
+    if asked:
+        return asked
+    return available_cores() if device == CPU else 1

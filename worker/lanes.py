@@ -27,7 +27,7 @@ from jobs.store.workers import register, retire
 from worker.bell import Bell
 from worker.cage import Cage
 from worker.child import EXIT_REFUSED
-from worker.device import provider_name, providers
+from worker.device import lanes_of, provider_name, providers
 from worker.drain import drain
 from worker.opening import open_patiently
 from worker.ration import go_first, limit_to_whole
@@ -49,7 +49,7 @@ def main() -> int:
     if orders.device == CPU:
         limit_to_whole()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the parent decides
-    num_lanes = orders.settings.lanes or available_cores()
+    num_lanes = lanes_of(orders.device, orders.settings.lanes)
     calls = Calls(Bell(num_lanes, tell=_speaker()))
     signal.signal(signal.SIGTERM, lambda *_: calls.end())
     threading.Thread(target=calls.listen, daemon=True).start()

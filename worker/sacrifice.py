@@ -19,7 +19,7 @@ from jobs.spec import JobSpec
 from jobs.store.batches import Batch
 from jobs.store.database import Database
 from worker.cage import ALIVE, READY, Order
-from worker.device import providers
+from worker.device import lanes_of, providers
 from worker.engine.translation import Translated
 from worker.memory import StoredMemory
 from worker.poison import translate_whatever_happens
@@ -51,7 +51,7 @@ def _serve(connection: Connection, orders: Orders) -> None:
     spec: JobSpec = connection.recv()
     database = Database.connect(settings.database_url, busy_timeout_s=settings.busy_timeout_s)  # our lane opened it
     # As many threads as the lanes have: an innocent batch must give the very bits that it would have given there.
-    threads = max(1, available_cores() // (settings.lanes or available_cores()))
+    threads = max(1, available_cores() // lanes_of(orders.device, settings.lanes))
     models = WarmModels(settings.models_dir, threads, providers(orders.device))
     translator = Lane(0, models).translator(spec)
     memory = StoredMemory(database, spec)

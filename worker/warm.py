@@ -4,6 +4,7 @@ Knows: which folder a spec names. Does not know: queues, tables, how an engine w
 """
 
 import json
+import logging
 import threading
 import time
 from collections import OrderedDict
@@ -15,10 +16,13 @@ from jobs.errors import ModelError
 from jobs.spec import JobSpec
 from jobs.store.workers import Warmth
 from worker.engine.network import Network, open_network
-from worker.engine.session import PROVIDER, Provider
+from worker.engine.session import PROVIDER, Device, Provider
 from worker.engine.translation import Translator
-from worker.models.registry import check_files, find_model
+from worker.models.halves import needs_half, runs_on_gpu
+from worker.models.registry import ModelFolder, check_files, find_model, read_manifest
 from worker.text.marian import MarianTokenizer
+
+log = logging.getLogger(__name__)
 
 MAX_WARM = 4  # models; the one that was used longest ago goes first
 
@@ -72,9 +76,17 @@ class WarmModels:
                 f"the files of model {spec.model} have changed since the job was submitted; "
                 "restore them, or cancel the job and submit again"
             )
-        network = open_network(folder.path, threads=self._threads, providers=self._providers)
+        network = open_network(folder.path, threads=self._threads, providers=self._providers_for(folder))
         tokenizer = MarianTokenizer.open(folder.path)
         return WarmModel(spec.model, network, tokenizer, time.perf_counter() - started)
+
+    def _providers_for(self, folder: ModelFolder) -> Sequence[Provider]:
+        """A job of the queue cpu is for any worker. What a GPU cannot run, this machine's CPU can."""
+        manifest = read_manifest(folder)
+        if Device.of(self._providers).kind == "cpu" or manifest is None or runs_on_gpu(manifest):
+            return self._providers
+        log.warning("%s; this worker runs it on its CPU", needs_half(folder.name, manifest.precision))
+        return (PROVIDER,)
 
 
 class Lane:

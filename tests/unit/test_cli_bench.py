@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkpoints import write_marian_checkpoint
 from tests.unit.conftest import Kvjobs
 from worker.cli import bench
 from worker.engine import cache_report
+from worker.models.add import Request, add_model
 from worker.text.marian import MarianTokenizer
 
 TINY = Path(__file__).parents[1] / "golden" / "tiny-swish-tied"
@@ -47,6 +49,18 @@ def test_the_same_work_is_measured_both_ways(kvjobs: Kvjobs, model: Path) -> Non
         assert row["num_segments"] == row["batch_size"] == 3
         assert row["ratio"] == pytest.approx(row["off"]["seconds"] / row["on"]["seconds"])
     assert "The tokens are the same" in result.err
+
+
+def test_a_model_in_graphs_of_our_own_is_measured_both_ways(kvjobs: Kvjobs, tmp_path: Path) -> None:
+    checkpoint = write_marian_checkpoint(tmp_path / "checkpoint")
+    folder = add_model(Request(source=str(checkpoint)), tmp_path / "models").path
+    short = ("--source-tokens", 8, "--batch-size", 3, "--segments", 7, "--repeats", 1, "--beam-size", 2)
+
+    result = kvjobs("bench", "cache", "--model", folder, "--tokens", "3,6", *short, "--json")
+
+    assert result.exit_code == 0
+    assert [row["is_equal"] for row in result.json] == [True, True]
+    assert all(row["on_growth"] > 0 and row["off_growth"] > 0 for row in result.json)
 
 
 def test_segments_have_the_length_that_was_asked_for() -> None:

@@ -1,8 +1,10 @@
 import pytest
 
 from jobs.errors import SpecError
+from jobs.process import available_cores
 from tests.unit.conftest import Kvjobs
-from worker.device import check_device, provider_name, providers
+from worker.device import check_device, lanes_of, provider_name, providers
+from worker.engine.session import Device
 
 
 def test_the_cpu_is_always_there() -> None:
@@ -11,8 +13,21 @@ def test_the_cpu_is_always_there() -> None:
 
 
 def test_a_gpu_is_tried_first_and_by_its_number() -> None:
-    assert providers("cuda:1") == (("CUDAExecutionProvider", {"device_id": "1"}), "CPUExecutionProvider")
+    (first, options), second = providers("cuda:1")
+    assert (first, options["device_id"], second) == ("CUDAExecutionProvider", "1", "CPUExecutionProvider")
+    assert Device.of(providers("cuda:1")) == Device("cuda", 1)
     assert provider_name("cuda:1") == "CUDAExecutionProvider"
+
+
+def test_products_in_float32_stay_in_float32_on_a_gpu() -> None:
+    (_, options), _ = providers("cuda:0")
+    assert options["use_tf32"] == "0"
+
+
+def test_a_gpu_has_one_lane_unless_more_are_asked_for() -> None:
+    assert lanes_of("cuda:0", 0) == 1
+    assert lanes_of("cuda:0", 3) == lanes_of("cpu", 3) == 3
+    assert lanes_of("cpu", 0) == available_cores()
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda", "cuda:x", "CPU", ""])

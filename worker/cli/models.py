@@ -110,7 +110,10 @@ def add(
         say(added.note)
     output.record(dataclasses.asdict(added), lambda: click.echo("\n".join(map(visible, describe_added(added)))))
     if output.is_table:
-        say(f"Next: kvjobs submit CORPUS --model {added.name} --wait")
+        if added.precision == Precision.FP16:
+            say("fp16 is for GPUs: kvjobs worker --device cuda:0. On a CPU, fp32 is as fast and exact, int8 faster.")
+        queue = " --queue gpu" if added.precision == Precision.FP16 else ""
+        say(f"Next: kvjobs submit CORPUS --model {added.name}{queue} --wait")
 
 
 @models.command()

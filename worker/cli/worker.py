@@ -10,9 +10,8 @@ import click
 from jobs.cli.context import Context
 from jobs.cli.output import Column, Output, output_options
 from jobs.cli.terminal import say
-from jobs.cli.wording import count, moment
+from jobs.cli.wording import count, counted, moment
 from jobs.dispatch.orders import Orders, new_node
-from jobs.process import available_cores
 from jobs.queues import Queues
 from jobs.settings import hide_passwords
 from jobs.store.roster import ROSTER_FIELDS, list_workers
@@ -37,7 +36,9 @@ COLUMNS = (
 
 @click.group(invoke_without_command=True)
 @click.option(
-    "--lanes", type=click.IntRange(min=1), help="Threads, each with its own KV buffers.  [default: one per core]"
+    "--lanes",
+    type=click.IntRange(min=1),
+    help="Threads, each with its own KV buffers.  [default: one per core, one for a GPU]",
 )
 @click.option("--queues", metavar="NAME,...", help="What to serve: cpu, gpu, model:NAME.  [default: by the device]")
 @click.option("--device", metavar="DEVICE", default="cpu", show_default=True, help="cpu, or cuda:0 for the first GPU.")
@@ -53,7 +54,7 @@ def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: st
         return 0
     # Loaded here: `worker ls` needs none of it.
     from worker.child import Child
-    from worker.device import check_device
+    from worker.device import check_device, lanes_of
     from worker.opening import open_patiently
     from worker.supervisor import stop_on_signals, supervise
 
@@ -69,7 +70,7 @@ def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: st
     if database is None:
         return 0
     with contextlib.ExitStack() as stack:
-        told = f"Working with {settings.lanes or available_cores()} lanes on {serves}"
+        told = f"Working with {counted(lanes_of(device, settings.lanes), 'lane')} on {serves}"
         if is_hinted:
             from worker.fleet import hinted  # and with it Celery
 

@@ -66,7 +66,7 @@ class BatchDecoder:
                 continue
             try:
                 decoding = Decoding(self._model, self._cache, batch, policy=options.cache, stopwatch=stopwatch)
-                found = search(_Stoppable(decoding, should_stop), len(batch.order), rules)
+                found = search(Stoppable(decoding, should_stop), len(batch.order), rules)
             except Exception as error:
                 if len(batch.order) == 1 or not is_shortage(error):
                     raise
@@ -86,7 +86,7 @@ class BatchDecoder:
         self._model.give_memory_back()
 
 
-class _Stoppable:
+class Stoppable:
     """Steps that ask, each time, whether to go on."""
 
     def __init__(self, steps: Steps, should_stop: Callable[[], bool]) -> None:

@@ -12,13 +12,9 @@ from dataclasses import dataclass
 
 from jobs.errors import SpecError
 from jobs.outcome import StepTiming
-from jobs.spec import CachePolicy
-from worker.engine.batching import make_batches
-from worker.engine.decoding import Decoding, uncached_steps
+from jobs.spec import CachePolicy, TranslateOptions
 from worker.engine.generation import Generation
-from worker.engine.kv_cache import KVCache
-from worker.engine.search import search
-from worker.engine.seq2seq import Seq2Seq
+from worker.engine.network import Decoder, Network, new_decoder
 from worker.engine.timing import Stopwatch
 
 
@@ -67,7 +63,7 @@ class CacheReport:
 
 
 def measure_cache(
-    model: Seq2Seq,
+    model: Network,
     segments: Sequence[Sequence[int]],
     *,
     target_tokens: int,
@@ -81,7 +77,7 @@ def measure_cache(
     Every hypothesis is `target_tokens` long: end-of-sentence is forbidden before. Raises SpecError for a model that
     has no cache, or where the lengths do not fit its positions.
     """
-    uncached_steps(model, CachePolicy("on"))
+    model.check_cache(CachePolicy("on"))
     longest = max(map(len, segments), default=0)
     if not 2 <= target_tokens <= model.max_positions or not 1 <= longest <= model.max_positions:
         raise SpecError(
@@ -91,17 +87,17 @@ def measure_cache(
     rules = dataclasses.replace(
         model.generation, num_beams=num_beams, max_new_tokens=target_tokens, min_new_tokens=target_tokens
     )
-    caches = {mode: model.new_cache() for mode in ("on", "off")}
+    decoders = {mode: new_decoder(model) for mode in ("on", "off")}
     if warm_up:
         short = dataclasses.replace(rules, max_new_tokens=2, min_new_tokens=2)
-        for mode, cache in caches.items():
-            _decode(model, cache, segments[:batch_size], CachePolicy(mode), short, batch_size)
+        for mode, decoder in decoders.items():
+            _decode(decoder, segments[:batch_size], CachePolicy(mode), short, batch_size)
     runs: dict[str, list[Measured]] = {"on": [], "off": []}
     ids: dict[str, list[tuple[int, ...]]] = {}
     for repeat in range(repeats):
         for mode in ("on", "off") if repeat % 2 == 0 else ("off", "on"):
             started = time.perf_counter()
-            found, timings = _decode(model, caches[mode], segments, CachePolicy(mode), rules, batch_size)
+            found, timings = _decode(decoders[mode], segments, CachePolicy(mode), rules, batch_size)
             runs[mode].append(_summary(timings, time.perf_counter() - started, sum(map(len, found))))
             ids[mode] = found
     return CacheReport(
@@ -113,42 +109,44 @@ def measure_cache(
         on=_median(runs["on"]),
         off=_median(runs["off"]),
         num_different=sum(one != other for one, other in zip(ids["on"], ids["off"], strict=True)),
-        kv_bytes=caches["on"].num_bytes,
-        buffer_allocations=caches["on"].allocations,
-        buffer_reuses=caches["on"].reuses,
+        kv_bytes=decoders["on"].num_bytes,
+        buffer_allocations=decoders["on"].allocations,
+        buffer_reuses=decoders["on"].reuses,
     )
 
 
 def _decode(
-    model: Seq2Seq,
-    cache: KVCache,
-    segments: Sequence[Sequence[int]],
-    policy: CachePolicy,
-    rules: Generation,
-    batch_size: int,
+    decoder: Decoder, segments: Sequence[Sequence[int]], policy: CachePolicy, rules: Generation, batch_size: int
 ) -> tuple[list[tuple[int, ...]], list[StepTiming]]:
     """The best ids of each segment, in order, and the time of each model call."""
     stopwatch = Stopwatch()
+    options = TranslateOptions(cache=policy, batch_size=batch_size)
     found: dict[int, tuple[int, ...]] = {}
-    for batch in make_batches(segments, max_rows=batch_size, pad_id=model.pad_id):
-        decoding = Decoding(model, cache, batch, policy=policy, stopwatch=stopwatch)
-        results = search(decoding, len(batch.order), rules)
-        found.update((index, best.ids) for index, (best, *_) in zip(batch.order, results, strict=True))
+    for ended in decoder.decode(segments, rules, options, stopwatch, lambda: False):
+        found.update((index, best.ids) for index, (best, *_) in ended)
     return [found[index] for index in range(len(segments))], stopwatch.timings
 
 
 def _summary(timings: Sequence[StepTiming], seconds: float, num_tokens: int) -> Measured:
-    steps = [timing for timing in timings if timing.phase == "decode"]
-    num_steps = max(timing.step for timing in steps)  # of each batch: all are equally long
-    quarter = max(1, num_steps // 4)
+    steps = [(timing.seconds, place) for timing in timings if (place := _place(timing))]
+    last = max(place for _, place in steps)  # of each sentence: all are equally long
+    quarter = max(1, last // 4)
     return Measured(
         seconds=seconds,
         decode_s=sum(timing.seconds for timing in timings if timing.phase != "encode"),
-        seconds_per_step=statistics.fmean(timing.seconds for timing in steps),
-        early_s=statistics.fmean(timing.seconds for timing in steps if timing.step <= quarter),
-        late_s=statistics.fmean(timing.seconds for timing in steps if timing.step > num_steps - quarter),
+        seconds_per_step=statistics.fmean(seconds for seconds, _ in steps),
+        early_s=statistics.fmean(seconds for seconds, place in steps if place <= quarter),
+        late_s=statistics.fmean(seconds for seconds, place in steps if place > last - quarter),
         tokens_per_second=num_tokens / seconds,
     )
+
+
+def _place(timing: StepTiming) -> int:
+    """How many tokens came before in each row. Rows of a step are equally far: all begin together, all are forced to
+    the same length."""
+    if timing.phase == "encode":
+        return 0
+    return timing.past_length + timing.tokens // timing.rows - 1
 
 
 def _median(runs: Sequence[Measured]) -> Measured:

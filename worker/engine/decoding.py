@@ -113,6 +113,7 @@ class Decoding:
             self._next = self._bind_steps(num_rows)
         binding, past_length = self._next, cache.length
         self._step_ids[:, 0] = last_ids
+        binding.feed("input_ids", self._step_ids)  # again: what a GPU is to read is copied there when it is bound
         binding.feed("decoder_attention_mask", np.ones((num_rows, past_length + 1), np.int64))
         cache.bind_step(binding.io)
         with self._stopwatch.measure("decode", step=step, rows=num_rows, tokens=num_rows, past_length=past_length):
@@ -126,7 +127,6 @@ class Decoding:
         assert model.next_decoder is not None
         binding = _Binding(model.next_decoder, model.next_inputs)
         self._step_ids = self._cache.step_buffer("ids", (num_rows, 1), np.dtype(np.int64))
-        binding.feed("input_ids", self._step_ids)
         binding.feed("encoder_attention_mask", self._mask)
         binding.feed("encoder_hidden_states", self._hidden)  # read by the other branch alone; any shape will do
         binding.feed("use_cache_branch", np.array([True]))

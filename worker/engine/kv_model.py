@@ -12,16 +12,22 @@ from typing import Any, Self
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
+from onnxruntime import OrtValue
 
-from jobs.errors import ModelError, SpecError
+from jobs.errors import ModelError
 from jobs.spec import CachePolicy
+from worker.engine.bank import Moves
+from worker.engine.device_slots import DeviceSlots
 from worker.engine.generation import Generation, read_generation, read_json
 from worker.engine.head import Head
 from worker.engine.screen import Screen
-from worker.engine.session import PROVIDER, Provider, open_session
-from worker.engine.slots import SlotShape
-from worker.graphs.marian import DECODER, ENCODER, SCREENED, MarianSizes, map_head, rebuild_decoder
+from worker.engine.session import PROVIDER, Device, Provider, open_session
+from worker.engine.slots import Slots, SlotShape
+from worker.graphs.marian import DECODER, ENCODER, SCREENED, map_head, rebuild_decoder
+from worker.graphs.marian_prefix import rebuild_prefix
+from worker.graphs.marian_weights import MarianSizes
 from worker.graphs.precision import Precision
+from worker.models.halves import needs_half, runs_on_gpu
 from worker.models.manifest import Manifest
 
 
@@ -36,6 +42,7 @@ class KVModel:
         generation: Generation,
         threads: int,
         providers: Sequence[Provider],
+        on_device: bool,
     ) -> None:
         sizes = MarianSizes.read(config)
         self.generation = generation
@@ -52,19 +59,35 @@ class KVModel:
         self._config = config
         self._threads = threads
         self._providers = providers
+        self._device = Device.of(providers)
+        self._on_device = on_device
         self._encoder = open_session(folder / ENCODER, threads=threads, providers=providers)
-        self._decoders = {1: open_session(folder / DECODER, threads=threads, providers=providers)}
+        self._decoders: dict[int, onnxruntime.InferenceSession] = {}
+        self._moves: Moves | None = None
+        self._prefix_decoder: onnxruntime.InferenceSession | None = None
         self._screened: tuple[onnxruntime.InferenceSession, Screen] | None = None
         self._lock = threading.Lock()
-        outputs = {output.name: output.shape for output in self._decoders[1].get_outputs()}
+        outputs = {output.name: output.shape for output in self.decoder(1).get_outputs()}
         self.head_size = int(outputs["logits"][1])  # V
 
     @classmethod
-    def open(cls, folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (PROVIDER,)) -> Self:
-        """Open everything that `folder` holds; raise ModelError now, not at the first document."""
+    def open(
+        cls,
+        folder: Path,
+        *,
+        threads: int = 1,
+        providers: Sequence[Provider] = (PROVIDER,),
+        on_device: bool | None = None,
+    ) -> Self:
+        """Open everything that `folder` holds; raise ModelError now, not at the first document.
+
+        `on_device`: keep keys and values in memory of the device, and move them there; None: where that is no CPU.
+        """
         manifest, config = Manifest.read(folder), read_json(folder / "config.json")
         if manifest.architecture != "marian":
             raise ModelError(f"{folder} holds a model of the architecture {manifest.architecture}; upgrade kvjobs")
+        if Device.of(providers).kind != "cpu" and not runs_on_gpu(manifest):
+            raise ModelError(needs_half(folder.name, manifest.precision))
         settings = folder / "generation_config.json"
         vocab_size = config.get("decoder_vocab_size") or config.get("vocab_size")
         if not isinstance(vocab_size, int):
@@ -75,7 +98,9 @@ class KVModel:
             vocab_size=vocab_size,
             max_positions=MarianSizes.read(config).max_positions,
         )
-        model = cls(folder, config, manifest, generation, threads, providers)
+        if on_device is None:
+            on_device = Device.of(providers).kind != "cpu"
+        model = cls(folder, config, manifest, generation, threads, providers, on_device)
         model.head.rules(generation)
         if model.head.ids is None and model.head_size != vocab_size:
             raise ModelError(
@@ -90,30 +115,64 @@ class KVModel:
         return True
 
     def check_cache(self, policy: CachePolicy) -> None:
-        """Raise SpecError where the graphs cannot do as asked."""
-        if policy.mode in ("off", "hybrid"):
-            raise SpecError(f"cache is {policy}: graphs in the kv layout always use it; ask for auto or on")
+        """Every policy can be followed."""
 
     def encode(self, ids: NDArray[np.int64]) -> NDArray[Any]:
         """(B, S), rows without padding -> cross-attention keys and values (B, S, 2 L, N, H)."""
         cross: NDArray[Any] = self._encoder.run(["cross"], {"ids": ids})[0]
         return cross
 
+    def encode_for_slots(self, ids: NDArray[np.int64]) -> NDArray[Any] | OrtValue:
+        """The same, in the memory that `new_slots` are in."""
+        if not self._on_device:
+            return self.encode(ids)
+        binding = self._encoder.io_binding()
+        binding.bind_cpu_input("ids", ids)
+        binding.bind_output("cross", self._device.kind, self._device.number)
+        self._encoder.run_with_iobinding(binding)
+        cross: OrtValue = binding.get_outputs()[0]
+        return cross
+
+    def new_slots(self) -> Slots | DeviceSlots:
+        """The keys and values of one lane."""
+        if not self._on_device:
+            return Slots(self.shape)
+        with self._lock:
+            if self._moves is None:
+                file = self._folder / DECODER
+                self._moves = Moves(self.shape, file, threads=self._threads, providers=self._providers)
+        return DeviceSlots(self.shape, self._device, self._moves)
+
     def decoder(self, beams: int) -> onnxruntime.InferenceSession:
         """For rows in groups of `beams`; each is built when it is first asked for, which takes a second at most."""
+        beams = 0 if self._on_device else beams  # one graph serves all
         with self._lock:
             if beams not in self._decoders:
-                graph = rebuild_decoder(self._folder, self._config, self.precision, beams=beams)
+                graph = None
+                if beams != 1:
+                    graph = rebuild_decoder(
+                        self._folder, self._config, self.precision, beams=beams or 1, masked=self._on_device
+                    )
                 self._decoders[beams] = open_session(
                     self._folder / DECODER, threads=self._threads, providers=self._providers, graph=graph
                 )
             return self._decoders[beams]
 
+    def prefix_decoder(self) -> onnxruntime.InferenceSession:
+        """Without a cache; built when it is first asked for."""
+        with self._lock:
+            if self._prefix_decoder is None:
+                graph = rebuild_prefix(self._folder, self._config, self.precision)
+                self._prefix_decoder = open_session(
+                    self._folder / DECODER, threads=self._threads, providers=self._providers, graph=graph
+                )
+            return self._prefix_decoder
+
     def screened(self) -> tuple[onnxruntime.InferenceSession, Screen] | None:
         """A decoder for greedy search whose head looks for candidates alone, where the model has one."""
         file = self._folder / SCREENED
         with self._lock:
-            if self._screened is None and file.is_file():
+            if self._screened is None and file.is_file() and not self._on_device:
                 session = open_session(file, threads=self._threads, providers=self._providers)
                 said = session.get_modelmeta().custom_metadata_map
                 head = map_head(self._folder)

@@ -7,10 +7,11 @@ from typing import Protocol
 from jobs.spec import TranslateOptions
 from worker.engine.batch_decoder import BatchDecoder
 from worker.engine.generation import Generation
+from worker.engine.kv_decoder import KVDecoder
 from worker.engine.kv_model import KVModel
 from worker.engine.seq2seq import Seq2Seq
 from worker.engine.session import PROVIDER, Provider
-from worker.engine.slot_decoder import Found, SlotDecoder
+from worker.engine.slot_decoder import Found
 from worker.engine.timing import Stopwatch
 from worker.models.manifest import MANIFEST, Manifest
 
@@ -45,4 +46,4 @@ def open_network(folder: Path, *, threads: int = 1, providers: Sequence[Provider
 
 def new_decoder(network: Network) -> Decoder:
     """The buffers of one lane."""
-    return SlotDecoder(network) if isinstance(network, KVModel) else BatchDecoder(network)
+    return KVDecoder(network) if isinstance(network, KVModel) else BatchDecoder(network)

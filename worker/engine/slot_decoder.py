@@ -14,6 +14,7 @@ import numpy as np
 
 from jobs.errors import Stopped
 from jobs.spec import TranslateOptions
+from worker.engine.device_slots import DeviceSlots
 from worker.engine.generation import Generation
 from worker.engine.hypothesis import Hypothesis
 from worker.engine.kv_model import KVModel
@@ -36,7 +37,7 @@ class SlotDecoder:
 
     def __init__(self, model: KVModel) -> None:
         self._model = model
-        self._slots = Slots(model.shape)
+        self._slots = model.new_slots()
         self._last: tuple[tuple[int, bool], Stepper] | None = None
         self._most = 0  # sentences that fit into memory, once that is known; 0: not known
 
@@ -83,11 +84,11 @@ class SlotDecoder:
                     raise
                 log.warning("%d sentences do not fit into memory: %s", room, error)
                 fits = False
+                self._most = room // 2
             # Only here, where the error is gone: it held on to the buffers of the call. Who was under way begins again.
             if not fits:
                 waiting.extendleft(sorted(run.under_way, key=lambda index: len(segments[index])))
-                self._most = room // 2
-                spare = Slots(self._model.shape)
+                spare = self._model.new_slots()
                 spare.allocations, spare.reuses = self._slots.allocations, self._slots.reuses
                 self._slots = spare
         if ended:
@@ -107,7 +108,7 @@ class _Run:
     def __init__(
         self,
         model: KVModel,
-        slots: Slots,
+        slots: Slots | DeviceSlots,
         stepper: Stepper,
         segments: Sequence[Sequence[int]],
         waiting: deque[int],  # longest first
@@ -157,7 +158,7 @@ class _Run:
             self.under_way.update(together)
             ids = np.array([self._segments[index] for index in together], np.int64)
             with self._stopwatch.measure("encode", rows=len(together), tokens=ids.size):
-                cross = self._model.encode(ids)
+                cross = self._model.encode_for_slots(ids)
             self._slots.admit(cross)
             search.admit(together)
             free -= len(together)

@@ -8,6 +8,7 @@ Shapes: R rows, `beams` a sentence · B sentences · S source length · C capaci
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,8 +68,8 @@ class Slots:
         before = self.allocations
         self.num_sentences, self._beams, self._places = 0, beams, None
         self._past = self._cross = np.empty((0,) * 5, self._shape.dtype)  # nothing else keeps what is too small
-        self._past = self._laid_out("past", sentences * beams, _rounded(positions))
-        self._cross = self._laid_out("cross", sentences, _rounded(source_length))
+        self._past = self._laid_out("past", sentences * beams, rounded(positions))
+        self._cross = self._laid_out("cross", sentences, rounded(source_length))
         self._positions = np.zeros(sentences * beams, np.int32)
         self._source_ends = np.zeros(sentences, np.int32)
         self.reuses += self.allocations == before
@@ -81,6 +82,13 @@ class Slots:
         self._source_ends[start:stop] = length - 1
         self._positions[start * self._beams : stop * self._beams] = 0
         self.num_sentences = stop
+
+    def fill(self, present: Sequence[NDArray[Any]]) -> None:
+        """What all rows have said so far was computed elsewhere: keys and values of each layer (R, N, T, H)."""
+        length = present[0].shape[2]
+        for memory, tensor in zip(self._past, present, strict=True):
+            memory[: self.num_rows, :, :length] = tensor
+        self._positions[: self.num_rows] = length
 
     def select(self, rows: Ids) -> None:
         """Row i continues what was row rows[i]; rows that are not named are gone. Copies what changes, and no row
@@ -147,5 +155,6 @@ def _bind(binding: IOBinding, name: str, array: NDArray[Any], *, output: str = "
         binding.bind_output(output, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
 
-def _rounded(length: int) -> int:
+def rounded(length: int) -> int:
+    """The capacity for so many positions."""
     return max(1, -(-length // _STEP)) * _STEP

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.engine.device_slots import DeviceSlots
 from worker.engine.generation import Generation
 from worker.engine.greedy import Resolve
 from worker.engine.kv_model import KVModel
@@ -22,10 +23,12 @@ from worker.engine.timing import Stopwatch
 class Stepper:
     """A lane's decoder for one kind of search."""
 
-    def __init__(self, model: KVModel, rules: Generation) -> None:
+    def __init__(self, model: KVModel, rules: Generation, *, exact: bool = False) -> None:
+        """`exact`: no screened head, whatever the rules: the logits are what they are."""
         self.allocations = 0
         self.resolve: Resolve | None = None  # what finds the best ids, where the logits are not exact
-        screened = model.screened() if rules.num_beams == 1 and rules.repetition_penalty == 1.0 else None
+        may_screen = rules.num_beams == 1 and rules.repetition_penalty == 1.0 and not exact
+        screened = model.screened() if may_screen else None
         if screened is None:
             self._session = model.decoder(rules.num_beams)
         else:
@@ -44,13 +47,17 @@ class Stepper:
         """Memory held. Another thread may ask while the lane works."""
         return sum(memory.nbytes for memory in tuple(self._memory.values()))
 
-    def run(self, last_ids: Ids, slots: Slots, stopwatch: Stopwatch, step: int) -> tuple[Floats, Floats | None]:
+    def run(
+        self, last_ids: Ids, slots: Slots | DeviceSlots, stopwatch: Stopwatch, step: int
+    ) -> tuple[Floats, Floats | None]:
         """Append one id (R,) to each row. The logits of the next (R, V), and what they are to be multiplied by (R,);
         they are the caller's to change, until the next step."""
         rows, past_length = len(last_ids), slots.longest
         if rows != len(self._ids):
             self._bind(rows)
         self._ids[:] = self._model.head.to_ids(last_ids)
+        # At every step: what a GPU is to read is copied there when it is bound.
+        self._binding.bind_input("ids", "cpu", 0, np.int64, (rows,), self._ids.ctypes.data)
         slots.bind(self._binding)
         with stopwatch.measure("decode", step=step, rows=rows, tokens=rows, past_length=past_length):
             self._session.run_with_iobinding(self._binding)
@@ -60,7 +67,6 @@ class Stepper:
 
     def _bind(self, rows: int) -> None:
         self._ids = self._take("ids", (rows,), np.dtype(np.int64))
-        self._binding.bind_input("ids", "cpu", 0, np.int64, (rows,), self._ids.ctypes.data)
         for output in self._session.get_outputs():
             if output.name in ("logits", "scales", "hidden"):
                 shape = rows, int(output.shape[1])

@@ -15,14 +15,14 @@ H head size · D width · V vocabulary of the head.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.errors import ModelError
+from worker.graphs.marian_weights import ACTIVATIONS, MarianSizes, MarianWeights, Weights
+from worker.graphs.masked_source import MaskedSource
 from worker.graphs.net import CONTRIB, Net, Shape
 from worker.graphs.precision import Precision
 from worker.graphs.products import Int8Products, Products, products_in, rounding
@@ -34,81 +34,6 @@ SCREENED = "screened_decoder.onnx"  # not every model has one
 WEIGHTS = "weights.data"
 LARGE_HEAD = 4096  # ids: with fewer, the exact head takes no longer than to look for candidates
 _HEAD_ROWS = ("head.rows", "decoder.embeddings", "embeddings")  # where the head may be
-
-Weights = Mapping[str, NDArray[Any]]  # by their names in Hugging Face checkpoints; each is loaded when it is asked for
-
-# What config.json may say, and what we build. Old checkpoints spell these out.
-_ONLY: dict[str, tuple[Any, ...]] = {
-    "normalize_before": (False,),
-    "normalize_embedding": (False,),
-    "add_final_layer_norm": (False,),
-    "add_bias_logits": (False,),
-    "static_position_embeddings": (True,),
-    "extra_pos_embeddings": (0,),
-}
-_HEAD_MULTIPLE = 8  # what GroupQueryAttention asks of a head size
-# Each activation with the least that it gives.
-_ACTIVATIONS = {"swish": -0.2785, "silu": -0.2785, "relu": 0.0, "gelu": -0.17}
-
-
-@dataclass(frozen=True, slots=True)
-class MarianSizes:
-    """What a Marian network is made of."""
-
-    width: int  # D
-    heads: int  # N, of encoder and decoder alike
-    encoder_layers: int
-    decoder_layers: int  # L
-    activation: str
-    max_positions: int
-    scale: float  # of the embeddings
-    shared_embeddings: bool  # encoder and decoder read one table
-    tied_head: bool  # the decoder's embeddings are the head
-
-    @classmethod
-    def read(cls, config: Mapping[str, Any]) -> Self:
-        """From config.json; raise ModelError that names what is missing, or what we do not build."""
-        for name, allowed in _ONLY.items():
-            if config.get(name, allowed[0]) not in allowed:
-                raise ModelError(f"config.json says {name} = {config[name]}; only {allowed[0]} is supported")
-        try:
-            sizes = {
-                name: int(config[name])
-                for name in ("d_model", "encoder_layers", "decoder_layers", "max_position_embeddings")
-            }
-            heads = int(config["encoder_attention_heads"]), int(config["decoder_attention_heads"])
-            activation = str(config["activation_function"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelError(f"config.json lacks {error}, or gives it a value that is not a size") from error
-        if activation not in _ACTIVATIONS:
-            raise ModelError(f"config.json says activation_function = {activation}; known: {', '.join(_ACTIVATIONS)}")
-        width = sizes["d_model"]
-        for each in heads:
-            if each < 1 or width % each:
-                raise ModelError(f"config.json says d_model = {width}, which {each} heads cannot share equally")
-        if heads[0] != heads[1]:
-            raise ModelError(f"encoder and decoder have {heads[0]} and {heads[1]} heads; they have to have as many")
-        if width // heads[1] % _HEAD_MULTIPLE:
-            raise ModelError(
-                f"config.json says d_model = {width} and {heads[1]} heads, {width // heads[1]} numbers each; "
-                f"onnxruntime's attention takes multiples of {_HEAD_MULTIPLE}"
-            )
-        return cls(
-            width=width,
-            heads=heads[1],
-            encoder_layers=sizes["encoder_layers"],
-            decoder_layers=sizes["decoder_layers"],
-            activation=activation,
-            max_positions=sizes["max_position_embeddings"],
-            scale=float(width**0.5) if config.get("scale_embedding") else 1.0,
-            shared_embeddings=bool(config.get("share_encoder_decoder_embeddings", True)),
-            tied_head=bool(config.get("tie_word_embeddings", True)),
-        )
-
-    @property
-    def head_size(self) -> int:
-        """H."""
-        return self.width // self.heads
 
 
 def write_marian(
@@ -136,13 +61,17 @@ def write_marian(
         (folder / name).write_bytes(net.model().SerializeToString(deterministic=True))
 
 
-def rebuild_decoder(folder: Path, config: Mapping[str, Any], precision: Precision, *, beams: int) -> bytes:
-    """Another decoder of a model that `write_marian` wrote: same weights, rows in groups of `beams`."""
+def rebuild_decoder(
+    folder: Path, config: Mapping[str, Any], precision: Precision, *, beams: int = 1, masked: bool = False
+) -> bytes:
+    """Another decoder of a model that `write_marian` wrote: same weights, rows in groups of `beams`, or `masked`."""
     sizes, store = MarianSizes.read(config), WrittenWeights.read(folder / DECODER)
     nothing = MarianWeights({}, sizes, None)
-    rows = next((name for name in _HEAD_ROWS if name in store), "")
+    rows = head_rows_in(store)
     has_bias = "head.bias" in store
-    net = decoder_graph(sizes, store, nothing, precision, head_rows=rows, head_bias=has_bias, beams=beams)
+    net = decoder_graph(
+        sizes, store, nothing, precision, head_rows=rows, head_bias=has_bias, beams=beams, masked=masked
+    )
     graph: bytes = net.model().SerializeToString(deterministic=True)
     return graph
 
@@ -150,68 +79,12 @@ def rebuild_decoder(folder: Path, config: Mapping[str, Any], precision: Precisio
 def map_head(folder: Path) -> NDArray[np.float32]:
     """The head of a model in float32 (V, D), in the file itself."""
     store = WrittenWeights.read(folder / DECODER)
-    return store.map(next(name for name in _HEAD_ROWS if name in store), folder)
+    return store.map(head_rows_in(store), folder)
 
 
-class MarianWeights:
-    """The tensors of a checkpoint, by what they are for."""
-
-    def __init__(self, weights: Weights, sizes: MarianSizes, head_ids: Sequence[int] | None) -> None:
-        self._weights = weights
-        self._sizes = sizes
-        self._head_ids = None if head_ids is None else np.asarray(head_ids)
-
-    def layer(self, layer: str, *names: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Weight (N, K) and bias (N,) of some linear maps of a layer, one below the other."""
-        weights = [self._get(f"model.{layer}.{name}.weight") for name in names]
-        biases = [self._get(f"model.{layer}.{name}.bias") for name in names]
-        return np.concatenate(weights), np.concatenate(biases)
-
-    def one(self, name: str) -> NDArray[np.float32]:
-        """A tensor of the network."""
-        return self._get(f"model.{name}")
-
-    def embeddings(self, side: str) -> NDArray[np.float32]:
-        """Of `encoder` or `decoder` (V, D). Tensors that are tied may stand in a file under any of their names."""
-        names = [f"model.{side}.embed_tokens.weight"]
-        if self._sizes.shared_embeddings:
-            names = ["model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
-        if self._sizes.tied_head and (self._sizes.shared_embeddings or side == "decoder"):
-            names.append("lm_head.weight")
-        return self._get(*names)
-
-    def head(self) -> NDArray[np.float32]:
-        """(V, D)."""
-        return self._kept(self.embeddings("decoder") if self._sizes.tied_head else self._get("lm_head.weight"))
-
-    @property
-    def head_rows(self) -> str:
-        """Under which name the head is kept: that of a table of embeddings where it is the same."""
-        if self._head_ids is not None or not self._sizes.tied_head:
-            return "head.rows"
-        return "embeddings" if self._sizes.shared_embeddings else "decoder.embeddings"
-
-    def head_bias(self) -> NDArray[np.float32]:
-        """(V,)."""
-        bias = self._weights["final_logits_bias"] if "final_logits_bias" in self._weights else np.zeros(1)
-        bias = np.asarray(bias, np.float32).reshape(-1)
-        return self._kept(bias) if len(bias) > 1 else bias
-
-    def positions(self) -> NDArray[np.float32]:
-        """Sinusoids: sines in the first half, cosines in the second (MarianSinusoidalPositionalEmbedding)."""
-        width = self._sizes.width
-        position = np.arange(self._sizes.max_positions)[:, None]
-        angles = position / np.power(10000, 2 * (np.arange(width) // 2) / width)
-        return np.concatenate((np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])), axis=1).astype(np.float32)
-
-    def _kept(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        return rows if self._head_ids is None else rows[self._head_ids]
-
-    def _get(self, *names: str) -> NDArray[np.float32]:
-        for name in names:
-            if name in self._weights:
-                return np.asarray(self._weights[name], np.float32)
-        raise ModelError(f"the checkpoint lacks the tensor {' or '.join(names)}: its files do not belong together")
+def head_rows_in(store: Store) -> str:
+    """Where a written model keeps its head; empty where it has it in int8 alone."""
+    return next((name for name in _HEAD_ROWS if name in store), "")
 
 
 def encoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeights, precision: Precision) -> Net:
@@ -220,7 +93,7 @@ def encoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeights, prec
     ids (B, S) -> cross (B, S, 2 L, N, H): key and value of layer 0, of layer 1, ...
     """
     net, products = Net("encoder", store), products_in(precision)
-    block = _Block(net, products, sizes, weights, _dtype(precision))
+    block = Block(net, products, sizes, weights, dtype_of(precision))
     ids = net.input("ids", np.int64, ["B", "S"])
     shape = net.op("Shape", ids, name="ids.shape")
     length = net.op("Gather", shape, net.constant("one_int", [1]), name="source_length")
@@ -249,19 +122,21 @@ def decoder_graph(
     head_rows: str,
     head_bias: bool,
     beams: int = 1,
+    masked: bool = False,
 ) -> Net:
     """One token a row. Rows come in groups of `beams` that share the source, and with it cross keys and values.
+    `masked`: groups of any size, and in place of source_lengths and longest_source what `MaskedSource` asks for.
 
     ids (R,), positions (R,): how many tokens of the row are cached, longest (1,): the greatest of them + 1,
     source_lengths (B,): S - 1 of each sentence, longest_source (1,): the greatest S, past and cross
     -> logits (R, V), and in int8 scales (R, 1) that they are to be multiplied by
     """
     net, products = Net("decoder", store), products_in(precision)
-    x = _decoder_layers(net, products, sizes, weights, precision, beams)
+    x = _decoder_layers(net, products, sizes, weights, precision, beams, masked)
     logits, scales = products.head(net, x, head_rows, weights.head, weights.head_bias if head_bias else None)
     in_int8 = precision is Precision.INT8
     num_ids = store.tensor("head.int8").dims[1] if in_int8 else store.tensor(head_rows).dims[0]
-    net.output(logits, "logits", _dtype(precision), ["R", num_ids])
+    net.output(logits, "logits", dtype_of(precision), ["R", num_ids])
     if scales:
         net.output(scales, "scales", np.float32, ["R", 1])
     return net
@@ -274,7 +149,7 @@ def screened_decoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeig
     metadata bound the error: of a column, error (the length of what was rounded away) and norm (of what was left).
     """
     net, products = Net("screened", store), products_in(Precision.FP32)
-    x = _decoder_layers(net, products, sizes, weights, Precision.FP32, beams=1)
+    x = _decoder_layers(net, products, sizes, weights, Precision.FP32, beams=1, masked=False)
     logits, scales = Int8Products().head(net, x, "", weights.head, None)
     assert scales is not None
     net.output(logits, "logits", np.float32, ["R", store.tensor("head.int8").dims[1]])
@@ -286,13 +161,23 @@ def screened_decoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeig
 
 
 def _decoder_layers(
-    net: Net, products: Products, sizes: MarianSizes, weights: MarianWeights, precision: Precision, beams: int
+    net: Net,
+    products: Products,
+    sizes: MarianSizes,
+    weights: MarianWeights,
+    precision: Precision,
+    beams: int,
+    masked: bool,
 ) -> str:
     """The inputs of the decoder, and the hidden states that come of them (R, D)."""
-    block = _Block(net, products, sizes, weights, _dtype(precision))
+    block = Block(net, products, sizes, weights, dtype_of(precision))
     ids = net.input("ids", np.int64, ["R"])
-    for name, axis in (("positions", "R"), ("longest", 1), ("source_lengths", "B"), ("longest_source", 1)):
-        net.input(name, np.int32, [axis])
+    net.input("positions", np.int32, ["R"])
+    net.input("longest", np.int32, [1])
+    source = MaskedSource(net, sizes, block.dtype) if masked else None
+    if source is None:
+        net.input("source_lengths", np.int32, ["B"])
+        net.input("longest_source", np.int32, [1])
     table = net.weight("positions_table", lambda: weights.positions().astype(block.dtype))
     positions = net.op("Gather", table, "positions", name="decoder.positions")  # (R, D)
     x = net.op("Add", block.embed(ids, "decoder"), positions, name="decoder.x")
@@ -302,7 +187,10 @@ def _decoder_layers(
         x = block.add_and_normalize(
             x, block.linear(attended, name, "self_attn.out_proj"), f"{name}.self_attn_layer_norm"
         )
-        attended = block.attend_to_source(x, layer, beams)
+        if source is None:
+            attended = block.attend_to_source(x, layer, beams)
+        else:
+            attended = block.attend_to_masked_source(x, layer, source)
         x = block.add_and_normalize(
             x, block.linear(attended, name, "encoder_attn.out_proj"), f"{name}.encoder_attn_layer_norm"
         )
@@ -310,7 +198,7 @@ def _decoder_layers(
     return x
 
 
-class _Block:
+class Block:
     """The pieces that layers are made of. Rows are tokens: (M, D)."""
 
     def __init__(
@@ -323,6 +211,7 @@ class _Block:
     ) -> None:
         self.dtype = dtype
         self.rows_shape = net.constant("rows_shape", [-1, sizes.width])
+        self.attended_shape = net.constant("attended_shape", [-1, sizes.attention_width])
         self._net = net
         self._products = products
         self._sizes = sizes
@@ -356,20 +245,21 @@ class _Block:
     def feed_forward(self, x: str, layer: str) -> str:
         """Two products with the activation between them, residual, normalization."""
         inner = self._activate(self.linear(x, layer, "fc1"), f"{layer}.activated")
-        outer = self.linear(inner, layer, "fc2", lowest=_ACTIVATIONS[self._sizes.activation])
+        outer = self.linear(inner, layer, "fc2", lowest=ACTIVATIONS[self._sizes.activation])
         return self.add_and_normalize(x, outer, f"{layer}.final_layer_norm")
 
     def attend_to_all(self, x: str, layer: str, sentences: str) -> str:
         """Self-attention of the encoder: every token of a sentence sees all of it."""
-        net, width = self._net, self._sizes.width
+        net, sizes = self._net, self._sizes
         packed = self.linear(x, layer, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (B x S, 3 D)
         names = [f"{layer}.{part}" for part in ("q", "k", "v")]
-        parts = net.ops("Split", packed, net.constant("thirds", [width] * 3), outputs=names, axis=1)
+        parts = net.ops("Split", packed, net.constant("thirds", [sizes.attention_width] * 3), outputs=names, axis=1)
         q, k, v = (net.op("Reshape", part, sentences, name=f"{part}.sentences") for part in parts)  # (B, S, D)
         attended = net.op(
-            "MultiHeadAttention", q, k, v, name=f"{layer}.attended", domain=CONTRIB, num_heads=self._sizes.heads
-        )
-        return net.op("Reshape", attended, self.rows_shape, name=f"{layer}.attended_rows")
+            "MultiHeadAttention", q, k, v,
+            name=f"{layer}.attended", domain=CONTRIB, num_heads=sizes.heads, scale=sizes.attention_scale,
+        )  # fmt: skip
+        return net.op("Reshape", attended, self.attended_shape, name=f"{layer}.attended_rows")
 
     def attend_to_past(self, x: str, layer: int) -> str:
         """Self-attention of the decoder: one new token a row; its key and value go into the cache at its position."""
@@ -381,8 +271,9 @@ class _Block:
             "GroupQueryAttention", packed, "", "", *cached, "positions", "longest",
             outputs=[f"{name}.attended", f"present.{layer}.key", f"present.{layer}.value"],
             domain=CONTRIB, num_heads=self._sizes.heads, kv_num_heads=self._sizes.heads,
+            scale=self._sizes.attention_scale,
         )  # fmt: skip
-        return net.op("Reshape", attended, self.rows_shape, name=f"{name}.attended_rows")
+        return net.op("Reshape", attended, self.attended_shape, name=f"{name}.attended_rows")
 
     def attend_to_source(self, x: str, layer: int, beams: int) -> str:
         """Cross-attention. The beams of a sentence are query heads that share a key/value head.
@@ -397,13 +288,13 @@ class _Block:
                 "Reshape", q, net.constant("by_beam", [-1, beams, sizes.heads, sizes.head_size]), name=f"{name}.by_beam"
             )
             q = net.op("Transpose", q, name=f"{name}.by_head", perm=[0, 2, 1, 3])
-        q = net.op("Reshape", q, net.constant("queries", [-1, 1, beams * sizes.width]), name=f"{name}.q")
+        q = net.op("Reshape", q, net.constant("queries", [-1, 1, beams * sizes.attention_width]), name=f"{name}.q")
         nothing = self._nothing(q)  # (B, 0, D)
         cached = self._borrow(f"cross.{layer}", f"lent.{layer}", "B", "S")
         attended, *_lent = net.ops(
             "GroupQueryAttention", q, nothing, nothing, *cached, "source_lengths", "longest_source",
             outputs=[f"{name}.attended", f"lent.{layer}.key", f"lent.{layer}.value"],
-            domain=CONTRIB, num_heads=sizes.heads * beams, kv_num_heads=sizes.heads,
+            domain=CONTRIB, num_heads=sizes.heads * beams, kv_num_heads=sizes.heads, scale=sizes.attention_scale,
         )  # fmt: skip
         if beams > 1:
             attended = net.op(
@@ -411,7 +302,13 @@ class _Block:
                 name=f"{name}.attended_by_head",
             )  # fmt: skip
             attended = net.op("Transpose", attended, name=f"{name}.attended_by_beam", perm=[0, 2, 1, 3])
-        return net.op("Reshape", attended, self.rows_shape, name=f"{name}.attended_rows")
+        return net.op("Reshape", attended, self.attended_shape, name=f"{name}.attended_rows")
+
+    def attend_to_masked_source(self, x: str, layer: int, source: MaskedSource) -> str:
+        """Cross-attention again, over memory that is longer than the sources in it."""
+        q = self.linear(x, f"decoder.layers.{layer}", "encoder_attn.q_proj")
+        name = f"decoder.layers.{layer}.encoder_attn.attended_rows"
+        return self._net.op("Reshape", source.attend(q, layer), self.attended_shape, name=name)
 
     def cross_keys_and_values(self, x: str, shape: str) -> None:
         """What every decoder layer will attend to: one product for all of them, (B, S, 2 L, N, H)."""
@@ -452,10 +349,13 @@ class _Block:
         """No new keys: (B, 0, D), B as in `q`; one for all layers."""
         if not self._no_keys:
             net, zeros = self._net, self._net.constant("zeros", [0, 0])
-            ends, axes = net.constant("no_rows", [0, self._sizes.width]), net.constant("rows_and_width", [1, 2])
+            ends, axes = (
+                net.constant("no_rows", [0, self._sizes.attention_width]),
+                net.constant("rows_and_width", [1, 2]),
+            )
             self._no_keys = net.op("Slice", q, zeros, ends, axes, name="no_keys")
         return self._no_keys
 
 
-def _dtype(precision: Precision) -> type[np.floating[Any]]:
+def dtype_of(precision: Precision) -> type[np.floating[Any]]:
     return np.float16 if precision is Precision.FP16 else np.float32

@@ -41,9 +41,9 @@ class Products(Protocol):
         """
 
 
-def products_in(precision: Precision) -> Products:
-    """Those of a precision, for one graph."""
-    return Int8Products() if precision is Precision.INT8 else FloatProducts(precision)
+def products_in(precision: Precision, rows: str = "rows") -> Products:
+    """Those of a precision, for one graph; `rows` names what M counts, where a graph has more than one M."""
+    return Int8Products(rows) if precision is Precision.INT8 else FloatProducts(precision)
 
 
 class FloatProducts:
@@ -78,7 +78,8 @@ class Int8Products:
     would then change with its neighbours.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rows: str = "rows") -> None:
+        self._rows = rows
         self._quantized: dict[str, tuple[str, str]] = {}  # activations that several products share
 
     def linear(
@@ -100,11 +101,11 @@ class Int8Products:
 
     def _quantize(self, net: Net, x: str, lowest: float | None) -> tuple[str, str]:
         if x not in self._quantized:
-            self._quantized[x] = quantize_rows(net, x, lowest)
+            self._quantized[x] = quantize_rows(net, x, lowest, self._rows)
         return self._quantized[x]
 
 
-def quantize_rows(net: Net, x: str, lowest: float | None = None) -> tuple[str, str]:
+def quantize_rows(net: Net, x: str, lowest: float | None = None, rows: str = "rows") -> tuple[str, str]:
     """(M, K) -> uint8 (M, K) and the scale of each row (M, 1)."""
     axis, tiny = net.constant("last_axis", [1]), net.constant("tiny", _TINY, np.float32)
     highest = net.op("ReduceMax", x, axis, name=f"{x}.highest", keepdims=0)  # (M,)
@@ -116,16 +117,17 @@ def quantize_rows(net: Net, x: str, lowest: float | None = None) -> tuple[str, s
     largest = net.op("Max", highest, depth, name=f"{x}.largest")
     scale = net.op("Mul", largest, net.constant("one_127th", 1 / 127, np.float32), name=f"{x}.scale_of_row")
     # Scales along the first axis, which needs no division of its own (10 us).
-    quantized = net.op("QuantizeLinear", x, scale, _zero_points(net, scale), name=f"{x}.quantized", axis=0)
+    quantized = net.op("QuantizeLinear", x, scale, _zero_points(net, scale, rows), name=f"{x}.quantized", axis=0)
     return quantized, net.op("Unsqueeze", scale, axis, name=f"{x}.scale")
 
 
-def _zero_points(net: Net, scale: str) -> str:
-    """(M,), one for all that is quantized in a graph: M is the same everywhere."""
-    if "zero_points" not in net:
-        rows = net.op("Shape", scale, name="number_of_rows")
-        net.op("Expand", net.constant("zero_point", [_ZERO_POINT], np.uint8), rows, name="zero_points")
-    return "zero_points"
+def _zero_points(net: Net, scale: str, rows: str) -> str:
+    """(M,), one for all of as many rows that is quantized in a graph."""
+    name = f"{rows}.zero_points"
+    if name not in net:
+        count = net.op("Shape", scale, name=f"{rows}.number")
+        net.op("Expand", net.constant("zero_point", [_ZERO_POINT], np.uint8), count, name=name)
+    return name
 
 
 def quantized_product(net: Net, quantized: str, name: str, weight: Load) -> str:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from jobs.spec import JobSpec, Task, TranslateOptions
 from worker.engine.network import open_network
-from worker.models.registry import DEFAULT_MODEL, check_files, find_model
+from worker.models.halves import advise
+from worker.models.registry import DEFAULT_MODEL, check_files, find_model, read_manifest
 from worker.text.marian import MarianTokenizer
 
 
@@ -20,3 +21,10 @@ def admit(task: Task, name: str | None, models_dir: Path, options: TranslateOpti
     network = open_network(folder.path)
     network.check_cache(options.cache)
     return JobSpec(task=task, model=folder.name, model_revision=folder.revision(), options=options)
+
+
+def advise_queue(name: str | None, models_dir: Path, queue: str) -> str | None:
+    """What to say of a model in a queue, if anything; raise SpecError where it has no business there."""
+    folder = find_model(name or DEFAULT_MODEL, models_dir)
+    manifest = read_manifest(folder)
+    return advise(folder.name, manifest, queue) if manifest else None

@@ -17,7 +17,7 @@ from worker.engine.network import open_network
 from worker.engine.session import open_session
 from worker.graphs.marian import DECODER as KV_DECODER
 from worker.graphs.marian import ENCODER as KV_ENCODER
-from worker.graphs.marian import MarianSizes
+from worker.graphs.marian_weights import MarianSizes
 from worker.models.graph_file import read_head
 from worker.models.layouts import Graph, Kind, Layout, Tensor, find_graphs, read_layout
 from worker.models.manifest import Manifest

@@ -30,8 +30,8 @@ def test_ids_that_differ_are_counted(tiny: Any, monkeypatch: pytest.MonkeyPatch)
 
     decode = cache_report._decode
 
-    def wrong(model: Any, cache: Any, segments: Any, policy: Any, rules: Any, batch_size: int) -> Any:
-        found, timings = decode(model, cache, segments, policy, rules, batch_size)
+    def wrong(decoder: Any, segments: Any, policy: Any, rules: Any, batch_size: int) -> Any:
+        found, timings = decode(decoder, segments, policy, rules, batch_size)
         return ([(1,), *found[1:]] if policy.mode == "off" else found), timings
 
     monkeypatch.setattr(cache_report, "_decode", wrong)

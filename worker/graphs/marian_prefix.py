@@ -1,0 +1,93 @@
+"""
+The slow twin of a Marian decoder: all tokens of each row again at every step, and nothing remembered between steps.
+
+It is there to be compared with. What a step of it says must be what the decoder with the cache says, token for token;
+and the time that it takes is what the cache saves. The head reads the last position alone, and the keys and values of
+the source are those of the encoder, so the self-attention's cache is all that the two differ in.
+
+Shapes: R rows · B sentences (R / beams) · S source length · T tokens of a row, equally many in each · L layers ·
+N heads · H head size · D width · V vocabulary of the head.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from worker.graphs.marian import DECODER, Block, dtype_of, head_rows_in
+from worker.graphs.marian_weights import MarianSizes, MarianWeights
+from worker.graphs.masked_source import MaskedSource
+from worker.graphs.net import CONTRIB, Net, Shape
+from worker.graphs.precision import Precision
+from worker.graphs.products import products_in
+from worker.graphs.weights import Store, WrittenWeights
+
+
+def rebuild_prefix(folder: Path, config: Mapping[str, Any], precision: Precision) -> bytes:
+    """The prefix graph of a model that `write_marian` wrote, over the same weights."""
+    sizes, store = MarianSizes.read(config), WrittenWeights.read(folder / DECODER)
+    net = prefix_graph(sizes, store, precision, head_bias="head.bias" in store)
+    graph: bytes = net.model().SerializeToString(deterministic=True)
+    return graph
+
+
+def prefix_graph(sizes: MarianSizes, store: Store, precision: Precision, *, head_bias: bool) -> Net:
+    """All tokens of all rows. Rows come in groups of equally many, which share a source.
+
+    ids (R, T), ends (R,): T - 1, length (1,): T, and what `MaskedSource` asks for
+    -> logits of what follows (R, V), and the keys and values of all tokens (R, N, T, H)
+    """
+    net, products = Net("prefix", store), products_in(precision, "all_rows")
+    weights = MarianWeights({}, sizes, None)  # nothing is read: all tensors are in the store
+    block = Block(net, products, sizes, weights, dtype_of(precision))
+    ids = net.input("ids", np.int64, ["R", "T"])
+    net.input("ends", np.int32, ["R"])
+    net.input("length", np.int32, [1])
+    source = MaskedSource(net, sizes, block.dtype)
+    shape = net.op("Shape", ids, name="ids.shape")
+    length = net.op("Gather", shape, net.constant("one_int", [1]), name="prefix_length")
+    by_row = net.op("Concat", shape, net.constant("minus_one", [-1]), name="by_row", axis=0)  # (R, T, -1)
+
+    table = net.weight("positions_table", lambda: weights.positions().astype(block.dtype))
+    positions = net.op("Slice", table, net.constant("zero_int", [0]), length, name="prefix_positions")  # (T, D)
+    x = net.op("Add", block.embed(ids, "decoder"), positions, name="prefix.input")
+    x = net.op("Reshape", x, block.rows_shape, name="prefix.x")  # (R x T, D)
+    for layer in range(sizes.decoder_layers):
+        name = f"decoder.layers.{layer}"
+        attended = _attend_to_all_before(net, block, sizes, x, layer, by_row)
+        x = block.add_and_normalize(
+            x, block.linear(attended, name, "self_attn.out_proj"), f"{name}.self_attn_layer_norm"
+        )
+        attended = block.attend_to_masked_source(x, layer, source)
+        x = block.add_and_normalize(
+            x, block.linear(attended, name, "encoder_attn.out_proj"), f"{name}.encoder_attn_layer_norm"
+        )
+        x = block.feed_forward(x, name)
+    by_place = net.op("Reshape", x, by_row, name="prefix.by_row")  # (R, T, D)
+    last = net.op("Gather", by_place, net.constant("last_place", -1), name="prefix.last", axis=1)  # (R, D)
+    head = products_in(precision, "last_rows")
+    rows = head_rows_in(store)
+    logits, scales = head.head(net, last, rows, weights.head, weights.head_bias if head_bias else None)
+    if scales:
+        logits = net.op("Mul", logits, scales, name="logits.scaled")
+    net.output(logits, "logits", block.dtype, ["R", "V"])
+    return net
+
+
+def _attend_to_all_before(net: Net, block: Block, sizes: MarianSizes, x: str, layer: int, by_row: str) -> str:
+    """Self-attention: every token sees those before it and itself. Its keys and values come out, for whoever goes on
+    with a cache."""
+    name = f"decoder.layers.{layer}"
+    packed = block.linear(x, name, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (R x T, 3 D)
+    packed = net.op("Reshape", packed, by_row, name=f"{name}.qkv")  # (R, T, 3 D)
+    present = [f"present.{layer}.{part}" for part in ("key", "value")]
+    attended, *_ = net.ops(
+        "GroupQueryAttention", packed, "", "", "", "", "ends", "length",
+        outputs=[f"{name}.attended", *present],
+        domain=CONTRIB, num_heads=sizes.heads, kv_num_heads=sizes.heads, scale=sizes.attention_scale,
+    )  # fmt: skip
+    shape: Shape = ["R", sizes.heads, "T", sizes.head_size]
+    for tensor in present:
+        net.output(tensor, tensor, block.dtype, shape)
+    return net.op("Reshape", attended, block.attended_shape, name=f"{name}.attended_rows")

@@ -1,0 +1,68 @@
+"""
+Graphs that move keys and values about on the device that holds them.
+
+    select   rows of every tensor, chosen anew            a Gather along the first axis
+    widen    the same rows with room for more positions   a Pad
+    place    what the encoder says of new sentences       Transpose, Pad; one tensor for each key and value
+
+Plain ONNX operators: the same graphs run on any provider, so what is tested on a CPU is what a GPU runs.
+
+Shapes: R rows before, M after · B sentences · N heads · C positions before, D after · H head size · S source length ·
+K tensors: 2 for each layer, its key and its value.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from worker.graphs.net import Net
+from worker.graphs.weights import WrittenWeights
+
+Dtype = type[np.floating[Any]]
+
+
+def select_graph(tensors: int, heads: int, head_size: int, dtype: Dtype) -> bytes:
+    """from.K (R, N, C, H), rows (M,) -> to.K (M, N, C, H): row i is what was row rows[i]."""
+    net = _net("select")
+    rows = net.input("rows", np.int64, ["M"])
+    for index in range(tensors):
+        tensor = net.input(f"from.{index}", dtype, ["R", heads, "C", head_size])
+        net.op("Gather", tensor, rows, name=f"to.{index}", axis=0)
+        net.output(f"to.{index}", f"to.{index}", dtype, ["M", heads, "C", head_size])
+    return _bytes(net)
+
+
+def widen_graph(tensors: int, heads: int, head_size: int, dtype: Dtype) -> bytes:
+    """from.K (R, N, C, H), pads (8,) -> to.K (R, N, D, H): the positions that are there, zeros behind them."""
+    net = _net("widen")
+    pads = net.input("pads", np.int64, [8])
+    for index in range(tensors):
+        tensor = net.input(f"from.{index}", dtype, ["R", heads, "C", head_size])
+        net.op("Pad", tensor, pads, name=f"to.{index}")
+        net.output(f"to.{index}", f"to.{index}", dtype, ["R", heads, "D", head_size])
+    return _bytes(net)
+
+
+def place_graph(tensors: int, heads: int, head_size: int, dtype: Dtype) -> bytes:
+    """cross (B, S, K, N, H), pads (10,) -> to.K (B, N, C, H): zeros behind the source, so that a mask is enough.
+
+    (A product with what was never written could be NaN, masked or not.)
+    """
+    net = _net("place")
+    cross = net.input("cross", dtype, ["B", "S", tensors, heads, head_size])
+    pads = net.input("pads", np.int64, [10])
+    turned = net.op("Transpose", cross, name="turned", perm=[2, 0, 3, 1, 4])  # (K, B, N, S, H)
+    padded = net.op("Pad", turned, pads, name="padded")  # (K, B, N, C, H)
+    for index in range(tensors):
+        net.op("Gather", padded, net.constant(f"index.{index}", index), name=f"to.{index}", axis=0)
+        net.output(f"to.{index}", f"to.{index}", dtype, ["B", heads, "C", head_size])
+    return _bytes(net)
+
+
+def _net(name: str) -> Net:
+    return Net(name, WrittenWeights({}))  # no weights
+
+
+def _bytes(net: Net) -> bytes:
+    graph: bytes = net.model().SerializeToString(deterministic=True)
+    return graph
