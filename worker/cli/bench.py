@@ -11,6 +11,7 @@ from jobs.cli.context import Context
 from jobs.cli.output import Column, Output, output_options
 from jobs.cli.terminal import say
 from jobs.cli.wording import counted
+from jobs.errors import SpecError
 from worker.models.registry import DEFAULT_MODEL, check_files, find_model
 
 if TYPE_CHECKING:
@@ -79,12 +80,18 @@ def cache(
     one (growth 1), and both ways must give the same tokens: exit code 1 if they do not.
     """
     from worker.engine.cache_report import measure_cache
+    from worker.engine.network import open_network
     from worker.engine.seq2seq import Seq2Seq
     from worker.text.marian import MarianTokenizer
 
     folder = find_model(model, context.settings.models_dir)
     check_files(folder)
-    network = Seq2Seq.open(folder.path)
+    network = open_network(folder.path)
+    if not isinstance(network, Seq2Seq):
+        raise SpecError(
+            f"{folder.name} is in the kv layout, whose graphs do nothing without their cache: there is nothing to "
+            "compare. Name an Optimum export with --model"
+        )
     tokenizer = MarianTokenizer.open(folder.path)
     ids = list(islice(_segments(tokenizer, source_tokens), segments or batch_size))
     reports = []
