@@ -34,16 +34,16 @@ SHAPES = {
         max_positions=64, max_length=48, spread=0.1, lessons=300,
     ),
     "tiny-relu-tied": Shape(
-        width=24, layers=2, heads=4, ffn=32, vocab_size=64, eos_id=41, pad_id=63, activation="relu",
+        width=24, layers=2, heads=3, ffn=32, vocab_size=64, eos_id=41, pad_id=63, activation="relu",
         max_positions=64, max_length=40, spread=0.1, lessons=200,
     ),
     # transformers 4.57 gives the decoder an embedding of `vocab_size` rows, so the target may not be the larger one.
     "tiny-swish-separate": Shape(
-        width=16, layers=2, heads=4, ffn=32, vocab_size=96, target_vocab_size=67, eos_id=43, pad_id=66,
+        width=32, layers=2, heads=4, ffn=32, vocab_size=96, target_vocab_size=67, eos_id=43, pad_id=66,
         max_positions=64, max_length=48, spread=0.1, lessons=300,
     ),
     "tiny-relu-separate": Shape(
-        width=24, layers=2, heads=2, ffn=48, vocab_size=80, target_vocab_size=61, eos_id=0, pad_id=60,
+        width=32, layers=2, heads=2, ffn=48, vocab_size=80, target_vocab_size=61, eos_id=0, pad_id=60,
         activation="relu", max_positions=64, max_length=40, spread=0.1, lessons=150,
     ),
 }  # fmt: skip

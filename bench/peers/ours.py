@@ -1,4 +1,4 @@
-"""kvjobs: a lane a core, one thread each, that share the sessions; each has its own slots and its share of the segments."""
+"""kvjobs: a lane a core, one thread each, that share the sessions; each has slots and segments of its own."""
 
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor

@@ -1,6 +1,6 @@
 """What transformers generates, written down once, so that the tests need no torch.
 
-    python tests/golden/make_golden.py                     the four tiny models, their graphs and their ids
+    python tests/golden/make_golden.py                     the four tiny models: weights, exports and ids
     python tests/golden/make_golden.py --demo CHECKPOINT   the ids of the bundled model, from its checkpoint
 
 Needs the extra `train`. Run from the top of the checkout. Versions are recorded beside the ids. Each source goes
@@ -77,8 +77,11 @@ def main() -> None:
 
 
 def write_tiny(name: str, shape: Shape) -> None:
-    """The graphs of all layouts in one folder, and the ids of all settings in one file."""
+    """The exports of all layouts in one folder, the weights in one file, and the ids of all settings in another."""
     model = build(shape)
+    with tempfile.TemporaryDirectory() as checkpoint:
+        model.save_pretrained(checkpoint)
+        shutil.move(Path(checkpoint, "model.safetensors"), HERE / f"{name}.safetensors")
     folder = HERE / name
     shutil.rmtree(folder, ignore_errors=True)
     export(model, folder, "merged")

@@ -91,7 +91,12 @@ def test_tokens_that_differ_are_a_failure(kvjobs: Kvjobs, model: Path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("options", "exit_code"), [(("--tokens", "five"), 2), (("--tokens", "1"), 2), (("--model", "nobody"), 5)]
+    ("options", "exit_code"),
+    [
+        (("--tokens", "five"), 2),
+        (("--tokens", "1"), 2),
+        (("--model", "nobody"), 5),
+    ],
 )
 def test_what_cannot_be_measured_is_refused(
     kvjobs: Kvjobs, model: Path, options: tuple[str, ...], exit_code: int

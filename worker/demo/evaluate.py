@@ -2,8 +2,8 @@
 
     python -m worker.demo.evaluate --model worker/demo/en-zh --documents 200
 
-Needs the extra `train`. Reads a Hugging Face checkpoint (runs transformers) or an exported ONNX folder (runs Optimum),
-greedy, a sentence at a time. `evaluate` takes any other way to translate as well.
+Greedy, a sentence at a time. A model's folder goes through our engine and a Hugging Face checkpoint through
+transformers (extra `train`, which brings sacrebleu too). `evaluate` takes any other way to translate as well.
 """
 
 import argparse
@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import sacrebleu
-import torch
-from optimum.onnxruntime import ORTModelForSeq2SeqLM
-from transformers import MarianMTModel, MarianTokenizer
 
+from jobs.spec import Timing, TranslateOptions
 from worker.demo.grammar import Bulletin, unseen_bulletins
+from worker.engine.network import new_decoder, open_network
+from worker.engine.timing import Stopwatch
+from worker.models.registry import has_weights
+from worker.text.marian import MarianTokenizer
 
 DEFAULT_MODEL = Path(__file__).parent / "en-zh"
 BATCH_ROWS = 64
@@ -54,7 +56,7 @@ def main() -> None:
         epilog=details,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--model", type=Path, default=DEFAULT_MODEL, help="checkpoint or exported folder")
+    parser.add_argument("--model", type=Path, default=DEFAULT_MODEL, help="a model's folder, or a checkpoint")
     parser.add_argument("--documents", type=int, default=200)
     parser.add_argument("--seed", type=int, default=2)
     options = parser.parse_args()
@@ -90,10 +92,41 @@ def evaluate(translate: Translate, bulletins: Sequence[Bulletin]) -> tuple[Accur
 
 
 def open_translator(directory: Path) -> Translate:
-    """Greedy translation by the library that wrote the folder: the oracle of our own engine."""
-    exported = (directory / "decoder_model_merged.onnx").exists()
-    model: Any = (ORTModelForSeq2SeqLM if exported else MarianMTModel).from_pretrained(directory)
-    tokenizer: Any = open_tokenizer(directory)
+    """Greedy translation by our engine; of a checkpoint by transformers, the engine's oracle."""
+    return _by_transformers(directory) if has_weights(directory) else _by_engine(directory)
+
+
+def _by_engine(directory: Path) -> Translate:
+    network, tokenizer = open_network(directory), MarianTokenizer.open(directory)
+    options = TranslateOptions(beam_size=1, batch_size=BATCH_ROWS)
+    rules = network.generation.with_options(options, max_positions=network.max_positions)
+
+    def translate(texts: Sequence[str]) -> list[str]:
+        translations = [""] * len(texts)
+        sources = [tokenizer.encode(text, None) for text in texts]
+        decoder = new_decoder(network)
+        for found in decoder.decode(sources, rules, options, Stopwatch(Timing.OFF), lambda: False):
+            for row, (best, *_) in found:
+                translations[row] = tokenizer.decode(best.ids)
+        return translations
+
+    return translate
+
+
+def _by_transformers(directory: Path) -> Translate:
+    import torch
+    import transformers
+
+    model: Any = transformers.MarianMTModel.from_pretrained(directory)
+    # Not `from_pretrained`: it needs sacremoses for nothing but a warning.
+    settings = json.loads((directory / "tokenizer_config.json").read_text(encoding="utf-8"))
+    tokenizer: Any = transformers.MarianTokenizer(
+        source_spm=str(directory / "source.spm"),
+        target_spm=str(directory / "target.spm"),
+        vocab=str(directory / "vocab.json"),
+        source_lang=settings["source_lang"],
+        target_lang=settings["target_lang"],
+    )
 
     def translate(texts: Sequence[str]) -> list[str]:
         translations = [""] * len(texts)
@@ -108,18 +141,6 @@ def open_translator(directory: Path) -> Translate:
         return translations
 
     return translate
-
-
-def open_tokenizer(directory: Path) -> MarianTokenizer:
-    # Not `from_pretrained`: it needs sacremoses for nothing but a warning.
-    settings = json.loads((directory / "tokenizer_config.json").read_text(encoding="utf-8"))
-    return MarianTokenizer(
-        source_spm=str(directory / "source.spm"),
-        target_spm=str(directory / "target.spm"),
-        vocab=str(directory / "vocab.json"),
-        source_lang=settings["source_lang"],
-        target_lang=settings["target_lang"],
-    )
 
 
 if __name__ == "__main__":

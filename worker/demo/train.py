@@ -1,9 +1,10 @@
-"""Train the bundled translation model, and write it as the ONNX folder that the engine reads.
+"""Train the bundled translation model, and write it as the folder of graphs that the engine reads.
 
     python -m worker.demo.train --out worker/demo/en-zh
+    python -m worker.demo.train --out worker/demo/en-zh --checkpoint CHECKPOINT --resume --polish-steps 0
 
-Needs the extra `train` (torch, transformers, sentencepiece, optimum-onnx); running the model needs none of
-torch's family. A Marian as the published ones are: SentencePiece models that only cut, ids from `vocab.json`,
+The second line only builds the graphs again. Needs the extra `train` (torch, transformers); running the model needs
+neither. A Marian as the published ones are: SentencePiece models that only cut, ids from `vocab.json`,
 post-norm, tied embeddings, pad as the decoder's start. Everything is seeded.
 """
 
@@ -21,10 +22,11 @@ from typing import Any
 
 import sentencepiece
 import torch
-from optimum.exporters.onnx import main_export
 from transformers import GenerationConfig, MarianConfig, MarianMTModel, MarianTokenizer
 
 from worker.demo.grammar import Pair, training_pairs
+from worker.graphs.precision import Precision
+from worker.models.add import Request, add_model
 
 SOURCE_PIECES = 400
 TARGET_PIECES = 560  # about 380 characters occur in the Chinese, and each must be a piece
@@ -37,7 +39,6 @@ PEAK_RATE = 2e-3
 POLISH_RATE = 4e-4
 POLISH_SEED = 1000  # other pairs than before
 WARM_UP_STEPS = 300
-OPSET = 17
 
 Ids = list[int]
 # torch and transformers are `Any` where their own annotations are half there: mypy has to agree with and without them.
@@ -45,20 +46,21 @@ Ids = list[int]
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m worker.demo.train", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True, help="folder for the ONNX model")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the model")
     parser.add_argument("--checkpoint", type=Path, help="folder for the Hugging Face checkpoint; not kept if not given")
     parser.add_argument("--steps", type=int, default=2400)
     parser.add_argument("--pairs", type=int, default=250_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--polish-steps", type=int, default=320)
-    parser.add_argument("--resume", action="store_true", help="start from --checkpoint: polish it, and export")
+    parser.add_argument("--resume", action="store_true", help="start from --checkpoint: polish it, and build")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         checkpoint = options.checkpoint or Path(scratch)
         if not options.resume:
             train(checkpoint, options.steps, options.pairs, options.seed)
-        polish(checkpoint, options.polish_steps, options.seed + POLISH_SEED)
-        export(checkpoint, options.out)
+        if options.polish_steps:
+            polish(checkpoint, options.polish_steps, options.seed + POLISH_SEED)
+        write_model(checkpoint, options.out)
 
 
 def train(checkpoint: Path, steps: int, num_pairs: int, seed: int) -> None:
@@ -241,22 +243,14 @@ def loss_of(model: Any, batch: list[tuple[Ids, Ids]]) -> Any:
     return model(input_ids=input_ids, attention_mask=attention_mask, labels=labels).loss
 
 
-def export(checkpoint: Path, out: Path) -> None:
-    """Write the merged Optimum layout: an encoder, and one decoder graph for both branches."""
+def write_model(checkpoint: Path, out: Path) -> None:
+    """Build the graphs of a checkpoint; what else lies in `out`, the model card, stays."""
     with tempfile.TemporaryDirectory() as scratch:
-        main_export(str(checkpoint), scratch, task="text2text-generation-with-past", opset=OPSET)
-        out.mkdir(parents=True, exist_ok=True)
-        for name in (
-            "config.json",
-            "generation_config.json",
-            "encoder_model.onnx",
-            "decoder_model_merged.onnx",
-            "source.spm",
-            "target.spm",
-            "vocab.json",
-            "tokenizer_config.json",
-        ):
-            shutil.copyfile(Path(scratch) / name, out / name)
+        request = Request(
+            source=str(checkpoint), precision=Precision.FP32, name="model", made_by="python -m worker.demo.train"
+        )
+        added = add_model(request, Path(scratch))
+        shutil.copytree(added.path, out, dirs_exist_ok=True)
 
 
 if __name__ == "__main__":

@@ -72,6 +72,7 @@ class SlotDecoder:
             room = min(len(waiting), options.batch_size, self._most or options.batch_size)
             stepper = self._stepper(self._model.head.rules(rules))
             run = _Run(self._model, self._slots, stepper, segments, waiting, room, stopwatch)
+            fits = True
             try:
                 for found in run.steps(self._model.head.rules(rules), should_stop):
                     ended += [(index, list(map(self._model.head.hypothesis, best))) for index, best in found.items()]
@@ -82,10 +83,11 @@ class SlotDecoder:
                 if room == 1 or not is_shortage(error):
                     raise
                 log.warning("%d sentences do not fit into memory: %s", room, error)
-                self._most = room // 2
+                fits = False
             # Only here, where the error is gone: it held on to the buffers of the call. Who was under way begins again.
-            if self._most and self._most < room:
+            if not fits:
                 waiting.extendleft(sorted(run.under_way, key=lambda index: len(segments[index])))
+                self._most = room // 2
                 spare = self._model.new_slots()
                 spare.allocations, spare.reuses = self._slots.allocations, self._slots.reuses
                 self._slots = spare

@@ -67,6 +67,7 @@ class Slots:
         """Room for so many sentences of at most `source_length` tokens, and at first for `positions` of a target."""
         before = self.allocations
         self.num_sentences, self._beams, self._places = 0, beams, None
+        self._past = self._cross = np.empty((0,) * 5, self._shape.dtype)  # nothing else keeps what is too small
         self._past = self._laid_out("past", sentences * beams, rounded(positions))
         self._cross = self._laid_out("cross", sentences, rounded(source_length))
         self._positions = np.zeros(sentences * beams, np.int32)

@@ -150,7 +150,7 @@ class Translator:
             with stopwatch.measure("detokenize", rows=len(found), tokens=num_tokens):
                 for index, hypotheses in found:
                     results[index] = self._to_text(pieces[index], hypotheses[: options.n_best], rules)
-        stopwatch.end_batch()
+            stopwatch.end_batch()
         in_order = iter(results[index] for index in range(len(pieces)))
         return [join_pieces([next(in_order) for _ in parts], options.n_best) for parts in split]
 

@@ -16,7 +16,7 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -59,6 +59,7 @@ class Request:
     head: Head | None = None
     name: str | None = None
     force: bool = False  # replace a model of that name
+    made_by: str | None = None  # what the manifest calls the source, where its place says nothing to anybody else
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +101,8 @@ def add_model(request: Request, models_dir: Path) -> Added:
     if not request.force and os.path.lexists(models_dir / name):
         raise SpecError(taken(models_dir / name))
     origin = _find(request.source)
+    if request.made_by is not None:
+        origin = replace(origin, source=request.made_by)
     with staging(models_dir) as stage:
         with _named_after(origin.folder, stage.path):
             manifest = _fill(stage, origin, request)

@@ -112,7 +112,7 @@ def inspect_model(folder: ModelFolder) -> ModelDescription:
     is_ours = manifest is not None and manifest.layout == "kv"
     used: Mapping[str, Path] = {}
     with _noting(consequences):
-        used = {name: folder.path / name for name in (KV_ENCODER, KV_DECODER)} if is_ours else find_graphs(folder.path)
+        used = _our_graphs(folder.path, manifest) if manifest and is_ours else find_graphs(folder.path)
     opened = {file: _open(file) for file in _graph_files(folder.path)}
     if manifest is not None:
         consequences += manifest.differences(folder.path)
@@ -187,6 +187,11 @@ def _open(file: Path) -> tuple[Graph | None, str | None]:
     except ModelError as error:
         head = read_head(file)
         return head.graph(file) if head else None, str(error)
+
+
+def _our_graphs(folder: Path, manifest: Manifest) -> dict[str, Path]:
+    names = {KV_ENCODER, KV_DECODER} | {name for name in manifest.files if name.endswith(".onnx")}
+    return {name: folder / name for name in names}
 
 
 def _export_sizes(layout: Layout) -> _Sizes:

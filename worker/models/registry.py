@@ -107,7 +107,7 @@ def check_files(folder: ModelFolder) -> None:
     manifest, path = read_manifest(folder), folder.path
     if manifest is not None and manifest.layout == "kv":
         for name in ("config.json", *KV_GRAPHS, *TOKENIZER):
-            _require(path / name, f"`{ADD} {manifest.source}` wrote it: run that again with --force")
+            _require(path / name, _remedy(path, manifest))
     else:
         _check_export(path)
     for file in _deciding_files(path):
@@ -165,6 +165,12 @@ def _check_export(path: Path) -> None:
         _require(graphs / DECODER, f"the decoder (or {MERGED}, which does the work of both decoders). {_A_MODEL}")
     for name in TOKENIZER:
         _require(path / name, f"it belongs to the Marian tokenizer, which the export copies. {_A_MODEL}")
+
+
+def _remedy(path: Path, manifest: Manifest) -> str:
+    if path in BUNDLED.values():
+        return "it comes with kvjobs: install that again"
+    return f"`{ADD} {manifest.source}` wrote it: run that again with --force"
 
 
 def _export_place(path: Path) -> Path:

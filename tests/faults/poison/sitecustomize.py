@@ -79,21 +79,19 @@ def poison(module):
                 KINDS[kind]()
         if "nan" not in kinds:
             return translate(self, texts, options, **rest)
-        search = module.search
+        decode, nan = self.decoder.decode, float("nan")
 
-        def search_nan(steps, num_rows, rules):
-            return [
-                [dataclasses.replace(one, log_prob=float("nan")) for one in row]
-                for row in search(steps, num_rows, rules)
-            ]
+        def decode_nan(*rest):
+            for found in decode(*rest):
+                yield [(index, [dataclasses.replace(one, log_prob=nan) for one in best]) for index, best in found]
 
         outcomes, learned, timings = [], {}, []
-        for text in texts:  # each alone: the rows of a search do not say whose they are
-            module.search = search_nan if "((nan))" in text else search
+        for text in texts:  # each alone: a segment does not say whose it is
+            self.decoder.decode = decode_nan if "((nan))" in text else decode
             try:
                 result = translate(self, [text], options, **rest)
             finally:
-                module.search = search
+                del self.decoder.decode
             outcomes += result.outcomes
             learned |= result.learned
             timings += result.timings

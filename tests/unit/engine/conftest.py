@@ -1,23 +1,32 @@
-"""The tiny models, open in each layout, with what transformers generates from them; no torch."""
+"""The tiny models, open in each layout and built anew in ours, with what transformers generates from them; no torch."""
 
 import json
+import random
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.numpy import load_file
 
-from jobs.spec import CachePolicy, Timing
+from jobs.spec import CachePolicy, Timing, TranslateOptions
 from worker.engine.batching import make_batches
 from worker.engine.decoding import Decoding
 from worker.engine.generation import Generation, read_generation, read_json
 from worker.engine.hypothesis import Hypothesis
 from worker.engine.kv_cache import KVCache
+from worker.engine.kv_model import KVModel
+from worker.engine.network import Decoder, Network, new_decoder
 from worker.engine.search import search
 from worker.engine.seq2seq import Seq2Seq
 from worker.engine.timing import Stopwatch
+from worker.graphs.marian import write_marian
+from worker.graphs.precision import Precision
+from worker.models.manifest import MANIFEST, Manifest
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 FILES = {
@@ -82,6 +91,99 @@ class Tiny:
         return [found[index] for index in range(len(sources))]
 
 
+@dataclass(frozen=True)
+class Built:
+    """One of the tiny models in graphs of our own, built from its weights."""
+
+    folder: Path
+    model: KVModel
+    sources: list[list[int]]
+    cases: list[Case]
+
+    def case(self, name: str) -> Case:
+        return next(case for case in self.cases if case.name == name)
+
+    def rules(self, **settings: Any) -> Generation:
+        """The model's rules, with some of generation_config.json's words said otherwise."""
+        config = read_json(self.folder / "config.json")
+        return read_generation(
+            config,
+            read_json(self.folder / "generation_config.json") | settings,
+            vocab_size=config["decoder_vocab_size"],
+            max_positions=self.model.max_positions,
+        )
+
+    def run(self, rules: Generation, **options: Any) -> list[list[Hypothesis]]:
+        """The hypotheses of each source of the golden file, in order."""
+        return decode(self.model, self.sources, rules, **options)
+
+    def draw_sources(self, count: int, longest: int = 18, seed: int = 0) -> list[list[int]]:
+        """Other sources, of 2 to `longest` tokens with the end."""
+        config, rng = read_json(self.folder / "config.json"), random.Random(seed)
+        special = config["eos_token_id"], config["pad_token_id"]
+        words = [token_id for token_id in range(48) if token_id not in special]
+        return [[*rng.choices(words, k=rng.randint(1, longest - 1)), special[0]] for _ in range(count)]
+
+
+def build_kv(
+    folder: Path,
+    family: str,
+    precision: Precision = Precision.FP32,
+    *,
+    head_ids: Sequence[int] | None = None,
+    change: Callable[[dict[str, Any]], None] = lambda weights: None,
+) -> Built:
+    """Write and open the graphs of a tiny model; `change` may spoil its weights before."""
+    for file in ("config.json", "generation_config.json"):
+        shutil.copy(GOLDEN / family / file, folder / file)
+    weights = load_file(GOLDEN / f"{family}.safetensors")
+    change(weights)
+    write_marian(folder, read_json(folder / "config.json"), weights, precision=precision, head_ids=head_ids)
+    manifest = Manifest(
+        layout="kv",
+        architecture="marian",
+        precision=precision,
+        head="full" if head_ids is None else "target",
+        head_ids=None if head_ids is None else tuple(head_ids),
+        source=family,
+        revision=None,
+        source_files={},
+        files={},
+        versions={},
+    )
+    (folder / MANIFEST).write_bytes(manifest.to_bytes())
+    golden = json.loads((GOLDEN / f"{family}.json").read_text(encoding="utf-8"))
+    return Built(folder, KVModel.open(folder), golden["sources"], [Case(**case) for case in golden["cases"]])
+
+
+def decode(
+    network: Network,
+    sources: Sequence[Sequence[int]],
+    rules: Generation,
+    *,
+    rows: int = 32,
+    decoder: Decoder | None = None,
+    cache: str = "auto",
+) -> list[list[Hypothesis]]:
+    """The hypotheses of each source, in order, through the decoder that a lane uses."""
+    decoder = decoder or new_decoder(network)
+    options = TranslateOptions(beam_size=rules.num_beams, batch_size=rows, cache=CachePolicy.parse(cache))
+    pairs = chain.from_iterable(decoder.decode(sources, rules, options, Stopwatch(Timing.OFF), lambda: False))
+    found = sorted(pairs, key=itemgetter(0))
+    assert [index for index, _ in found] == list(range(len(sources))), "each of them once"
+    return [hypotheses for _, hypotheses in found]
+
+
+def assert_golden(found: Sequence[Sequence[Hypothesis]], case: Case) -> None:
+    """The ids of transformers, and its scores within 1e-4."""
+    for index, (hypotheses, wanted) in enumerate(zip(found, case.hypotheses, strict=True)):
+        ids = [list(hypothesis.ids) for hypothesis in hypotheses]
+        assert ids == [one["ids"] for one in wanted], f"{case.name}, source {index}"
+        for hypothesis, one in zip(hypotheses, wanted, strict=True):
+            if "score" in one:
+                assert hypothesis.score == pytest.approx(one["score"], rel=1e-4, abs=1e-4)
+
+
 OpenTiny = Callable[..., Tiny]
 
 
@@ -101,6 +203,23 @@ def open_tiny(tmp_path_factory: pytest.TempPathFactory) -> OpenTiny:
             cases = [Case(**case) for case in golden["cases"]]
             opened[family, layout] = Tiny(folder, Seq2Seq.open(folder), golden["sources"], cases)
         return opened[family, layout]
+
+    return open_one
+
+
+OpenKV = Callable[..., Built]
+
+
+@pytest.fixture(scope="session")
+def open_kv(tmp_path_factory: pytest.TempPathFactory) -> OpenKV:
+    """Build a tiny model: `open_kv("tiny-relu-tied", Precision.INT8)`. Each is built once."""
+    opened: dict[tuple[str, Precision], Built] = {}
+
+    def open_one(family: str = "tiny-swish-tied", precision: Precision = Precision.FP32) -> Built:
+        if (family, precision) not in opened:
+            folder = tmp_path_factory.mktemp(f"{family}-{precision}")
+            opened[family, precision] = build_kv(folder, family, precision)
+        return opened[family, precision]
 
     return open_one
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-DEMO = Path(__file__).parents[3] / "worker" / "demo" / "en-zh" / "encoder_model.onnx"
+DEMO = Path(__file__).parents[3] / "worker" / "demo" / "en-zh" / "encoder.onnx"
 OPEN = "import {first}, onnxruntime, sys; onnxruntime.InferenceSession(sys.argv[1], providers=['CPUExecutionProvider'])"
 
 

@@ -14,7 +14,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 from jobs.errors import SpecError, Stopped
 from jobs.outcome import Failed, Flag, SegmentTranslation, Translation
 from jobs.spec import CachePolicy, Timing, TranslateOptions
-from worker.engine import translation
+from worker.engine import batch_decoder
 from worker.engine.decoding import Decoding
 from worker.engine.hypothesis import Hypothesis
 from worker.engine.translation import NoMemory, Translated, Translator
@@ -235,7 +235,7 @@ def found(*hypotheses: Hypothesis) -> Callable[..., list[list[Hypothesis]]]:
 
 
 def test_a_runaway_says_so(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translation, "search", found(Hypothesis((4, *(5, 6) * 5, 0), -1.0, -0.1, truncated=True)))
+    monkeypatch.setattr(batch_decoder, "search", found(Hypothesis((4, *(5, 6) * 5, 0), -1.0, -0.1, truncated=True)))
 
     assert one(translate(translator, ["Alpha beta."])).flags == (Flag.REPETITION, Flag.TRUNCATED)
     assert one(translate(translator, ["Ha ha ha ha ha ha ha ha ha."])).flags == (Flag.TRUNCATED,), "so does the source"
@@ -245,14 +245,14 @@ def test_logits_that_are_not_finite_fail_the_documents_they_concern(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sound = translate(translator, TEXTS).outcomes
-    search = translation.search
+    search = batch_decoder.search
 
     def search_with_a_fault(steps: Any, num_rows: int, rules: Any) -> list[list[Hypothesis]]:
         hypotheses = search(steps, num_rows, rules)
         hypotheses[0] = [dataclasses.replace(hypotheses[0][0], log_prob=math.nan)]  # the longest segment
         return hypotheses
 
-    monkeypatch.setattr(translation, "search", search_with_a_fault)
+    monkeypatch.setattr(batch_decoder, "search", search_with_a_fault)
     translated = translate(translator, TEXTS)
 
     assert translated.outcomes[:4] == sound[:4]
@@ -266,7 +266,7 @@ def test_logits_that_are_not_finite_fail_the_documents_they_concern(
 
 def test_hypotheses_that_read_the_same_are_one(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     twins = [Hypothesis((5, 0), -1.0, -0.5, truncated=False), Hypothesis((5,), -2.0, -2.0, truncated=False)]
-    monkeypatch.setattr(translation, "search", found(*twins, Hypothesis((6, 0), -3.0, -3.0, truncated=False)))
+    monkeypatch.setattr(batch_decoder, "search", found(*twins, Hypothesis((6, 0), -3.0, -3.0, truncated=False)))
 
     document = one(translate(translator, ["Alpha."], TranslateOptions(beam_size=4, n_best=3)))
 
@@ -302,13 +302,13 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_and_later_ones_fit_at_o
     translator: Translator, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     wanted = translate(translator, TEXTS)
-    before = translator.cache
+    before = translator.decoder._cache
     calls: list[int] = []
-    monkeypatch.setattr(translation, "Decoding", shortage_above(20, calls, error))
+    monkeypatch.setattr(batch_decoder, "Decoding", shortage_above(20, calls, error))
 
     assert translate(translator, TEXTS).outcomes == wanted.outcomes
     assert max(calls) > 20, "it was tried"
-    assert translator.cache is not before, "the buffers of what did not fit are gone"
+    assert translator.decoder._cache is not before, "the buffers of what did not fit are gone"
     calls.clear()
     assert translate(translator, TEXTS).outcomes == wanted.outcomes
     assert max(calls) <= 20, "what is known not to fit is not tried again"
@@ -316,7 +316,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_and_later_ones_fit_at_o
 
 def test_a_single_row_that_does_not_fit_raises(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    monkeypatch.setattr(translation, "Decoding", shortage_above(0, calls, MemoryError("no more")))
+    monkeypatch.setattr(batch_decoder, "Decoding", shortage_above(0, calls, MemoryError("no more")))
 
     with pytest.raises(MemoryError, match="no more"):
         translate(translator, TEXTS)
@@ -325,7 +325,7 @@ def test_a_single_row_that_does_not_fit_raises(translator: Translator, monkeypat
 
 def test_another_error_is_not_taken_for_a_shortage(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    monkeypatch.setattr(translation, "Decoding", shortage_above(0, calls, Fail("Invalid node")))
+    monkeypatch.setattr(batch_decoder, "Decoding", shortage_above(0, calls, Fail("Invalid node")))
 
     with pytest.raises(Fail):
         translate(translator, TEXTS)
@@ -405,9 +405,9 @@ def test_sums_are_kept_per_batch(translator: Translator, timing: Timing) -> None
 
 def test_a_lane_s_buffers_are_counted(translator: Translator) -> None:
     translate(translator, TEXTS)
-    allocations = translator.cache.allocations
+    allocations = translator.decoder.allocations
     translate(translator, TEXTS)
 
-    assert translator.cache.allocations == allocations > 0
-    assert translator.cache.reuses > 0
-    assert translator.cache.num_bytes > 0
+    assert translator.decoder.allocations == allocations > 0
+    assert translator.decoder.reuses > 0
+    assert translator.decoder.num_bytes > 0
