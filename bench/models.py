@@ -24,6 +24,7 @@ from transformers import MarianConfig, MarianMTModel
 
 from bench.shapes import SHAPES, Shape
 from bench.tokenizer import FILES, write_tokenizer
+from worker.models.head import target_ids
 
 CHECKPOINT = "checkpoint"  # what Hugging Face has, and exporters and converters read
 LAYOUTS = {
@@ -97,7 +98,7 @@ def _teach(model: MarianMTModel, shape: Shape, seed: int) -> None:
 
 def write_checkpoint(shape: Shape, folder: Path, seed: int = 0) -> None:
     """Write a Hugging Face folder: configurations, model.safetensors, and a tokenizer of the model's size."""
-    build(shape, seed).save_pretrained(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     write_tokenizer(
         folder,
         source_size=shape.vocab_size,
@@ -106,6 +107,14 @@ def write_checkpoint(shape: Shape, folder: Path, seed: int = 0) -> None:
         pad_id=shape.pad_id,
         seed=seed,
     )
+    model = build(shape, seed)
+    if not shape.lessons and shape.target_vocab_size is None:
+        # A trained model does not say pieces that only its sources have; a random one has to be kept from it.
+        foreign = torch.ones(shape.vocab_size, dtype=torch.bool)
+        foreign[target_ids(folder)] = False
+        with torch.no_grad():
+            model.get_input_embeddings().weight[foreign] *= 0.25
+    model.save_pretrained(folder)
 
 
 def export(model: MarianMTModel, folder: Path, layout: str) -> None:

@@ -1,19 +1,15 @@
-"""The checkpoint that is recovered from an export. What it translates, `--check` compares with the golden ids."""
+"""The checkpoint that is recovered from graphs. What it translates, `--check` compares with the golden ids."""
 
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+from bench.demo_checkpoint import DEMO, recover
 from jobs.errors import ModelError
-
-onnx = pytest.importorskip("onnx", reason="onnx is not installed (pip install '.[bench]')")
-pytest.importorskip("safetensors")
-
-from bench.demo_checkpoint import DEMO, recover  # noqa: E402
-
-GOLDEN = Path(__file__).parents[2] / "golden"
+from worker.graphs.marian import DECODER, ENCODER, WEIGHTS
+from worker.graphs.precision import Precision
+from worker.models.add import Request, add_model
 
 
 def test_every_weight_of_the_demo_model_is_recovered_under_its_own_name(tmp_path):
@@ -27,18 +23,19 @@ def test_every_weight_of_the_demo_model_is_recovered_under_its_own_name(tmp_path
     assert (tmp_path / "target.spm").is_file()
 
 
-def test_products_are_turned_to_the_way_that_transformers_writes_them(tmp_path):
-    weights = recover(DEMO, tmp_path)
+def test_what_was_recovered_makes_the_same_graphs_again(tmp_path):
+    recover(DEMO, tmp_path / "checkpoint")
+    added = add_model(Request(source=str(tmp_path / "checkpoint"), name="again"), tmp_path)
 
-    graph = onnx.load(str(DEMO / "encoder_model.onnx")).graph
-    node = next(node for node in graph.node if node.name == "/layers.1/fc2/MatMul")
-    factor = next(tensor for tensor in graph.initializer if tensor.name == node.input[1])
-    expected = onnx.numpy_helper.to_array(factor).T
-    np.testing.assert_array_equal(weights["model.encoder.layers.1.fc2.weight"], expected)
+    for file in (DECODER, ENCODER, WEIGHTS):
+        assert (Path(added.path) / file).read_bytes() == (DEMO / file).read_bytes()
 
 
-def test_a_model_whose_vocabularies_are_separate_is_refused(tmp_path):
-    with pytest.raises(ModelError, match="share their embedding"):
-        recover(GOLDEN / "tiny-swish-separate", tmp_path / "out")
+def test_a_model_in_int8_is_refused(tmp_path):
+    recover(DEMO, tmp_path / "checkpoint")
+    add_model(Request(source=str(tmp_path / "checkpoint"), name="int8", precision=Precision.INT8), tmp_path)
+
+    with pytest.raises(ModelError, match="only a model in float32"):
+        recover(tmp_path / "int8", tmp_path / "out")
 
     assert not (tmp_path / "out").exists()

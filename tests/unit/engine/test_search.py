@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import math
-import zlib
 from typing import Any
 
 import numpy as np
@@ -11,70 +10,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.unit.engine.steps import EOS, START, RandomStep, ScriptedStep, ids, rules, slow_beam_search
 from worker.engine.beams import BeamSearch
 from worker.engine.generation import Generation
 from worker.engine.greedy import GreedySearch
 from worker.engine.hypothesis import Hypothesis
 from worker.engine.search import follow, search
-
-START, EOS = 1, 0
-
-
-class ScriptedStep:
-    """Says what was written down: one row of `says` a step, one token a sentence; it never loses a sentence."""
-
-    def __init__(self, says: list[list[int]], vocab_size: int = 10) -> None:
-        self.says = says
-        self.vocab_size = vocab_size
-        self.sentences = list(range(len(says[0])))
-        self.fed: list[list[int]] = []
-
-    def step(self, last_ids: Any) -> Any:
-        self.fed.append(last_ids.tolist())
-        logits = np.zeros((len(self.sentences), self.vocab_size), np.float32)
-        for row, sentence in enumerate(self.sentences):
-            logits[row, self.says[len(self.fed) - 1][sentence]] = 5.0
-        return logits
-
-    def select(self, rows: Any) -> None:
-        self.sentences = [self.sentences[row] for row in rows]
-
-
-class RandomStep:
-    """Logits that depend on the sentence and on everything fed so far, and on nothing else."""
-
-    def __init__(self, seeds: list[int], vocab_size: int, *, eos_bias: float = 1.0, broken: Any = None) -> None:
-        self.rows: list[tuple[int, tuple[int, ...]]] = [(seed, ()) for seed in seeds]
-        self.vocab_size = vocab_size
-        self.eos_bias = eos_bias
-        self.broken = broken or {}  # (seed, step) or (seed, all that was fed) -> what one of the logits is
-        self.num_rows: list[int] = []
-
-    def step(self, last_ids: Any) -> Any:
-        assert len(last_ids) == len(self.rows)
-        self.rows = [(seed, (*fed, int(token))) for (seed, fed), token in zip(self.rows, last_ids, strict=True)]
-        self.num_rows.append(len(self.rows))
-        return np.stack([self.logits(seed, fed) for seed, fed in self.rows])
-
-    def select(self, rows: Any) -> None:
-        self.rows = [self.rows[row] for row in rows]
-
-    def logits(self, seed: int, fed: tuple[int, ...]) -> Any:
-        rng = np.random.default_rng(zlib.crc32(repr((seed, fed)).encode()))
-        logits = rng.normal(size=self.vocab_size).astype(np.float32) * 2
-        logits[EOS] += self.eos_bias
-        for where in ((seed, len(fed) - 1), (seed, fed)):
-            if where in self.broken:
-                logits[3] = self.broken[where]
-        return logits
-
-
-def rules(**changes: Any) -> Generation:
-    return dataclasses.replace(Generation(start_id=START, eos_id=EOS, max_new_tokens=8), **changes)
-
-
-def ids(hypotheses: list[Hypothesis]) -> list[tuple[int, ...]]:
-    return [hypothesis.ids for hypothesis in hypotheses]
 
 
 def greedy_search(steps: Any, num_rows: int, rules: Generation) -> list[Hypothesis]:
@@ -83,42 +24,6 @@ def greedy_search(steps: Any, num_rows: int, rules: Generation) -> list[Hypothes
 
 def beam_search(steps: Any, num_rows: int, rules: Generation) -> list[list[Hypothesis]]:
     return follow(BeamSearch(rules, rows_at_first=1), steps, num_rows)
-
-
-def slow_beam_search(seed: int, vocab_size: int, eos_bias: float, rules: Generation) -> list[Hypothesis]:
-    """The slow twin: one sentence, lists and floats, every candidate looked at; after Hugging Face's `_beam_search`."""
-    steps = RandomStep([], vocab_size, eos_bias=eos_bias)
-    k = rules.num_beams
-    running = [(0.0, (START,))]
-    ended: list[Hypothesis] = []
-    for length in range(1, rules.max_new_tokens + 1):
-        candidates = []
-        for score, tokens in running:
-            logits = steps.logits(seed, tokens).astype(np.float64)
-            log_probs = logits - np.log(np.exp(logits).sum())
-            log_probs[list(rules.suppressed_ids)] = -np.inf
-            if length <= rules.min_new_tokens:
-                log_probs[EOS] = -np.inf
-            if rules.forced_eos_id is not None and length == rules.max_new_tokens:
-                log_probs[:] = -np.inf
-                log_probs[rules.forced_eos_id] = 0.0
-            possible = np.flatnonzero(np.isfinite(log_probs)).tolist()
-            candidates += [(score + log_probs[token], (*tokens, token)) for token in possible]
-        candidates = sorted(candidates, key=lambda candidate: -candidate[0])[: 2 * k]
-        last = length == rules.max_new_tokens
-        running = [one for one in candidates if one[1][-1] != EOS and not last][:k]
-        ended += [
-            Hypothesis(tokens[1:], score, score / length**rules.length_penalty, truncated=False)
-            for score, tokens in candidates[:k]
-            if tokens[-1] == EOS or last
-        ]
-        ended = sorted(ended, key=lambda hypothesis: -hypothesis.score)[:k]
-        if last or (len(ended) == k and rules.early_stopping is True):
-            break
-        reach = rules.max_new_tokens if rules.early_stopping == "never" and rules.length_penalty > 0 else length
-        if len(ended) == k and running[0][0] / reach**rules.length_penalty <= ended[-1].score:
-            break
-    return ended
 
 
 def test_greedy_search_stops_a_row_at_its_own_end() -> None:

@@ -1,0 +1,106 @@
+"""The file of weights: where tensors lie, that the same ones give the same bytes, and that graphs share them."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.errors import ModelError
+from worker.graphs.net import Net
+from worker.graphs.weights import WeightsFile, WrittenWeights
+
+PAGE = 4096
+SHAPES = st.lists(st.lists(st.integers(1, 40), min_size=0, max_size=3), min_size=1, max_size=6)
+DTYPES = st.sampled_from([np.float32, np.float16, np.int8, np.uint8, np.int64])
+
+
+def drawn(shapes: list[list[int]], dtype: type) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {
+        f"weight {index}": np.asarray(rng.normal(size=shape) * 9).astype(dtype) for index, shape in enumerate(shapes)
+    }
+
+
+def write(file: Path, arrays: dict[str, np.ndarray]) -> None:
+    """A graph that refers to all of them, beside the file."""
+    with WeightsFile(file) as weights:
+        net = Net("all of them", weights)
+        for name, array in arrays.items():
+            net.weight(name, lambda array=array: array)
+        file.with_suffix(".onnx").write_bytes(net.model().SerializeToString())
+
+
+@settings(deadline=None, max_examples=40)
+@given(shapes=SHAPES, dtype=DTYPES)
+def test_what_is_kept_is_read_again(
+    tmp_path_factory: pytest.TempPathFactory, shapes: list[list[int]], dtype: type
+) -> None:
+    folder, arrays = tmp_path_factory.mktemp("weights"), drawn(shapes, dtype)
+    write(folder / "weights.data", arrays)
+
+    read = onnx.load(str(folder / "weights.onnx")).graph.initializer
+    written = WrittenWeights.read(folder / "weights.onnx")
+
+    assert [tensor.name for tensor in read] == list(arrays)
+    for tensor, array in zip(read, arrays.values(), strict=True):
+        np.testing.assert_array_equal(onnx.numpy_helper.to_array(tensor), array)
+        assert tensor.name in written
+        np.testing.assert_array_equal(written.map(tensor.name, folder), array)
+
+
+def test_every_tensor_begins_with_a_page(tmp_path: Path) -> None:
+    """What mmap asks for: else onnxruntime would read each into memory of its own."""
+    write(tmp_path / "weights.data", drawn([[3, 5], [1], [4096], [4097]], np.int8))
+
+    tensors = onnx.load(str(tmp_path / "weights.onnx"), load_external_data=False).graph.initializer
+    places = [{entry.key: entry.value for entry in tensor.external_data} for tensor in tensors]
+
+    assert [int(place["offset"]) for place in places] == [0, PAGE, 2 * PAGE, 3 * PAGE]
+    assert [int(place["length"]) for place in places] == [15, 1, 4096, 4097]
+    assert {place["location"] for place in places} == {"weights.data"}
+    assert (tmp_path / "weights.data").stat().st_size == 3 * PAGE + 4097
+
+
+def test_the_same_tensors_give_the_same_bytes(tmp_path: Path) -> None:
+    arrays = drawn([[30, 7], [5], [2, 3, 4]], np.float32)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "weights.data", arrays)
+
+    for file in ("weights.data", "weights.onnx"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_a_tensor_that_two_graphs_use_is_there_once(tmp_path: Path) -> None:
+    array, asked = np.arange(1000, dtype=np.float32), []
+
+    def load() -> np.ndarray:
+        asked.append(1)
+        return array
+
+    with WeightsFile(tmp_path / "weights.data") as weights:
+        for name in ("encoder", "decoder"):
+            Net(name, weights).weight("shared", load)
+
+    assert asked == [1]
+    assert (tmp_path / "weights.data").read_bytes() == array.tobytes()
+
+
+def test_a_file_that_is_there_is_never_written_over(tmp_path: Path) -> None:
+    (tmp_path / "weights.data").write_bytes(b"somebody's")
+
+    with pytest.raises(FileExistsError):
+        WeightsFile(tmp_path / "weights.data")
+    assert (tmp_path / "weights.data").read_bytes() == b"somebody's"
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xff no graph"])
+def test_a_graph_that_cannot_be_read_is_a_sentence(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "decoder.onnx").write_bytes(content)
+
+    with pytest.raises(ModelError, match=r"decoder\.onnx cannot be read"):
+        WrittenWeights.read(tmp_path / "decoder.onnx")
