@@ -30,7 +30,7 @@ CUDA = providers("cuda:0")
 pytestmark = [
     pytest.mark.skipif(
         "CUDAExecutionProvider" not in onnxruntime.get_available_providers(),
-        reason="onnxruntime cannot use a GPU here (pip install 'kvjobs[gpu]')",
+        reason="onnxruntime cannot use a GPU here (docs/fleet.md, GPUs)",
     ),
     pytest.mark.timeout(600),
 ]
