@@ -8,8 +8,10 @@ process; so this fills the place in its cache, and it finds the file there.
 import fcntl
 import os
 import shutil
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -59,6 +61,24 @@ def download(remote: Remote, file: Path) -> None:
         partial.rename(file)
 
 
+@contextmanager
+def bars(are_shown: bool) -> Iterator[None]:
+    """Progress on standard error, or none; what HF_HUB_DISABLE_PROGRESS_BARS says comes first."""
+    from huggingface_hub import constants
+    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
+    if constants.HF_HUB_DISABLE_PROGRESS_BARS is not None:
+        yield
+        return
+    were_shown = not are_progress_bars_disabled()
+    change = {True: enable_progress_bars, False: disable_progress_bars}
+    change[are_shown]()
+    try:
+        yield
+    finally:
+        change[were_shown]()
+
+
 def _fill(content: BinaryIO, remote: Remote) -> None:
     """Append what is missing; over as many connections as it takes, while each brings something."""
     from huggingface_hub import constants
@@ -68,15 +88,16 @@ def _fill(content: BinaryIO, remote: Remote) -> None:
     while True:
         have = _size(content)
         try:
-            http_get(
-                remote.url,
-                content,
-                resume_size=have,
-                # A range is one of what is stored, not of a compressed form of it.
-                headers={**remote.headers, "Accept-Encoding": "identity"},
-                expected_size=remote.num_bytes,
-                displayed_filename=remote.name,
-            )
+            with bars(sys.stderr.isatty()):
+                http_get(
+                    remote.url,
+                    content,
+                    resume_size=have,
+                    # A range is one of what is stored, not of a compressed form of it.
+                    headers={**remote.headers, "Accept-Encoding": "identity"},
+                    expected_size=remote.num_bytes,
+                    displayed_filename=remote.name,
+                )
             content.flush()
             return
         except network_errors():

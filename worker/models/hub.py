@@ -10,7 +10,6 @@ Nothing is reported to anybody: requests name kvjobs and huggingface_hub, and no
 import hashlib
 import os
 import re
-import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from urllib.parse import urlsplit
 from jobs import __version__
 from jobs.errors import KvjobsError, ModelError, SpecError
 from worker.models.checkpoint import INDEX, PICKLE, SAFETENSORS, check_architecture
-from worker.models.download import Remote, download
+from worker.models.download import Remote, bars, download
 from worker.models.hub_errors import explained, network_errors, reason_of, status_of
 from worker.models.manifest import MANIFEST
 from worker.models.registry import CONFIGURATION, DECODER, ENCODER, MERGED, TOKENIZER, TOKENIZER_EXTRAS, WITH_PAST
@@ -240,13 +239,10 @@ def _digest(digest: Any, file: Path) -> str:
 
 @contextmanager
 def _hushed() -> Iterator[None]:
-    """No bars where nobody looks; what the library would warn of is said in our words, or mended."""
-    from huggingface_hub import constants
-    from huggingface_hub.utils import disable_progress_bars, logging
+    """What the library would warn of is said in our words, or mended; and a bar for each small file is no news."""
+    from huggingface_hub.utils import logging
 
     logging.set_verbosity_error()
-    if not sys.stderr.isatty() and constants.HF_HUB_DISABLE_PROGRESS_BARS is None:
-        disable_progress_bars()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), bars(False):
         warnings.simplefilter("ignore")
         yield
