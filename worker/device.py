@@ -26,7 +26,8 @@ def check_device(name: str) -> str:
     asked = subprocess.run([sys.executable, "-P", "-c", _ASK], capture_output=True, text=True, check=False)
     if CUDA_PROVIDER not in asked.stdout.split():
         raise SpecError(
-            f"the installed onnxruntime cannot use {name}; run: pip uninstall onnxruntime && pip install 'kvjobs[gpu]'"
+            f"the installed onnxruntime cannot use {name}; run: pip uninstall onnxruntime && "
+            "pip install 'onnxruntime-gpu[cuda,cudnn]'"
         )
     return name
 

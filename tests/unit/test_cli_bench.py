@@ -96,7 +96,6 @@ def test_tokens_that_differ_are_a_failure(kvjobs: Kvjobs, model: Path, monkeypat
         (("--tokens", "five"), 2),
         (("--tokens", "1"), 2),
         (("--model", "nobody"), 5),
-        (("--model", "demo-en-zh"), 2),  # the kv layout has nothing to compare with
     ],
 )
 def test_what_cannot_be_measured_is_refused(

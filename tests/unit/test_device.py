@@ -44,7 +44,7 @@ def test_a_gpu_that_onnxruntime_cannot_use_is_one_sentence(kvjobs: Kvjobs) -> No
     refused = kvjobs("worker", "--device", "cuda:0", "--drain")
 
     assert refused.exit_code == 2
-    assert "kvjobs[gpu]" in refused.err
+    assert "onnxruntime-gpu" in refused.err
 
 
 def test_a_worker_on_the_cpu_cannot_serve_the_queue_of_the_gpus(kvjobs: Kvjobs) -> None:

@@ -129,6 +129,7 @@ class KVModel:
         binding = self._encoder.io_binding()
         binding.bind_cpu_input("ids", ids)
         binding.bind_output("cross", self._device.kind, self._device.number)
+        binding.synchronize_inputs()
         self._encoder.run_with_iobinding(binding)
         cross: OrtValue = binding.get_outputs()[0]
         return cross

@@ -5,6 +5,7 @@ Knows: what can be wrong with a file, and which session settings are right for l
 computes.
 """
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -72,17 +73,33 @@ def open_session(
     options.log_severity_level = 3  # errors; its warnings are about the exporter's choices, not the user's
     if graph is not None:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(file.parent))
+    device = Device.of(providers)
+    if device.kind != "cpu":
+        _load_cuda()
     try:
-        return onnxruntime.InferenceSession(
+        session = onnxruntime.InferenceSession(
             str(file) if graph is None else graph,
             options,
             providers=list(providers),
             # It makes SkipLayerNormalization of Add and LayerNormalization, which takes 194 us, and not 26 (64 x 512).
             # On a GPU it saves a kernel's start.
-            disabled_optimizers=["SkipLayerNormFusion"] if Device.of(providers).kind == "cpu" else [],
+            disabled_optimizers=["SkipLayerNormFusion"] if device.kind == "cpu" else [],
         )
     except _LOAD_ERRORS as error:
         raise ModelError(_explain(file, str(error))) from error
+    if device.kind != "cpu" and CUDA not in session.get_providers():
+        # It logs why, and goes on without.
+        raise ModelError(
+            f"{file} was to run on {device.kind}:{device.number}, and onnxruntime {onnxruntime.__version__} could not "
+            "start CUDA there: check the driver with nvidia-smi, and pip install 'onnxruntime-gpu[cuda,cudnn]'"
+        )
+    return session
+
+
+@functools.cache
+def _load_cuda() -> None:
+    """Where CUDA and cuDNN came as Python packages, onnxruntime finds them only if they are loaded before it looks."""
+    onnxruntime.preload_dlls()
 
 
 def _explain(file: Path, reason: str) -> str:

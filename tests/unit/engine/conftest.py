@@ -163,10 +163,11 @@ def decode(
     *,
     rows: int = 32,
     decoder: Decoder | None = None,
+    cache: str = "auto",
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each source, in order, through the decoder that a lane uses."""
     decoder = decoder or new_decoder(network)
-    options = TranslateOptions(beam_size=rules.num_beams, batch_size=rows)
+    options = TranslateOptions(beam_size=rules.num_beams, batch_size=rows, cache=CachePolicy.parse(cache))
     pairs = chain.from_iterable(decoder.decode(sources, rules, options, Stopwatch(Timing.OFF), lambda: False))
     found = sorted(pairs, key=itemgetter(0))
     assert [index for index, _ in found] == list(range(len(sources))), "each of them once"

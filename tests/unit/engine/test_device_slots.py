@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from jobs.errors import ModelError
@@ -236,3 +237,12 @@ def test_what_a_gpu_has_no_attention_for_is_refused_in_a_sentence(open_kv: Open,
 
     with pytest.raises(ModelError, match=f"is in {precision}.*models add SOURCE --precision fp16"):
         KVModel.open(folder.parent / "models" / precision, providers=["CUDAExecutionProvider"])
+
+
+def test_a_gpu_that_cannot_be_used_is_no_reason_to_go_on_without(open_kv: Open, folder: Path) -> None:
+    if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
+        pytest.skip("this onnxruntime may have one")
+    open_kv("fp16", on_device=False)
+
+    with pytest.warns(UserWarning, match="CUDA"), pytest.raises(ModelError, match="could not start CUDA"):
+        KVModel.open(folder.parent / "models" / "fp16", providers=["CUDAExecutionProvider", PROVIDER])

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.engine.conftest import OpenKV, assert_golden
+from worker.engine.kv_model import KVModel
 from worker.engine.network import new_decoder
 
 FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-relu-separate")
@@ -26,3 +27,20 @@ def test_any_batch_size_gives_the_ids_of_transformers(open_kv: OpenKV, name: str
         kv = open_kv(family)
         case = kv.case(name)
         assert_golden(kv.run(kv.rules(**case.settings), rows=rows), case)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("cache", ["off", "hybrid:3"])
+def test_every_setting_gives_the_same_ids_without_a_cache(open_kv: OpenKV, family: str, cache: str) -> None:
+    kv = open_kv(family)
+    decoder = new_decoder(kv.model)
+    for case in kv.cases:
+        assert_golden(kv.run(kv.rules(**case.settings), rows=7, decoder=decoder, cache=cache), case)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_setting_gives_the_same_ids_on_a_device(open_kv: OpenKV, family: str) -> None:
+    kv = open_kv(family)
+    decoder = new_decoder(KVModel.open(kv.folder, on_device=True))
+    for case in kv.cases:
+        assert_golden(kv.run(kv.rules(**case.settings), rows=7, decoder=decoder), case)

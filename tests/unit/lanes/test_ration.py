@@ -77,7 +77,7 @@ def translate():
 resource.setrlimit(resource.RLIMIT_DATA, (int(_data_size()) + (120 << 20), resource.RLIM_INFINITY))
 translator, short = translate()
 resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-print("halved" if translator.decoder._most else "it all fits")
+print("halved" if translator.decoder._cached._most else "it all fits")
 print("equal" if [one.text for one in translate()[1]] == [one.text for one in short] else "different")
 """)
     assert said.splitlines()[-2:] == ["halved", "equal"]

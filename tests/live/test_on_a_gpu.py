@@ -1,0 +1,118 @@
+"""
+On an NVIDIA GPU, where there is one: python -m pytest tests/live/test_on_a_gpu.py
+
+What runs there is what tests/unit/engine/test_device_slots.py runs with the CPU as the device.
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from jobs.spec import CachePolicy, TranslateOptions
+from tests.checkpoints import write_marian_checkpoint
+from worker.device import providers
+from worker.engine.bank import Bank, Moves
+from worker.engine.cache_report import measure_cache
+from worker.engine.hypothesis import Hypothesis
+from worker.engine.kv_model import KVModel
+from worker.engine.network import new_decoder
+from worker.engine.session import Device
+from worker.engine.timing import Stopwatch
+from worker.graphs.precision import Precision
+from worker.models.add import Request, add_model
+
+CUDA = providers("cuda:0")
+
+pytestmark = [
+    pytest.mark.skipif(
+        "CUDAExecutionProvider" not in onnxruntime.get_available_providers(),
+        reason="onnxruntime cannot use a GPU here (docs/fleet.md, GPUs)",
+    ),
+    pytest.mark.timeout(600),
+]
+
+LENGTHS = (3, 7, 7, 1, 12, 5, 5, 5, 9, 20, 2, 7, 40, 4)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model in fp16, with heads as wide as those of published models."""
+    place = tmp_path_factory.mktemp("gpu")
+    checkpoint = write_marian_checkpoint(place / "tiny", width=128, heads=2, ffn=256, max_positions=128)
+    return Path(add_model(Request(source=str(checkpoint), precision=Precision.FP16), place / "models").path)
+
+
+def decode(model: KVModel, *, beams: int, rows: int = 4, policy: str = "on") -> list[list[Hypothesis]]:
+    rng = np.random.default_rng(2)
+    sources = [[*rng.integers(2, 70, length - 1).tolist(), 0] for length in LENGTHS]
+    options = TranslateOptions(cache=CachePolicy.parse(policy), batch_size=rows)
+    rules = dataclasses.replace(model.generation, num_beams=beams)
+    found: dict[int, list[Hypothesis]] = {}
+    for ended in new_decoder(model).decode(sources, rules, options, Stopwatch(), lambda: False):
+        found.update(ended)
+    return [found[index] for index in range(len(LENGTHS))]
+
+
+def agreement(one: list[list[Hypothesis]], other: list[list[Hypothesis]]) -> float:
+    return float(np.mean([a[0].ids == b[0].ids for a, b in zip(one, other, strict=True)]))
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+def test_the_gpu_says_what_the_cpu_says(folder: Path, beams: int) -> None:
+    """Both round to float16, at other places: nearly every translation is the same, and every score is near."""
+    gpu, cpu = (decode(KVModel.open(folder, **how), beams=beams) for how in ({"providers": CUDA}, {}))
+
+    assert agreement(gpu, cpu) >= 0.85
+    for ours, theirs in zip(gpu, cpu, strict=True):
+        assert ours[0].score == pytest.approx(theirs[0].score, abs=0.05)
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+@pytest.mark.parametrize("policy", ["off", "hybrid:3"])
+def test_the_gpu_says_the_same_without_its_cache(folder: Path, beams: int, policy: str) -> None:
+    model = KVModel.open(folder, providers=CUDA)
+
+    assert agreement(decode(model, beams=beams, policy=policy), decode(model, beams=beams)) >= 0.85
+
+
+@pytest.mark.parametrize("rows", [2, 7, 64])
+def test_a_row_on_the_gpu_does_not_depend_on_its_neighbours(folder: Path, rows: int) -> None:
+    model = KVModel.open(folder, providers=CUDA)
+
+    assert agreement(decode(model, beams=1, rows=rows), decode(model, beams=1, rows=1)) >= 0.85
+
+
+def test_rows_move_on_the_gpu_as_they_are_told(folder: Path) -> None:
+    shape = KVModel.open(folder).shape
+    device, rng = Device.of(CUDA), np.random.default_rng(3)
+    moves = Moves(shape, folder / "decoder.onnx", threads=1, providers=CUDA)
+    first, second = Bank(shape, device), Bank(shape, device)
+    for bank in (first, second):
+        bank.lay_out(5, 32)
+    written: list[Any] = [
+        rng.normal(size=(5, shape.num_heads, 7, shape.head_size)).astype(np.float16)
+        for _ in range(2 * shape.num_layers)
+    ]
+    rows = np.array([0, 4, 2, 2])
+
+    moves.widen(written, first, 5)
+    moves.select(first, 5, second, rows)
+
+    for buffer, tensor in zip(second._buffers, written, strict=True):
+        moved = buffer.numpy()[: tensor[:4].size // 7 * 32].reshape(4, shape.num_heads, 32, shape.head_size)
+        np.testing.assert_array_equal(moved[:, :, :7], tensor[rows])
+        assert not moved[:, :, 7:].any()
+
+
+def test_what_the_cache_is_worth_on_the_gpu(folder: Path) -> None:
+    rng = np.random.default_rng(4)
+    sources = [[*rng.integers(2, 70, 29).tolist(), 0] for _ in range(32)]
+
+    report = measure_cache(KVModel.open(folder, providers=CUDA), sources, target_tokens=60, repeats=1)
+
+    print(f"{report.ratio:.1f} times as fast with the cache, {report.num_different} of 32 different")
+    assert report.num_different <= 4
