@@ -319,7 +319,7 @@ def test_a_bundled_model_that_lacks_a_file_is_mended_by_installing_again(
 ) -> None:
     """Not by adding it: what made it is not on the user's machine."""
     bundled = tmp_path / "in the package"
-    shutil.copytree(registry.BUNDLED[registry.DEFAULT_MODEL], bundled)
+    shutil.copytree(CHECKOUT / "worker" / "demo" / "en-zh", bundled)
     (bundled / "decoder.onnx").unlink()
     monkeypatch.setattr(registry, "BUNDLED", {registry.DEFAULT_MODEL: bundled})
 
