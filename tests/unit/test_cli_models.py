@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.checkpoints import write_marian_checkpoint
@@ -11,6 +12,7 @@ from tests.unit.conftest import Kvjobs
 from worker.cli.models import describe
 from worker.models import registry
 from worker.models.inspect import ModelDescription
+from worker.models.judges import TwinJudge
 
 
 @pytest.fixture
@@ -126,3 +128,53 @@ def test_add_of_a_name_that_is_taken_is_2_and_force_replaces_it(kvjobs: Kvjobs, 
 
 def test_add_of_nothing_is_5(kvjobs: Kvjobs, home: Path) -> None:
     assert kvjobs("models", "add", "./nothing").exit_code == 5
+
+
+@pytest.fixture
+def added(kvjobs: Kvjobs, checkpoint: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("worker.models.verify.open_judge", TwinJudge.open)
+    kvjobs("models", "add", checkpoint)
+    return home / "models" / "opus-tiny"
+
+
+def test_verify_says_what_was_compared_with_what(kvjobs: Kvjobs, added: Path, tmp_path: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("Rain in the hills.\nSnow on the plain.\nWind over the sea.\n")
+
+    result = kvjobs("models", "verify", "opus-tiny", "--sample", tmp_path / "corpus.txt", "--limit", "2")
+
+    rows = [line.split() for line in result.out.splitlines()]
+    assert result.exit_code == 0
+    assert rows[1] == ["slots", "each", "segment", "alone", "same", "2", "100.0", "%", "100.0", "%", "-", rows[1][-1]]
+    assert rows[2][:6] == ["checkpoint", "checkpoint,", "in", "numpy", "same", "2"]
+    assert result.err == "opus-tiny: 2 segments ...\n"
+
+
+def test_verify_takes_its_sentences_from_a_corpus(kvjobs: Kvjobs, added: Path, tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text(
+        '{"id": 1, "text": "Rain in the hills. Snow!\\n- 42 -"}\n{"id": 2, "text": "Rain in the hills."}\n'
+    )
+
+    slots, _ = kvjobs("models", "verify", "opus-tiny", "--sample", corpus, "--json").json
+
+    assert (slots["name"], slots["verdict"], slots["num_segments"]) == ("slots", "same", 2)
+
+
+def test_verify_of_a_corpus_without_a_sentence_is_2(kvjobs: Kvjobs, added: Path, tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("42\n--\n")
+
+    result = kvjobs("models", "verify", "opus-tiny", "--sample", corpus)
+
+    assert result.exit_code == 2
+    assert "has no sentence that could be translated" in result.err
+
+
+def test_verify_of_a_wrong_model_is_1(kvjobs: Kvjobs, added: Path) -> None:
+    weights = np.fromfile(added / "weights.data", np.float32)
+    (weights * 1.1).tofile(added / "weights.data")
+
+    result = kvjobs("models", "verify", "opus-tiny", "--limit", "5")
+
+    assert result.exit_code == 1
+    assert "Error: checkpoint: the model does not say the same as the other side (checkpoint, in numpy)" in result.err

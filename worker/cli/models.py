@@ -10,7 +10,7 @@ import click
 from jobs.cli.context import Context
 from jobs.cli.output import Column, Output, output_options
 from jobs.cli.terminal import say, visible
-from jobs.cli.wording import count, counted, duration, size
+from jobs.cli.wording import NOTHING, count, counted, duration, percent, size
 from jobs.errors import ModelError
 from worker.graphs.precision import Precision
 from worker.models.head import Head
@@ -29,6 +29,18 @@ if TYPE_CHECKING:
     from worker.models.inspect import GraphDescription, ModelDescription
 
 LANGUAGES_SHOWN = 20
+LONGEST_SENTENCE = 512  # tokens, where config.json does not say how many positions there are
+CHECK_FIELDS = ("name", "against", "verdict", "num_segments", "exact", "tokens", "chrf", "drift", "note")
+CHECK_COLUMNS = (
+    Column("name", "CHECK"),
+    Column("against", "AGAINST"),
+    Column("verdict", "VERDICT"),
+    Column("num_segments", "SEGMENTS", count, right=True),
+    Column("exact", "SAME SEGMENTS", lambda share: NOTHING if share is None else percent(share), right=True),
+    Column("tokens", "SAME TOKENS", lambda share: NOTHING if share is None else percent(share), right=True),
+    Column("chrf", "CHRF", lambda score: NOTHING if score is None else f"{score:.2f}", right=True),
+    Column("drift", "DRIFT", lambda nats: NOTHING if nats is None else f"{nats:.1e}", right=True),
+)
 
 
 @click.group()
@@ -131,6 +143,72 @@ def inspect(context: Context, output: Output, name: str) -> int:
     description = inspect_model(find_model(name, context.settings.models_dir))
     output.record(description.to_dict(), lambda: click.echo("\n".join(map(visible, describe(description)))))
     return 1 if description.problems else 0
+
+
+@models.command()
+@click.argument("name", default=DEFAULT_MODEL)
+@click.option(
+    "--sample", metavar="CORPUS", help="Texts to translate, as submit reads them.  [default: weather bulletins]"
+)
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(min=1), default=100, show_default=True, help="Sentences of the sample."
+)
+@click.option("--against", metavar="NAME", help="Another model with the same vocabulary, to compare translations with.")
+@click.option("--source-language", metavar="CODE", default="en", show_default=True, help="For cutting sentences.")
+@click.option("--target-language", metavar="LABEL", help="Of a multilingual model, without >> and <<.")
+@output_options()
+@click.pass_obj
+def verify(
+    context: Context,
+    output: Output,
+    name: str,
+    sample: str | None,
+    limit: int,
+    against: str | None,
+    source_language: str,
+    target_language: str | None,
+) -> int:
+    """Compare a model with itself and with what it was made of.
+
+    Each token with the cache against the same without; graphs of our own against the checkpoint itself (through
+    transformers where it is installed, else in numpy); int8 and fp16 against fp32: segments and tokens that are the
+    same, chrF of the texts, and by how much log-probabilities drift, in nats a token. Exit code 1 if tokens differ that
+    have to be the same.
+    """
+    from worker.engine.generation import read_json
+    from worker.models.sample import read_sample
+    from worker.models.verify import verify
+    from worker.text.marian import MarianTokenizer
+
+    models_dir = context.settings.models_dir
+    folder = find_model(name, models_dir)
+    check_files(folder)
+    other = find_model(against, models_dir) if against else None
+    tokenizer = MarianTokenizer.open(folder.path)
+    tokenizer.check_language(target_language)
+    segments = read_sample(
+        sample,
+        tokenizer,
+        source_language=source_language,
+        target_language=target_language,
+        max_tokens=int(read_json(folder.path / "config.json").get("max_position_embeddings", LONGEST_SENTENCE)),
+        limit=limit,
+    )
+    say(f"{folder.name}: {counted(len(segments), 'segment')} ...")
+    checks = list(verify(folder, segments, tokenizer.decode, other=other))
+    output.rows(map(dataclasses.asdict, checks), CHECK_COLUMNS, CHECK_FIELDS)
+    for check in checks:
+        if check.note:
+            say(f"{check.name}: {check.note}")
+    if any(check.chrf is None for check in checks if check.name in ("precision", "model")):
+        say("chrF was left out: it needs sacrebleu (pip install 'kvjobs[train]')")
+    failed = [check for check in checks if check.has_failed]
+    for check in failed:
+        say(
+            f"Error: {check.name}: the model does not say the same as the other side ({check.against}); do not use it, "
+            f"and report it with what `kvjobs models inspect {folder.name}` prints"
+        )
+    return 1 if failed else 0
 
 
 def describe_added(added: "Added") -> Iterator[str]:

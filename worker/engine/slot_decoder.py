@@ -84,10 +84,10 @@ class SlotDecoder:
                     raise
                 log.warning("%d sentences do not fit into memory: %s", room, error)
                 fits = False
+                self._most = room // 2
             # Only here, where the error is gone: it held on to the buffers of the call. Who was under way begins again.
             if not fits:
                 waiting.extendleft(sorted(run.under_way, key=lambda index: len(segments[index])))
-                self._most = room // 2
                 spare = self._model.new_slots()
                 spare.allocations, spare.reuses = self._slots.allocations, self._slots.reuses
                 self._slots = spare

@@ -174,7 +174,7 @@ def _decoder_layers(
     ids = net.input("ids", np.int64, ["R"])
     net.input("positions", np.int32, ["R"])
     net.input("longest", np.int32, [1])
-    source = MaskedSource(net, sizes.heads, sizes.head_size, block.dtype) if masked else None
+    source = MaskedSource(net, sizes, block.dtype) if masked else None
     if source is None:
         net.input("source_lengths", np.int32, ["B"])
         net.input("longest_source", np.int32, [1])
@@ -211,6 +211,7 @@ class Block:
     ) -> None:
         self.dtype = dtype
         self.rows_shape = net.constant("rows_shape", [-1, sizes.width])
+        self.attended_shape = net.constant("attended_shape", [-1, sizes.attention_width])
         self._net = net
         self._products = products
         self._sizes = sizes
@@ -249,15 +250,16 @@ class Block:
 
     def attend_to_all(self, x: str, layer: str, sentences: str) -> str:
         """Self-attention of the encoder: every token of a sentence sees all of it."""
-        net, width = self._net, self._sizes.width
+        net, sizes = self._net, self._sizes
         packed = self.linear(x, layer, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (B x S, 3 D)
         names = [f"{layer}.{part}" for part in ("q", "k", "v")]
-        parts = net.ops("Split", packed, net.constant("thirds", [width] * 3), outputs=names, axis=1)
+        parts = net.ops("Split", packed, net.constant("thirds", [sizes.attention_width] * 3), outputs=names, axis=1)
         q, k, v = (net.op("Reshape", part, sentences, name=f"{part}.sentences") for part in parts)  # (B, S, D)
         attended = net.op(
-            "MultiHeadAttention", q, k, v, name=f"{layer}.attended", domain=CONTRIB, num_heads=self._sizes.heads
-        )
-        return net.op("Reshape", attended, self.rows_shape, name=f"{layer}.attended_rows")
+            "MultiHeadAttention", q, k, v,
+            name=f"{layer}.attended", domain=CONTRIB, num_heads=sizes.heads, scale=sizes.attention_scale,
+        )  # fmt: skip
+        return net.op("Reshape", attended, self.attended_shape, name=f"{layer}.attended_rows")
 
     def attend_to_past(self, x: str, layer: int) -> str:
         """Self-attention of the decoder: one new token a row; its key and value go into the cache at its position."""
@@ -269,8 +271,9 @@ class Block:
             "GroupQueryAttention", packed, "", "", *cached, "positions", "longest",
             outputs=[f"{name}.attended", f"present.{layer}.key", f"present.{layer}.value"],
             domain=CONTRIB, num_heads=self._sizes.heads, kv_num_heads=self._sizes.heads,
+            scale=self._sizes.attention_scale,
         )  # fmt: skip
-        return net.op("Reshape", attended, self.rows_shape, name=f"{name}.attended_rows")
+        return net.op("Reshape", attended, self.attended_shape, name=f"{name}.attended_rows")
 
     def attend_to_source(self, x: str, layer: int, beams: int) -> str:
         """Cross-attention. The beams of a sentence are query heads that share a key/value head.
@@ -285,13 +288,13 @@ class Block:
                 "Reshape", q, net.constant("by_beam", [-1, beams, sizes.heads, sizes.head_size]), name=f"{name}.by_beam"
             )
             q = net.op("Transpose", q, name=f"{name}.by_head", perm=[0, 2, 1, 3])
-        q = net.op("Reshape", q, net.constant("queries", [-1, 1, beams * sizes.width]), name=f"{name}.q")
+        q = net.op("Reshape", q, net.constant("queries", [-1, 1, beams * sizes.attention_width]), name=f"{name}.q")
         nothing = self._nothing(q)  # (B, 0, D)
         cached = self._borrow(f"cross.{layer}", f"lent.{layer}", "B", "S")
         attended, *_lent = net.ops(
             "GroupQueryAttention", q, nothing, nothing, *cached, "source_lengths", "longest_source",
             outputs=[f"{name}.attended", f"lent.{layer}.key", f"lent.{layer}.value"],
-            domain=CONTRIB, num_heads=sizes.heads * beams, kv_num_heads=sizes.heads,
+            domain=CONTRIB, num_heads=sizes.heads * beams, kv_num_heads=sizes.heads, scale=sizes.attention_scale,
         )  # fmt: skip
         if beams > 1:
             attended = net.op(
@@ -299,13 +302,13 @@ class Block:
                 name=f"{name}.attended_by_head",
             )  # fmt: skip
             attended = net.op("Transpose", attended, name=f"{name}.attended_by_beam", perm=[0, 2, 1, 3])
-        return net.op("Reshape", attended, self.rows_shape, name=f"{name}.attended_rows")
+        return net.op("Reshape", attended, self.attended_shape, name=f"{name}.attended_rows")
 
     def attend_to_masked_source(self, x: str, layer: int, source: MaskedSource) -> str:
         """Cross-attention again, over memory that is longer than the sources in it."""
         q = self.linear(x, f"decoder.layers.{layer}", "encoder_attn.q_proj")
         name = f"decoder.layers.{layer}.encoder_attn.attended_rows"
-        return self._net.op("Reshape", source.attend(q, layer), self.rows_shape, name=name)
+        return self._net.op("Reshape", source.attend(q, layer), self.attended_shape, name=name)
 
     def cross_keys_and_values(self, x: str, shape: str) -> None:
         """What every decoder layer will attend to: one product for all of them, (B, S, 2 L, N, H)."""
@@ -346,7 +349,10 @@ class Block:
         """No new keys: (B, 0, D), B as in `q`; one for all layers."""
         if not self._no_keys:
             net, zeros = self._net, self._net.constant("zeros", [0, 0])
-            ends, axes = net.constant("no_rows", [0, self._sizes.width]), net.constant("rows_and_width", [1, 2])
+            ends, axes = (
+                net.constant("no_rows", [0, self._sizes.attention_width]),
+                net.constant("rows_and_width", [1, 2]),
+            )
             self._no_keys = net.op("Slice", q, zeros, ends, axes, name="no_keys")
         return self._no_keys
 

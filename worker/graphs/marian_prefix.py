@@ -44,7 +44,7 @@ def prefix_graph(sizes: MarianSizes, store: Store, precision: Precision, *, head
     ids = net.input("ids", np.int64, ["R", "T"])
     net.input("ends", np.int32, ["R"])
     net.input("length", np.int32, [1])
-    source = MaskedSource(net, sizes.heads, sizes.head_size, block.dtype)
+    source = MaskedSource(net, sizes, block.dtype)
     shape = net.op("Shape", ids, name="ids.shape")
     length = net.op("Gather", shape, net.constant("one_int", [1]), name="prefix_length")
     by_row = net.op("Concat", shape, net.constant("minus_one", [-1]), name="by_row", axis=0)  # (R, T, -1)
@@ -85,9 +85,9 @@ def _attend_to_all_before(net: Net, block: Block, sizes: MarianSizes, x: str, la
     attended, *_ = net.ops(
         "GroupQueryAttention", packed, "", "", "", "", "ends", "length",
         outputs=[f"{name}.attended", *present],
-        domain=CONTRIB, num_heads=sizes.heads, kv_num_heads=sizes.heads,
+        domain=CONTRIB, num_heads=sizes.heads, kv_num_heads=sizes.heads, scale=sizes.attention_scale,
     )  # fmt: skip
     shape: Shape = ["R", sizes.heads, "T", sizes.head_size]
     for tensor in present:
         net.output(tensor, tensor, block.dtype, shape)
-    return net.op("Reshape", attended, block.rows_shape, name=f"{name}.attended_rows")
+    return net.op("Reshape", attended, block.attended_shape, name=f"{name}.attended_rows")

@@ -68,11 +68,6 @@ class MarianSizes:
                 raise ModelError(f"config.json says d_model = {width}, which {each} heads cannot share equally")
         if heads[0] != heads[1]:
             raise ModelError(f"encoder and decoder have {heads[0]} and {heads[1]} heads; they have to have as many")
-        if width // heads[1] % _HEAD_MULTIPLE:
-            raise ModelError(
-                f"config.json says d_model = {width} and {heads[1]} heads, {width // heads[1]} numbers each; "
-                f"onnxruntime's attention takes multiples of {_HEAD_MULTIPLE}"
-            )
         return cls(
             width=width,
             heads=heads[1],
@@ -87,8 +82,18 @@ class MarianSizes:
 
     @property
     def head_size(self) -> int:
-        """H."""
-        return self.width // self.heads
+        """H: what a head has, filled up with zeros to a multiple of 8, which GroupQueryAttention asks for."""
+        return -(-self.width // (self.heads * _HEAD_MULTIPLE)) * _HEAD_MULTIPLE
+
+    @property
+    def attention_width(self) -> int:
+        """N x H: D, unless heads are filled up."""
+        return self.heads * self.head_size
+
+    @property
+    def attention_scale(self) -> float:
+        """What products of queries and keys are multiplied by: it counts no zeros that fill up."""
+        return float((self.width // self.heads) ** -0.5)
 
 
 class MarianWeights:
@@ -101,8 +106,8 @@ class MarianWeights:
 
     def layer(self, layer: str, *names: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Weight (N, K) and bias (N,) of some linear maps of a layer, one below the other."""
-        weights = [self._get(f"model.{layer}.{name}.weight") for name in names]
-        biases = [self._get(f"model.{layer}.{name}.bias") for name in names]
+        weights = [self._filled_up(name, self._get(f"model.{layer}.{name}.weight")) for name in names]
+        biases = [self._filled_up(name, self._get(f"model.{layer}.{name}.bias")) for name in names]
         return np.concatenate(weights), np.concatenate(biases)
 
     def one(self, name: str) -> NDArray[np.float32]:
@@ -141,6 +146,21 @@ class MarianWeights:
         position = np.arange(self._sizes.max_positions)[:, None]
         angles = position / np.power(10000, 2 * (np.arange(width) // 2) / width)
         return np.concatenate((np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])), axis=1).astype(np.float32)
+
+    def _filled_up(self, name: str, tensor: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Zeros behind each head of a projection: behind rows of queries, keys and values, behind columns of what comes
+        after the attention. They add nothing to any product."""
+        sizes = self._sizes
+        if sizes.attention_width == sizes.width or not name.endswith("_proj"):
+            return tensor
+        axis = 1 if name.endswith("out_proj") else 0
+        if axis == tensor.ndim:  # the bias of out_proj
+            return tensor
+        shape = tensor.shape
+        by_head = tensor.reshape(*shape[:axis], sizes.heads, -1, *shape[axis + 1 :])
+        missing = [(0, 0)] * by_head.ndim
+        missing[axis + 1] = (0, sizes.head_size - sizes.width // sizes.heads)
+        return np.pad(by_head, missing).reshape(*shape[:axis], sizes.attention_width, *shape[axis + 1 :])
 
     def _kept(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         return rows if self._head_ids is None else rows[self._head_ids]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from worker.graphs.marian_weights import MarianSizes
 from worker.graphs.net import CONTRIB, Net, Shape
 
 
@@ -18,14 +19,14 @@ class MaskedSource:
     source_mask (B, S): 1 token, 0 nothing; cross.L.key and .value (B, N, S, H), finite everywhere
     """
 
-    def __init__(self, net: Net, heads: int, head_size: int, dtype: type[np.floating[Any]]) -> None:
+    def __init__(self, net: Net, sizes: MarianSizes, dtype: type[np.floating[Any]]) -> None:
         self._net = net
-        self._heads = heads
-        self._shape: Shape = ["B", heads, "S", head_size]
+        self._sizes = sizes
+        self._shape: Shape = ["B", sizes.heads, "S", sizes.head_size]
         self._dtype = dtype
         net.input("source_mask", np.int32, ["B", "S"])
         num_sources = net.op("Shape", "source_mask", name="source_mask.shape", start=0, end=1)
-        axes = net.constant("any_and_width", [-1, heads * head_size])
+        axes = net.constant("any_and_width", [-1, sizes.attention_width])
         self._by_source = net.op("Concat", num_sources, axes, name="by_source", axis=0)  # (B, -1, D)
 
     def attend(self, q: str, layer: int) -> str:
@@ -35,5 +36,5 @@ class MaskedSource:
         key, value = (net.input(f"cross.{layer}.{part}", self._dtype, self._shape) for part in ("key", "value"))
         return net.op(
             "MultiHeadAttention", q, key, value, "", "source_mask",
-            name=f"{q}.attended", domain=CONTRIB, num_heads=self._heads,
+            name=f"{q}.attended", domain=CONTRIB, num_heads=self._sizes.heads, scale=self._sizes.attention_scale,
         )  # fmt: skip

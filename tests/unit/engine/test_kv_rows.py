@@ -200,9 +200,10 @@ def short_of(monkeypatch: pytest.MonkeyPatch, sentences: int, where: str, error:
     monkeypatch.setattr(kv_model, "Slots", Short)
 
 
-@pytest.mark.parametrize("where", ["begin", "step"])
-@pytest.mark.parametrize("error", [MemoryError("no more"), FULL])
-@pytest.mark.parametrize("num_beams", [1, 3])
+@pytest.mark.parametrize(
+    ("where", "error", "num_beams"),
+    [("begin", MemoryError("no more"), 1), ("begin", FULL, 3), ("step", MemoryError("no more"), 3), ("step", FULL, 1)],
+)
 def test_slots_that_do_not_fit_into_memory_are_halved_and_later_ones_fit_at_once(
     open_kv: OpenKV, monkeypatch: pytest.MonkeyPatch, where: str, error: Exception, num_beams: int
 ) -> None:
@@ -281,8 +282,9 @@ def test_a_slot_is_filled_again_as_soon_as_its_sentence_ends(open_kv: OpenKV) ->
 
 
 @pytest.mark.parametrize("precision", [FP32, INT8])
-@pytest.mark.parametrize(("value", "place"), [(np.nan, 0), (np.nan, 13), (np.nan, 31), (np.inf, 13)])
-@pytest.mark.parametrize("num_beams", [1, 4])
+@pytest.mark.parametrize(
+    ("value", "place", "num_beams"), [(np.nan, 0, 1), (np.nan, 13, 4), (np.nan, 31, 1), (np.inf, 13, 4)]
+)
 def test_a_weight_that_is_not_finite_fails_the_segments_that_meet_it_alone(
     open_kv: OpenKV, tmp_path: Path, precision: Precision, value: float, place: int, num_beams: int
 ) -> None:

@@ -1,0 +1,132 @@
+"""Fresh checkpoints of both families of Marian models through `models add`, against transformers itself.
+
+base      OPUS-MT's first: swish, one vocabulary, one table for embeddings and head, which is large enough here that
+          greedy search looks for candidates in int8
+tc-big    the Tatoeba challenge's: relu, other widths, separate vocabularies, a head of its own
+"""
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from bench.models import build  # noqa: E402 - torch may be missing
+from bench.shapes import Shape  # noqa: E402 - torch may be missing
+from bench.tokenizer import write_tokenizer  # noqa: E402 - torch may be missing
+from tests.unit.engine.conftest import decode  # noqa: E402 - torch may be missing
+from worker.engine.generation import read_generation, read_json  # noqa: E402 - torch may be missing
+from worker.engine.kv_model import KVModel  # noqa: E402 - torch may be missing
+from worker.graphs.marian import SCREENED  # noqa: E402 - torch may be missing
+from worker.graphs.precision import Precision  # noqa: E402 - torch may be missing
+from worker.models.add import Request, add_model  # noqa: E402 - torch may be missing
+from worker.models.head import Head  # noqa: E402 - torch may be missing
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
+
+SHAPES = {
+    "base": Shape(
+        width=32, layers=2, heads=4, ffn=64, vocab_size=4_200, pad_id=4_199,
+        max_positions=64, max_length=40, spread=0.1, lessons=250,
+    ),
+    "tc-big": Shape(
+        width=40, layers=2, heads=5, ffn=96, vocab_size=420, target_vocab_size=390, eos_id=43, pad_id=389,
+        activation="relu", max_positions=64, max_length=40, spread=0.1, lessons=200,
+    ),
+}  # fmt: skip
+SETTINGS: dict[str, dict[str, Any]] = {
+    "greedy": {"num_beams": 1},
+    "beam 4": {"num_beams": 4, "num_return_sequences": 4},
+    "beam 6, length penalty": {"num_beams": 6, "num_return_sequences": 6, "length_penalty": 1.4},
+}
+SEED = 11  # not that of the golden files
+LEAST_AGREEMENT = 0.5  # of int8's best hypotheses with float32's: half-taught models hesitate more than taught ones
+
+Ids = list[tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A checkpoint, and what transformers makes of some sources."""
+
+    checkpoint: Path
+    sources: list[list[int]]
+    wanted: dict[str, list[Ids]]  # by the name of the settings: hypotheses of each source
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Family:
+    torch.set_num_threads(1)
+    shape, folder = SHAPES[request.param], tmp_path_factory.mktemp(request.param)
+    model = build(shape, SEED)
+    model.final_logits_bias.zero_()  # as most published models have it
+    model.save_pretrained(folder)
+    write_tokenizer(
+        folder,
+        source_size=shape.vocab_size,
+        target_size=shape.target_vocab_size,
+        eos_id=shape.eos_id,
+        pad_id=shape.pad_id,
+    )
+    rng = random.Random(SEED)
+    words = [i for i in range(48) if i not in (shape.eos_id, shape.pad_id)]
+    sources = [[*rng.choices(words, k=rng.randint(1, 16)), shape.eos_id] for _ in range(40)]
+    wanted = {
+        name: [generate(model, shape.eos_id, source, settings) for source in sources]
+        for name, settings in SETTINGS.items()
+    }
+    return Family(folder, sources, wanted)
+
+
+def generate(model: Any, eos_id: int, source: list[int], settings: dict[str, Any]) -> Ids:
+    """The hypotheses of one source."""
+    sizes = model.config.vocab_size, model.config.decoder_vocab_size
+    model.config.vocab_size = sizes[1]  # its beam search divides by the wrong one of the two
+    with torch.no_grad():
+        sequences = model.generate(torch.tensor([source]), **settings)[:, 1:].tolist()
+    model.config.vocab_size = sizes[0]
+    return [tuple(ids[: ids.index(eos_id) + 1] if eos_id in ids else ids) for ids in sequences]
+
+
+def open_added(family: Family, models_dir: Path, **options: Any) -> KVModel:
+    """The model that `models add` makes of the checkpoint."""
+    added = add_model(Request(source=str(family.checkpoint), name="model", **options), models_dir)
+    return KVModel.open(Path(added.path))
+
+
+def run(family: Family, model: KVModel, settings: dict[str, Any], rows: int) -> list[Ids]:
+    config = read_json(family.checkpoint / "config.json")
+    rules = read_generation(
+        config,
+        read_json(family.checkpoint / "generation_config.json") | settings,
+        vocab_size=config["decoder_vocab_size"],
+        max_positions=model.max_positions,
+    )
+    return [[one.ids for one in best] for best in decode(model, family.sources, rules, rows=rows)]
+
+
+@pytest.mark.parametrize("rows", [1, 7, 64])
+def test_a_checkpoint_that_was_added_says_what_transformers_says(family: Family, tmp_path: Path, rows: int) -> None:
+    model = open_added(family, tmp_path)
+    assert (tmp_path / "model" / SCREENED).exists() == (model.head_size > 4_096)
+
+    for name, settings in SETTINGS.items():
+        found = run(family, model, settings, rows)
+        assert found == family.wanted[name], name
+        assert len({len(best[0]) for best in found}) > 3, "of different lengths, so rows begin and end at any time"
+
+
+def test_int8_says_nearly_what_float32_says(family: Family, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = open_added(family, tmp_path, precision=Precision.INT8, head=Head.FULL)
+
+    for name, settings in SETTINGS.items():
+        alone, together = (run(family, model, settings, rows) for rows in (1, 64))
+        same = sum(best[0] == wanted[0] for best, wanted in zip(together, family.wanted[name], strict=True))
+        with capsys.disabled():
+            print(f"\n{family.checkpoint.name}, {name}: int8 = float32 in {same} of {len(alone)}", end="")
+        assert alone == together
+        assert same >= LEAST_AGREEMENT * len(alone)

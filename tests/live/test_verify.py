@@ -1,0 +1,54 @@
+"""The judge in numpy against transformers, and models of ours against both."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from tests.checkpoints import write_marian_checkpoint
+from worker.graphs.precision import Precision
+from worker.models.add import Request, add_model
+from worker.models.judges import TransformersJudge, TwinJudge, open_judge
+from worker.models.registry import ModelFolder
+from worker.models.verify import verify
+from worker.text.marian import MarianTokenizer
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
+
+SHAPES = {
+    "swish": {"activation": "swish"},
+    "relu": {"activation": "relu", "width": 24, "heads": 3},
+    "gelu": {"activation": "gelu"},
+    "separate": {"target_vocab_size": 61},
+    "bf16": {"dtype": "BF16"},
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_both_judges_say_the_same(tmp_path: Path, shape: str) -> None:
+    folder = write_marian_checkpoint(tmp_path / shape, **SHAPES[shape])  # type: ignore[arg-type]
+    twin, theirs = TwinJudge.open(folder), TransformersJudge.open(folder)
+    rng = np.random.default_rng(1)
+
+    for length in (1, 2, 7, 30):
+        source, target = rng.integers(2, 60, length).tolist(), rng.integers(2, 60, 2 * length).tolist()
+        np.testing.assert_allclose(twin.logits(source, target), theirs.logits(source, target), atol=2e-5)
+
+
+@pytest.mark.parametrize("precision", [Precision.FP32, Precision.INT8])
+def test_transformers_is_the_judge_where_it_is_installed(tmp_path: Path, precision: Precision) -> None:
+    checkpoint = write_marian_checkpoint(tmp_path / "tiny")
+    added = add_model(Request(source=str(checkpoint), precision=precision), tmp_path / "models")
+    folder = ModelFolder(added.name, Path(added.path))
+    rng = np.random.default_rng(2)
+    sources = [[*rng.integers(2, 60, 6).tolist(), 0] for _ in range(20)]
+
+    found = {check.name: check for check in verify(folder, sources, MarianTokenizer.open(folder.path).decode)}
+
+    assert isinstance(open_judge(checkpoint), TransformersJudge)
+    assert found["checkpoint"].against == "checkpoint, in transformers"
+    assert found["checkpoint"].verdict == ("same" if precision is Precision.FP32 else "measured")
+    assert not any(check.has_failed for check in found.values())

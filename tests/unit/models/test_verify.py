@@ -1,0 +1,209 @@
+"""Whether a model says what it should: right ones pass, wrong ones do not. The judge is the one in numpy."""
+
+import dataclasses
+import json
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jobs.errors import SpecError
+from tests.checkpoints import write_marian_checkpoint, write_tokenizer
+from worker.engine.hypothesis import Hypothesis
+from worker.graphs.precision import Precision
+from worker.models import verify as module
+from worker.models.add import Request, add_model
+from worker.models.head import Head
+from worker.models.judges import TwinJudge
+from worker.models.manifest import Manifest
+from worker.models.registry import ModelFolder
+from worker.models.verify import Check, Verdict, find_checkpoint, verify
+from worker.text.marian import MarianTokenizer
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "tiny-swish-tied"
+Make = Callable[..., ModelFolder]
+
+
+@pytest.fixture(autouse=True)
+def in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "open_judge", TwinJudge.open)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """Add a model of a random checkpoint."""
+
+    def call(precision: Precision = Precision.FP32, name: str = "tiny", **shape: Any) -> ModelFolder:
+        checkpoint = write_marian_checkpoint(tmp_path / f"{name}-checkpoint", **shape)
+        # Of a random model every id is as likely as another: a smaller head would say something else.
+        request = Request(source=str(checkpoint), precision=precision, head=Head.FULL, name=name)
+        added = add_model(request, tmp_path / "models")
+        return ModelFolder(name, Path(added.path))
+
+    return call
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> ModelFolder:
+    folder = shutil.copytree(GOLDEN, tmp_path / "exported")
+    config = json.loads((folder / "config.json").read_text())
+    write_tokenizer(folder, config["vocab_size"], eos_id=config["eos_token_id"], pad_id=config["pad_token_id"])
+    return ModelFolder("exported", folder)
+
+
+def sources(count: int = 20, vocab_size: int = 60) -> list[list[int]]:
+    rng = np.random.default_rng(3)
+    return [[*rng.integers(2, vocab_size, rng.integers(1, 12)).tolist(), 0] for _ in range(count)]
+
+
+def checks(folder: ModelFolder, **options: Any) -> dict[str, Check]:
+    tokenizer = MarianTokenizer.open(folder.path)
+    return {check.name: check for check in verify(folder, sources(), tokenizer.decode, **options)}
+
+
+@pytest.mark.parametrize("shape", [{}, {"activation": "relu", "width": 24, "heads": 3}, {"target_vocab_size": 61}])
+def test_graphs_in_fp32_say_what_their_checkpoint_says(make, shape):
+    found = checks(make(**shape))
+
+    assert found.keys() == {"slots", "checkpoint"}
+    assert found["slots"].verdict == "same"
+    assert found["checkpoint"].verdict == "same"
+    assert (found["checkpoint"].exact, found["checkpoint"].tokens) == (1.0, 1.0)
+    assert (found["checkpoint"].drift or 0.0) < 1e-5
+    assert not any(check.has_failed for check in found.values())
+
+
+def test_what_int8_costs_is_measured(make):
+    found = checks(make(Precision.INT8))
+
+    assert {name: check.verdict for name, check in found.items()} == {
+        "slots": "same",
+        "checkpoint": "measured",
+        "precision": "measured",
+    }
+    for name in ("checkpoint", "precision"):
+        check = found[name]
+        assert 0.5 < (check.tokens or 0.0) <= 1.0
+        assert 0.0 < (check.drift or 0.0) < 0.5
+    assert found["precision"].num_segments == 20
+
+
+def test_a_model_that_is_not_its_checkpoint_fails(make):
+    folder = make()
+    decoder = folder.path / "weights.data"
+    content = np.fromfile(decoder, np.float32)
+    content[: len(content) // 2] *= 1.1
+    content.tofile(decoder)
+
+    found = checks(folder)
+
+    assert found["slots"].verdict == "same"  # it is consistent, and wrong
+    assert found["checkpoint"].verdict == "differs"
+    assert found["checkpoint"].has_failed
+
+
+def test_a_model_that_says_nan_fails(make):
+    folder = make()
+    np.full((folder.path / "weights.data").stat().st_size // 4, np.nan, np.float32).tofile(folder.path / "weights.data")
+
+    assert all(check.has_failed for check in checks(folder).values())
+
+
+def test_an_export_is_compared_with_itself_without_the_cache(export):
+    found = checks(export)
+
+    assert found["cache"].verdict == "same"
+    assert found["checkpoint"].verdict == "left out"
+    assert "--against" in (found["checkpoint"].note or "")
+
+
+def test_without_a_cache_there_is_nothing_to_compare(export):
+    for name in ("decoder_model_merged.onnx", "decoder_with_past_model.onnx"):
+        (export.path / name).unlink()
+
+    assert checks(export).keys() == {"checkpoint"}
+
+
+def test_two_models_are_compared_by_what_they_say(make):
+    found = checks(make(Precision.INT8, "one"), other=make(Precision.FP32, "other"))
+
+    assert found["model"].against == "other"
+    assert found["model"].verdict == "measured"
+    assert dataclasses.replace(found["model"], name="precision", against="fp32") == found["precision"]
+
+
+def test_models_of_different_vocabularies_are_not_compared(make):
+    with pytest.raises(SpecError, match=r"one and other differ in vocab\.json"):
+        checks(make(name="one"), other=make(name="other", vocab_size=80))
+
+
+# --- where the checkpoint is
+
+
+def test_a_checkpoint_that_is_gone_is_left_out_with_the_reason(make, tmp_path):
+    folder = make()
+    shutil.rmtree(tmp_path / "tiny-checkpoint")
+
+    check = checks(folder)["checkpoint"]
+
+    assert check.verdict == "left out"
+    assert "tiny-checkpoint is not on this machine" in (check.note or "")
+
+
+def test_a_checkpoint_that_has_changed_is_left_out_with_the_reason(make, tmp_path):
+    folder = make()
+    write_marian_checkpoint(tmp_path / "tiny-checkpoint", seed=1)
+
+    check = checks(folder)["checkpoint"]
+
+    assert check.verdict == "left out"
+    assert "model.safetensors has changed since the model was made" in (check.note or "")
+
+
+def test_a_checkpoint_of_the_hub_is_looked_for_in_the_cache(make, monkeypatch):
+    folder = make()
+    manifest = Manifest.read(folder.path)
+    asked = []
+
+    def look_up(model_id: str, name: str, revision: str) -> str:
+        asked.append((model_id, name, revision))
+        return str(Path(manifest.source) / name)
+
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", look_up)
+    of_hub = dataclasses.replace(manifest, source="OWNER/NAME", revision="0123")
+
+    assert find_checkpoint(of_hub) == (Path(manifest.source), "")
+    assert asked == [("OWNER/NAME", "config.json", "0123")]
+
+
+# --- counting
+
+
+def said(*ids: int, log_prob: float = -1.0) -> Hypothesis:
+    return Hypothesis(ids, log_prob, log_prob, truncated=False)
+
+
+def test_tokens_count_by_place_and_what_one_has_more_counts_as_different():
+    check = module._compare("slots", "x", [said(5, 6, 0), said(7, 0)], [said(5, 6, 0), said(7, 8, 9, 0)])
+
+    assert (check.exact, check.tokens) == (0.5, 4 / 7)
+    assert check.verdict is Verdict.DIFFERS
+
+
+def test_texts_are_compared_where_nothing_has_to_be_equal():
+    check = module._compare("model", "x", [said(1, 0)], [said(2, 0)], decode_text=str)
+
+    assert check.verdict is Verdict.MEASURED
+    assert module._compare("model", "x", [said(1, log_prob=math.nan)], [said(1)], decode_text=str).has_failed
+
+
+def test_a_head_for_the_target_language_is_judged_by_the_ids_that_it_keeps(make, tmp_path):
+    checkpoint = write_marian_checkpoint(tmp_path / "checkpoint")
+    request = Request(source=str(checkpoint), head=Head.TARGET, name="target")
+    folder = ModelFolder("target", Path(add_model(request, tmp_path / "models").path))
+
+    assert checks(folder)["checkpoint"].verdict == "same"

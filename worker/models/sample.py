@@ -1,0 +1,41 @@
+"""Sentences to try a model with: of a corpus, or, without one, of weather bulletins."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from jobs.corpus.documents import Document
+from jobs.corpus.reading import Corpus, read_corpus
+from jobs.errors import SpecError
+from worker.demo.grammar import unseen_bulletins
+from worker.text.marian import MarianTokenizer
+from worker.text.segments import segment
+
+_BULLETINS = 100
+_SEED = 1
+
+
+def read_sample(
+    path: str | None,
+    tokenizer: MarianTokenizer,
+    *,
+    source_language: str,
+    target_language: str | None,
+    max_tokens: int,
+    limit: int,
+) -> list[list[int]]:
+    """The first `limit` different sentences as ids, those of more than `max_tokens` in pieces.
+
+    Raises CorpusError for a corpus that cannot be read, SpecError for one without a sentence.
+    """
+    texts = (bulletin.english for bulletin in unseen_bulletins(_BULLETINS, _SEED)) if path is None else _documents(path)
+    sentences = (span.text for text in texts for span in segment(text, source_language) if span.translatable)
+    chosen = list(islice(dict.fromkeys(islice(sentences, 100 * limit)), limit))
+    if not chosen:
+        raise SpecError(f"{path} has no sentence that could be translated; give a corpus with texts")
+    return [ids for sentence in chosen for ids in tokenizer.split(sentence, target_language, max_tokens)]
+
+
+def _documents(path: str) -> Iterator[str]:
+    for record in read_corpus(Corpus(path=path)):
+        if isinstance(record, Document):
+            yield record.text

@@ -1,0 +1,114 @@
+"""
+A Marian network in numpy, straight from the weights of a checkpoint: no graph, no cache, every position at every step.
+
+What our graphs have to agree with where transformers is not installed. Written after transformers'
+modeling_marian.py, and sharing nothing with worker/graphs: a mistake there is none here.
+
+Shapes: S source length · T target length · D width · N heads · H head size · V vocabulary.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.errors import ModelError
+
+Floats = NDArray[np.float32]
+
+_EPSILON = 1e-5  # of layer normalization
+
+
+class Twin:
+    """Holds all weights in memory, as float32."""
+
+    def __init__(self, config: Mapping[str, Any], weights: Mapping[str, Floats]) -> None:
+        """Raises ModelError for an activation that is not known."""
+        self._weights = dict(weights)
+        self._width = int(config["d_model"])
+        self._layers = {"encoder": int(config["encoder_layers"]), "decoder": int(config["decoder_layers"])}
+        self._heads = {side: int(config[f"{side}_attention_heads"]) for side in ("encoder", "decoder")}
+        self._scale = math.sqrt(self._width) if config.get("scale_embedding") else 1.0
+        activation = str(config["activation_function"])
+        if activation not in _ACTIVATIONS:
+            raise ModelError(f"activation_function is {activation}; known are {', '.join(_ACTIVATIONS)}")
+        self._activate = _ACTIVATIONS[activation]
+
+    def encode(self, ids: Sequence[int]) -> Floats:
+        """(S,) -> hidden states (S, D)."""
+        x = self._embed("encoder", ids)
+        for layer in range(self._layers["encoder"]):
+            name = f"model.encoder.layers.{layer}"
+            x = self._norm(x + self._attend(x, x, f"{name}.self_attn", "encoder"), f"{name}.self_attn_layer_norm")
+            x = self._feed_forward(x, name)
+        return x
+
+    def logits(self, hidden: Floats, ids: Sequence[int]) -> Floats:
+        """What follows each position of a target (T,), the start token first: (T, V)."""
+        x = self._embed("decoder", ids)
+        for layer in range(self._layers["decoder"]):
+            name = f"model.decoder.layers.{layer}"
+            own = self._attend(x, x, f"{name}.self_attn", "decoder", causal=True)
+            x = self._norm(x + own, f"{name}.self_attn_layer_norm")
+            cross = self._attend(x, hidden, f"{name}.encoder_attn", "decoder")
+            x = self._norm(x + cross, f"{name}.encoder_attn_layer_norm")
+            x = self._feed_forward(x, name)
+        head = self._first("lm_head.weight", "model.decoder.embed_tokens.weight", "model.shared.weight")
+        logits: Floats = x @ head.T
+        return logits + self._weights["final_logits_bias"] if "final_logits_bias" in self._weights else logits
+
+    def _embed(self, side: str, ids: Sequence[int]) -> Floats:
+        table = self._first(f"model.{side}.embed_tokens.weight", "model.shared.weight")
+        angles = np.arange(len(ids))[:, None] / 10_000 ** (2 * np.arange(self._width // 2) / self._width)
+        positions = np.concatenate((np.sin(angles), np.cos(angles)), axis=1).astype(np.float32)
+        return table[list(ids)] * np.float32(self._scale) + positions
+
+    def _attend(self, x: Floats, to: Floats, name: str, side: str, *, causal: bool = False) -> Floats:
+        heads = self._heads[side]
+        q, k, v = (
+            self._linear(rows, f"{name}.{part}_proj").reshape(len(rows), heads, -1).swapaxes(0, 1)
+            for part, rows in (("q", x), ("k", to), ("v", to))
+        )  # (N, ..., H)
+        scores = q @ k.swapaxes(1, 2) / np.float32(math.sqrt(q.shape[-1]))  # (N, T, S)
+        if causal:
+            scores = np.where(np.tri(len(x), dtype=bool), scores, np.float32(-np.inf))
+        chances = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        mixed = (chances / chances.sum(axis=-1, keepdims=True)) @ v  # (N, T, H)
+        return self._linear(mixed.swapaxes(0, 1).reshape(len(x), -1), f"{name}.out_proj")
+
+    def _feed_forward(self, x: Floats, name: str) -> Floats:
+        inner = self._activate(self._linear(x, f"{name}.fc1"))
+        return self._norm(x + self._linear(inner, f"{name}.fc2"), f"{name}.final_layer_norm")
+
+    def _linear(self, x: Floats, name: str) -> Floats:
+        return x @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
+
+    def _norm(self, x: Floats, name: str) -> Floats:
+        centred = x - x.mean(axis=-1, keepdims=True)
+        deviation = np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + np.float32(_EPSILON))
+        normal: Floats = centred / deviation * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
+        return normal
+
+    def _first(self, *names: str) -> Floats:
+        return self._weights[next(name for name in names if name in self._weights)]
+
+
+def _swish(x: Floats) -> Floats:
+    y: Floats = x / (1 + np.exp(-x))
+    return y
+
+
+def _gelu(x: Floats) -> Floats:
+    erf = np.frompyfunc(math.erf, 1, 1)  # numpy has none
+    y: Floats = x * (1 + erf(x / math.sqrt(2)).astype(np.float32)) / 2
+    return y
+
+
+_ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
+    "swish": _swish,
+    "silu": _swish,
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": _gelu,
+}
