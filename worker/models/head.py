@@ -1,8 +1,9 @@
 """
 Which target ids the head of a graph keeps.
 
-A shared vocabulary holds pieces that only the source language is cut into; no translation has ever contained them, and
-each costs a row of the largest product of a decoder step. A head over the pieces of target.spm leaves them out.
+A shared vocabulary holds pieces that only the source language is cut into, and each costs a row of the largest product
+of a decoder step. A head over the pieces of target.spm leaves them out. What it can no longer say is a character that
+target.spm does not know and source.spm does: next to nothing, but not nothing, so this is an option.
 """
 
 import enum

@@ -32,6 +32,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library 
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
 _SHA256 = re.compile("[0-9a-f]{64}")
 _GIT_SHA1 = re.compile("[0-9a-f]{40}")
+_NAME = re.compile(r"[\w.-]*\w")  # of a file, and of nothing in another folder
 _NUM_SHOWN = 12  # files in an error message
 
 
@@ -160,7 +161,7 @@ def _fetch_large(model_id: str, commit: str, hub: Hub, file: _File) -> None:
 
     url = hf_hub_url(model_id, file.name, revision=commit, endpoint=hub.endpoint)
     said = get_hf_file_metadata(url, token=hub.token, endpoint=hub.endpoint)
-    if said.etag is None or said.size is None or said.location is None or file.sha256 is None:
+    if file.sha256 is None or said.size is None or said.location is None or not _NAME.fullmatch(said.etag or ""):
         return  # a server that is no full hub: huggingface_hub fetches it, and the sum is checked behind
     blob = hub.cache / repo_folder_name(repo_id=model_id, repo_type="model") / "blobs" / said.etag
     if blob.exists():

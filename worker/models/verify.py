@@ -118,7 +118,7 @@ def find_checkpoint(manifest: Manifest) -> tuple[Path | None, str]:
     else:
         cached = _in_cache(manifest)
         if cached is None:
-            return None, f"{manifest.source} is not on this machine: kvjobs models add fetches it again"
+            return None, f"what the model was made of ({manifest.source}) is not on this machine"
         folder = cached
     for name, sha256 in manifest.source_files.items():
         if not (folder / name).is_file() or sha256_of(folder / name) != sha256:

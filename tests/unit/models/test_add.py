@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 
@@ -84,6 +85,31 @@ def test_the_form_of_the_weights_changes_no_byte_of_the_graphs(add, checkpoint, 
     one, other = (contents(models_dir / name) for name in ("safetensors", "pickle"))
     assert one.pop("kvjobs.json") != other.pop("kvjobs.json")
     assert one == other
+
+
+def test_a_checkpoint_as_they_were_published_at_first_gives_the_same_graphs(add, checkpoint, models_dir):
+    """config.json that spells out what never varied, a pickle with every name of a tied tensor, no second size."""
+    add(checkpoint, name="today")
+    config = json.loads((checkpoint / "config.json").read_text())
+    for name in ("decoder_vocab_size", "share_encoder_decoder_embeddings", "dtype", "transformers_version"):
+        del config[name]
+    config |= {
+        "_num_labels": 3, "add_bias_logits": False, "add_final_layer_norm": False, "classif_dropout": 0.0,
+        "normalize_before": False, "normalize_embedding": False, "static_position_embeddings": True,
+    }  # fmt: skip
+    (checkpoint / "config.json").write_text(json.dumps(config))
+    weights = dict(Checkpoint.open(checkpoint).weights)
+    (checkpoint / "model.safetensors").unlink()
+    positions = np.zeros((64, 16), np.float32)
+    for side in ("encoder", "decoder"):
+        weights[f"model.{side}.embed_tokens.weight"] = weights["model.shared.weight"]
+        weights[f"model.{side}.embed_positions.weight"] = positions  # never read: they are sines
+    write_pickle(checkpoint / "pytorch_model.bin", weights, zipped=False)
+
+    add(checkpoint, name="then")
+
+    one, other = (contents(models_dir / name) for name in ("today", "then"))
+    assert all(one[name] == other[name] for name in one if name.endswith((".onnx", ".data")))
 
 
 def test_the_manifest_says_what_was_read_and_what_was_written(add, checkpoint, models_dir):

@@ -151,7 +151,7 @@ def test_a_checkpoint_that_is_gone_is_left_out_with_the_reason(make, tmp_path):
     check = checks(folder)["checkpoint"]
 
     assert check.verdict == "left out"
-    assert "tiny-checkpoint is not on this machine" in (check.note or "")
+    assert "tiny-checkpoint) is not on this machine" in (check.note or "")
 
 
 def test_a_checkpoint_that_has_changed_is_left_out_with_the_reason(make, tmp_path):

@@ -255,6 +255,24 @@ def test_of_many_labels_a_message_shows_a_few(tokenizers):
 # --- lanes
 
 
+def test_the_ids_of_the_target_are_those_that_its_texts_are_made_of(tokenizers, folders):
+    for name, tokenizer in tokenizers.items():
+        folder = folders[name]
+        separate = (folder / "target_vocab.json").is_file()
+        ids = json.loads((folder / ("target_vocab.json" if separate else "vocab.json")).read_text())
+        target = sentencepiece.SentencePieceProcessor(model_file=str(folder / "target.spm"))
+
+        kept = tokenizer.target_ids()
+
+        assert {ids["</s>"], ids["<unk>"], ids["<pad>"]} <= kept, name
+        for sentence in ("周一北部山谷预计有雨。", "Rain on Monday.", "Завтра дождь."):
+            pieces = target.encode(sentence, out_type=str)
+            known = [piece for piece in pieces if not target.is_unknown(target.piece_to_id(piece))]
+            assert {ids[piece] for piece in known if piece in ids} <= kept, name
+        assert kept <= set(ids.values()), name
+    assert len(tokenizers["opus"].target_ids()) < len(json.loads((folders["opus"] / "vocab.json").read_text()))
+
+
 def test_several_lanes_may_use_one_tokenizer_at_a_time(tokenizers):
     tokenizer = tokenizers["multilingual"]
     texts = [
