@@ -14,8 +14,6 @@ from worker.engine.timing import Stopwatch
 from worker.graphs.precision import Precision
 from worker.models.add import Request, add_model
 
-_ROWS = 64  # of a step: more fit less well into the caches, fewer make the products small
-
 
 @dataclass(slots=True)
 class Model:
@@ -39,7 +37,7 @@ def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: i
         rules = dataclasses.replace(
             rules, min_new_tokens=forced_length, max_new_tokens=forced_length, forced_eos_id=None
         )
-    options = TranslateOptions(batch_size=max(1, _ROWS // beams))
+    options = TranslateOptions(batch_size=_slots(beams))
     order = sorted(range(len(segments)), key=lambda index: -len(segments[index]))
     found: list[list[int]] = [[]] * len(segments)
 
@@ -64,5 +62,10 @@ def head_size(model: Model) -> int | None:
 def configuration(model: Model, *, beams: int) -> str:
     return (
         f"kvjobs {version('kvjobs')}, onnxruntime {version('onnxruntime')}, {model.network.precision}, head of "
-        f"{model.network.head_size:,} ids, {len(model.lanes)} lanes of 1 thread, {max(1, _ROWS // beams)} slots each"
+        f"{model.network.head_size:,} ids, {len(model.lanes)} lanes of 1 thread, {_slots(beams)} slots each"
     )
+
+
+def _slots(beams: int) -> int:
+    """Sentences of a lane: 64 rows of a step, or 128 with beams, where 64 took an eighth longer a token."""
+    return 64 if beams == 1 else max(1, 128 // beams)

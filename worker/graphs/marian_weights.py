@@ -28,7 +28,6 @@ _ONLY: dict[str, tuple[Any, ...]] = {
 }
 _HEAD_MULTIPLE = 8  # what GroupQueryAttention asks of a head size
 # Each activation with the least that it gives.
-_HEAD_MULTIPLE = 8
 ACTIVATIONS = {"swish": -0.2785, "silu": -0.2785, "relu": 0.0, "gelu": -0.17}
 
 
@@ -69,11 +68,6 @@ class MarianSizes:
                 raise ModelError(f"config.json says d_model = {width}, which {each} heads cannot share equally")
         if heads[0] != heads[1]:
             raise ModelError(f"encoder and decoder have {heads[0]} and {heads[1]} heads; they have to have as many")
-        if width // heads[1] % _HEAD_MULTIPLE:
-            raise ModelError(
-                f"config.json says d_model = {width} and {heads[1]} heads, {width // heads[1]} numbers each; "
-                f"onnxruntime's attention takes multiples of {_HEAD_MULTIPLE}"
-            )
         return cls(
             width=width,
             heads=heads[1],

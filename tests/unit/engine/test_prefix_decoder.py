@@ -26,6 +26,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "swish": {},
     "separate": {"activation": "relu", "target_vocab_size": 60},
     "wide": {"width": 24, "heads": 3, "layers": 1, "seed": 3},
+    "narrow heads": {"width": 20, "heads": 2, "seed": 4},  # of 10 numbers, filled up to 16
 }
 
 Open = Callable[..., KVModel]

@@ -124,6 +124,14 @@ def test_the_manifest_says_what_was_read_and_what_was_written(add, checkpoint, m
     assert manifest.versions["onnx"] == onnx.__version__
 
 
+def test_a_source_whose_place_means_nothing_elsewhere_can_be_called_by_what_made_it(add, checkpoint, models_dir):
+    add(checkpoint, made_by="python -m worker.demo.train")
+
+    manifest = Manifest.read(models_dir / "opus-tiny")
+    assert manifest.source == "python -m worker.demo.train"
+    assert str(checkpoint) not in (models_dir / "opus-tiny" / "kvjobs.json").read_text()
+
+
 @pytest.mark.parametrize("precision", Precision)
 def test_the_same_input_gives_the_same_bytes(add, checkpoint, models_dir, precision):
     add(checkpoint, name="one", precision=precision)

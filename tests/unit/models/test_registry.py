@@ -1,6 +1,7 @@
 """Which folder a model name means, and what is said where it means none."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -311,3 +312,16 @@ def test_asking_for_names_loads_neither_onnxruntime_nor_numpy():
     seen = subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=True)
 
     assert seen.stdout == "[]\n"
+
+
+def test_a_bundled_model_that_lacks_a_file_is_mended_by_installing_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by adding it: what made it is not on the user's machine."""
+    bundled = tmp_path / "in the package"
+    shutil.copytree(CHECKOUT / "worker" / "demo" / "en-zh", bundled)
+    (bundled / "decoder.onnx").unlink()
+    monkeypatch.setattr(registry, "BUNDLED", {registry.DEFAULT_MODEL: bundled})
+
+    with pytest.raises(ModelError, match=r"decoder\.onnx is missing: it comes with kvjobs: install that again"):
+        check_files(find_model(registry.DEFAULT_MODEL, tmp_path / "models"))
