@@ -33,8 +33,9 @@ SHAPES = {
         width=16, layers=2, heads=2, ffn=32, vocab_size=72, pad_id=71,
         max_positions=64, max_length=48, spread=0.1, lessons=300,
     ),
+    # Heads of 6 numbers: graphs of our own fill them up to 8.
     "tiny-relu-tied": Shape(
-        width=24, layers=2, heads=3, ffn=32, vocab_size=64, eos_id=41, pad_id=63, activation="relu",
+        width=24, layers=2, heads=4, ffn=32, vocab_size=64, eos_id=41, pad_id=63, activation="relu",
         max_positions=64, max_length=40, spread=0.1, lessons=200,
     ),
     # transformers 4.57 gives the decoder an embedding of `vocab_size` rows, so the target may not be the larger one.

@@ -2,7 +2,7 @@
 
 base      OPUS-MT's first: swish, one vocabulary, one table for embeddings and head, which is large enough here that
           greedy search looks for candidates in int8
-tc-big    the Tatoeba challenge's: relu, other widths, separate vocabularies, a head of its own
+tc-big    the Tatoeba challenge's: relu, other widths, heads of 10 numbers, separate vocabularies, a head of its own
 """
 
 import random
@@ -34,7 +34,7 @@ SHAPES = {
         max_positions=64, max_length=40, spread=0.1, lessons=250,
     ),
     "tc-big": Shape(
-        width=40, layers=2, heads=5, ffn=96, vocab_size=420, target_vocab_size=390, eos_id=43, pad_id=389,
+        width=40, layers=2, heads=4, ffn=96, vocab_size=420, target_vocab_size=390, eos_id=43, pad_id=389,
         activation="relu", max_positions=64, max_length=40, spread=0.1, lessons=200,
     ),
 }  # fmt: skip

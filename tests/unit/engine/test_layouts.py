@@ -283,5 +283,5 @@ def test_real_graphs_say_what_made_up_ones_say(golden_folder: Path, open_tiny: A
     tiny = open_tiny("tiny-relu-tied", "two")
 
     assert tiny.model.layout.kind is Kind.TWO_DECODERS
-    assert tiny.model.layout.cache == CacheShape(2, 3, 8, np.dtype(np.float32))
+    assert tiny.model.layout.cache == CacheShape(2, 4, 6, np.dtype(np.float32))
     assert tiny.model.layout.width == 24
