@@ -49,7 +49,7 @@ class SlotDecoder:
     @property
     def allocations(self) -> int:
         """How often memory was asked for."""
-        return self._slots.allocations
+        return self._slots.allocations + (self._last[1].allocations if self._last else 0)
 
     @property
     def reuses(self) -> int:

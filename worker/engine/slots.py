@@ -40,6 +40,7 @@ class Slots:
         self.num_sentences = 0  # B
         self._shape = shape
         self._beams = 1
+        self._grown = 0  # the greatest capacity that was needed yet
         self._memory = {"past": np.empty(0, shape.dtype), "cross": np.empty(0, shape.dtype)}  # flat
         self._past = self._laid_out("past", 0, 0)  # (2 L, R, N, C, H)
         self._cross = self._laid_out("cross", 0, 0)  # (2 L, B, N, S, H)
@@ -68,7 +69,7 @@ class Slots:
         before = self.allocations
         self.num_sentences, self._beams, self._places = 0, beams, None
         self._past = self._cross = np.empty((0,) * 5, self._shape.dtype)  # nothing else keeps what is too small
-        self._past = self._laid_out("past", sentences * beams, rounded(positions))
+        self._past = self._laid_out("past", sentences * beams, self._capacity(sentences * beams, rounded(positions)))
         self._cross = self._laid_out("cross", sentences, rounded(source_length))
         self._positions = np.zeros(sentences * beams, np.int32)
         self._source_ends = np.zeros(sentences, np.int32)
@@ -137,6 +138,13 @@ class Slots:
         self._memory["past"] = np.empty(0, self._shape.dtype)  # `old` keeps the memory
         self._past = self._laid_out("past", rows, 2 * old.shape[3])
         self._past[:, : self.num_rows, :, :longest] = old[:, : self.num_rows, :, :longest]
+        self._grown = self._past.shape[3]
+
+    def _capacity(self, rows: int, positions: int) -> int:
+        """C: as many as were needed before, where the memory for them is there; else `positions`."""
+        row_size = 2 * self._shape.num_layers * self._shape.num_heads * self._shape.head_size
+        fits = rows * self._grown * row_size <= self._memory["past"].size
+        return max(positions, self._grown) if fits else positions
 
     def _laid_out(self, name: str, rows: int, length: int) -> NDArray[Any]:
         """(2 L, rows, N, length, H) at the start of a memory, which grows where it is too small."""
