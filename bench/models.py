@@ -98,7 +98,8 @@ def _teach(model: MarianMTModel, shape: Shape, seed: int) -> None:
 
 def write_checkpoint(shape: Shape, folder: Path, seed: int = 0) -> None:
     """Write a Hugging Face folder: configurations, model.safetensors, and a tokenizer of the model's size."""
-    folder.mkdir(parents=True, exist_ok=True)
+    model = build(shape, seed)
+    model.save_pretrained(folder)
     write_tokenizer(
         folder,
         source_size=shape.vocab_size,
@@ -107,14 +108,13 @@ def write_checkpoint(shape: Shape, folder: Path, seed: int = 0) -> None:
         pad_id=shape.pad_id,
         seed=seed,
     )
-    model = build(shape, seed)
     if not shape.lessons and shape.target_vocab_size is None:
         # A trained model does not say pieces that only its sources have; a random one has to be kept from it.
         foreign = torch.ones(shape.vocab_size, dtype=torch.bool)
         foreign[target_ids(folder)] = False
         with torch.no_grad():
             model.get_input_embeddings().weight[foreign] *= 0.25
-    model.save_pretrained(folder)
+        model.save_pretrained(folder)
 
 
 def export(model: MarianMTModel, folder: Path, layout: str) -> None:

@@ -18,7 +18,8 @@ from worker.engine.generation import Generation
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
 
-_BLOCK = 64  # see `top_k`
+_BLOCK, _SMALL_BLOCK = 64, 8  # see `top_k`
+_SHORT = 4096  # ids: all rows at once; a call of numpy for each would take longer than what it does
 _LOG2_E = np.float32(np.log2(np.e))
 _LEAST, _MOST = np.float32(1e-20), np.float32(1e30)  # sums of exponentials that lost nothing to float32
 
@@ -69,7 +70,9 @@ def log_normalizer(logits: Floats, scales: Floats | None = None) -> Floats:
     scratch = np.empty(logits.shape[1], np.float32)  # (V,)
     factors = np.full(len(logits), _LOG2_E, np.float32) if scales is None else scales * _LOG2_E
     with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
-        for index, row in enumerate(logits):
+        if logits.shape[1] <= _SHORT:
+            sums = np.exp2(logits * factors[:, None]).sum(axis=1)
+        for index, row in enumerate(logits if logits.shape[1] > _SHORT else ()):
             sums[index] = np.exp2(np.multiply(row, factors[index], out=scratch), out=scratch).sum()
         normalizer: Floats = np.log(sums)
         for index in np.flatnonzero(~((sums > _LEAST) & (sums < _MOST))).tolist():
@@ -87,19 +90,20 @@ def top_k(scores: Floats, k: int) -> tuple[Floats, Ids]:
     over the *first* axis of (block, num_blocks) is one pass of vector instructions.
     """
     num_rows, vocab_size = scores.shape
-    num_blocks = vocab_size // _BLOCK
+    block = _BLOCK if vocab_size >= 8 * k * _BLOCK else _SMALL_BLOCK
+    num_blocks = vocab_size // block
     if num_blocks <= 2 * k:
         ids = np.broadcast_to(np.arange(vocab_size), scores.shape)
         values = scores
     else:
-        blocks = scores[:, : num_blocks * _BLOCK].reshape(num_rows, _BLOCK, num_blocks)
+        blocks = scores[:, : num_blocks * block].reshape(num_rows, block, num_blocks)
         peaks = blocks.max(axis=1)  # (R, num_blocks)
         best = np.argpartition(peaks, num_blocks - k, axis=1)[:, num_blocks - k :]  # (R, k)
-        inside = best[:, None, :] + num_blocks * np.arange(_BLOCK)[None, :, None]  # (R, _BLOCK, k)
-        rest = np.arange(num_blocks * _BLOCK, vocab_size)
+        inside = best[:, None, :] + num_blocks * np.arange(block)[None, :, None]  # (R, block, k)
+        rest = np.arange(num_blocks * block, vocab_size)
         ids = np.concatenate(
             (inside.reshape(num_rows, -1), np.broadcast_to(rest, (num_rows, len(rest)))), axis=1
-        )  # (R, k * _BLOCK + rest)
+        )  # (R, k * block + rest)
         values = np.take_along_axis(scores, ids, axis=1)
         best = np.argpartition(-values, k, axis=1)[:, :k]
         ids = np.sort(np.take_along_axis(ids, best, axis=1), axis=1)  # equal scores in the order of their ids
