@@ -61,7 +61,7 @@ def build(shape: Shape, seed: int = 0) -> MarianMTModel:
     )
     model = MarianMTModel(config).eval()
     if shape.lessons:
-        model.final_logits_bias.normal_(std=0.1)  # all zero in most published models, but not in all
+        model.final_logits_bias.normal_(std=0.1)  # all zero in some published models, not in all
         _teach(model, shape, seed)
     # As the published opus-mt models have it.
     model.generation_config.max_length = shape.max_length

@@ -63,7 +63,7 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     torch.set_num_threads(1)
     shape, folder = SHAPES[request.param], tmp_path_factory.mktemp(request.param)
     model = build(shape, SEED)
-    model.final_logits_bias.zero_()  # as most published models have it
+    model.final_logits_bias.zero_()  # as some published models have it
     model.save_pretrained(folder)
     write_tokenizer(
         folder,

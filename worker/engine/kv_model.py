@@ -20,6 +20,7 @@ from worker.engine.bank import Moves
 from worker.engine.device_slots import DeviceSlots
 from worker.engine.generation import Generation, read_generation, read_json
 from worker.engine.head import Head
+from worker.engine.saturation import int8_is_exact
 from worker.engine.screen import Screen
 from worker.engine.session import PROVIDER, Device, Provider, open_session
 from worker.engine.slots import Slots, SlotShape
@@ -49,6 +50,11 @@ class KVModel:
         self.max_positions = sizes.max_positions
         self.head = Head.of(manifest.head_ids)
         self.precision = Precision(manifest.precision or Precision.FP32)
+        if self.precision is Precision.INT8 and not int8_is_exact():
+            raise ModelError(
+                f"{folder} is in int8, and this processor cuts sums of int8 products (it lacks VNNI), so every logit "
+                "would be wrong: add the model with --precision fp32"
+            )
         self.shape = SlotShape(
             sizes.decoder_layers,
             sizes.heads,
@@ -173,7 +179,7 @@ class KVModel:
         """A decoder for greedy search whose head looks for candidates alone, where the model has one."""
         file = self._folder / SCREENED
         with self._lock:
-            if self._screened is None and file.is_file() and not self._on_device:
+            if self._screened is None and file.is_file() and not self._on_device and int8_is_exact():
                 session = open_session(file, threads=self._threads, providers=self._providers)
                 said = session.get_modelmeta().custom_metadata_map
                 head = map_head(self._folder)

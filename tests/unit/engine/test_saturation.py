@@ -1,0 +1,60 @@
+"""A processor that cuts sums of int8 products must compute none. This one does not cut; another is played."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from jobs.errors import ModelError
+from tests.checkpoints import write_marian_checkpoint
+from worker.engine import kv_model
+from worker.engine.kv_model import KVModel
+from worker.engine.saturation import int8_is_exact
+from worker.graphs import marian
+from worker.graphs.precision import Precision
+from worker.models.add import Request, add_model
+
+Add = Callable[[Precision], Path]
+
+
+@pytest.fixture
+def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Add:
+    """A model in a precision, made while the processor was sound; its head is screened, however small."""
+    monkeypatch.setattr(marian, "LARGE_HEAD", 8)
+    write_marian_checkpoint(tmp_path / "checkpoint")
+    file = tmp_path / "checkpoint" / "model.safetensors"
+    tensors = load_file(file)
+    tensors["final_logits_bias"][:] = 0  # a head with a bias is not screened
+    save_file(tensors, file, metadata={"format": "pt"})
+
+    def make(precision: Precision) -> Path:
+        request = Request(source=str(tmp_path / "checkpoint"), precision=precision, name=str(precision))
+        return Path(add_model(request, tmp_path).path)
+
+    return make
+
+
+def cut(*_: Any) -> bool:
+    return False
+
+
+def test_this_processor_is_exact() -> None:
+    assert int8_is_exact(), "the tests of int8 mean nothing where it is not"
+
+
+def test_a_model_in_int8_is_refused_where_its_logits_would_be_wrong(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = add(Precision.INT8)
+    monkeypatch.setattr(kv_model, "int8_is_exact", cut)
+
+    with pytest.raises(ModelError, match=r"lacks VNNI.*--precision fp32"):
+        KVModel.open(folder)
+
+
+def test_no_head_is_screened_where_the_screen_would_be_wrong(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = add(Precision.FP32)
+    assert KVModel.open(folder).screened() is not None
+    monkeypatch.setattr(kv_model, "int8_is_exact", cut)
+
+    assert KVModel.open(folder).screened() is None

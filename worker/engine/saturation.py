@@ -1,0 +1,36 @@
+"""
+Whether this processor multiplies int8 exactly.
+
+Without VNNI, AVX2 and AVX-512 add two products of uint8 and int8 into 16 bits and cut what does not fit:
+255 x 127 + 255 x 127 becomes 32,767. (onnxruntime's docs/performance/model-optimizations/quantization.md, "when and why
+do I need to try U8U8".) Our int8 graphs use the whole range, so such a processor would compute other numbers.
+"""
+
+import functools
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+from worker.graphs.net import Net
+from worker.graphs.products import quantized_product
+from worker.graphs.weights import WeightsFile
+
+_WIDTH = 64  # K and N
+
+
+@functools.cache
+def int8_is_exact() -> bool:
+    """Multiply the largest numbers there are, once a process (a few milliseconds)."""
+    with tempfile.TemporaryDirectory() as name:
+        with WeightsFile(Path(name, "weights.data")) as store:
+            net = Net("saturation", store)
+            x = net.input("x", np.uint8, ["M", _WIDTH])
+            y = quantized_product(net, x, "largest", lambda: np.ones((_WIDTH, _WIDTH), np.float32))
+            net.output(y, "y", np.float32, ["M", _WIDTH])
+        file = Path(name, "saturation.onnx")
+        file.write_bytes(net.model().SerializeToString())
+        session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+        found = session.run(["y"], {"x": np.full((2, _WIDTH), 255, np.uint8)})[0]
+    return bool(np.allclose(found, (255 - 128) * _WIDTH, rtol=1e-4))
