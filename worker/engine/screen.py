@@ -10,7 +10,7 @@ of the highest can be the best in float32; their logits alone are computed in fl
 It gives the token that the whole product gives. For the normalizer, every id with a share that counts is computed
 exactly too, as long as those are not many. Where they are, their errors have either sign and make up for each other.
 
-64 rows x 65,001 ids, D = 512, one core: the exact head takes 26 to 50 ms, this one 7.
+64 rows x 65,001 ids, D = 512, one core: the exact head takes 31 ms, its int8 twin 4.8 and this 4.6.
 
 Shapes: R rows · V ids of the head · D width · m candidates of all rows.
 """

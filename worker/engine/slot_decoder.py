@@ -26,8 +26,10 @@ from worker.engine.timing import Stopwatch
 
 log = logging.getLogger(__name__)
 
-ENCODED_TOKENS = 256  # at once: what a product of this size leaves behind still fits into the second-level cache
-REFILLED_SHARE = 8  # an eighth of the slots is free before newcomers are encoded: encoding a single one takes as long
+ENCODED_TOKENS = (
+    256  # at once: a token takes as long in larger calls (opus-shaped, 95 to 105 us), which need more memory
+)
+REFILLED_SHARE = 8  # an eighth of the slots is free before newcomers are encoded: small models pay for each call
 
 Found = list[tuple[int, list[Hypothesis]]]  # which segment, and its hypotheses, best first
 

@@ -32,7 +32,7 @@ ENCODER = "encoder.onnx"
 DECODER = "decoder.onnx"
 SCREENED = "screened_decoder.onnx"  # not every model has one
 WEIGHTS = "weights.data"
-LARGE_HEAD = 4096  # ids: with fewer, the exact head takes no longer than to look for candidates
+LARGE_HEAD = 4096  # ids; a smaller head is not worth a second graph
 _HEAD_ROWS = ("head.rows", "decoder.embeddings", "embeddings")  # where the head may be
 
 
