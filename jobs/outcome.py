@@ -5,12 +5,15 @@ from dataclasses import dataclass
 
 
 class Flag(enum.StrEnum):
-    """What a reader of a translation should know about it."""
+    """What a reader of a result should know about it."""
 
     SPLIT = "split"  # a segment was longer than the model's positions and was translated in pieces
     TRUNCATED = "truncated"  # a hypothesis reached the length limit before the end-of-sentence token
     REPETITION = "repetition"  # the end of a hypothesis repeats itself: the model probably ran away
     PASSED_THROUGH = "passed-through"  # a segment held no letter and was copied, not translated
+    UNSCORED_FIRST = "unscored-first"  # nothing stood before the first token, so it has no log-probability
+    UNSCORED = "unscored"  # no token could be scored
+    KEPT_ORDER = "kept-order"  # some candidates could not be scored and kept the place that they had
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,51 @@ class Translation:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenScore:
+    """One token of a document."""
+
+    text: str
+    start: int  # UTF-8 bytes of the document
+    stop: int
+    log_prob: float | None  # natural log; None: not scored
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One document, scored. Perplexities are derived: exp(nll_sum / num_tokens), and so by words and bytes."""
+
+    nll_sum: float  # -log p in nats, summed over the scored tokens
+    num_tokens: int  # scored
+    num_words: int  # separated by white space, of the text that the scored tokens cover
+    num_bytes: int  # UTF-8, of that text
+    num_source_tokens: int = 0  # of a pair: of its source, end-of-sentence included
+    flags: tuple[Flag, ...] = ()  # sorted, each once
+    tokens: tuple[TokenScore, ...] = ()  # empty unless asked for
+
+
+@dataclass(frozen=True, slots=True)
+class RankedCandidate:
+    """A candidate at its new place."""
+
+    id: str
+    rank: int  # from 1
+    score: float | None  # by which it was ranked; None: it could not be scored
+    first_score: float | None  # of the first stage, where the corpus gives one
+    error: str | None = None  # why it has no score
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The candidates of one query, best first. Those without a score keep the place that they had."""
+
+    candidates: tuple[RankedCandidate, ...]
+    num_tokens: int  # scored
+    num_computed: int  # tokens that went through the model
+    num_shared: int  # tokens that did not, because what they begin was computed already
+    flags: tuple[Flag, ...] = ()  # sorted, each once
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """One document that could not be processed."""
 
@@ -51,7 +99,8 @@ class Quarantined:
     message: str
 
 
-Outcome = Translation | Failed | Quarantined
+Result = Translation | Score | Ranking
+Outcome = Result | Failed | Quarantined
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +119,7 @@ class SegmentTranslation:
 class StepTiming:
     """One model call, or one other phase of a batch."""
 
-    phase: str  # encode | prefill | decode | segment | tokenize | detokenize | queue | record
+    phase: str  # encode | prefill | decode | head | segment | tokenize | detokenize | queue | record
     step: int  # 0 for the first decoder call of a batch; 0 for phases that have no steps
     rows: int
     tokens: int  # rows x positions computed by this call

@@ -5,6 +5,7 @@ import enum
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,32 @@ class Task(enum.StrEnum):
     """What a job does with each document."""
 
     TRANSLATE = "translate"
+    SCORE = "score"  # how likely a language model finds it: perplexity
+    RERANK = "rerank"  # put the candidates of a query in a new order
+
+
+class Window(enum.StrEnum):
+    """How a document is read that is longer than the model's context."""
+
+    STRIDE = "stride"  # windows overlap: each token is scored once, after at least max_length - stride others
+    DISJOINT = "disjoint"  # windows follow each other, each after one token of context (lm-evaluation-harness, rolling)
+    TRUNCATE = "truncate"  # the first window alone
+
+
+class Bos(enum.StrEnum):
+    """What stands before the first token of a document, so that it can be scored."""
+
+    AUTO = "auto"  # the tokenizer's BOS, where it has one; else nothing
+    BOS = "bos"
+    EOS = "eos"
+    NONE = "none"  # nothing: the first token is not scored
+
+
+class Method(enum.StrEnum):
+    """What a candidate's score is."""
+
+    QUERY_LIKELIHOOD = "query-likelihood"  # mean log p(query | document)
+    PERPLEXITY = "perplexity"  # mean log p(document | query)
 
 
 class Timing(enum.StrEnum):
@@ -78,17 +105,79 @@ class TranslateOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOptions:
+    """How to score. With `pairs`, a document is a source and a target, and log p(target | source) is asked for."""
+
+    pairs: bool = False
+    window: Window = Window.STRIDE
+    max_length: int | None = None  # tokens of a window, BOS included; None: as many as the model takes
+    stride: int | None = None  # tokens from one window to the next; None: half of max_length
+    bos: Bos = Bos.AUTO
+    token_scores: bool = False  # keep the log-probability of every token
+    target_language: str | None = None  # pairs: the label of a multilingual model, without >> and <<
+    packing: bool = True  # many documents in one row of a model call, without padding
+    timing: Timing = Timing.STEPS
+
+    def __post_init__(self) -> None:
+        _at_least(self.max_length, 2, "max_length", "a token is scored after at least one other")
+        _at_least(self.stride, 1, "stride", "each window scores at least one token")
+        if self.max_length is not None and self.stride is not None and self.stride >= self.max_length:
+            raise SpecError(
+                f"stride is {self.stride} and max_length {self.max_length}; a window keeps at least one token of "
+                "context: lower --stride or raise --max-length"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerankOptions:
+    """How to rerank. A candidate's final score is (1 - fusion) x model + fusion x first stage, each scaled to 0 .. 1
+    among the candidates of the query; with fusion = 0 it is the model's alone, as it is."""
+
+    method: Method = Method.QUERY_LIKELIHOOD
+    template: str | None = None  # holds {query} and {document}, the one that is scored at its end; None: the method's
+    fusion: float = 0.0  # weight of the first stage's score, 0 .. 1
+    max_length: int | None = None  # tokens of a sequence; None: as many as the model takes. A document is cut to fit
+    prefix_cache: bool = True  # compute what sequences begin with once
+    timing: Timing = Timing.STEPS
+
+    def __post_init__(self) -> None:
+        _at_least(self.max_length, 2, "max_length", "a token is scored after at least one other")
+        if not 0 <= self.fusion <= 1:
+            raise SpecError(f"fusion is {self.fusion}; it is a weight from 0 (the model alone) to 1 (the first stage)")
+        if self.template is not None:
+            self._check_template(self.template)
+
+    def _check_template(self, template: str) -> None:
+        last = "{query}" if self.method is Method.QUERY_LIKELIHOOD else "{document}"
+        if template.count("{query}") != 1 or template.count("{document}") != 1 or not template.rstrip().endswith(last):
+            raise SpecError(
+                f"the template {template!r} has to hold {{query}} and {{document}} once each and, for the method "
+                f"{self.method}, end with {last}, which is what is scored"
+            )
+
+
+Options = TranslateOptions | ScoreOptions | RerankOptions
+OPTIONS: dict[Task, type[Options]] = {
+    Task.TRANSLATE: TranslateOptions,
+    Task.SCORE: ScoreOptions,
+    Task.RERANK: RerankOptions,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """What a job is: the task, the model as it is on disk now, and the options."""
 
     task: Task
     model: str  # a name, or the absolute path of a model folder
     model_revision: str  # sha256 over the model's files
-    options: TranslateOptions
+    options: Options  # of the task
 
     def options_json(self) -> str:
         """Canonical JSON: sorted keys, every option present, so that equal options are equal text."""
-        values = {**dataclasses.asdict(self.options), "cache": str(self.options.cache)}
+        values = dataclasses.asdict(self.options)
+        if isinstance(self.options, TranslateOptions):
+            values["cache"] = str(self.options.cache)
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     def digest(self) -> str:
@@ -109,12 +198,25 @@ class JobSpec:
     def restore(cls, *, task: str, model: str, model_revision: str, options_json: str) -> "JobSpec":
         """The spec that a jobs row holds; raise SpecError where this version does not know the options."""
         values: dict[str, Any] = json.loads(options_json)
-        known = {field.name for field in dataclasses.fields(TranslateOptions)}
-        if unknown := sorted(values.keys() - known):
+        if task not in set(Task):
+            raise SpecError(f"the job was submitted by a newer kvjobs: task {task} is unknown here; upgrade")
+        kind = OPTIONS[Task(task)]
+        if unknown := sorted(values.keys() - {field.name for field in dataclasses.fields(kind)}):
             raise SpecError(f"the job was submitted by a newer kvjobs: option {unknown[0]} is unknown here; upgrade")
-        values["cache"] = CachePolicy.parse(values["cache"])
-        values["timing"] = Timing(values["timing"])
-        return cls(task=Task(task), model=model, model_revision=model_revision, options=TranslateOptions(**values))
+        for name, read in _READERS.items():
+            if name in values:
+                values[name] = read(values[name])
+        return cls(task=Task(task), model=model, model_revision=model_revision, options=kind(**values))
+
+
+# How an option becomes a value again that JSON has as text.
+_READERS: dict[str, Callable[[str], Any]] = {
+    "cache": CachePolicy.parse,
+    "timing": Timing,
+    "window": Window,
+    "bos": Bos,
+    "method": Method,
+}
 
 
 def _at_least(value: int | None, least: int, name: str, why: str) -> None:

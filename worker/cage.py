@@ -1,7 +1,7 @@
 """A process in which a document can hurt nobody: started, fed, watched, and killed by a lane.
 
 Frames are pickles over a pair of sockets. To the sacrifice: a JobSpec, then an Order for each batch. From it: READY
-once, ALIVE at most once a second, and for each order a Translated or the exception that the engine raised.
+once, ALIVE at most once a second, and for each order a Produced or the exception that the engine raised.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from jobs.dispatch.orders import Orders
 from jobs.errors import Stopped
 from jobs.spec import JobSpec
 from jobs.store.batches import Batch
-from worker.engine.translation import Translated
+from worker.engine.produced import Produced
 
 log = logging.getLogger(__name__)
 
@@ -73,13 +73,13 @@ class Cage:
             self.close()
             raise
 
-    def translate(self, batch: Batch) -> Translated:
+    def translate(self, batch: Batch) -> Produced:
         """What the batch became in there. Raises what the engine raised; Died where the process ended or gave no sign
         of life for too long; Stopped where `must_stop` says so. After these two the cage is of no more use."""
         deadline_s = self._deadline_s()
         self._send(Order(batch, deadline_s))
         result = self._receive(deadline_s)
-        assert isinstance(result, Translated)
+        assert isinstance(result, Produced)
         return result
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The loop of a lane: lease a shard, translate it batch by batch, record each batch, until nothing is ready."""
+"""The loop of a lane: lease a shard, process it batch by batch, record each batch, until nothing is ready."""
 
 import logging
 import time
@@ -18,9 +18,10 @@ from jobs.store.jobs import pause
 from jobs.store.leases import Work
 from jobs.store.record import record
 from worker.cage import Died
-from worker.engine.translation import Translated
+from worker.engine.produced import Produced
 from worker.memory import StoredMemory
-from worker.poison import translate_whatever_happens
+from worker.poison import process_whatever_happens
+from worker.processing import process
 from worker.shift import OpenCage, Shift
 from worker.suspects import translate_suspects
 from worker.warm import Lane
@@ -60,24 +61,19 @@ def drain(database: Database, lane: Lane, shift: Shift, queues: Queues = Queues(
 
 
 def _work_through(database: Database, lane: Lane, shift: Shift, work: Work, queue: StepTiming) -> None:
-    translator = lane.translator(work.spec)
+    lane.open(work.spec)  # what can be wrong with the model is wrong for every batch
     memory = StoredMemory(database, work.spec)
     late = [queue]  # what the next record takes along: its own duration a record cannot know
 
-    def translate(documents: Batch) -> Translated:
+    def compute(documents: Batch) -> Produced:
         with shift.watch.watching(_name(work, documents)) as call:
 
             def should_stop() -> bool:
                 call.step()
                 return shift.must_stop(work)
 
-            return translator.translate(
-                [document.text for document in documents],
-                work.spec.options,
-                memory=_Unwatched(memory, call),
-                memory_digest=memory.digest,
-                should_stop=should_stop,
-            )
+            texts = [document.text for document in documents]
+            return process(lane, work.spec, texts, _Unwatched(memory, call), should_stop)
 
     for index, batch in enumerate(work.batches):
         if index and shift.should_release(work):
@@ -85,7 +81,7 @@ def _work_through(database: Database, lane: Lane, shift: Shift, work: Work, queu
         if work.suspect and index == 0 and shift.open_cage is not None:
             result = _translate_suspects(database, shift, work, shift.open_cage)
         else:
-            result = translate_whatever_happens(translate, batch)
+            result = process_whatever_happens(compute, batch)
         failpoint("after-compute")
         timings = [] if work.spec.options.timing == Timing.OFF else [*late, *result.timings]
         started = time.perf_counter()
@@ -93,7 +89,7 @@ def _work_through(database: Database, lane: Lane, shift: Shift, work: Work, queu
         late = [StepTiming("record", 0, len(batch), 0, 0, time.perf_counter() - started)]
 
 
-def _translate_suspects(database: Database, shift: Shift, work: Work, open_cage: OpenCage) -> Translated:
+def _translate_suspects(database: Database, shift: Shift, work: Work, open_cage: OpenCage) -> Produced:
     """The first batch, outside this process: it was in flight when two processes died."""
 
     def log_it(documents: Batch, death: Died) -> None:
@@ -111,6 +107,7 @@ class _Unwatched:
     """A memory that may wait for its database without being taken for a lane that hangs."""
 
     def __init__(self, memory: StoredMemory, call: Call) -> None:
+        self.digest = memory.digest
         self._memory = memory
         self._call = call
 
@@ -120,7 +117,7 @@ class _Unwatched:
 
 
 def _record(
-    database: Database, shift: Shift, work: Work, index: int, result: Translated, timings: list[StepTiming]
+    database: Database, shift: Shift, work: Work, index: int, result: Produced, timings: list[StepTiming]
 ) -> None:
     """Record, and go on trying while the database is locked or its disk full: the batch is worth more than the wait.
     If the lease is lost meanwhile, the fence says so."""

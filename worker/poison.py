@@ -6,7 +6,7 @@ from collections.abc import Callable
 from jobs.errors import KvjobsError, ModelError
 from jobs.outcome import Failed
 from jobs.store.batches import Batch
-from worker.engine.translation import Translated
+from worker.engine.produced import Produced
 
 log = logging.getLogger(__name__)
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 HOPELESS = 8
 
 
-def translate_whatever_happens(translate: Callable[[Batch], Translated], batch: Batch) -> Translated:
+def process_whatever_happens(translate: Callable[[Batch], Produced], batch: Batch) -> Produced:
     """Translate a batch; a document on which the engine fails even alone becomes `Failed`.
 
     Raises what `jobs.errors` knows (a lost lease, a request to stop) as it is, and ModelError where a whole batch of
@@ -31,7 +31,7 @@ def translate_whatever_happens(translate: Callable[[Batch], Translated], batch: 
     return result
 
 
-def _halve(translate: Callable[[Batch], Translated], batch: Batch) -> Translated:
+def _halve(translate: Callable[[Batch], Produced], batch: Batch) -> Produced:
     try:
         return translate(batch)
     except KvjobsError:
@@ -40,10 +40,10 @@ def _halve(translate: Callable[[Batch], Translated], batch: Batch) -> Translated
         message = f"{type(error).__name__}: {error}"
         log.warning("a batch of %d documents failed: %s", len(batch), message)
         if len(batch) == 1:
-            return Translated([Failed("engine-error", message)], {}, [])
+            return Produced([Failed("engine-error", message)], {}, [])
     middle = len(batch) // 2
     first, second = _halve(translate, batch[:middle]), _halve(translate, batch[middle:])
-    return Translated(
+    return Produced(
         outcomes=[*first.outcomes, *second.outcomes],
         learned=first.learned | second.learned,
         timings=[*first.timings, *second.timings],

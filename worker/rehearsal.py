@@ -7,7 +7,7 @@ from pathlib import Path
 from jobs.corpus.documents import Document, Rejected
 from jobs.corpus.reading import Corpus, read_corpus
 from jobs.corpus.shards import cut_batches
-from jobs.spec import JobSpec
+from jobs.spec import JobSpec, TranslateOptions
 from worker.engine.network import open_network
 from worker.models.registry import find_model
 from worker.text.marian import MarianTokenizer
@@ -28,6 +28,7 @@ class Rehearsal:
 
 def rehearse(corpus: Corpus, spec: JobSpec, models_dir: Path) -> Rehearsal:
     """Read the corpus once and count; raise CorpusError where it cannot be read at all."""
+    assert isinstance(spec.options, TranslateOptions)
     folder = find_model(spec.model, models_dir)
     network = open_network(folder.path)
     shown: list[Rejected] = []

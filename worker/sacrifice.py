@@ -20,9 +20,10 @@ from jobs.store.batches import Batch
 from jobs.store.database import Database
 from worker.cage import ALIVE, READY, Order
 from worker.device import lanes_of, providers
-from worker.engine.translation import Translated
+from worker.engine.produced import Produced
 from worker.memory import StoredMemory
-from worker.poison import translate_whatever_happens
+from worker.poison import process_whatever_happens
+from worker.processing import process
 from worker.ration import go_first, limit_to_free
 from worker.warm import Lane, WarmModels
 
@@ -53,18 +54,13 @@ def _serve(connection: Connection, orders: Orders) -> None:
     # As many threads as the lanes have: an innocent batch must give the very bits that it would have given there.
     threads = max(1, available_cores() // lanes_of(orders.device, settings.lanes))
     models = WarmModels(settings.models_dir, threads, providers(orders.device))
-    translator = Lane(0, models).translator(spec)
+    lane = Lane(0, models)
+    lane.open(spec)
     memory = StoredMemory(database, spec)
     say_alive = _SignsOfLife(connection, every_s=min(1.0, settings.hang_s / 4))
 
-    def translate(batch: Batch) -> Translated:
-        return translator.translate(
-            [document.text for document in batch],
-            spec.options,
-            memory=memory,
-            memory_digest=memory.digest,
-            should_stop=say_alive,
-        )
+    def compute(batch: Batch) -> Produced:
+        return process(lane, spec, [document.text for document in batch], memory, say_alive)
 
     connection.send(READY)
     while True:
@@ -73,7 +69,7 @@ def _serve(connection: Connection, orders: Orders) -> None:
         faulthandler.dump_traceback_later(order.deadline_s + 60, exit=True, repeat=False)
         say_alive.deadline_s = order.deadline_s
         try:
-            frame: Translated | KvjobsError = translate_whatever_happens(translate, order.batch)
+            frame: Produced | KvjobsError = process_whatever_happens(compute, order.batch)
         except KvjobsError as error:
             frame = error
         faulthandler.cancel_dump_traceback_later()

@@ -18,7 +18,7 @@ from jobs.errors import ModelError
 from jobs.outcome import Quarantined
 from jobs.store.batches import Batch
 from worker.cage import Died
-from worker.engine.translation import Translated
+from worker.engine.produced import Produced
 
 log = logging.getLogger(__name__)
 
@@ -31,13 +31,13 @@ LOADS = 3  # that end in death before a document is even sent, until it is the m
 class Caged(Protocol):
     """A process that may die: see `worker.cage`."""
 
-    def translate(self, batch: Batch) -> Translated: ...
+    def translate(self, batch: Batch) -> Produced: ...
     def close(self) -> None: ...
 
 
 def translate_suspects(
     batch: Batch, open_cage: Callable[[], Caged], on_death: Callable[[Batch, Died], None]
-) -> Translated:
+) -> Produced:
     """Translate a batch; a document that kills its process twice, alone, becomes `Quarantined`.
 
     `on_death` is told at once what each process had in hand, and may raise to end it. Raises what the engine raises,
@@ -45,9 +45,9 @@ def translate_suspects(
     """
     with contextlib.closing(_Cages(open_cage, on_death)) as cages:
         whole = cages.translate(batch)
-        if isinstance(whole, Translated):
+        if isinstance(whole, Produced):
             return whole
-        found: dict[int, Translated | Died] = {}
+        found: dict[int, Produced | Died] = {}
         for index in _spread(len(batch)):
             found[index] = cages.translate((batch[index],))
             if len(found) == min(HOPELESS, max(TINY, len(batch))) and all(isinstance(r, Died) for r in found.values()):
@@ -68,10 +68,10 @@ def _spread(count: int) -> list[int]:
     return sorted(range(count), key=lambda index: (index % step, index))
 
 
-def _once_more(cages: "_Cages", batch: Batch, first: Died) -> Translated:
+def _once_more(cages: "_Cages", batch: Batch, first: Died) -> Produced:
     cages.close()
     again = cages.translate(batch)
-    if isinstance(again, Translated):
+    if isinstance(again, Produced):
         return again
     log.warning("document %d is quarantined: its process %s", batch[0].position, again.how)
     if again.how == first.how:
@@ -79,11 +79,11 @@ def _once_more(cages: "_Cages", batch: Batch, first: Died) -> Translated:
     else:
         message = f"of two processes that worked on this document alone, one {first.how} and one {again.how}"
     outcome = Quarantined(again.code, message)
-    return Translated([outcome], {}, [])
+    return Produced([outcome], {}, [])
 
 
-def _join(results: list[Translated]) -> Translated:
-    return Translated(
+def _join(results: list[Produced]) -> Produced:
+    return Produced(
         outcomes=[outcome for result in results for outcome in result.outcomes],
         learned={key: segment for result in results for key, segment in result.learned.items()},
         timings=[timing for result in results for timing in result.timings],
@@ -98,7 +98,7 @@ class _Cages:
         self._on_death = on_death
         self._cage: Caged | None = None
 
-    def translate(self, batch: Batch) -> Translated | Died:
+    def translate(self, batch: Batch) -> Produced | Died:
         if self._cage is None:
             self._cage = self._open()
         try:

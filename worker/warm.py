@@ -97,6 +97,10 @@ class Lane:
         self._models = models
         self._translators: OrderedDict[str, Translator] = OrderedDict()
 
+    def open(self, spec: JobSpec) -> None:
+        """Have a job's model ready. Raises NotFoundError and ModelError where it cannot be."""
+        self._models.open(spec)
+
     def translator(self, spec: JobSpec) -> Translator:
         """The warm translator of a job's model."""
         model = self._models.open(spec)

@@ -40,7 +40,7 @@ class Instant:
 
     def translate(self, texts: Sequence[str], options: Any, **_: Any) -> Any:
         from jobs.outcome import Translation
-        from worker.engine.translation import Translated
+        from worker.engine.produced import Produced
 
         outcomes = [
             Translation(
@@ -48,7 +48,7 @@ class Instant:
             )
             for text in texts
         ]
-        return Translated(outcomes, {}, [])
+        return Produced(outcomes, {}, [])
 
 
 sys.meta_path.insert(0, _Finder())

@@ -38,7 +38,7 @@ class Priority(click.ParamType[int]):
 @click.argument("corpus", metavar="CORPUS")
 @click.option(
     "--task",
-    type=click.Choice([task.value for task in Task]),
+    type=click.Choice([Task.TRANSLATE.value]),
     default=Task.TRANSLATE.value,
     show_default=True,
     help="What to do with each document.",

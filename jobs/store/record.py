@@ -98,7 +98,7 @@ def _insert_outcomes(connection: Connection, work: Work, batch: Batch, outcomes:
         segments_reused=sum(row["num_reused"] for row in new),
     )
     for document, outcome in zip(batch, outcomes, strict=True):
-        if isinstance(outcome, Translation):
+        if not isinstance(outcome, Failed | Quarantined):
             continue
         here = (document.position, document.position + 1)
         status = DocumentStatus.FAILED if isinstance(outcome, Failed) else DocumentStatus.QUARANTINED

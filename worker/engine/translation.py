@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jobs.errors import SpecError
-from jobs.outcome import Failed, Flag, Outcome, SegmentTranslation, StepTiming
+from jobs.outcome import Failed, Flag, Outcome, SegmentTranslation
 from jobs.spec import TranslateOptions
 from worker.engine.assembly import join_document, join_pieces, merge_flags, runs_away
 from worker.engine.generation import Generation
 from worker.engine.hypothesis import Hypothesis
 from worker.engine.network import Network, new_decoder
+from worker.engine.produced import Produced
 from worker.engine.timing import Stopwatch
 from worker.text.segments import Span, segment
 
@@ -48,15 +49,6 @@ class Tokenizer(Protocol):
     def check_language(self, language: str | None) -> None: ...
     def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]: ...
     def decode(self, ids: Sequence[int]) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Translated:
-    """What one call gave."""
-
-    outcomes: list[Outcome]  # in the order of the texts
-    learned: dict[bytes, SegmentTranslation]  # segments that the memory did not know
-    timings: list[StepTiming]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +83,7 @@ class Translator:
         memory: Memory,
         memory_digest: bytes,
         should_stop: Callable[[], bool],
-    ) -> Translated:
+    ) -> Produced:
         """Translate every text; raise SpecError where the model cannot do as asked, Stopped where told to stop.
 
         With `options.reuse`, equal segments are translated once, and those that the memory knows not at all.
@@ -109,7 +101,7 @@ class Translator:
         )
         new = dict(zip(unknown, results, strict=True))
         found = [new[place] if place in new else known[key] for place, key in enumerate(keys)]
-        return Translated(
+        return Produced(
             outcomes=[_assemble(document, sentences, found, new.keys(), options.n_best) for document in documents],
             learned={keys[place]: result for place, result in new.items() if options.reuse and _is_finite(result)},
             timings=stopwatch.timings,

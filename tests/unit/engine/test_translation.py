@@ -17,7 +17,8 @@ from jobs.spec import CachePolicy, Timing, TranslateOptions
 from worker.engine import batch_decoder
 from worker.engine.decoding import Decoding
 from worker.engine.hypothesis import Hypothesis
-from worker.engine.translation import NoMemory, Translated, Translator
+from worker.engine.produced import Produced
+from worker.engine.translation import NoMemory, Translator
 
 GREEDY = TranslateOptions(beam_size=1)
 DIGEST = b"model and options"
@@ -69,13 +70,13 @@ def translate(
     *,
     memory: Any = None,
     should_stop: Callable[[], bool] = lambda: False,
-) -> Translated:
+) -> Produced:
     return translator.translate(
         texts, options, memory=memory or NoMemory(), memory_digest=DIGEST, should_stop=should_stop
     )
 
 
-def one(translated: Translated) -> Translation:
+def one(translated: Produced) -> Translation:
     (outcome,) = translated.outcomes
     assert isinstance(outcome, Translation)
     return outcome

@@ -17,7 +17,7 @@ from jobs.store.workers import Warmth
 from tests.unit.store.conftest import MakeJob, translated
 from worker import drain as drain_module
 from worker.drain import drain
-from worker.engine.translation import Translated
+from worker.engine.produced import Produced
 from worker.shift import Shift
 from worker.watch import Watch
 
@@ -32,15 +32,18 @@ class Echo:
         self.batches = 0
         self._before = before
 
+    def open(self, spec: JobSpec) -> None:
+        """Nothing to load."""
+
     def translator(self, spec: JobSpec) -> "Echo":
         return self
 
     def translate(
         self, texts: Sequence[str], options: TranslateOptions, *, should_stop: Callable[[], bool], **_: Any
-    ) -> Translated:
+    ) -> Produced:
         self._before(self.batches, should_stop)
         self.batches += 1
-        return Translated([translated(text) for text in texts], {}, [])
+        return Produced([translated(text) for text in texts], {}, [])
 
 
 def shift_of(database: Database, lease_s: float = 60.0) -> Shift:

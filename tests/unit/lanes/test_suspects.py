@@ -17,7 +17,7 @@ from tests.unit.lanes.test_drain import Echo, scalar, shift_of
 from tests.unit.store.conftest import MakeJob, translated
 from worker.cage import Died
 from worker.drain import drain
-from worker.engine.translation import Translated
+from worker.engine.produced import Produced
 from worker.suspects import HOPELESS, LOADS, translate_suspects
 
 SEGFAULT = Died("killed", "was killed by SIGSEGV")
@@ -41,12 +41,12 @@ class Cages:
     def on_death(self, batch: Batch, death: Died) -> None:
         self.deaths.append([document.position for document in batch])
 
-    def translate(self, batch: Batch) -> Translated:
+    def translate(self, batch: Batch) -> Produced:
         positions = [document.position for document in batch]
         self.tried.append(positions)
         if (death := self._kills(positions, self.tried.count(positions))) is not None:
             raise death
-        return Translated([translated(document.text) for document in batch], {}, [])
+        return Produced([translated(document.text) for document in batch], {}, [])
 
 
 class Cage:
@@ -164,7 +164,7 @@ def test_a_model_that_dies_while_it_loads_is_not_blamed_on_the_documents() -> No
 
 def test_errors_of_the_engine_pass_and_leave_no_process_behind() -> None:
     class Angry(Cages):
-        def translate(self, batch: Batch) -> Translated:
+        def translate(self, batch: Batch) -> Produced:
             raise Stopped("as asked")
 
     cages = Angry(lambda *_: None)
@@ -263,8 +263,8 @@ def test_a_death_too_many_gives_the_shard_back(
 
 def test_an_engine_that_fails_in_there_fails_its_document(database: Database, suspect: int) -> None:
     class Fails(Cages):
-        def translate(self, batch: Batch) -> Translated:
-            return Translated([Failed("engine-error", "x") for _ in batch], {}, [])
+        def translate(self, batch: Batch) -> Produced:
+            return Produced([Failed("engine-error", "x") for _ in batch], {}, [])
 
     shift = shift_of(database)
     shift.open_cage = Fails(lambda *_: None)

@@ -1,0 +1,34 @@
+"""Which engine does what a job asks for."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from jobs.errors import SpecError
+from jobs.outcome import SegmentTranslation
+from jobs.spec import JobSpec, TranslateOptions
+from worker.engine.produced import Produced
+from worker.warm import Lane
+
+
+class KeyedMemory(Protocol):
+    """What segments became before, and what tells this job's from others."""
+
+    @property
+    def digest(self) -> bytes: ...
+    def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]: ...
+
+
+def process(
+    lane: Lane, spec: JobSpec, texts: Sequence[str], memory: KeyedMemory, should_stop: Callable[[], bool]
+) -> Produced:
+    """Do with each text what the job asks for.
+
+    Raises ModelError and SpecError where that cannot be done at all, Stopped where told to stop.
+    """
+    match spec.options:
+        case TranslateOptions() as options:
+            return lane.translator(spec).translate(
+                texts, options, memory=memory, memory_digest=memory.digest, should_stop=should_stop
+            )
+        case _:
+            raise SpecError(f"this kvjobs cannot do the task {spec.task}: upgrade it")
