@@ -96,9 +96,10 @@ class Scorer:
         stopwatch = Stopwatch(options.timing)
         with stopwatch.measure("tokenize", rows=len(texts)) as counted:
             documents = [self._encode(text, rules, options) for text in texts]
-            counted.tokens = sum(len(document.encoded.ids) for document in documents)
+            known = [document for document in documents if isinstance(document, _Document)]
+            counted.tokens = sum(len(document.encoded.ids) for document in known)
         stopwatch.end_batch()
-        windows = [(document, span) for document in documents for span in document.spans]
+        windows = [(document, span) for document in known for span in document.spans]
         groups = [_group(document.sequence, span) for document, span in windows]
         if groups:
             for index, (log_probs,) in self.reader.read(groups, stopwatch, should_stop):
@@ -147,8 +148,11 @@ class Scorer:
             )
         return token_id
 
-    def _encode(self, text: str, rules: _Rules, options: ScoreOptions) -> _Document:
-        encoded = self._tokenizer.encode(text)
+    def _encode(self, text: str, rules: _Rules, options: ScoreOptions) -> _Document | Failed:
+        try:
+            encoded = self._tokenizer.encode(text)
+        except ModelError as error:  # of this text: the tokenizer was fit to be opened
+            return Failed("engine-error", str(error))
         sequence = encoded.ids if rules.bos_id is None else [rules.bos_id, *encoded.ids]
         return _Document(
             content=text.encode("utf-8", "surrogatepass"),
@@ -159,8 +163,10 @@ class Scorer:
             log_probs=np.full(len(sequence), np.nan, np.float32),
         )
 
-    def _assemble(self, document: _Document, options: ScoreOptions) -> Outcome:
+    def _assemble(self, document: _Document | Failed, options: ScoreOptions) -> Outcome:
         """Sum up one document, whose windows have all been read."""
+        if isinstance(document, Failed):
+            return document
         scored = document.log_probs[1 : document.stop]
         finite = np.isfinite(scored)
         if not finite.all():
