@@ -1,6 +1,5 @@
 """`kvjobs export`: the results of a job, in the order of its corpus."""
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -8,7 +7,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.records import Extra, Format, record_format
+from jobs.cli.records import Format, record_format
+from jobs.cli.result_shapes import Extra
 from jobs.cli.terminal import say
 from jobs.cli.wording import counted
 from jobs.store.export import Only, field_names, read_documents
@@ -136,9 +136,9 @@ def write_results(
     """Write the results of a job; how many documents."""
     records = record_format(
         form,
+        job,
         extras=extras,
         field_columns=[] if form is Format.JSONL else field_names(database, job.job_id),
-        nbest=json.loads(job.options).get("n_best", 1) > 1,
         raw=raw,
         to_terminal=to_terminal,
     )

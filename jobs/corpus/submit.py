@@ -108,6 +108,7 @@ def submit(
             source=corpus.source,
             source_is_file=corpus.is_file,
             corpus_digest=contents.digest,
+            reading=corpus.reading,
             name=name,
             priority=priority,
             queue=check_queue(queue),
@@ -150,7 +151,8 @@ def check_name(name: str | None) -> None:
 
 def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, number: int) -> str:
     """sha256 of all that decides what the job is; `number` tells apart those that somebody asked for `again`."""
-    read = [READERS, corpus.read_as, corpus.packing, corpus.id_field, corpus.text_field, corpus.max_line_bytes]
+    fields = corpus.payload_fields.values()
+    read = [READERS, corpus.read_as, corpus.packing, corpus.id_field, *fields, corpus.line_limit]
     return hashlib.sha256(json.dumps([corpus_digest, read, spec.digest(), number]).encode()).hexdigest()
 
 
@@ -184,7 +186,7 @@ def _fill(
                 f"{reading.source} is not what it was when the first {standing.ingested} documents of job "
                 f"{standing.job_id} were read from it; submit it again to read it from the start"
             )
-        for batch in cut_batches(rest):
+        for batch in cut_batches(rest, reading.holds):
             written.update(record for shard in batch.shards for record in shard)
             if standing.ingested < batch.stop:
                 standing = ingest.add_batch(database, standing.job_id, batch, written.hexdigest())

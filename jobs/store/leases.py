@@ -14,14 +14,14 @@ from sqlalchemy import Connection, Row, and_, case, exists, or_, select, update
 from jobs.failpoints import failpoint
 from jobs.queues import CPU, Queues
 from jobs.spec import JobSpec
-from jobs.store.batches import Batch, PlannedDocument, plan_batches
+from jobs.store.batches import MAX_TOKENS, MAX_TOKENS_OF_QUERIES, Batch, PlannedDocument, plan_batches
 from jobs.store.breaker import pause_if_deadly
 from jobs.store.clock import db_time
 from jobs.store.database import Database
 from jobs.store.endings import close_cancelled, close_shards
 from jobs.store.ledger import lock, log_event
 from jobs.store.results import RESULTS, ResultTable, is_of_document, is_open
-from jobs.store.tables import Document, Job, JobState, Shard, ShardState
+from jobs.store.tables import Document, Job, JobState, Ranking, Shard, ShardState
 
 # Leases in a row that ended in the death of their process, without one recorded batch: the first may be an innocent
 # death; after the second the batch in flight is suspect, and a process that nobody needs takes it (`worker.sacrifice`).
@@ -204,9 +204,10 @@ def _todo(connection: Connection, result: ResultTable, job_id: int, start: int, 
         .where(document.job_id == job_id, document.position >= start, document.position < stop)
         .order_by(document.position)
     )
-    return plan_batches(
+    planned = (
         PlannedDocument(row.position, row.text or "", row.estimated_tokens, ended=bool(row.ended)) for row in rows
     )
+    return plan_batches(planned, MAX_TOKENS_OF_QUERIES if result is Ranking else MAX_TOKENS)
 
 
 def _take_back(database: Database, which: Any, why: str) -> int:

@@ -24,6 +24,22 @@ Row = dict[str, Any]
 
 RESULTS: Mapping[str, ResultTable] = {Task.TRANSLATE: Translation, Task.SCORE: Score, Task.RERANK: Ranking}
 
+# What an export reads of a result, in this order.
+EXPORTED: Mapping[type[ResultRow], tuple[InstrumentedAttribute[Any], ...]] = {
+    Translation: (
+        *(Translation.text, Translation.flags, Translation.alternatives),
+        *(Translation.log_prob, Translation.num_source_tokens, Translation.num_target_tokens),
+    ),
+    Score: (
+        *(Score.nll_sum, Score.num_tokens, Score.num_words, Score.num_bytes),
+        *(Score.num_source_tokens, Score.flags, Score.token_scores),
+    ),
+    Ranking: (
+        *(Ranking.candidates, Ranking.flags),
+        *(Ranking.num_tokens, Ranking.num_computed, Ranking.num_shared),
+    ),
+}
+
 # Counters of a job that are sums over its results.
 SUMMED: Mapping[type[ResultRow], Mapping[str, InstrumentedAttribute[int]]] = {
     Translation: {
