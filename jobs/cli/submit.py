@@ -171,7 +171,7 @@ def _corpus(path: str, spec: JobSpec, form: str | None, id_field: str, options: 
     elif holds is Holds.TEXT and spec.task is Task.SCORE:
         refuse_fields(["source_field", "target_field"], spec.model, "is a language model, which scores a text")
     fields = {name: options[name] for name in ("text_field", "source_field", "target_field")}
-    return Corpus(path=path, format=form, holds=holds, id_field=id_field, **fields)
+    return Corpus(path=path, format=form, holds=holds, id_field=id_field, run=options["run"], **fields)
 
 
 def _dry_run(context: Context, source: "Corpus", spec: JobSpec) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from jobs.corpus.candidates import check_candidates, read_payload
 from jobs.corpus.documents import Payload, Problem, check_text, estimate_tokens
 from jobs.spec import JobSpec, ScoreOptions, Task
 
@@ -55,4 +56,12 @@ def take_pair(source_field: str, target_field: str) -> Take:
 
 def take_candidates(values: dict[str, Any]) -> Payload | Problem:
     """JSON: {"query", "candidates": [{"id", "text", "score"?}, ...]}."""
-    raise NotImplementedError
+    checked = check_candidates(values.pop("query", None), values.pop("candidates", None))
+    return payload_of_candidates(checked) if isinstance(checked, str) else Problem(*checked)
+
+
+def payload_of_candidates(payload: str) -> Payload:
+    """The model reads the query once with each candidate."""
+    query, candidates = read_payload(payload)
+    per_query = estimate_tokens(query)
+    return Payload(payload, sum(estimate_tokens(one.text or "") + per_query for one in candidates))

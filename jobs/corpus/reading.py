@@ -21,6 +21,8 @@ from jobs.corpus.documents import Record
 from jobs.corpus.jsonl import read_jsonl
 from jobs.corpus.lines import read_text
 from jobs.corpus.payload import Holds, take_candidates, take_pair, take_text
+from jobs.corpus.retrieval import Retrieval, RetrievalReading
+from jobs.corpus.retrieval import survey as survey_retrieval
 from jobs.corpus.unpacking import DAMAGED, HashedBytes, unpacked
 from jobs.errors import CorpusError, KvjobsError, SpecError
 
@@ -39,6 +41,7 @@ class Format(enum.StrEnum):
 
 
 FORMATS = ", ".join(Format)
+BEIR = "beir"  # a folder, with a run
 SUFFIXES = {
     ".jsonl": Format.JSONL,
     ".ndjson": Format.JSONL,
@@ -62,9 +65,15 @@ class Corpus:
     text_field: str = "text"
     source_field: str = "source"  # of pairs
     target_field: str = "target"
+    run: str | os.PathLike[str] | None = None  # of queries with candidates: then `path` is a folder as BEIR has them
     max_line_bytes: int | None = None  # a longer line is rejected; None: `MAX_LINE_BYTES`
 
     def __post_init__(self) -> None:
+        if self.run is not None:
+            if self.holds is not Holds.CANDIDATES or self.format is not None:
+                raise SpecError("a run is of a BEIR folder, whose queries are reranked; leave the format out")
+            _ = self.retrieval
+            return
         names = [self.id_field, *self.payload_fields.values()]
         if twice := [name for index, name in enumerate(names) if name in names[:index]]:
             what = " and the ".join(["id", *self.payload_fields])
@@ -99,6 +108,8 @@ class Corpus:
     @property
     def reading(self) -> str:
         """JSON: how it is read, for the job's row: what it takes to write its lines anew."""
+        if self.run is not None:
+            return json.dumps({"format": BEIR, "holds": self.holds})
         packing = {"packing": self.packing} if self.packing else {}
         how = {"format": self.read_as, "holds": self.holds, "id_field": self.id_field, **packing}
         return json.dumps(how | {"fields": self.payload_fields})
@@ -108,9 +119,14 @@ class Corpus:
         return os.fspath(self.path) == "-"
 
     @property
+    def retrieval(self) -> Retrieval | None:
+        """A BEIR folder and the run over it, if that is what it is."""
+        return None if self.run is None else Retrieval(Path(self.path), Path(self.run))
+
+    @property
     def is_file(self) -> bool:
         """Whether it is there to be read again, and not a pipe."""
-        return not self.is_stdin and os.path.isfile(self.path)
+        return self.run is not None or (not self.is_stdin and os.path.isfile(self.path))
 
     @property
     def read_as(self) -> Format:
@@ -146,6 +162,8 @@ class Corpus:
     @property
     def source(self) -> str:
         """Where the corpus is, for messages and for the job's row."""
+        if self.retrieval:
+            return self.retrieval.source
         if self.is_stdin:
             return "standard input"
         path = os.fsencode(os.path.abspath(self.path)).decode("utf-8", "backslashreplace")
@@ -163,8 +181,21 @@ class Contents:
 def read_corpus(corpus: Corpus) -> Iterator[Record]:
     """Each document of the corpus and each line that is none, in order, as they are read; raise CorpusError where the
     corpus as a whole cannot be read or holds nothing."""
+    if corpus.retrieval:
+        yield from RetrievalReading(corpus.retrieval, Path(tempfile.gettempdir()))
+        return
     with opened(corpus) as raw:
         yield from Reading(corpus, raw)
+
+
+@contextmanager
+def surveyed(corpus: Corpus, spool: Path) -> "Iterator[tuple[Contents, Reading | RetrievalReading]]":
+    """What the bytes of the corpus are, and one pass over them. What is needed meanwhile is kept in `spool`."""
+    if corpus.retrieval:
+        yield Contents(*survey_retrieval(corpus.retrieval)), RetrievalReading(corpus.retrieval, spool)
+        return
+    with opened(corpus, spool) as raw:
+        yield survey(corpus, raw), Reading(corpus, raw)
 
 
 @contextmanager
@@ -199,7 +230,6 @@ class Reading:
         self._corpus = corpus
         self._bytes = HashedBytes(raw)
         self.source = corpus.source
-        self.holds = corpus.holds
 
     def __iter__(self) -> Iterator[Record]:
         with _explained(self._corpus), closing(unpacked(self._bytes, self._corpus.packing)) as stream:

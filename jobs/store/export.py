@@ -84,7 +84,8 @@ def read_documents(
         for row in rows:
             found = dict(zip(names, row[NUM_OWN:], strict=True)) if row[NUM_OWN - 1] == OK else {}
             size += sum(len(value) for value in row if isinstance(value, str))
-            yield ExportedDocument(*row[:NUM_OWN], found)
+            values = (*row[:NUM_OWN], found)
+            yield ExportedDocument(*values)
         after = rows[-1].position
         limit = max(1, min(LARGEST_PAGE, CHARACTERS_A_PAGE * len(rows) // max(size, 1)))
 
