@@ -186,7 +186,7 @@ def _read_texts(file: LineFile, *, has_title: bool) -> Iterator[tuple[str, str]]
             raise file.error(number, f"the text is {kind_of(text)}, not a string")
         title: Any = values.get("title") if has_title else None
         if isinstance(title, str) and title:
-            text = f"{title} {text}"  # as beir/retrieval/search/dense does
+            text = f"{title} {text}"  # as BEIR hands it to a model (`SentenceBERT.encode_corpus`)
         yield text.strip(), str(raw_id)
 
 
