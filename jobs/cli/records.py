@@ -32,6 +32,7 @@ class Format(enum.StrEnum):
     JSONL = "jsonl"
     CSV = "csv"
     TSV = "tsv"
+    ORIGINAL = "original"  # the lines of the corpus as they came in
 
 
 _JSON_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
