@@ -18,6 +18,7 @@ import safetensors
 
 from jobs.errors import ModelError
 from worker.engine.generation import read_json
+from worker.graphs.causal_weights import CausalSizes
 from worker.models.kinds import ARCHITECTURES, Kind, architecture_of
 from worker.models.pickled import read_pickle
 from worker.models.registry import CHECKPOINT, EXPORT_CAUSAL, refuse_hollow
@@ -62,10 +63,15 @@ class Checkpoint:
 
 def check_architecture(file: Path, name: str) -> tuple[str, dict[str, Any]]:
     """Read a config.json, and say which of the `ARCHITECTURES` it is of; raise ModelError that names the architecture
-    of `name` where we do not build it."""
+    of `name`, or what there is in this one, where we do not build it."""
     config = read_json(file)
     architecture = architecture_of(config)
     if architecture is not None:
+        if Kind.of_architecture(architecture) is Kind.CAUSAL:
+            try:
+                CausalSizes.read(config)  # a family has forms that are not built
+            except ModelError as error:
+                raise ModelError(f"{name}: {error}") from error
         return architecture, config
     named = config.get("architectures") or []
     what = ", ".join(map(str, named)) if isinstance(named, list) and named else config.get("model_type")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 MARIAN = "marian"
+UNNAMED = "causal"  # an export whose configuration does not say
 # The class in transformers, which config.json names -> what config.json calls model_type. Of these `models add` builds
 # graphs; an export may be of any other.
 ARCHITECTURES = {

@@ -21,6 +21,7 @@ from typing import BinaryIO
 
 from jobs.errors import ModelError, NotFoundError
 from jobs.spec import Task
+from worker.models.causal_config import CONFIG, GENAI_CONFIG, genai_filename
 from worker.models.kinds import Kind, names_causal
 from worker.models.manifest import MANIFEST, Manifest
 
@@ -48,7 +49,7 @@ TOKENIZER_EXTRAS = ("target_vocab.json", "tokenizer_config.json")  # not every m
 CAUSAL_TOKENIZER = ("tokenizer.json",)
 SENTENCEPIECE = "tokenizer.model"  # what some causal models have in its place
 CAUSAL_TOKENIZER_EXTRAS = ("tokenizer_config.json", "special_tokens_map.json")
-CONFIGURATION = ("config.json", "generation_config.json")
+CONFIGURATION = (CONFIG, "generation_config.json")
 ADD = "kvjobs models add"
 EXPORT = "optimum-cli export onnx --model MODEL --task text2text-generation-with-past FOLDER"
 EXPORT_CAUSAL = "optimum-cli export onnx --model MODEL --task text-generation-with-past FOLDER"
@@ -121,14 +122,15 @@ def read_manifest(folder: ModelFolder) -> Manifest | None:
 
 
 def kind_of(folder: ModelFolder) -> Kind:
-    """What its manifest says, else what its graphs are called, else what config.json names; raises ModelError for a
-    damaged manifest."""
+    """What its manifest says, else what its graphs are called, else what config.json names; raises ModelError where a
+    file that says it is damaged."""
     if manifest := read_manifest(folder):
         return Kind.of_architecture(manifest.architecture)
     path = folder.path
-    for name, kind in ((ENCODER, Kind.TRANSLATION), (CAUSAL, Kind.CAUSAL)):
-        if any((place / name).is_file() for place in (path, path / "onnx")):
-            return kind
+    if _has(path, ENCODER):
+        return Kind.TRANSLATION
+    if _has(path, _causal_graph(path)) or (path / GENAI_CONFIG).is_file():
+        return Kind.CAUSAL
     return Kind.CAUSAL if _configures_causal(path / "config.json") else Kind.TRANSLATION
 
 
@@ -184,6 +186,11 @@ def has_weights(path: Path) -> bool:
     return any((path / name).is_file() for name in CHECKPOINT)
 
 
+def has_graphs(path: Path) -> bool:
+    """Whether a folder holds graphs that somebody exported."""
+    return any(_has(path, name) for name in (ENCODER, _causal_graph(path)))
+
+
 def refuse_hollow(file: Path) -> None:
     """Raise ModelError for a file that is empty, or the pointer that Git leaves in the place of a large one."""
     with _open(file) as content:
@@ -230,11 +237,12 @@ def _check_export(path: Path) -> None:
 
 
 def _check_causal_export(path: Path) -> None:
-    graphs = _export_place(path, CAUSAL)
-    if not (graphs / CAUSAL).is_file():
+    name = _causal_graph(path)
+    if not _has(path, name):
         _refuse_checkpoint(path)
-    _require(path / "config.json", f"the model's configuration. {_A_CAUSAL_MODEL}")
-    _require(graphs / CAUSAL, f"the graph. {_A_CAUSAL_MODEL}")
+    if not (path / GENAI_CONFIG).is_file():
+        _require(path / CONFIG, f"the model's configuration. {_A_CAUSAL_MODEL}")
+    _require(_export_place(path, name) / name, f"the graph. {_A_CAUSAL_MODEL}")
     check_causal_tokenizer(path)
 
 
@@ -250,10 +258,11 @@ def _causal_layout(path: Path) -> str | None:
     """By the inputs of its graph; None where there is none that can be read."""
     from worker.models.graph_file import read_head  # loads numpy and onnx
 
-    head = read_head(_export_place(path, CAUSAL) / CAUSAL)
+    name = _causal_graph(path)
+    head = read_head(_export_place(path, name) / name)
     if head is None:
         return None
-    return "with past" if any(one.name.startswith("past_key_values.") for one in head.inputs) else "no cache"
+    return "with past" if any(one.name.startswith("past_") for one in head.inputs) else "no cache"
 
 
 def _configures_causal(file: Path) -> bool:
@@ -269,6 +278,15 @@ def _remedy(path: Path, manifest: Manifest) -> str:
     if path in BUNDLED.values():
         return "it comes with kvjobs: install that again"
     return f"`{ADD} {manifest.source}` wrote it: run that again with --force"
+
+
+def _causal_graph(path: Path) -> str:
+    """onnxruntime-genai writes down what it calls a graph; all others call it alike."""
+    return genai_filename(path) or CAUSAL
+
+
+def _has(path: Path, graph: str) -> bool:
+    return any((place / graph).is_file() for place in (path, path / "onnx"))
 
 
 def _export_place(path: Path, graph: str) -> Path:
