@@ -181,7 +181,7 @@ def _dry_run(context: Context, source: "Corpus", spec: JobSpec) -> int:
     rehearsal = importlib.import_module("worker.rehearsal").rehearse(source, spec, context.settings.models_dir)
     with context.database() as database, database.reading() as connection:
         tokens_per_s = speed_of(connection, spec.model_revision, spec.task)
-    for line in describe(rehearsal, tokens_per_s):
+    for line in describe(rehearsal, spec, tokens_per_s):
         click.echo(visible(line))
     return 0
 

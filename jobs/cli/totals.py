@@ -16,7 +16,9 @@ COUNTS = ("documents", "unscored", "num_tokens", "num_words", "num_bytes", "nll_
 
 
 def _measure(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:,.4f}"
+    if value is None:
+        return NOTHING
+    return f"{value:,.4f}" if value < 1e6 else f"{value:.4g}"
 
 
 COLUMNS = (
