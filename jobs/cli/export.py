@@ -8,7 +8,8 @@ import click
 
 from jobs.cli.context import Context
 from jobs.cli.originals import write_originals
-from jobs.cli.records import Format, record_format
+from jobs.cli.rankings import ranking_format
+from jobs.cli.records import Format, RecordFormat, record_format
 from jobs.cli.result_shapes import Extra
 from jobs.cli.terminal import say
 from jobs.cli.wording import counted
@@ -80,6 +81,8 @@ def export(
     file where it is still there unchanged, else written anew from the database (jsonl then has the id and the text
     first). Lines that could not be read are never in it.
 
+    Of rankings --format trec writes a run, and --format cohere what Cohere's rerank endpoint answers, a query a line.
+
     In CSV a text that begins with = + - @ gets an apostrophe in front, lest a spreadsheet run it; --raw leaves it.
     In TSV a backslash, tab or newline within a text is written \\\\, \\t or \\n.
     """
@@ -147,21 +150,25 @@ def write_results(
     to_terminal: bool = False,
 ) -> int:
     """Write the results of a job; how many documents. Raises SpecError for a format or an extra that it has not."""
+    if extras and form not in NAMED:
+        raise SpecError(f"--format {form} has no place for more; leave --with {extras[0]} out")
     if form is Format.ORIGINAL:
-        if extras:
-            raise SpecError(f"--format original writes the lines as they came in; leave --with {extras[0]} out")
         return write_originals(database, job, target, only=only, condition=condition, to_terminal=to_terminal)
-    records = record_format(
-        form,
-        job,
-        extras=extras,
-        field_columns=[] if form is Format.JSONL else field_names(database, job.job_id),
-        raw=raw,
-        to_terminal=to_terminal,
-    )
+    records: RecordFormat
+    if form in (Format.TREC, Format.COHERE):
+        records = ranking_format(form, job)
+    else:
+        records = record_format(
+            form,
+            job,
+            extras=extras,
+            field_columns=[] if form is Format.JSONL else field_names(database, job.job_id),
+            raw=raw,
+            to_terminal=to_terminal,
+        )
     target.write(records.head())
     num_written = 0
-    with_text = Extra.TEXT in extras
+    with_text = Extra.TEXT in extras or form in (Format.TREC, Format.COHERE)
     for document in read_documents(database, job.job_id, only=only, condition=condition, with_text=with_text):
         target.write(records.line(document))
         num_written += 1

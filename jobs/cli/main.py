@@ -47,6 +47,9 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "show": Entry("jobs.cli.show:show", "Show what a job is, how far it is, and what went wrong."),
         "export": Entry("jobs.cli.export:export", "Write the results of a job in the order of its corpus."),
         "totals": Entry("jobs.cli.totals:show_totals", "Show the perplexity of a whole corpus, or of its parts."),
+        "metrics": Entry(
+            "jobs.cli.metrics:metrics", "Measure the rankings of a job by judgements, before reranking and after."
+        ),
         "steps": Entry("jobs.cli.steps:steps", "Show where the seconds of a job went."),
         "query": Entry("jobs.cli.query:query", "Ask the database in SQL, read-only."),
     },

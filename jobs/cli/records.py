@@ -33,6 +33,8 @@ class Format(enum.StrEnum):
     CSV = "csv"
     TSV = "tsv"
     ORIGINAL = "original"  # the lines of the corpus as they came in
+    TREC = "trec"  # of rankings: a run
+    COHERE = "cohere"  # of rankings: as Cohere's rerank endpoint answers
 
 
 _JSON_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
