@@ -44,9 +44,10 @@ class CausalGraph:
         cache = self.layout.cache
         past_length = past[0].shape[2] if past else 0
         lengths = np.array([len(row) for row in rows])
-        ids = np.zeros((len(rows), lengths.max()), np.int64)  # (B, S)
+        ids = np.empty((len(rows), lengths.max()), np.int64)  # (B, S)
         for row, tokens in enumerate(rows):
             ids[row, : len(tokens)] = tokens
+            ids[row, len(tokens) :] = tokens[-1]  # not some id that the row has not: NaN x 0 is NaN, masked or not
         mask = (np.arange(past_length + ids.shape[1]) < past_length + lengths[:, None]).astype(np.int64)  # (B, P + S)
         feed: dict[str, NDArray[Any]] = {IDS: ids}
         if self.layout.has_mask:
