@@ -90,7 +90,6 @@ def test_graphs_in_fp32_say_what_their_checkpoint_says(make, shape):
 
 
 @pytest.mark.parametrize("precision", [Precision.INT8, Precision.FP16])
-@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 def test_what_an_approximation_costs_is_measured(make, precision):
     found = checks(make("qwen2", precision))
 
