@@ -143,9 +143,8 @@ class _Lines:
 
 def tell(job: JobSummary, pace: Pace) -> str:
     """How far, how fast, how long still, what failed."""
-    words = WORDS[job.task]
     parts = [
-        f"{count(job.ended_documents)}/{words.counted(job.documents)} {words.done} ({percent(job.share_done)})",
+        f"{count(job.ended_documents)}/{WORDS[job.task].counted(job.documents)} ({percent(job.share_done)})",
         f"{count(job.tokens)} tokens",
     ]
     speed = job.tokens_per_s if job.has_ended else pace.tokens_per_s

@@ -62,7 +62,7 @@ def totals_by(connection: Connection, job: JobSummary, field: str) -> list[Total
         .group_by("value")
     )
     found = [_read(value, sums) for value, *sums in rows]
-    return sorted(found, key=lambda one: (one.group is None, str(one.group)))
+    return sorted(found, key=lambda one: (one.group is None, str(one.group), type(one.group).__name__))
 
 
 def _require_scores(job: JobSummary) -> None:
