@@ -131,4 +131,4 @@ class KVCausal:
         """What hides a place is beyond the numbers that float16 has."""
         if self._dtype == bias.dtype:
             return bias
-        return np.maximum(bias, np.finfo(self._dtype).min).astype(self._dtype)
+        return np.maximum(bias, np.finfo(np.float16).min).astype(self._dtype)
