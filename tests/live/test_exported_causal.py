@@ -43,7 +43,7 @@ def build(family: str) -> Any:
     torch.manual_seed(7)
     configs = {
         "llama": lambda: transformers.LlamaConfig(num_key_value_heads=4, **SIZES),
-        "mistral": lambda: transformers.MistralConfig(num_key_value_heads=2, sliding_window=None, **SIZES),
+        "mistral": lambda: transformers.MistralConfig(num_key_value_heads=2, sliding_window=8, **SIZES),
         "qwen2": lambda: transformers.Qwen2Config(num_key_value_heads=2, tie_word_embeddings=True, **SIZES),
         "gpt2": lambda: transformers.GPT2Config(initializer_range=0.3, bos_token_id=1, eos_token_id=2, **GPT2),
     }
