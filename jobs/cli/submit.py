@@ -138,7 +138,7 @@ def submit(
     # The worker's side knows models; it is reached by name, as every command of its is.
     admission = importlib.import_module("worker.models.admission")
     spec: JobSpec = admission.admit(Task(task), model, context.settings.models_dir, asked)
-    if advice := admission.advise_queue(model, context.settings.models_dir, queue):
+    if advice := admission.advise_queue(spec.model, context.settings.models_dir, queue):
         say(advice)
     if model is None:
         say(f"No --model was given: translating with the bundled {spec.model}.")

@@ -32,6 +32,10 @@ class Reject(enum.StrEnum):
     LONE_SURROGATE = "lone-surrogate"
     BAD_ID = "bad-id"
     DUPLICATE_ID = "duplicate-id"
+    NO_QUERY = "no-query"
+    NO_CANDIDATES = "no-candidates"
+    BAD_CANDIDATE = "bad-candidate"
+    DUPLICATE_CANDIDATE = "duplicate-candidate"
 
 
 @final

@@ -1,0 +1,112 @@
+"""
+A query and its candidates: what a reranking job has for a document.
+
+    {"query": "...", "candidates": [{"id": "d1", "text": "...", "score": 12.3}, ...]}
+
+The candidates are in the order of the first stage; `score` is its score, where there is one. An id is text (a whole
+number becomes its digits), and each is there once. An empty query and an empty text are no fault of the line: the
+engine keeps their order and says why. Other fields of a candidate are dropped.
+
+Knows: what a line has to hold. Does not know: files, tables, models.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from jobs.corpus.documents import MAX_ID_BYTES, Reject, kind_of, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One text that may answer the query."""
+
+    id: str
+    text: str | None  # None: the first stage found it, and the corpus does not have it
+    score: float | None  # of the first stage
+
+
+def check_candidates(query: object, candidates: object) -> str | tuple[Reject, str]:
+    """The payload that these values of a line make; or why they make none: a code, and a reason for a person."""
+    if type(query) is not str:
+        what = "there is no query" if query is None else f"the query is {kind_of(query)}, not a string"
+        return Reject.NO_QUERY, f'{what}; write {{"query": "...", "candidates": [...]}}'
+    if candidates is None:
+        reason = 'the query has no candidates; write "candidates": [{"id": ..., "text": ...}, ...]'
+        return Reject.NO_CANDIDATES, reason
+    if type(candidates) is not list:
+        reason = f'the candidates are {kind_of(candidates)}, not a list; write [{{"id": ..., "text": ...}}, ...]'
+        return Reject.NO_CANDIDATES, reason
+    if not candidates:
+        return Reject.NO_CANDIDATES, "the list of candidates is empty; fill it in or take the line out"
+    checked = []
+    for place, values in enumerate(candidates, 1):
+        one = _check(values)
+        if isinstance(one, str):
+            return Reject.BAD_CANDIDATE, f"candidate {place} of {len(candidates)}: {one}"
+        checked.append(one)
+    return check_ids(checked) or payload(query, checked)
+
+
+def check_ids(candidates: Sequence[Candidate]) -> tuple[Reject, str] | None:
+    """What is wrong where two have the same id."""
+    met: set[str] = set()
+    for one in candidates:
+        if one.id in met:
+            reason = f"two candidates have the id {shown(one.id)}; leave one of them out, or give each an id of its own"
+            return Reject.DUPLICATE_CANDIDATE, reason
+        met.add(one.id)
+    return None
+
+
+def payload(query: str, candidates: Sequence[Candidate]) -> str:
+    """The text of a reranking job's document."""
+    rows = [
+        {"id": one.id, "text": one.text} | ({} if one.score is None else {"score": one.score}) for one in candidates
+    ]
+    return orjson.dumps({"query": query, "candidates": rows}).decode()
+
+
+def read_payload(text: str) -> tuple[str, list[Candidate]]:
+    """The query and the candidates, in the order of the first stage."""
+    values = orjson.loads(text)
+    return values["query"], [Candidate(one["id"], one["text"], one.get("score")) for one in values["candidates"]]
+
+
+def _check(values: object) -> Candidate | str:
+    """A candidate, or what is wrong with it."""
+    if type(values) is not dict:
+        return f'it is {kind_of(values)}, not an object; write {{"id": ..., "text": ...}}'
+    candidate_id = _exact(values.get("id"))
+    if type(candidate_id) is int:
+        candidate_id = str(candidate_id)
+    if type(candidate_id) is not str or not candidate_id:
+        what = "it has no id" if candidate_id in (None, "") else f"its id is {kind_of(candidate_id)}"
+        return f"{what}; write a string or a whole number"
+    if len(candidate_id.encode()) > MAX_ID_BYTES:
+        return f"its id {shown(candidate_id)} is longer than {MAX_ID_BYTES} bytes; write a shorter one"
+    text, score = values.get("text"), _exact(values.get("score"))
+    if type(text) is not str:
+        what = "has no text" if text is None else f"has a text that is {kind_of(text)}"
+        return f"{shown(candidate_id)} {what}; write a string"
+    if score is None:
+        return Candidate(candidate_id, text, None)
+    if isinstance(score, bool) or not isinstance(score, int | float):
+        return f"the score of {shown(candidate_id)} is {kind_of(score)}; write a number, or none"
+    if not _is_finite(score):
+        return f"the score of {shown(candidate_id)} is too large or not a number; write a finite one, or none"
+    return Candidate(candidate_id, text, float(score))
+
+
+def _exact(value: object) -> object:
+    """A number that was too long for orjson comes as its digits."""
+    return int(orjson.dumps(value)) if type(value) is orjson.Fragment else value
+
+
+def _is_finite(score: float) -> bool:
+    try:
+        return math.isfinite(score)
+    except OverflowError:  # a whole number that no double holds
+        return False

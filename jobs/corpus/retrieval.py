@@ -1,0 +1,213 @@
+"""
+A retrieval run over a corpus, read as the documents of a reranking job: a query and what was found for it.
+
+    corpus.jsonl   {"_id", "title", "text"}           BEIR; of its texts those are kept that the run names
+    queries.jsonl  {"_id", "text"}
+    run            qid Q0 docid rank score tag        TREC, from any first stage
+
+A document is a query of the run, in the order in which the run first names them; its candidates are in the order of
+their scores, as trec_eval reads a run (it ignores the rank), and where those are equal in the order of the lines.
+What a join of the three takes stands on disk, so that a corpus of millions is read in bounded memory.
+
+Knows: these formats. Does not know: jobs, models.
+"""
+
+import hashlib
+import math
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from jobs.corpus.candidates import Candidate, check_ids, payload
+from jobs.corpus.documents import Record, Reject, Rejected, check_record, kind_of, shown
+from jobs.corpus.line_file import LineFile
+from jobs.errors import CorpusError, KvjobsError
+
+PACKED = ("", ".gz", ".zst")
+CACHE_KIB = 65_536
+
+TABLES = """
+CREATE TABLE queries (number INTEGER PRIMARY KEY, id TEXT UNIQUE, line INTEGER, text TEXT);
+CREATE TABLE found (query INTEGER, score REAL, line INTEGER, document TEXT);
+CREATE TABLE named (id TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE texts (id TEXT UNIQUE, text TEXT);
+"""
+CANDIDATES = """
+SELECT document, text, score FROM found LEFT JOIN texts ON texts.id = document
+WHERE query = ? ORDER BY score DESC, line
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """A BEIR folder and a run over it. Raises CorpusError, when it is made, where a file is not there."""
+
+    folder: Path
+    run: Path
+
+    def __post_init__(self) -> None:
+        if not self.run.is_file():
+            raise CorpusError(f"{self.run}: there is no such file; check the path of the run")
+        _ = self.files
+
+    @property
+    def files(self) -> tuple[Path, Path, Path]:
+        """The run, the queries, the corpus."""
+        return self.run, self._find("queries.jsonl"), self._find("corpus.jsonl")
+
+    @property
+    def source(self) -> str:
+        """Where it is, for messages and for the job's row."""
+        return f"{self.run.absolute()} over {self.folder.absolute()}"
+
+    def _find(self, name: str) -> Path:
+        for packing in PACKED:
+            if (path := self.folder / f"{name}{packing}").is_file():
+                return path
+        raise CorpusError(f"{self.folder} has no {name} (nor {name}.gz); name a folder as BEIR makes them")
+
+
+class RetrievalReading:
+    """One pass over a retrieval: its records, and what tells it from others."""
+
+    def __init__(self, retrieval: Retrieval, spool: Path) -> None:
+        """What is looked up later is kept in a file without a name in the folder `spool`, gone when we are."""
+        self._retrieval = retrieval
+        self._spool = spool
+        self._run, self._queries, self._corpus = map(LineFile, retrieval.files)
+        self.source = retrieval.source
+
+    def __iter__(self) -> Iterator[Record]:
+        with _opened(self._spool) as tables:
+            self._load(tables)
+            queries = tables.execute("SELECT number, id, line, text FROM queries ORDER BY number")
+            for number, query_id, line, text in queries:
+                rows = tables.execute(CANDIDATES, (number,))
+                yield self._record(number, line, query_id, text, [Candidate(*row) for row in rows])
+
+    @property
+    def bytes_read(self) -> int:
+        return self._run.bytes_read + self._queries.bytes_read + self._corpus.bytes_read
+
+    def digest(self) -> str:
+        """Of the three files, once all are read: that of `survey` where nobody changed them meanwhile."""
+        return _digest_of(file.digest or "" for file in (self._run, self._queries, self._corpus))
+
+    def _load(self, tables: sqlite3.Connection) -> None:
+        """All that the records are made of."""
+        tables.executemany("INSERT INTO found VALUES (?, ?, ?, ?)", self._read_run(tables))
+        tables.execute("CREATE INDEX by_query ON found (query, score DESC, line)")
+        tables.execute("INSERT INTO named SELECT DISTINCT document FROM found")
+        tables.executemany("UPDATE queries SET text = ? WHERE id = ?", _read_texts(self._queries, has_title=False))
+        tables.executemany(
+            "INSERT OR REPLACE INTO texts (text, id) SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM named WHERE id = ?2)",
+            _read_texts(self._corpus, has_title=True),
+        )
+        tables.execute("COMMIT")
+
+    def _read_run(self, tables: sqlite3.Connection) -> Iterator[tuple[int, float, int, str]]:
+        """Query number, score, line, document; the queries are written down on the way."""
+        last_id, query_number = b"", -1
+        for number, line in self._run:
+            try:
+                query_id, _, document_id, _, score, _ = line.split()
+                value = float(score)
+                document = document_id.decode()
+                if query_id != last_id:
+                    query_number, last_id = _number_of(tables, query_id.decode(), number), query_id
+            except UnicodeDecodeError:
+                raise self._run.error(number, "it is not UTF-8; save the run as UTF-8") from None
+            except ValueError:
+                what = f"{shown(line.strip())} is no line of a run; write `qid Q0 docid rank score tag`"
+                raise self._run.error(number, what) from None
+            if not math.isfinite(value):
+                raise self._run.error(number, f"the score {shown(score)} is no finite number; write one")
+            yield query_number, value, number, document
+        if query_number < 0:
+            raise CorpusError(f"{self._run.path}: there is no line in it; is it the right file?")
+
+    def _record(self, number: int, line: int, query_id: str, text: str | None, candidates: list[Candidate]) -> Record:
+        if text is None:
+            reason = f"{self._queries.path.name} has no query {shown(query_id)}; add it, or take it out of the run"
+            return Rejected(number, query_id, False, line, Reject.NO_QUERY, reason)
+        if problem := check_ids(candidates):
+            return Rejected(number, query_id, False, line, *problem)
+        return check_record(number, line, query_id, payload(text, candidates), {}, "query")
+
+
+def survey(retrieval: Retrieval) -> tuple[str, int]:
+    """A digest of the three files, and their bytes as they are stored."""
+    digests, num_bytes = [], 0
+    for path in retrieval.files:
+        try:
+            with open(path, "rb") as file:
+                digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+                num_bytes += os.fstat(file.fileno()).st_size
+        except OSError as error:
+            raise CorpusError(f"{path} cannot be read: {error.strerror}; check it and its permissions") from None
+    return _digest_of(digests), num_bytes
+
+
+def _digest_of(digests: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest()
+
+
+def _number_of(tables: sqlite3.Connection, query_id: str, line: int) -> int:
+    """A query's place among the queries of the run, which grow; `line` is the one that names it."""
+    row = tables.execute("SELECT number FROM queries WHERE id = ?", (query_id,)).fetchone()
+    if row is None:
+        (number,) = tables.execute("SELECT count(*) FROM queries").fetchone()
+        tables.execute("INSERT INTO queries VALUES (?, ?, ?, NULL)", (number, query_id, line))
+        return int(number)
+    return int(row[0])
+
+
+def _read_texts(file: LineFile, *, has_title: bool) -> Iterator[tuple[str, str]]:
+    """Text and id of each line. Where an id is there twice the last one counts, as where BEIR loads it."""
+    for number, line in file:
+        try:
+            values = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise file.error(number, f"the line is not JSON: {error}") from None
+        if type(values) is not dict:
+            raise file.error(number, f'the line is {kind_of(values)}, not an object; write {{"_id": ..., "text": ...}}')
+        raw_id, text = values.get("_id"), values.get("text") or ""
+        if type(raw_id) is not int and (type(raw_id) is not str or not raw_id):
+            raise file.error(number, 'there is no id in the field "_id"; write a string')
+        if type(text) is not str:
+            raise file.error(number, f"the text is {kind_of(text)}, not a string")
+        title: Any = values.get("title") if has_title else None
+        if isinstance(title, str) and title:
+            text = f"{title} {text}"  # as BEIR hands it to a model (`SentenceBERT.encode_corpus`)
+        yield text.strip(), str(raw_id)
+
+
+@contextmanager
+def _opened(spool: Path) -> Iterator[sqlite3.Connection]:
+    """Empty tables in a file without a name. Raises KvjobsError where it cannot be kept."""
+    try:
+        spool.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=spool, suffix=".sqlite3")
+        os.close(handle)
+        with closing(sqlite3.connect(name, isolation_level=None)) as tables:
+            try:
+                # Neither a journal nor a lock: nobody else sees the file, and nobody wants it after us.
+                for setting in ("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE"):
+                    tables.execute(f"PRAGMA {setting}")
+                tables.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+                tables.executescript(TABLES)
+            finally:
+                os.unlink(name)
+            tables.execute("BEGIN")
+            yield tables
+    except (sqlite3.OperationalError, OSError) as error:
+        raise KvjobsError(
+            f"the candidates cannot be kept in {spool}: {error}; free some space there, or set KVJOBS_HOME"
+        ) from None

@@ -1,0 +1,85 @@
+"""
+The order of the candidates of one query, once a model has judged them. Standard library alone.
+
+    the first stage's order   a    b    c    d
+    judged                    -2   ?    -1   -2      ?: no score, and why
+    ranked                    c    b    a    d       by score, then by id; b keeps the place that it had
+
+Knows: scores. Does not know: models, texts, files.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from jobs.outcome import RankedCandidate
+
+NON_FINITE = "the model's log-probabilities are not finite (NaN or infinity)"
+NO_FIRST_SCORE = "the first stage gives it no score, and the order asks for both scores (fusion)"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A candidate with what is known of it."""
+
+    id: str
+    score: float | None  # of the model; None: it could not be scored
+    first_score: float | None  # of the first stage, where the corpus gives one
+    error: str | None = None  # why the model has no score for it
+
+
+def rank(judged: Sequence[Judged], fusion: float = 0.0) -> tuple[RankedCandidate, ...]:
+    """The candidates, which come in the first stage's order, in their new one.
+
+    The higher score comes first, and where two are equal the lesser id. With `fusion` > 0 the score is
+    (1 - fusion) x model + fusion x first stage, each scaled to 0 .. 1 by `scaled` among those that have both.
+    Whoever has no score (none of the model, none of the first stage though it is asked for, or one that is not
+    finite) keeps the place that it had, with the reason; the others fill the places that are left.
+    """
+    checked = [_checked(one, fusion) for one in judged]
+    places = [place for place, one in enumerate(checked) if one.error is None]
+    scores = _fused([checked[place] for place in places], fusion)
+    best_first = sorted(zip(places, scores, strict=True), key=lambda found: (-found[1], checked[found[0]].id))
+    order = dict(enumerate(checked))
+    final: dict[int, float] = {}  # by new place
+    for place, (old_place, score) in zip(places, best_first, strict=True):
+        order[place], final[place] = checked[old_place], score
+    return tuple(
+        RankedCandidate(id=one.id, rank=place + 1, score=final.get(place), first_score=one.first_score, error=one.error)
+        for place, one in order.items()
+    )
+
+
+def kept(candidates: Iterable[tuple[str, float | None]], reason: str) -> tuple[RankedCandidate, ...]:
+    """Candidates (id, first score) of which none could be scored: as they came, each with the reason."""
+    return rank([Judged(one, None, first_score, reason) for one, first_score in candidates])
+
+
+def scaled(values: Sequence[float]) -> list[float]:
+    """Min-max: the least is 0, the greatest 1. Where all are equal each is 0: they say nothing, and add nothing."""
+    if not values:
+        return []
+    # Halves, for the difference of two doubles may be more than a double holds.
+    least = min(values) / 2
+    span = max(values) / 2 - least
+    return [(value / 2 - least) / span if span else 0.0 for value in values]
+
+
+def _checked(one: Judged, fusion: float) -> Judged:
+    """The same, or without a score where it cannot be ranked by it."""
+    first = one.first_score if one.first_score is not None and math.isfinite(one.first_score) else None
+    error = one.error
+    if error is None and (one.score is None or not math.isfinite(one.score)):
+        error = NON_FINITE
+    if error is None and fusion > 0 and first is None:
+        error = NO_FIRST_SCORE
+    return Judged(one.id, one.score if error is None else None, first, error)
+
+
+def _fused(judged: Sequence[Judged], fusion: float) -> list[float]:
+    """The final score of each. All have what it takes."""
+    model = [one.score for one in judged if one.score is not None]
+    if fusion == 0:
+        return model
+    first = [one.first_score for one in judged if one.first_score is not None]
+    return [(1 - fusion) * mine + fusion * theirs for mine, theirs in zip(scaled(model), scaled(first), strict=True)]

@@ -1,0 +1,57 @@
+"""
+Keys and values of one sequence that is read in several calls.
+
+Past and present are the same memory: a call writes behind what is there. To forget what a call wrote is to say a
+smaller length to the next; what lies beyond a length is never read.
+
+Shapes: C capacity · L layers · K key/value heads · H head size.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from onnxruntime import IOBinding
+
+_STEP = 256  # positions: memory grows by multiples of it
+
+
+class CausalCache:
+    """Memory that is asked for once, and laid out for each sequence."""
+
+    def __init__(self, layers: int, kv_heads: int, head_size: int, dtype: np.dtype[Any]) -> None:
+        self.allocations = 0  # how often memory was asked for
+        self.reuses = 0  # how often all that was needed was there
+        self._shape = (2 * layers, 1, kv_heads, head_size)
+        self._memory = np.empty(0, dtype)  # flat
+        self._laid_out = self._memory.reshape(2 * layers, 1, kv_heads, 0, head_size)  # (2 L, 1, K, C, H)
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory held, used or not. Another thread may ask while the lane works."""
+        return self._memory.nbytes
+
+    def begin(self, positions: int) -> None:
+        """Room for so many positions of a new sequence.
+
+        No more is laid out, however much memory there is: with a bias the kernel keeps scores for the whole capacity.
+        """
+        parts, rows, heads, head_size = self._shape
+        capacity = -(-positions // _STEP) * _STEP
+        shape = parts, rows, heads, capacity, head_size
+        size = math.prod(shape)
+        if self._memory.size < size:
+            self.allocations += 1
+            self._memory = self._laid_out = np.empty(0, self._memory.dtype)  # the old one goes first
+            self._memory = np.empty(size, self._memory.dtype)
+        else:
+            self.reuses += 1
+        self._laid_out = self._memory[:size].reshape(shape)
+
+    def bind(self, binding: IOBinding) -> None:
+        """As past and present of the graph."""
+        for number, array in enumerate(self._laid_out):
+            layer, part = divmod(number, 2)
+            name = f"{layer}.{('key', 'value')[part]}"
+            for bind, side in ((binding.bind_input, "past"), (binding.bind_output, "present")):
+                bind(f"{side}.{name}", "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)

@@ -1,0 +1,217 @@
+"""
+The graphs of a causal language model, from its weights: RMS norms, rotary positions, grouped-query attention, SwiGLU.
+
+    body.onnx   tokens of many sequences          -> a hidden state for each
+    head.onnx   hidden states, and the id that came next -> its log-probability; the logits never leave the graph
+
+Products see the tokens of all sequences one behind the other (M, D): nothing is padded there. The attention alone sees
+rows of one length (B, S): `rows` says which token stands where, `places` where each token went. What stands behind the
+end of a row is never looked at. Three ways to attend, by what is fed:
+
+    fresh     B rows, past of length 0: each row begins a sequence
+    extended  one row behind a past in the caller's buffer, which grows by what is read
+    shared    one row of several continuations, each behind the same past; `bias` (1, 1, S, P + S) hides them from each
+              other, and `positions` begins again with each
+
+Only the third needs a bias, and with one the kernel keeps all scores (N x S x T) at once, so it has a branch of its
+own.
+
+Structure: as in `causal_weights`. Attention: onnxruntime's GroupQueryAttention (docs/ContribOperators.md).
+
+Shapes: M tokens · B rows · S their length · T = P + S, past and present · C capacity of the buffer · N heads ·
+K key/value heads · H head size · D width · V vocabulary.
+"""
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, TensorProto, helper
+
+from worker.graphs.causal_weights import Array, CausalSizes, CausalWeights
+from worker.graphs.marian_weights import Weights
+from worker.graphs.net import CONTRIB, Net, Shape
+from worker.graphs.precision import Precision
+from worker.graphs.products import Load, products_in
+from worker.graphs.weights import Store, WeightsFile
+
+BODY = "body.onnx"
+HEAD = "head.onnx"
+WEIGHTS = "weights.data"
+SHARED_ROOM = 1024  # tokens of continuations that may stand behind a past which is as long as the model allows
+
+
+def write_causal(folder: Path, config: Mapping[str, Any], weights: Weights, *, precision: Precision) -> None:
+    """Write body, head and their weights into `folder`.
+
+    Raises ModelError for what is missing in the checkpoint, or not supported. Same input, same bytes.
+    """
+    sizes = CausalSizes.read(config)
+    named = CausalWeights(weights, sizes)
+    with WeightsFile(folder / WEIGHTS) as file:
+        graphs = {
+            BODY: body_graph(sizes, file, named, precision),
+            HEAD: head_graph(sizes, file, named, precision),
+        }
+    for name, net in graphs.items():
+        (folder / name).write_bytes(net.model().SerializeToString(deterministic=True))
+
+
+def body_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precision: Precision) -> Net:
+    """ids (M,), rows (B, S), places (M,): of B x S, positions (B, S), ends (B,): past and own length of each row - 1,
+    longest (1,): T, is_shared (), bias, past.LAYER.key and .value (B, K, C, H) -> hidden (M, D), present.LAYER.…"""
+    net = Net("body", store)
+    body = _Body(net, sizes, weights, precision)
+    ids = net.input("ids", np.int64, ["M"])
+    table = net.weight("embeddings", lambda: weights.embeddings().astype(body.dtype))
+    x = net.op("Gather", table, ids, name="embedded")  # (M, D)
+    for layer in range(sizes.layers):
+        name = f"layers.{layer}"
+        attended = body.attend(body.normalize(x, f"{name}.input_layernorm"), layer)
+        x = net.op("Add", x, attended, name=f"{name}.attended_sum")
+        inner = body.feed_forward(body.normalize(x, f"{name}.post_attention_layernorm"), layer)
+        x = net.op("Add", x, inner, name=f"{name}.sum")
+    net.output(body.normalize(x, "norm"), "hidden", body.dtype, ["M", sizes.width])
+    return net
+
+
+def head_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precision: Precision) -> Net:
+    """hidden (M, D), targets (M,) -> log_probs (M,), float32."""
+    net, products = Net("head", store), products_in(precision)
+    hidden = net.input("hidden", _dtype(precision), ["M", sizes.width])
+    targets = net.input("targets", np.int64, ["M"])
+    rows = "embeddings" if sizes.tied_head else "head.rows"
+    logits, scale = products.head(net, hidden, rows, weights.head, None)  # (M, V)
+    if scale is not None:
+        logits = net.op("Mul", logits, scale, name="scaled_logits")
+    if precision is Precision.FP16:
+        logits = net.op("Cast", logits, name="logits", to=TensorProto.FLOAT)
+    log_probs = net.op("LogSoftmax", logits, name="all_log_probs", axis=-1)
+    last = net.constant("last_axis", [1])
+    of_targets = net.op("Unsqueeze", targets, last, name="target_columns")
+    found = net.op("GatherElements", log_probs, of_targets, name="target_log_probs", axis=1)
+    net.output(net.op("Squeeze", found, last, name="squeezed"), "log_probs", np.float32, ["M"])
+    return net
+
+
+class _Body:
+    """The pieces that layers are made of."""
+
+    def __init__(self, net: Net, sizes: CausalSizes, weights: CausalWeights, precision: Precision) -> None:
+        self.dtype = _dtype(precision)
+        self._net = net
+        self._sizes = sizes
+        self._weights = weights
+        self._products = products_in(precision)
+        self._rows = net.input("rows", np.int64, ["B", "S"])
+        self._places = net.input("places", np.int64, ["M"])
+        net.input("positions", np.int64, ["B", "S"])
+        net.input("ends", np.int32, ["B"])
+        net.input("longest", np.int32, [1])
+        net.input("is_shared", np.bool_, [])
+        net.input("bias", self.dtype, [1, 1, None, None])
+        num_positions = sizes.max_positions + SHARED_ROOM
+        net.weight("cosines", lambda: weights.turns(num_positions)[0].astype(self.dtype))
+        net.weight("sines", lambda: weights.turns(num_positions)[1].astype(self.dtype))
+
+    def normalize(self, x: str, name: str) -> str:
+        """RMS norm (Zhang and Sennrich 2019)."""
+        scale = self._net.weight(f"{name}.weight", lambda: self._weights.norm(name).astype(self.dtype))
+        return self._rms_norm(x, scale, name, self._sizes.epsilon)
+
+    def attend(self, x: str, layer: int) -> str:
+        """Self-attention: (M, D) -> (M, D)."""
+        net, sizes, weights, name = self._net, self._sizes, self._weights, f"layers.{layer}"
+        bias: Load | None = (lambda: weights.qkv_bias(layer)) if sizes.qkv_bias else None
+        packed = self._products.linear(net, x, f"{name}.qkv", lambda: weights.qkv(layer), bias)  # (M, (N + 2 K) H)
+        if sizes.normalizes_heads:
+            packed = self._normalize_heads(packed, layer)
+        in_rows = net.op("Gather", packed, self._rows, name=f"{name}.qkv_rows")  # (B, S, (N + 2 K) H)
+        attended = self._attend_in_rows(in_rows, layer)  # (B, S, N H)
+        shape = net.constant("attended_shape", [-1, sizes.attention_width])
+        attended = net.op("Reshape", attended, shape, name=f"{name}.attended_places")
+        attended = net.op("Gather", attended, self._places, name=f"{name}.attended")  # (M, N H)
+        bias = (lambda: weights.out_bias(layer)) if sizes.out_bias else None
+        return self._products.linear(net, attended, f"{name}.out", lambda: weights.out(layer), bias)
+
+    def feed_forward(self, x: str, layer: int) -> str:
+        """SwiGLU (Shazeer 2020): (M, D) -> (M, D)."""
+        net, name = self._net, f"layers.{layer}"
+        gate = net.op("QuickGelu", self._inner(x, layer, "gate_proj"), name=f"{name}.gate", domain=CONTRIB, alpha=1.0)
+        gated = net.op("Mul", gate, self._inner(x, layer, "up_proj"), name=f"{name}.gated")
+        return self._inner(gated, layer, "down_proj")
+
+    def _inner(self, x: str, layer: int, part: str) -> str:
+        def bias() -> Array:
+            return self._weights.inner_bias(layer, part)
+
+        return self._products.linear(
+            self._net,
+            x,
+            f"layers.{layer}.{part}",
+            lambda: self._weights.inner(layer, part),
+            bias if self._sizes.inner_bias else None,
+        )
+
+    def _normalize_heads(self, packed: str, layer: int) -> str:
+        """Queries and keys, head by head, before they are turned."""
+        net, sizes, name = self._net, self._sizes, f"layers.{layer}"
+        widths = [sizes.attention_width, sizes.kv_heads * sizes.head_size, sizes.kv_heads * sizes.head_size]
+        names = [f"{name}.{part}" for part in ("q", "k", "v")]
+        parts = net.ops("Split", packed, net.constant("qkv_widths", widths), outputs=names, axis=1)
+        epsilon = sizes.epsilon * sizes.own_head_size / sizes.head_size  # as `head_norm` explains
+        for number, part in enumerate(("q", "k")):
+            scale = net.weight(f"{name}.{part}_norm", functools.partial(self._head_norm, layer, part))
+            shape = net.constant("heads_shape", [-1, sizes.head_size])
+            by_head = net.op("Reshape", parts[number], shape, name=f"{name}.{part}_heads")
+            by_head = self._rms_norm(by_head, scale, f"{name}.{part}_normalized", epsilon)
+            shape = net.constant(f"{part}_shape", [-1, widths[number]])
+            parts[number] = net.op("Reshape", by_head, shape, name=f"{name}.{part}_rows")
+        return net.op("Concat", *parts, name=f"{name}.qkv_normalized", axis=1)
+
+    def _head_norm(self, layer: int, part: str) -> Any:
+        return self._weights.head_norm(layer, part).astype(self.dtype)
+
+    def _attend_in_rows(self, packed: str, layer: int) -> str:
+        """(B, S, (N + 2 K) H) -> (B, S, N H); keys and values go into the caller's buffer, where there is one."""
+        net, sizes = self._net, self._sizes
+        shape: Shape = ["B", sizes.kv_heads, "C", sizes.head_size]
+        outputs = [f"layers.{layer}.attended_rows"]
+        for part in ("key", "value"):
+            net.input(f"past.{layer}.{part}", self.dtype, shape)
+            net.output(f"present.{layer}.{part}", f"present.{layer}.{part}", self.dtype, shape)
+            outputs.append(f"present.{layer}.{part}")
+        branches = {
+            name: self._attention(packed, layer, name, is_shared)
+            for name, is_shared in (("then_branch", True), ("else_branch", False))
+        }
+        return net.ops("If", "is_shared", outputs=outputs, **branches)[0]
+
+    def _attention(self, packed: str, layer: int, branch: str, is_shared: bool) -> GraphProto:
+        """The same node with and without a bias."""
+        sizes = self._sizes
+        inputs = [packed, "", "", f"past.{layer}.key", f"past.{layer}.value", "ends", "longest"]
+        inputs += ["cosines", "sines", "positions"] + ["bias"] * is_shared
+        outputs = [f"layers.{layer}.{branch}.{part}" for part in ("attended", "key", "value")]
+        window = None if is_shared else sizes.windows[layer]
+        node = helper.make_node(
+            "GroupQueryAttention", inputs, outputs,
+            name=outputs[0], domain=CONTRIB, num_heads=sizes.heads, kv_num_heads=sizes.kv_heads, do_rotary=1,
+            scale=sizes.attention_scale, local_window_size=-1 if window is None else window,
+        )  # fmt: skip
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype))
+        cached: Shape = ["B", sizes.kv_heads, "C", sizes.head_size]
+        shapes: list[Shape] = [["B", "S", sizes.attention_width], cached, cached]
+        given = [
+            helper.make_tensor_value_info(name, kind, list(shape)) for name, shape in zip(outputs, shapes, strict=True)
+        ]
+        return helper.make_graph([node], f"layers.{layer}.{branch}", [], given)
+
+    def _rms_norm(self, x: str, scale: str, name: str, epsilon: float) -> str:
+        return self._net.op("SimplifiedLayerNormalization", x, scale, name=name, axis=-1, epsilon=epsilon, stash_type=1)
+
+
+def _dtype(precision: Precision) -> type[np.floating[Any]]:
+    return np.float16 if precision is Precision.FP16 else np.float32

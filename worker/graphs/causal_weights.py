@@ -1,0 +1,256 @@
+"""
+What a checkpoint of a causal language model says: the sizes of the network, and its tensors by what they are for.
+
+Knows: config.json and the names in Hugging Face checkpoints of four families that differ in little. Does not know:
+graphs.
+
+    llama     biases where config.json says so        (SmolLM and SmolLM2 are of this family)
+    mistral   no biases, a sliding window
+    qwen2     biases of queries, keys and values
+    qwen3     queries and keys are normalized head by head
+
+Structure: transformers 4.57 modeling_llama.py, modeling_mistral.py, modeling_qwen2.py, modeling_qwen3.py.
+
+Shapes: V vocabulary · D width · F inner width · N heads · K key/value heads · H head size.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.errors import ModelError
+from worker.graphs.marian_weights import Weights
+from worker.graphs.rope import Rope
+
+ARCHITECTURES = {
+    "LlamaForCausalLM": "llama",
+    "MistralForCausalLM": "mistral",
+    "Qwen2ForCausalLM": "qwen2",
+    "Qwen3ForCausalLM": "qwen3",
+}
+_SIZES = (
+    "hidden_size",
+    "intermediate_size",
+    "max_position_embeddings",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "vocab_size",
+)
+_HEAD_MULTIPLE = 16  # what GroupQueryAttention asks of a head that it turns
+_KEY_VALUE_HEADS = {"mistral": 8, "qwen2": 32, "qwen3": 32}  # where config.json says nothing, transformers takes these
+_WINDOW = 4096  # likewise, of the families that have a window
+
+Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class CausalSizes:
+    """What a causal network is made of."""
+
+    family: str  # llama | mistral | qwen2 | qwen3
+    width: int  # D
+    heads: int  # N
+    kv_heads: int  # K
+    own_head_size: int  # H of the checkpoint
+    layers: int  # L
+    inner_width: int  # F
+    vocab_size: int  # V: rows of the embedding, of which a tokenizer may use fewer
+    max_positions: int
+    epsilon: float  # of all normalizations
+    rope: Rope
+    windows: tuple[int | None, ...]  # of each layer: a token sees itself and the window - 1 before it; None: all
+    tied_head: bool  # the embeddings are the head
+    qkv_bias: bool
+    out_bias: bool
+    inner_bias: bool
+    normalizes_heads: bool
+
+    @classmethod
+    def read(cls, config: Mapping[str, Any]) -> Self:
+        """From config.json; raise ModelError that names what is missing, or what we do not build."""
+        family = family_of(config)
+        try:
+            sizes = {name: int(config[name]) for name in _SIZES}
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelError(f"config.json lacks {error}, or gives it a value that is not a size") from error
+        if (activation := config.get("hidden_act", "silu")) != "silu":
+            raise ModelError(f"config.json says hidden_act = {activation}; only silu is supported")
+        width, heads = sizes["hidden_size"], sizes["num_attention_heads"]
+        kv_heads = int(config.get("num_key_value_heads") or _KEY_VALUE_HEADS.get(family, heads))
+        if min(*sizes.values(), kv_heads) < 1 or heads % kv_heads:
+            raise ModelError(f"config.json says {heads} attention heads, which {kv_heads} key/value heads cannot serve")
+        head_size = int(config.get("head_dim") or (128 if family == "qwen3" else width // heads))
+        if head_size % 2 or head_size < 2:
+            raise ModelError(f"config.json makes heads of {head_size} numbers; rotary positions need an even number")
+        max_positions = sizes["max_position_embeddings"]
+        has_bias = bool(config.get("attention_bias", False)) and family in ("llama", "qwen3")
+        return cls(
+            family=family,
+            width=width,
+            heads=heads,
+            kv_heads=kv_heads,
+            own_head_size=head_size,
+            layers=sizes["num_hidden_layers"],
+            inner_width=sizes["intermediate_size"],
+            vocab_size=sizes["vocab_size"],
+            max_positions=max_positions,
+            epsilon=float(config.get("rms_norm_eps", 1e-6)),
+            rope=Rope.read(config, head_size, max_positions),
+            windows=_windows(config, family, sizes["num_hidden_layers"], max_positions),
+            tied_head=bool(config.get("tie_word_embeddings", False)),
+            qkv_bias=has_bias or family == "qwen2",
+            out_bias=has_bias,
+            inner_bias=bool(config.get("mlp_bias", False)) and family == "llama",
+            normalizes_heads=family == "qwen3",
+        )
+
+    @property
+    def head_size(self) -> int:
+        """H: with the zeros that fill it up to what GroupQueryAttention can turn."""
+        return -(-self.own_head_size // _HEAD_MULTIPLE) * _HEAD_MULTIPLE
+
+    @property
+    def attention_width(self) -> int:
+        """N x H."""
+        return self.heads * self.head_size
+
+    @property
+    def attention_scale(self) -> float:
+        """What products of queries and keys are multiplied by: it counts no zeros that fill up."""
+        return float(self.own_head_size**-0.5)
+
+    @property
+    def has_window(self) -> bool:
+        """Whether there are tokens that do not see all that came before them."""
+        return any(window is not None for window in self.windows)
+
+
+def family_of(config: Mapping[str, Any]) -> str:
+    """Which of the families a config.json is of; raise ModelError that names the others where it is of none."""
+    named = config.get("architectures") or []
+    known = ", ".join(ARCHITECTURES)
+    if isinstance(named, list) and len(named) == 1 and named[0] in ARCHITECTURES:
+        return ARCHITECTURES[named[0]]
+    if not named and config.get("model_type") in ARCHITECTURES.values():
+        return str(config["model_type"])
+    what = ", ".join(map(str, named)) if isinstance(named, list) and named else config.get("model_type")
+    raise ModelError(f"the architecture {what or '(config.json names none)'} is not supported; supported are {known}")
+
+
+def _windows(config: Mapping[str, Any], family: str, layers: int, max_positions: int) -> tuple[int | None, ...]:
+    window = config.get("sliding_window", _WINDOW)
+    if family == "llama" or (family != "mistral" and not config.get("use_sliding_window", False)):
+        window = None
+    kinds = config.get("layer_types") if family != "mistral" else None
+    if kinds is None:
+        first = 0 if family == "mistral" else int(config.get("max_window_layers", 28))
+        kinds = ["sliding_attention" if layer >= first else "full_attention" for layer in range(layers)]
+    if not isinstance(kinds, list) or len(kinds) != layers or {*kinds} - {"sliding_attention", "full_attention"}:
+        raise ModelError(f"config.json gives layer_types that are not {layers} of sliding_attention and full_attention")
+    if window is None or int(window) >= max_positions:
+        return (None,) * layers
+    return tuple(int(window) if kind == "sliding_attention" else None for kind in kinds)
+
+
+class CausalWeights:
+    """The tensors of a checkpoint, by what they are for. Heads are filled up with zeros, which add nothing anywhere."""
+
+    def __init__(self, weights: Weights, sizes: CausalSizes) -> None:
+        self._weights = weights
+        self._sizes = sizes
+
+    def qkv(self, layer: int) -> Array:
+        """Queries, keys and values, one below the other: ((N + 2 K) x H, D)."""
+        sizes, name = self._sizes, f"model.layers.{layer}.self_attn"
+        parts = (("q_proj", sizes.heads), ("k_proj", sizes.kv_heads), ("v_proj", sizes.kv_heads))
+        return np.concatenate(
+            [
+                self._filled_up(self._get(f"{name}.{part}.weight", heads * sizes.own_head_size, sizes.width), 0)
+                for part, heads in parts
+            ]
+        )
+
+    def qkv_bias(self, layer: int) -> Array:
+        """((N + 2 K) x H,)."""
+        sizes, name = self._sizes, f"model.layers.{layer}.self_attn"
+        parts = (("q_proj", sizes.heads), ("k_proj", sizes.kv_heads), ("v_proj", sizes.kv_heads))
+        return np.concatenate(
+            [self._filled_up(self._get(f"{name}.{part}.bias", heads * sizes.own_head_size), 0) for part, heads in parts]
+        )
+
+    def out(self, layer: int) -> Array:
+        """(D, N x H)."""
+        sizes = self._sizes
+        name = f"model.layers.{layer}.self_attn.o_proj.weight"
+        return self._filled_up(self._get(name, sizes.width, sizes.heads * sizes.own_head_size), 1)
+
+    def out_bias(self, layer: int) -> Array:
+        """(D,)."""
+        return self._get(f"model.layers.{layer}.self_attn.o_proj.bias", self._sizes.width)
+
+    def inner(self, layer: int, name: str) -> Array:
+        """gate_proj or up_proj (F, D), or down_proj (D, F)."""
+        shape = self._sizes.inner_width, self._sizes.width
+        return self._get(f"model.layers.{layer}.mlp.{name}.weight", *(shape[::-1] if name == "down_proj" else shape))
+
+    def inner_bias(self, layer: int, name: str) -> Array:
+        """(F,), or of down_proj (D,)."""
+        size = self._sizes.width if name == "down_proj" else self._sizes.inner_width
+        return self._get(f"model.layers.{layer}.mlp.{name}.bias", size)
+
+    def norm(self, name: str) -> Array:
+        """What a normalization multiplies by (D,): `norm`, or that of a layer."""
+        return self._get(f"model.{name}.weight", self._sizes.width)
+
+    def head_norm(self, layer: int, part: str) -> Array:
+        """Likewise, of the heads of `q` or `k` (H,).
+
+        The graph takes the mean over H numbers of which zeros fill up some, so the quotient belongs in here.
+        """
+        sizes = self._sizes
+        own = self._get(f"model.layers.{layer}.self_attn.{part}_norm.weight", sizes.own_head_size)
+        return self._filled_up(own * np.float32((sizes.own_head_size / sizes.head_size) ** 0.5), 0)
+
+    def embeddings(self) -> Array:
+        """(V, D). Tensors that are tied may stand in a file under either name."""
+        names = ["model.embed_tokens.weight"] + ["lm_head.weight"] * self._sizes.tied_head
+        name = next((name for name in names if name in self._weights), names[0])
+        return self._get(name, self._sizes.vocab_size, self._sizes.width)
+
+    def head(self) -> Array:
+        """(V, D)."""
+        if self._sizes.tied_head:
+            return self.embeddings()
+        return self._get("lm_head.weight", self._sizes.vocab_size, self._sizes.width)
+
+    def turns(self, num_positions: int) -> tuple[Array, Array]:
+        """Cosines and sines (num_positions, H / 2); pairs of zeros are not turned."""
+        missing = (0, 0), (0, (self._sizes.head_size - self._sizes.own_head_size) // 2)
+        cosines, sines = self._sizes.rope.turns(num_positions)
+        return np.pad(cosines, missing), np.pad(sines, missing)
+
+    def _filled_up(self, tensor: Array, axis: int) -> Array:
+        """Zeros behind both halves of each head: a number turns with its partner of the other half."""
+        sizes = self._sizes
+        missing = (sizes.head_size - sizes.own_head_size) // 2
+        if not missing:
+            return tensor
+        shape = tensor.shape
+        halves = tensor.reshape(*shape[:axis], -1, sizes.own_head_size // 2, *shape[axis + 1 :])
+        padding = [(0, 0)] * halves.ndim
+        padding[axis + 1] = (0, missing)
+        return np.pad(halves, padding).reshape(*shape[:axis], -1, *shape[axis + 1 :])
+
+    def _get(self, name: str, *shape: int) -> Array:
+        if name not in self._weights:
+            raise ModelError(f"the checkpoint lacks the tensor {name}: its files do not belong together")
+        tensor = np.asarray(self._weights[name], np.float32)
+        if tensor.shape != shape:
+            raise ModelError(
+                f"the tensor {name} has the shape {tensor.shape}, and config.json makes it {shape}: the files do not "
+                "belong together"
+            )
+        return tensor

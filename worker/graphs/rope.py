@@ -1,0 +1,125 @@
+"""
+Rotary positions: by how much each pair of numbers of a head turns from one position to the next.
+
+Knows: what config.json says about them, in the words of transformers 4 (`rope_theta`, `rope_scaling`) and of
+transformers 5 (`rope_parameters`). Does not know: graphs.
+
+Formulas: transformers 4.57 modeling_rope_utils.py, in float32 as there: models were trained with its roundings.
+Su et al. 2021 (RoFormer); Peng et al. 2023 (YaRN).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.errors import ModelError
+
+Frequencies = NDArray[np.float32]  # (H / 2,): radians a position
+
+KINDS = ("default", "linear", "dynamic", "llama3", "yarn")
+
+
+@dataclass(frozen=True, slots=True)
+class Rope:
+    """The frequencies of one model, and what cosines and sines are multiplied by."""
+
+    frequencies: tuple[float, ...]  # H / 2
+    factor: float
+
+    @classmethod
+    def read(cls, config: Mapping[str, Any], head_size: int, max_positions: int) -> Self:
+        """From config.json; raise ModelError that names the kind of scaling, or the number, that we do not build."""
+        said = _parameters(config)
+        kind = str(said.get("rope_type") or said.get("type") or "default")
+        try:
+            base = float(said.get("rope_theta") or config.get("rope_theta") or 10_000.0)
+            partial = float(said.get("partial_rotary_factor") or config.get("partial_rotary_factor") or 1.0)
+            if partial != 1.0:
+                raise ModelError(f"config.json says partial_rotary_factor = {partial}; only 1 is supported")
+            frequencies, factor = _frequencies(kind, said, base, head_size, max_positions)
+        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            raise ModelError(
+                f"config.json gives a rope_scaling of the kind {kind} that makes no sense: {error}"
+            ) from error
+        return cls(tuple(map(float, frequencies)), factor)
+
+    def turns(self, num_positions: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Cosines and sines of each position, (num_positions, H / 2) each."""
+        angles = np.arange(num_positions, dtype=np.float32)[:, None] * np.asarray(self.frequencies, np.float32)
+        return np.cos(angles) * np.float32(self.factor), np.sin(angles) * np.float32(self.factor)
+
+
+def _parameters(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    said = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if not isinstance(said, Mapping) or any(isinstance(value, Mapping) for value in said.values()):
+        raise ModelError("config.json gives rope parameters by kinds of layers; one for all layers is supported")
+    return said
+
+
+def _frequencies(
+    kind: str, said: Mapping[str, Any], base: float, head_size: int, max_positions: int
+) -> tuple[Frequencies, float]:
+    exponents = np.arange(0, head_size, 2, dtype=np.float32) / np.float32(head_size)
+    plain: Frequencies = (np.float32(1) / np.float32(base) ** exponents).astype(np.float32)
+    match kind:
+        case "default" | "dynamic":  # dynamic changes frequencies beyond max_position_embeddings, and we end there
+            return plain, 1.0
+        case "linear":
+            return plain / np.float32(said["factor"]), 1.0
+        case "llama3":
+            return _llama3(plain, said), 1.0
+        case "yarn":
+            original = int(said.get("original_max_position_embeddings") or max_positions)
+            return _yarn(plain, said, base, head_size, original), _attention_factor(said)
+        case _:
+            raise ModelError(f"config.json says rope_type = {kind}; supported are {', '.join(KINDS)}")
+
+
+def _llama3(plain: Frequencies, said: Mapping[str, Any]) -> Frequencies:
+    """Slow pairs turn `factor` times as slowly, fast ones as they did, and those between change gradually."""
+    factor, low, high = (float(said[name]) for name in ("factor", "low_freq_factor", "high_freq_factor"))
+    original = float(said["original_max_position_embeddings"])
+    wavelengths = 2 * math.pi / plain
+    smooth = (original / wavelengths - low) / (high - low)
+    between = (1 - smooth) * plain / factor + smooth * plain
+    slow = wavelengths > original / low
+    fast = wavelengths < original / high
+    scaled: Frequencies = np.where(slow, plain / factor, np.where(fast, plain, between)).astype(np.float32)
+    return scaled
+
+
+def _yarn(plain: Frequencies, said: Mapping[str, Any], base: float, head_size: int, original: int) -> Frequencies:
+    """From turning as before (pairs that turn often within `original` positions) to `factor` times as slowly."""
+
+    def pair_that_turns(times: float) -> float:
+        return head_size * math.log(original / (times * 2 * math.pi)) / (2 * math.log(base))
+
+    first = pair_that_turns(float(said.get("beta_fast") or 32))
+    last = pair_that_turns(float(said.get("beta_slow") or 1))
+    if said.get("truncate", True):
+        first, last = math.floor(first), math.ceil(last)
+    first, last = max(first, 0), min(last, head_size - 1)
+    if first == last:
+        last += 0.001  # as transformers does
+    slowed = np.clip((np.arange(head_size // 2, dtype=np.float32) - first) / (last - first), 0, 1)
+    scaled: Frequencies = (plain / np.float32(said["factor"]) * slowed + plain * (1 - slowed)).astype(np.float32)
+    return scaled
+
+
+def _attention_factor(said: Mapping[str, Any]) -> float:
+    """What makes up for scores that grow with the context (YaRN, section 3.4)."""
+    if (given := said.get("attention_factor")) is not None:
+        return float(given)
+    factor = float(said["factor"])
+    scale, scale_all = said.get("mscale"), said.get("mscale_all_dim")
+    if scale and scale_all:
+        return _magnitude(factor, float(scale)) / _magnitude(factor, float(scale_all))
+    return _magnitude(factor, 1.0)
+
+
+def _magnitude(factor: float, scale: float) -> float:
+    return 1.0 if factor <= 1 else 0.1 * scale * math.log(factor) + 1.0
