@@ -12,16 +12,7 @@ def describe(rehearsal: Any, tokens_per_s: float | None) -> Iterator[str]:
     yield f"documents   {count(preview.num_documents)}" + (
         f", and {count(rehearsal.num_rejected)} rejected lines" if rehearsal.num_rejected else ""
     )
-    yield f"segments    {count(preview.num_segments)} to translate, {count(preview.num_passed_through)} to copy" + (
-        f", {count(preview.num_split)} longer than the model's positions (translated in pieces)"
-        if preview.num_split
-        else ""
-    )
-    yield f"tokens      {count(preview.num_tokens)}, the longest segment {count(preview.longest)}"
-    widest = max((bucket.num_segments for bucket in preview.histogram), default=1)
-    for bucket in preview.histogram:
-        bar = "#" * max(1, round(40 * bucket.num_segments / widest))
-        yield f"  up to {bucket.max_tokens:>4} tokens {bucket.num_segments:>10,}  {bar}"
+    yield from _lengths(preview) if hasattr(preview, "num_sequences") else _segments(preview)
     yield f"shards      {count(rehearsal.num_shards)}"
     if tokens_per_s:
         minutes = preview.num_tokens / tokens_per_s / 60
@@ -32,3 +23,32 @@ def describe(rehearsal: Any, tokens_per_s: float | None) -> Iterator[str]:
         yield f"rejected    line {rejected.line}: {rejected.reason}"
     if rehearsal.num_rejected > len(rehearsal.rejected):
         yield f"            ... and {counted(rehearsal.num_rejected - len(rehearsal.rejected), 'line')} more"
+
+
+def _segments(preview: Any) -> Iterator[str]:
+    """Of a `worker.text.preview.Preview`: what would be translated."""
+    yield f"segments    {count(preview.num_segments)} to translate, {count(preview.num_passed_through)} to copy" + (
+        f", {count(preview.num_split)} longer than the model's positions (translated in pieces)"
+        if preview.num_split
+        else ""
+    )
+    yield f"tokens      {count(preview.num_tokens)}, the longest segment {count(preview.longest)}"
+    yield from _histogram([(bucket.max_tokens, bucket.num_segments) for bucket in preview.histogram])
+
+
+def _lengths(preview: Any) -> Iterator[str]:
+    """Of a `worker.text.length_preview.LengthPreview`: what would be scored."""
+    if preview.num_empty:
+        yield f"empty       {count(preview.num_empty)}, of which no token can be scored"
+    yield f"sequences   {count(preview.num_sequences)}" + (
+        f", {count(preview.num_long)} longer than the model takes at once" if preview.num_long else ""
+    )
+    yield f"tokens      {count(preview.num_tokens)}, the longest sequence {count(preview.longest)}"
+    yield from _histogram([(bucket.max_tokens, bucket.num_sequences) for bucket in preview.histogram])
+
+
+def _histogram(buckets: list[tuple[int, int]]) -> Iterator[str]:
+    """Of lengths: up to how many tokens, how many."""
+    widest = max((size for _, size in buckets), default=1)
+    for max_tokens, size in buckets:
+        yield f"  up to {max_tokens:>4} tokens {size:>10,}  {'#' * max(1, round(40 * size / widest))}"

@@ -5,7 +5,11 @@ from pathlib import Path
 
 from jobs.errors import SpecError
 from jobs.spec import Bos, JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
+from worker.engine.language_model import open_language_model
 from worker.engine.network import open_network
+from worker.engine.reranking import Reranker
+from worker.engine.scoring import Scorer
+from worker.models.causal_files import open_fitting_tokenizer
 from worker.models.halves import advise
 from worker.models.kinds import Kind
 from worker.models.registry import (
@@ -78,8 +82,15 @@ def _check_pairs(folder: ModelFolder, options: ScoreOptions) -> None:
 
 
 def _check_causal(folder: ModelFolder, options: ScoreOptions | RerankOptions) -> None:
+    """As a worker would find it, with no document to work on: the rules stand in one place."""
     if isinstance(options, ScoreOptions) and options.target_language is not None:
         raise SpecError(
             f"target_language is {options.target_language}, and {folder.name} is {Kind.CAUSAL.noun}, which has none: "
             "leave --target-language out"
         )
+    model = open_language_model(folder.path)
+    tokenizer = open_fitting_tokenizer(folder.path, model.vocab_size)
+    if isinstance(options, ScoreOptions):
+        Scorer(model, tokenizer).score([], options, should_stop=lambda: False)
+    else:
+        Reranker(model, tokenizer).rerank([], options, should_stop=lambda: False)
