@@ -32,7 +32,7 @@ def recover(model: Path, out: Path) -> Weights:
     """
     sizes = CausalSizes.read(json.loads((model / "config.json").read_text(encoding="utf-8")))
     body, head = (WrittenWeights.read(model / file) for file in (BODY, HEAD))
-    if "embeddings" not in body or "layers.0.qkv.weight" not in body or body.map("embeddings", model).dtype != "float32":
+    if "layers.0.qkv.weight" not in body or body.map("embeddings", model).dtype != np.float32:
         raise ModelError(f"{model}: only a causal model in float32 can be recovered")
     if sizes.normalizes_heads or sizes.head_size != sizes.own_head_size:
         raise ModelError(f"{model}: its heads are normalized or filled up with zeros, which is not undone here")
