@@ -74,8 +74,14 @@ def checks(folder: ModelFolder, **options: Any) -> dict[str, Check]:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_graphs_in_fp32_say_what_their_checkpoint_says(make, shape):
     family, options = SHAPES[shape]
+    try:
+        folder = make(family, **options)
+    except ModelError as error:  # add says so, and makes no model
+        if "sliding window" not in str(error):
+            raise
+        pytest.skip(str(error))
 
-    found = checks(make(family, **options))
+    found = checks(folder)
 
     assert {name: check.verdict for name, check in found.items()} == {
         "packed": "same",
