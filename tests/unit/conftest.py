@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from sqlalchemy import insert
 
-from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.outcome import Ranking, Score
+from jobs.spec import JobSpec, Options, Task, TranslateOptions
 from jobs.store import tables
 from jobs.store.clock import db_time
 from jobs.store.database import Database
+from jobs.store.results import RESULTS, as_stored
 from jobs.store.tables import DocumentStatus, JobState, ShardState
 from tests.postgresql import empty, migrated, own_database
 
@@ -34,6 +36,7 @@ class Line:
     alternatives: list[dict[str, Any]] | None = None
     log_prob: float = -1.5
     epoch: int = 1
+    result: Score | Ranking | None = None  # of another task
 
 
 @dataclass(frozen=True)
@@ -168,18 +171,19 @@ def insert_job(
     state: JobState | None = None,
     name: str | None = None,
     source: str = "corpus.jsonl",
-    options: TranslateOptions = SPEC.options,
+    options: Options = SPEC.options,
+    task: Task = SPEC.task,
     finished_s_ago: float = 0.0,
     **columns: Any,
 ) -> int:
-    waiting = [line for line in lines if line.translation is None and line.status is None]
+    done = [line for line in lines if line.translation is not None or line.result is not None]
+    waiting = [line for line in lines if line not in done and line.status is None]
     state = state or (JobState.RUNNING if waiting else JobState.DONE)
     readable = [line for line in lines if line.status != DocumentStatus.REJECTED]
-    translated = [line for line in lines if line.translation is not None]
     with database.writing() as connection:
         job = {
             "name": name,
-            "task": SPEC.task,
+            "task": task,
             "model": SPEC.model,
             "model_revision": SPEC.model_revision,
             "options": replace(SPEC, options=options).options_json(),
@@ -250,19 +254,24 @@ def insert_job(
                         finished_at=db_time(),
                     )
                 )
+            if line.result is not None:
+                whose = {"job_id": job_id, "position": position, "shard_id": shard_id, "epoch": 1, "worker_id": 1}
+                stored = as_stored(line.result)
+                assert isinstance(stored, dict)
+                connection.execute(insert(RESULTS[task]).values(**stored, **whose, finished_at=db_time()))
         connection.execute(
             insert(tables.JobCounts).values(
                 job_id=job_id,
                 documents=len(lines),
-                succeeded=len(translated),
+                succeeded=len(done),
                 **{status.value: sum(line.status == status for line in lines) for status in DocumentStatus},
                 shards=1,
                 shards_open=int(bool(waiting)),
                 estimated_tokens=TOKENS * len(readable),
                 estimated_done=TOKENS * (len(readable) - len(waiting)),
-                source_tokens=TOKENS * len(translated),
-                target_tokens=TOKENS * len(translated),
-                segments=len(translated),
+                source_tokens=TOKENS * len(done),
+                target_tokens=TOKENS * len(done),
+                segments=len(done),
                 segments_reused=0,
             )
         )

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from sqlalchemy import event, func, select, update
 from sqlalchemy.exc import OperationalError
 
+from jobs.corpus import reading as corpus_reading
 from jobs.corpus import shards
-from jobs.corpus import submit as corpus_submit
 from jobs.corpus.reading import Corpus
 from jobs.corpus.submit import Already, IngestProgress, Submitted, submit
 from jobs.errors import CorpusError, KvjobsError, TransientError
@@ -243,14 +243,14 @@ def test_a_file_that_changed_under_a_submit_that_was_killed_and_was_put_back_sta
 ) -> None:
     data = path.read_bytes()
     with monkeypatch.context() as patch:
-        contents = corpus_submit.survey
+        contents = corpus_reading.survey
 
         def survey_then_change(*arguments: Any) -> Any:
             found = contents(*arguments)
             path.write_bytes(data.replace(b"3", b"4"))
             return found
 
-        patch.setattr(corpus_submit, "survey", survey_then_change)
+        patch.setattr(corpus_reading, "survey", survey_then_change)
         killed(database, path)
     path.write_bytes(data)
 

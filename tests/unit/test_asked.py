@@ -1,0 +1,96 @@
+"""Options of the tasks: each makes the value that it names, and none is left out in silence."""
+
+import dataclasses
+import inspect
+
+import click
+import pytest
+
+from jobs.cli.asked import OF_CORPUS, TaskOption, ask
+from jobs.cli.submit import submit
+from jobs.spec import OPTIONS, Bos, CachePolicy, Method, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
+from tests.unit.conftest import Kvjobs
+
+NOT_ASKED = {"pairs", "early_stopping"}  # what the model decides
+
+
+def asked(*arguments: str) -> object:
+    """The options that a command line makes."""
+    with submit.make_context("submit", ["corpus.jsonl", *arguments]) as context:
+        values = {name: value for name, value in context.params.items() if name in _task_names()}
+        return ask(Task(context.params["task"]), values)
+
+
+def _task_names() -> set[str]:
+    return {parameter.name or "" for parameter in submit.params if isinstance(parameter, TaskOption)} | {
+        "timing",
+        "text_field",
+    }
+
+
+@pytest.mark.parametrize("task", Task)
+def test_without_an_option_all_is_as_the_spec_has_it(task: Task) -> None:
+    assert asked("--task", task.value) == OPTIONS[task]()
+
+
+def test_every_option_arrives() -> None:
+    score = ("--window", "disjoint", "--max-length", "64", "--stride", "8", "--bos", "eos", "--token-scores")
+    rerank = ("--method", "perplexity", "--template", "{query} {document}", "--fusion", "0.5", "--no-prefix-cache")
+
+    assert asked("--task", "score", *score, "--no-packing", "--target-language", "fra") == ScoreOptions(
+        window=Window.DISJOINT,
+        max_length=64,
+        stride=8,
+        bos=Bos.EOS,
+        token_scores=True,
+        packing=False,
+        target_language="fra",
+    )
+    assert asked("--task", "rerank", *rerank, "--max-length", "99") == RerankOptions(
+        method=Method.PERPLEXITY, template="{query} {document}", fusion=0.5, prefix_cache=False, max_length=99
+    )
+    assert asked("--cache", "hybrid:2", "--beam-size", "4") == TranslateOptions(
+        cache=CachePolicy("hybrid", 2), beam_size=4
+    )
+
+
+@pytest.mark.parametrize("task", Task)
+def test_each_field_of_a_spec_has_an_option(task: Task) -> None:
+    there = {parameter.name for parameter in submit.params}
+    assert {field.name for field in dataclasses.fields(OPTIONS[task])} - NOT_ASKED <= there
+
+
+def test_each_option_is_of_some_task() -> None:
+    fields = {field.name for options in OPTIONS.values() for field in dataclasses.fields(options)}
+    assert _task_names() - {"timing"} <= fields | set(OF_CORPUS)
+
+
+VALUES = {"beam_size": "4", "n_best": "2", "window": "stride", "bos": "auto", "method": "perplexity", "fusion": "0"}
+
+
+@pytest.mark.parametrize("task", Task)
+def test_an_option_of_another_task_is_refused_by_name(kvjobs: Kvjobs, task: Task) -> None:
+    """Even where the value that is given is the default: whoever writes it expects something of it."""
+    own = {field.name for field in dataclasses.fields(OPTIONS[task])}
+    for parameter in submit.params:
+        name = parameter.name or ""
+        if not isinstance(parameter, TaskOption) or name in own or task in OF_CORPUS.get(name, ()):
+            continue
+        flag = parameter.opts[-1]
+        value = [] if isinstance(parameter, click.Option) and (parameter.is_flag) else [VALUES.get(name, "1")]
+
+        refused = kvjobs("submit", "corpus.jsonl", "--task", task.value, flag, *value)
+
+        assert refused.exit_code == 2
+        assert f"{flag} is for --task" in refused.err
+        assert f"the task is {task}" in refused.err
+
+
+def test_the_help_lists_the_options_of_each_task_under_its_name(kvjobs: Kvjobs) -> None:
+    shown = kvjobs("submit", "--help").out
+    places = [shown.index(f"\n{heading}:\n") for heading in ("Options", "Translate", "Score", "Rerank")]
+
+    assert places == sorted(places)
+    assert places[1] < shown.index("--beam-size") < places[2] < shown.index("--window") < places[3]
+    assert places[3] < shown.index("--fusion")
+    assert inspect.getdoc(submit.callback)

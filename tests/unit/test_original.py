@@ -1,0 +1,163 @@
+"""The lines of a corpus come out as they came in, whether the corpus is still there or not."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jobs.corpus.reading import Corpus
+from jobs.corpus.submit import submit
+from jobs.spec import JobSpec, ScoreOptions, Task
+from jobs.store.database import Database
+from tests.unit.conftest import ON_SQLITE, Kvjobs
+
+SPEC = JobSpec(task=Task.SCORE, model="tiny", model_revision="r1", options=ScoreOptions())
+Send = Callable[..., int]
+
+
+@pytest.fixture
+def send(database: Database, tmp_path: Path) -> Send:
+    """Submit these bytes; the job's number. None of its documents is scored."""
+
+    def call(data: bytes, name: str = "corpus.jsonl", **how: Any) -> int:
+        path = tmp_path / name
+        path.write_bytes(data)
+        corpus = Corpus(path=path, **how)
+        return submit(database, corpus, SPEC, spool=tmp_path / "spool", again=True).job_id
+
+    return call
+
+
+def original(kvjobs: Kvjobs, job: int, *arguments: str) -> bytes:
+    """Of the documents that wait, which are all that could be read."""
+    out = Path("out")
+    result = kvjobs("export", job, "--format", "original", "--only", "waiting", "-o", out, *arguments)
+    assert result.exit_code == 0
+    return out.read_bytes()
+
+
+CORPORA = {
+    "a.jsonl": b'\xef\xbb\xbf{ "n": 1,"text" :"one", "id":7 }\r\n\n{"text": "zw\\u00f6lf"}\n{"id": 3, "text": " "}\n'
+    b'no\n{"id": "b", "text": "\xe4\xb8\x89"}',
+    "a.txt": b"one\r\n\n  two \n\xff\nthree",
+    "a.csv": b'\n"text",id,n\r\n"a ""b""\n\nc",1,x\n\n\nplain,,y\nshort\n",",3,\n',
+    "a.tsv": b'id\ttext\n1\t"a\tb"\n\n2\t=1\n',
+}
+READABLE = {
+    "a.jsonl": b'{ "n": 1,"text" :"one", "id":7 }\r\n{"text": "zw\\u00f6lf"}\n{"id": "b", "text": "\xe4\xb8\x89"}',
+    "a.txt": b"one\r\n  two \nthree",
+    "a.csv": b'\n"text",id,n\r\n"a ""b""\n\nc",1,x\nplain,,y\n",",3,\n',
+    "a.tsv": b'id\ttext\n1\t"a\tb"\n2\t=1\n',
+}
+
+
+@ON_SQLITE
+@pytest.mark.parametrize("name", CORPORA)
+def test_every_line_that_could_be_read_comes_out_byte_for_byte(
+    kvjobs: Kvjobs, send: Send, name: str, home: Path
+) -> None:
+    job = send(CORPORA[name], name)
+
+    out = home / "out"
+    wrote = kvjobs("export", job, "--format", "original", "--only", "waiting", "-o", out)
+
+    assert (wrote.exit_code, out.read_bytes()) == (0, READABLE[name])
+    assert "anew" not in wrote.err
+
+
+@ON_SQLITE
+def test_a_packed_corpus_comes_out_unpacked(kvjobs: Kvjobs, send: Send) -> None:
+    import gzip
+
+    job = send(gzip.compress(CORPORA["a.txt"]), "a.txt.gz")
+
+    assert original(kvjobs, job) == READABLE["a.txt"]
+
+
+def test_a_condition_chooses_lines(kvjobs: Kvjobs, send: Send) -> None:
+    job = send(CORPORA["a.csv"], "a.csv")
+
+    assert original(kvjobs, job, "--where", "id = '3'") == b'\n"text",id,n\r\n",",3,\n'
+    assert original(kvjobs, job, "--where", "id = 'none'") == b'\n"text",id,n\r\n'
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_a_corpus_that_is_gone_is_written_anew_from_the_database(
+    kvjobs: Kvjobs, send: Send, name: str, tmp_path: Path
+) -> None:
+    job = send(CORPORA[name], name)
+    (tmp_path / name).write_bytes(b"something else\n")
+
+    result = kvjobs("export", job, "--format", "original", "--only", "waiting")
+
+    assert "written anew from the database" in result.err
+    match name:
+        case "a.jsonl":
+            lines = [json.loads(line) for line in result.out.splitlines()]
+            assert lines == [{"id": 7, "text": "one", "n": 1}, {"text": "zwölf"}, {"id": "b", "text": "三"}]
+        case "a.txt":
+            assert result.out == "one\n  two \nthree\n"
+        case "a.csv":
+            rows = list(csv.DictReader(io.StringIO(result.out)))
+            assert [(row["id"], row["text"], row["n"]) for row in rows] == [
+                ("1", 'a "b"\n\nc', "x"),
+                ("", "plain", "y"),
+                ("3", ",", ""),
+            ]
+        case "a.tsv":
+            assert result.out == 'id\ttext\n1\t"a\tb"\n2\t=1\n'
+
+
+@ON_SQLITE
+def test_a_line_without_an_id_gains_none_and_one_with_the_number_of_its_line_keeps_it(
+    kvjobs: Kvjobs, send: Send, tmp_path: Path
+) -> None:
+    job = send(b'{"id": 1, "text": "a"}\n{"text": "b"}\n{"id": "3", "text": "c"}\n')
+    (tmp_path / "corpus.jsonl").unlink()
+
+    assert [json.loads(line) for line in original(kvjobs, job).splitlines()] == [
+        {"id": 1, "text": "a"},
+        {"text": "b"},
+        {"id": "3", "text": "c"},
+    ]
+
+
+@ON_SQLITE
+def test_a_job_of_an_older_version_says_why_it_cannot(kvjobs: Kvjobs, finished_job: int) -> None:
+    refused = kvjobs("export", finished_job, "--format", "original")
+
+    assert refused.exit_code == 2
+    assert "older kvjobs" in refused.err
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(codec="utf-8"), max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text("abc", max_size=2), inner, max_size=2),
+    max_leaves=4,
+)
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8).filter(str.strip)
+LINES = st.fixed_dictionaries({"text": TEXTS}, optional={"n": VALUES, "id": st.integers(0, 9)})
+
+
+@ON_SQLITE
+@given(lines=st.lists(LINES, min_size=1, max_size=5, unique_by=lambda line: line.get("id", object())), data=st.data())
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_the_round_trip_loses_nothing(
+    kvjobs: Kvjobs, send: Send, tmp_path: Path, lines: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    """Copied: the bytes; written anew: the values. (A line whose id is the number of another is a duplicate there.)"""
+    lines = [line for line in lines if "id" in line] or lines
+    spaced = data.draw(st.sampled_from([(",", ":"), (", ", ": "), (" ,\t", " : ")]))
+    written = [json.dumps(line, separators=spaced, ensure_ascii=data.draw(st.booleans())) for line in lines]
+    corpus = "".join(f"{line}\n" for line in written).encode()
+    job = send(corpus)
+    assert original(kvjobs, job) == corpus
+
+    (tmp_path / "corpus.jsonl").write_bytes(b"gone\n")
+    assert [json.loads(line) for line in original(kvjobs, job).splitlines()] == lines
