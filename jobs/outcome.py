@@ -8,7 +8,7 @@ class Flag(enum.StrEnum):
     """What a reader of a result should know about it."""
 
     SPLIT = "split"  # a segment was longer than the model's positions and was translated in pieces
-    TRUNCATED = "truncated"  # a hypothesis reached the length limit before the end-of-sentence token
+    TRUNCATED = "truncated"  # a hypothesis reached the length limit before its end; or a document was scored in part
     REPETITION = "repetition"  # the end of a hypothesis repeats itself: the model probably ran away
     PASSED_THROUGH = "passed-through"  # a segment held no letter and was copied, not translated
     UNSCORED_FIRST = "unscored-first"  # nothing stood before the first token, so it has no log-probability

@@ -1,15 +1,22 @@
-"""What a job would have to do, counted with the real splitter and tokenizer, without doing it."""
+"""What a job would have to do, counted with the real tokenizer (and splitter), without doing it."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import orjson
 
 from jobs.corpus.documents import Document, Rejected
 from jobs.corpus.reading import Corpus, read_corpus
 from jobs.corpus.shards import cut_batches
-from jobs.spec import JobSpec, TranslateOptions
+from jobs.spec import JobSpec, Options, RerankOptions, TranslateOptions
+from worker.engine.language_model import open_language_model
 from worker.engine.network import open_network
-from worker.models.registry import find_model
+from worker.engine.templates import TEMPLATES, Template
+from worker.models.kinds import Kind
+from worker.models.registry import find_model, kind_of
+from worker.text.causal import CausalTokenizer
+from worker.text.lengths import Lengths, count_lengths
 from worker.text.marian import MarianTokenizer
 from worker.text.preview import Preview, preview
 
@@ -20,38 +27,92 @@ SHOWN_REJECTED = 20
 class Rehearsal:
     """A corpus under a spec. Duplicate ids are not looked for: only the database remembers ten million of them."""
 
-    preview: Preview  # of the documents that can be read
+    preview: Preview | Lengths  # of the documents that can be read
+    num_documents: int
+    estimated_tokens: int  # of them, as a submit estimates
     num_rejected: int
     rejected: tuple[Rejected, ...]  # the first of them
     num_shards: int
 
 
-def rehearse(corpus: Corpus, spec: JobSpec, models_dir: Path) -> Rehearsal:
-    """Read the corpus once and count; raise CorpusError where it cannot be read at all."""
-    assert isinstance(spec.options, TranslateOptions)
-    folder = find_model(spec.model, models_dir)
-    network = open_network(folder.path)
-    shown: list[Rejected] = []
-    num_rejected = num_shards = 0
+@dataclass(slots=True)
+class _Texts:
+    """The texts of a corpus, counted on their way."""
 
-    def texts() -> Iterator[str]:
-        nonlocal num_rejected, num_shards
-        for batch in cut_batches(read_corpus(corpus)):
+    corpus: Corpus
+    num_documents: int = 0
+    estimated_tokens: int = 0
+    num_rejected: int = 0
+    num_shards: int = 0
+    rejected: list[Rejected] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[str]:
+        for batch in cut_batches(read_corpus(self.corpus), self.corpus.holds):
             for shard in batch.shards:
-                num_shards += any(isinstance(record, Document) for record in shard)
+                self.num_shards += any(isinstance(record, Document) for record in shard)
                 for record in shard:
                     if isinstance(record, Document):
+                        self.num_documents += 1
+                        self.estimated_tokens += record.estimated_tokens
                         yield record.text
                         continue
-                    num_rejected += 1
-                    if len(shown) < SHOWN_REJECTED:
-                        shown.append(record)
+                    self.num_rejected += 1
+                    if len(self.rejected) < SHOWN_REJECTED:
+                        self.rejected.append(record)
 
-    counted = preview(
-        texts(),
-        MarianTokenizer.open(folder.path),
-        source_language=spec.options.source_language,
-        target_language=spec.options.target_language,
-        max_tokens=network.max_positions,
+
+def rehearse(corpus: Corpus, spec: JobSpec, models_dir: Path) -> Rehearsal:
+    """Read the corpus once and count; raise CorpusError where it cannot be read at all."""
+    folder, texts = find_model(spec.model, models_dir), _Texts(corpus)
+    counted: Preview | Lengths
+    if kind_of(folder) is Kind.CAUSAL:
+        tokenizer = CausalTokenizer.open(folder.path)
+        cut = _sequences(spec.options, lambda text: len(tokenizer.encode(text).ids))
+        max_positions = open_language_model(folder.path).max_positions
+        counted = count_lengths((length for text in texts for length in cut(text)), max_positions)
+    else:
+        counted = _translation(folder.path, spec.options, texts)
+    return Rehearsal(
+        preview=counted,
+        num_documents=texts.num_documents,
+        estimated_tokens=texts.estimated_tokens,
+        num_rejected=texts.num_rejected,
+        rejected=tuple(texts.rejected),
+        num_shards=texts.num_shards,
     )
-    return Rehearsal(counted, num_rejected, tuple(shown), num_shards)
+
+
+def _translation(folder: Path, options: Options, texts: _Texts) -> Preview | Lengths:
+    """Segments to translate; or the sides of pairs."""
+    tokenizer, max_positions = MarianTokenizer.open(folder), open_network(folder).max_positions
+    if isinstance(options, TranslateOptions):
+        return preview(
+            texts,
+            tokenizer,
+            source_language=options.source_language,
+            target_language=options.target_language,
+            max_tokens=max_positions,
+        )
+    pairs = (orjson.loads(text) for text in texts)
+    language = None if isinstance(options, RerankOptions) else options.target_language
+    sides = (
+        length
+        for pair in pairs
+        for length in (len(tokenizer.encode(pair["source"], language)), len(tokenizer.cut_target(pair["target"])) + 1)
+    )
+    return count_lengths(sides, max_positions)
+
+
+def _sequences(options: Options, count: Callable[[str], int]) -> Callable[[str], Iterator[int]]:
+    """How many ids each sequence of a document has: one, or one for each candidate of its query."""
+    if not isinstance(options, RerankOptions):
+        return lambda text: iter((count(text),))
+    template = Template.parse(options.template or TEMPLATES[options.method])
+
+    def cut(text: str) -> Iterator[int]:
+        query = orjson.loads(text)
+        for candidate in query["candidates"]:
+            given, scored = template.split(query["query"], candidate["text"] or "")
+            yield count(given) + count(scored)
+
+    return cut

@@ -97,6 +97,7 @@ def main() -> None:
     tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
     texts = [*SENTENCES.splitlines(), *ODD, *mixed(SENTENCES, seed=1, count=150)]
     ids = [tokenizer(text, split_special_tokens=True)["input_ids"] for text in texts]
+    targets = [tokenizer(text_target=text, split_special_tokens=True)["input_ids"] for text in texts]
     drawn = draw_ids(tokenizer.vocab_size, ids, seed=2, count=150)
     golden: dict[str, Any] = {
         "made_by": "tests/golden/make_tokenizer_golden.py",
@@ -110,7 +111,10 @@ def main() -> None:
             name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
             for name in ("config.json", "source.spm", "target.spm", "vocab.json")
         },
-        "encoded": [{"text": text, "ids": text_ids} for text, text_ids in zip(texts, ids, strict=True)],
+        "encoded": [
+            {"text": text, "ids": text_ids, "target_ids": target_ids}
+            for text, text_ids, target_ids in zip(texts, ids, targets, strict=True)
+        ],
         "decoded": [{"ids": some, "text": tokenizer.decode(some, skip_special_tokens=True)} for some in drawn],
     }
     GOLDEN.write_text(one_case_a_line(golden), encoding="ascii")

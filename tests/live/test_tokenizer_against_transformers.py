@@ -65,9 +65,17 @@ def theirs_encode(theirs: Any, text: str) -> list[int]:
     return ids
 
 
+def theirs_encode_target(theirs: Any, text: str) -> list[int]:
+    ids: list[int] = theirs(text_target=text, split_special_tokens=True)["input_ids"]
+    return ids
+
+
 def test_the_golden_file_is_what_transformers_says_today(theirs):
     assert [theirs_encode(theirs, case["text"]) for case in GOLDEN["encoded"]] == [
         case["ids"] for case in GOLDEN["encoded"]
+    ]
+    assert [theirs_encode_target(theirs, case["text"]) for case in GOLDEN["encoded"]] == [
+        case["target_ids"] for case in GOLDEN["encoded"]
     ]
 
 
@@ -77,6 +85,14 @@ def test_ids_are_equal(ours, theirs, text):
     assume(not is_read_as_a_label(text))
 
     assert ours.encode(text, None) == theirs_encode(theirs, text)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(text=texts)
+def test_target_ids_are_equal(ours, theirs, text):
+    assume(not is_read_as_a_label(text))
+
+    assert ours.encode_target(text) == theirs_encode_target(theirs, text)
 
 
 @settings(max_examples=300, deadline=None)

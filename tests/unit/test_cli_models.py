@@ -38,6 +38,7 @@ def test_ls_lists_folders_and_says_what_they_lack(kvjobs: Kvjobs, half_a_model: 
     assert kvjobs("models", "ls", "-q").out == "half\n"
     assert kvjobs("models", "ls").out.splitlines()[1].split() == [
         "half",
+        "translation",
         "-",
         "-",
         "17",
@@ -75,7 +76,7 @@ def test_inspect_tells_the_layout_and_every_graph(kvjobs: Kvjobs, checkpoint: Pa
     page = kvjobs("models", "inspect", "opus-tiny-int8").out
 
     assert page.startswith("Model opus-tiny-int8: can run\n")
-    assert f"\n  source     {checkpoint}\n  layout     kv: runs with a cache" in page
+    assert f"\n  source     {checkpoint}\n  kind       translation\n  layout     kv: runs with a cache" in page
     assert "\n  precision  int8\n  cache      2 layers, 2 heads of 8, float32\n" in page
     assert "72 in, 72 out; the head keeps " in page
     assert "\ndecoder.onnx\n  IR version 10; operators: ai.onnx 21, com.microsoft 1; written by kvjobs\n" in page
@@ -104,9 +105,9 @@ def test_add_says_what_it_made_and_where(kvjobs: Kvjobs, checkpoint: Path, home:
     assert result.exit_code == 0
     assert lines[0].startswith("Model opus-tiny-int8, made in ")
     assert lines[1].startswith(f"  folder     {folder}, ")
-    assert lines[2:4] == ["  layout     kv", "  precision  int8"]
-    assert lines[4].startswith("  head       target, ")
-    assert lines[5] == f"  source     {checkpoint}"
+    assert lines[2:5] == ["  kind       translation", "  layout     kv", "  precision  int8"]
+    assert lines[5].startswith("  head       target, ")
+    assert lines[6] == f"  source     {checkpoint}"
     assert result.err == "Next: kvjobs submit CORPUS --model opus-tiny-int8 --wait\n"
     assert folder.is_dir()
 

@@ -11,14 +11,16 @@ from jobs.cli.context import Context
 from jobs.cli.output import Column, Output, output_options
 from jobs.cli.terminal import say, visible
 from jobs.cli.wording import NOTHING, count, counted, duration, percent, size
-from jobs.errors import ModelError
+from jobs.errors import ModelError, SpecError
 from worker.graphs.precision import Precision
 from worker.models.head import Head
+from worker.models.kinds import Kind
 from worker.models.registry import (
     DEFAULT_MODEL,
     ModelFolder,
     check_files,
     find_model,
+    kind_of,
     layout_of,
     list_models,
     read_manifest,
@@ -26,7 +28,8 @@ from worker.models.registry import (
 
 if TYPE_CHECKING:
     from worker.models.add import Added
-    from worker.models.inspect import GraphDescription, ModelDescription
+    from worker.models.checks import Check
+    from worker.models.description import GraphDescription, ModelDescription
 
 LANGUAGES_SHOWN = 20
 LONGEST_SENTENCE = 512  # tokens, where config.json does not say how many positions there are
@@ -40,6 +43,20 @@ CHECK_COLUMNS = (
     Column("tokens", "SAME TOKENS", lambda share: NOTHING if share is None else percent(share), right=True),
     Column("chrf", "CHRF", lambda score: NOTHING if score is None else f"{score:.2f}", right=True),
     Column("drift", "DRIFT", lambda nats: NOTHING if nats is None else f"{nats:.1e}", right=True),
+)
+CAUSAL_CHECK_FIELDS = (
+    "name", "against", "verdict", "num_segments", "num_tokens", "worst", "drift", "nats", "perplexity", "note",
+)  # fmt: skip
+CAUSAL_CHECK_COLUMNS = (
+    Column("name", "CHECK"),
+    Column("against", "AGAINST"),
+    Column("verdict", "VERDICT"),
+    Column("num_segments", "DOCUMENTS", count, right=True),
+    Column("num_tokens", "TOKENS", lambda tokens: NOTHING if tokens is None else count(tokens), right=True),
+    Column("worst", "WORST TOKEN", lambda nats: NOTHING if nats is None else f"{nats:.1e}", right=True),
+    Column("drift", "DRIFT", lambda nats: NOTHING if nats is None else f"{nats:.1e}", right=True),
+    Column("nats", "NATS/TOKEN", lambda nats: NOTHING if nats is None else f"{nats:.4f}", right=True),
+    Column("perplexity", "PERPLEXITY", lambda share: NOTHING if share is None else f"{100 * share:+.3f} %", right=True),
 )
 
 
@@ -64,13 +81,14 @@ def ls(context: Context, output: Output) -> None:
         map(_row, folders),
         (
             Column("name", "MODEL"),
+            Column("kind", "KIND"),
             Column("layout", "LAYOUT"),
             Column("precision", "PRECISION"),
             Column("size", "SIZE", size, right=True),
             Column("state", "STATE"),
             Column("path", "FOLDER"),
         ),
-        ("name", "layout", "precision", "size", "state", "problem", "path"),
+        ("name", "kind", "layout", "precision", "size", "state", "problem", "path"),
     )
 
 
@@ -79,12 +97,13 @@ def ls(context: Context, output: Output) -> None:
 @click.option(
     "--precision",
     type=click.Choice([str(precision) for precision in Precision]),
-    help="fp32 gives the ids of the checkpoint; int8 is faster and near them; fp16 is for GPUs.  [default: fp32]",
+    help="fp32 says what the checkpoint says; int8 is faster and near it; fp16 is for GPUs.  [default: fp32]",
 )
 @click.option(
     "--head",
     type=click.Choice([str(head) for head in Head]),
-    help="Target ids that can come out: every one, or those of target.spm.  [default: full; target for int8]",
+    help="Target ids that a translation model can say: every one, or those of target.spm.  [default: full; target for "
+    "int8]",
 )
 @click.option(
     "--name", help="What to call it.  [default: the last part of SOURCE, and the precision unless it is fp32]"
@@ -103,10 +122,10 @@ def add(
 ) -> None:
     """Make a model of SOURCE and put it into the models folder.
 
-    SOURCE is a Marian (OPUS-MT) checkpoint: an id of the Hugging Face hub, OWNER/NAME or OWNER/NAME@REVISION, or a
-    folder. Graphs are built of it. An Optimum export is copied as it is. Nothing half-made stays behind: what was
-    interrupted can be run again, and a download goes on where it stopped. HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE and
-    HF_TOKEN hold.
+    SOURCE is a checkpoint of a translation model (Marian, OPUS-MT) or of a causal language model (Llama, Mistral,
+    Qwen2, Qwen3): an id of the Hugging Face hub, OWNER/NAME or OWNER/NAME@REVISION, or a folder. Graphs are built of
+    it. An ONNX export is copied as it is. Nothing half-made stays behind: what was interrupted can be run again, and a
+    download goes on where it stopped. HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE and HF_TOKEN hold.
     """
     from worker.models.add import Request, add_model
 
@@ -125,7 +144,8 @@ def add(
         if added.precision == Precision.FP16:
             say("fp16 is for GPUs: kvjobs worker --device cuda:0. On a CPU, fp32 is as fast and exact, int8 faster.")
         queue = " --queue gpu" if added.precision == Precision.FP16 else ""
-        say(f"Next: kvjobs submit CORPUS --model {added.name}{queue} --wait")
+        task = " --task score" if added.kind == Kind.CAUSAL else ""
+        say(f"Next: kvjobs submit CORPUS{task} --model {added.name}{queue} --wait")
 
 
 @models.command()
@@ -148,12 +168,17 @@ def inspect(context: Context, output: Output, name: str) -> int:
 @models.command()
 @click.argument("name", default=DEFAULT_MODEL)
 @click.option(
-    "--sample", metavar="CORPUS", help="Texts to translate, as submit reads them.  [default: weather bulletins]"
+    "--sample", metavar="CORPUS", help="Texts to try it with, as submit reads them.  [default: weather bulletins]"
 )
 @click.option(
-    "--limit", metavar="N", type=click.IntRange(min=1), default=100, show_default=True, help="Sentences of the sample."
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Of the sample: sentences to translate, or documents to score.",
 )
-@click.option("--against", metavar="NAME", help="Another model with the same vocabulary, to compare translations with.")
+@click.option("--against", metavar="NAME", help="Another model with the same vocabulary, to compare with.")
 @click.option("--source-language", metavar="CODE", default="en", show_default=True, help="For cutting sentences.")
 @click.option("--target-language", metavar="LABEL", help="Of a multilingual model, without >> and <<.")
 @output_options()
@@ -172,18 +197,61 @@ def verify(
 
     Each token with the cache against the same without; graphs of our own against the checkpoint itself (through
     transformers where it is installed, else in numpy); int8 and fp16 against fp32: segments and tokens that are the
-    same, chrF of the texts, and by how much log-probabilities drift, in nats a token. Exit code 1 if tokens differ that
-    have to be the same.
+    same, chrF of the texts, and by how much log-probabilities drift, in nats a token. Of a causal language model, the
+    log-probability of each token: together and alone, behind a beginning that was computed once and whole, against the
+    checkpoint; and what int8 and fp16 cost, in nats a token and in perplexity. Exit code 1 if something differs that
+    has to be the same.
     """
+    models_dir = context.settings.models_dir
+    folder = find_model(name, models_dir)
+    check_files(folder)
+    other = find_model(against, models_dir) if against else None
+    is_causal = kind_of(folder) is Kind.CAUSAL
+    if other is not None and kind_of(other) is not kind_of(folder):
+        raise SpecError(
+            f"{name} is {kind_of(folder).noun} and {against} {kind_of(other).noun}: they cannot be compared"
+        )
+    if is_causal:
+        if target_language is not None:
+            raise SpecError(f"{name} is {Kind.CAUSAL.noun}, which has no --target-language: leave it out")
+        checks = _verify_causal(folder, sample, limit, other)
+    else:
+        checks = _verify_translation(
+            folder, sample, limit, other, source_language=source_language, target_language=target_language
+        )
+    output.rows(
+        map(dataclasses.asdict, checks),
+        CAUSAL_CHECK_COLUMNS if is_causal else CHECK_COLUMNS,
+        CAUSAL_CHECK_FIELDS if is_causal else CHECK_FIELDS,
+    )
+    for check in checks:
+        if check.note:
+            say(f"{check.name}: {check.note}")
+    if not is_causal and any(check.chrf is None for check in checks if check.name in ("precision", "model")):
+        say("chrF was left out: it needs sacrebleu (pip install 'kvjobs[train]')")
+    failed = [check for check in checks if check.has_failed]
+    for check in failed:
+        say(
+            f"Error: {check.name}: the model does not say the same as the other side ({check.against}); do not use it, "
+            f"and report it with what `kvjobs models inspect {folder.name}` prints"
+        )
+    return 1 if failed else 0
+
+
+def _verify_translation(
+    folder: ModelFolder,
+    sample: str | None,
+    limit: int,
+    other: ModelFolder | None,
+    *,
+    source_language: str,
+    target_language: str | None,
+) -> list["Check"]:
     from worker.engine.generation import read_json
     from worker.models.sample import read_sample
     from worker.models.verify import verify
     from worker.text.marian import MarianTokenizer
 
-    models_dir = context.settings.models_dir
-    folder = find_model(name, models_dir)
-    check_files(folder)
-    other = find_model(against, models_dir) if against else None
     tokenizer = MarianTokenizer.open(folder.path)
     tokenizer.check_language(target_language)
     segments = read_sample(
@@ -195,29 +263,28 @@ def verify(
         limit=limit,
     )
     say(f"{folder.name}: {counted(len(segments), 'segment')} ...")
-    checks = list(verify(folder, segments, tokenizer.decode, other=other))
-    output.rows(map(dataclasses.asdict, checks), CHECK_COLUMNS, CHECK_FIELDS)
-    for check in checks:
-        if check.note:
-            say(f"{check.name}: {check.note}")
-    if any(check.chrf is None for check in checks if check.name in ("precision", "model")):
-        say("chrF was left out: it needs sacrebleu (pip install 'kvjobs[train]')")
-    failed = [check for check in checks if check.has_failed]
-    for check in failed:
-        say(
-            f"Error: {check.name}: the model does not say the same as the other side ({check.against}); do not use it, "
-            f"and report it with what `kvjobs models inspect {folder.name}` prints"
-        )
-    return 1 if failed else 0
+    return list(verify(folder, segments, tokenizer.decode, other=other))
+
+
+def _verify_causal(folder: ModelFolder, sample: str | None, limit: int, other: ModelFolder | None) -> list["Check"]:
+    from worker.models.sample import read_documents
+    from worker.models.verify_causal import verify_causal
+    from worker.text.causal import CausalTokenizer
+
+    documents = read_documents(sample, CausalTokenizer.open(folder.path), limit=limit)
+    say(f"{folder.name}: {counted(len(documents), 'document')} ...")
+    return list(verify_causal(folder, documents, other=other))
 
 
 def describe_added(added: "Added") -> Iterator[str]:
     """What `add` made, line by line."""
     yield f"Model {added.name}, made in {duration(added.seconds)}"
     yield f"  folder     {added.path}, {size(added.num_bytes)}"
+    yield f"  kind       {added.kind}"
     yield f"  layout     {added.layout}"
     if added.precision:
         yield f"  precision  {added.precision}"
+    if added.head:
         yield f"  head       {added.head}, {counted(added.head_size or 0, 'id')}"
     yield f"  source     {added.source}" + (f" at {added.source_revision}" if added.source_revision else "")
 
@@ -231,6 +298,7 @@ def describe(model: "ModelDescription") -> Iterator[str]:
     yield f"  revision   {model.revision or 'unknown'}"
     if model.source:
         yield f"  source     {model.source}" + (f" at {model.source_revision}" if model.source_revision else "")
+    yield f"  kind       {model.kind}" + (f", {model.architecture}" if model.architecture else "")
     yield f"  layout     {model.layout or 'unknown'}" + (f": {model.conclusion}" if model.conclusion else "")
     if model.precision:
         yield f"  precision  {model.precision}"
@@ -238,9 +306,22 @@ def describe(model: "ModelDescription") -> Iterator[str]:
         yield (
             f"  cache      {counted(model.num_layers, 'layer')}, {counted(model.num_heads or 0, 'head')} of "
             f"{model.head_size}, {model.cache_dtype}"
+            + (f", for {counted(model.num_query_heads, 'query head')}" if model.num_query_heads else "")
         )
     yield f"  width      {_known(model.width)}"
     yield f"  positions  {_known(model.max_positions)}"
+    yield from _vocabulary(model)
+    for graph in model.graphs:
+        yield ""
+        yield from _graph(graph)
+
+
+def _vocabulary(model: "ModelDescription") -> Iterator[str]:
+    if model.kind == Kind.CAUSAL:
+        marks = ((name, token_id) for name, token_id in (("BOS", model.bos_id), ("EOS", model.eos_id)))
+        named = ", ".join(f"{name} {'none' if token_id is None else count(token_id)}" for name, token_id in marks)
+        yield f"  vocabulary {_known(model.vocab_size)}, {named}"
+        return
     yield f"  vocabulary {_known(model.source_vocab_size)} in, {_known(model.target_vocab_size)} out" + (
         f"; the head keeps {count(model.num_target_ids)}" if model.head == "target" else ""
     )
@@ -248,9 +329,6 @@ def describe(model: "ModelDescription") -> Iterator[str]:
         more = len(model.languages) - LANGUAGES_SHOWN
         shown = " ".join(model.languages[:LANGUAGES_SHOWN])
         yield f"  languages  {shown}{f' and {more} more' if more > 0 else ''} (--target-language)"
-    for graph in model.graphs:
-        yield ""
-        yield from _graph(graph)
 
 
 def _graph(graph: "GraphDescription") -> Iterator[str]:
@@ -269,8 +347,9 @@ def _graph(graph: "GraphDescription") -> Iterator[str]:
 
 
 def _row(folder: ModelFolder) -> dict[str, object]:
-    layout = precision = problem = None
+    kind = layout = precision = problem = None
     try:
+        kind = kind_of(folder).value
         layout = layout_of(folder)
         manifest = read_manifest(folder)
         precision = manifest.precision if manifest else None
@@ -279,6 +358,7 @@ def _row(folder: ModelFolder) -> dict[str, object]:
         problem = str(error)
     return {
         "name": folder.name,
+        "kind": kind,
         "layout": layout,
         "precision": precision,
         "size": _num_bytes(folder),

@@ -141,14 +141,8 @@ class Decoding:
         return logits
 
     def _feed_dummy_past(self, binding: "_Binding", num_rows: int) -> None:
-        """The merged graph requires a past at the first step too, and does not read it."""
-        shape = self._model.layout.cache
-        if shape is None:
-            return
-        dummy = np.zeros((num_rows, shape.num_heads, self._model.dummy_past, shape.head_size), shape.dtype)
-        for side in ("decoder", "encoder"):
-            for past, _ in shape.names(side):
-                binding.feed(past, dummy)
+        for past, dummy in self._model.no_past(num_rows).items():
+            binding.feed(past, dummy)
 
 
 class _Binding:

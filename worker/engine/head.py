@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jobs.errors import ModelError
 from worker.engine.generation import Generation
@@ -27,6 +28,14 @@ class Head:
     def of(cls, ids: Sequence[int] | None) -> Self:
         """As a manifest says it."""
         return cls(None if ids is None else np.asarray(ids, np.int64))
+
+    def has(self, ids: Ids) -> NDArray[np.bool_]:
+        """Which of these ids can come out."""
+        return np.ones(ids.shape, np.bool_) if self.ids is None else np.isin(ids, self.ids)
+
+    def to_places(self, ids: Ids) -> Ids:
+        """Where ids stand that it has."""
+        return ids if self.ids is None else np.searchsorted(self.ids, ids)
 
     def to_ids(self, places: Ids) -> Ids:
         """What the decoder is fed."""

@@ -25,6 +25,7 @@ from worker.engine.screen import Screen
 from worker.engine.session import PROVIDER, Device, Provider, open_session
 from worker.engine.slots import Slots, SlotShape
 from worker.graphs.marian import DECODER, ENCODER, SCREENED, map_head, rebuild_decoder
+from worker.graphs.marian_forced import rebuild_forced
 from worker.graphs.marian_prefix import rebuild_prefix
 from worker.graphs.marian_weights import MarianSizes
 from worker.graphs.precision import Precision
@@ -71,6 +72,7 @@ class KVModel:
         self._decoders: dict[int, onnxruntime.InferenceSession] = {}
         self._moves: Moves | None = None
         self._prefix_decoder: onnxruntime.InferenceSession | None = None
+        self._forced: tuple[onnxruntime.InferenceSession, onnxruntime.InferenceSession] | None = None
         self._screened: tuple[onnxruntime.InferenceSession, Screen] | None = None
         self._lock = threading.Lock()
         outputs = {output.name: output.shape for output in self.decoder(1).get_outputs()}
@@ -174,6 +176,17 @@ class KVModel:
                     self._folder / DECODER, threads=self._threads, providers=self._providers, graph=graph
                 )
             return self._prefix_decoder
+
+    def forced(self) -> tuple[onnxruntime.InferenceSession, onnxruntime.InferenceSession]:
+        """Body and head that score given translations; built when they are first asked for."""
+        with self._lock:
+            if self._forced is None:
+                body, head = (
+                    open_session(self._folder / DECODER, threads=self._threads, providers=self._providers, graph=graph)
+                    for graph in rebuild_forced(self._folder, self._config, self.precision)
+                )
+                self._forced = body, head
+            return self._forced
 
     def screened(self) -> tuple[onnxruntime.InferenceSession, Screen] | None:
         """A decoder for greedy search whose head looks for candidates alone, where the model has one."""

@@ -11,7 +11,6 @@ H head size · V vocabulary of the head.
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from worker.engine.search import follow, new_search
 from worker.engine.shortage import is_shortage
 from worker.engine.slot_decoder import Found
 from worker.engine.slots import Slots
+from worker.engine.sources import encode_sources, feed_sources
 from worker.engine.stepper import Stepper
 from worker.engine.timing import Stopwatch
 
@@ -127,7 +127,7 @@ class _Prefixes:
         self._steps = 0
         self._ids = np.empty((len(sources) * beams, 0), np.int64)  # (R, T)
         self._lengths = np.array([len(source) for source in sources])  # (B,)
-        self._cross = self._encode(sources)  # (2 L, B, N, S, H), zeros behind a source's end
+        self._cross = encode_sources(model, sources, stopwatch)  # (2 L, B, N, S, H), zeros behind a source's end
 
     def step(self, last_ids: Ids) -> Floats:
         """Append one id to each row (R,); the logits of the next one (R, V)."""
@@ -143,10 +143,8 @@ class _Prefixes:
             "ids": self._ids,
             "ends": np.full(num_rows, length - 1, np.int32),
             "length": np.array([length], np.int32),
-            "source_mask": (np.arange(self._cross.shape[3]) < self._lengths[:, None]).astype(np.int32),  # (B, S)
+            **feed_sources(self._cross, self._lengths),
         }
-        for place, cross in enumerate(self._cross):
-            feed[f"cross.{place // 2}.{('key', 'value')[place % 2]}"] = cross
         phase = "decode" if step else "prefill"
         with self._stopwatch.measure(phase, step=step, rows=num_rows, tokens=self._ids.size):
             logits, *present = self._prefix.run(["logits", *(self._present if keep else ())], feed)
@@ -163,21 +161,6 @@ class _Prefixes:
         sources = rows[:: self._beams] // self._beams
         if len(sources) != len(self._lengths) or (sources != np.arange(len(sources))).any():
             self._cross, self._lengths = self._cross[:, sources], self._lengths[sources]
-
-    def _encode(self, sources: Sequence[Sequence[int]]) -> Floats:
-        """What the encoder says of each source, equally long ones together, as attention reads it."""
-        shape = self._model.shape
-        cross = np.zeros(
-            (2 * shape.num_layers, len(sources), shape.num_heads, len(sources[0]), shape.head_size), shape.dtype
-        )
-        start = 0
-        for length, equals in groupby(sources, key=len):
-            ids = np.array(list(equals), np.int64)
-            with self._stopwatch.measure("encode", rows=len(ids), tokens=ids.size):
-                found = self._model.encode(ids)  # (m, S, 2 L, N, H)
-            cross[:, start : start + len(ids), :, :length] = found.transpose(2, 0, 3, 1, 4)
-            start += len(ids)
-        return cross
 
     def _fill_slots(self, present: Sequence[Floats]) -> None:
         """Hand all rows over."""

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 import onnxruntime
+from numpy.typing import NDArray
 
 from jobs.errors import ModelError, SpecError
 from jobs.spec import CachePolicy
@@ -85,6 +86,14 @@ class Seq2Seq:
     def new_cache(self) -> KVCache:
         """The buffers of one lane."""
         return KVCache(self.layout.cache)
+
+    def no_past(self, num_rows: int) -> dict[str, NDArray[Any]]:
+        """What the merged graph requires as a past where there is none, and does not read."""
+        shape = self.layout.cache
+        if shape is None:
+            return {}
+        dummy = np.zeros((num_rows, shape.num_heads, self.dummy_past, shape.head_size), shape.dtype)
+        return {past: dummy for side in ("decoder", "encoder") for past, _ in shape.names(side)}
 
     def give_memory_back(self) -> None:
         """Let the encoder's arena go, as far as nobody uses it: what a call took before it ran out of memory stays

@@ -1,30 +1,97 @@
 """Whether a model can do what a job asks of it: asked at submit, where a person can still change the question."""
 
+import dataclasses
 from pathlib import Path
 
-from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.errors import SpecError
+from jobs.spec import Bos, JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
+from worker.engine.forced import ForcedScorer
+from worker.engine.language_model import open_language_model
 from worker.engine.network import open_network
+from worker.engine.reranking import Reranker
+from worker.engine.scoring import Scorer
+from worker.models.causal_files import open_fitting_tokenizer
 from worker.models.halves import advise
-from worker.models.registry import DEFAULT_MODEL, check_files, find_model, read_manifest
+from worker.models.kinds import Kind
+from worker.models.registry import (
+    ModelFolder,
+    check_files,
+    default_model,
+    find_model,
+    kind_of,
+    read_manifest,
+)
 from worker.text.marian import MarianTokenizer
 
 
-def admit(task: Task, name: str | None, models_dir: Path, options: TranslateOptions) -> JobSpec:
+def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> JobSpec:
     """The spec of a job: the model as it is on disk now, and options that it can follow.
 
-    Raises NotFoundError for a name that means no model, ModelError for a folder that holds none that can run,
-    SpecError for an option that this one cannot follow.
+    Whether pairs are scored is the model's kind, whatever `options` say. Raises NotFoundError for a name that means no
+    model, ModelError for a folder that holds none that can run, SpecError for a task that is not for models of this
+    kind, or an option that this one cannot follow.
     """
-    folder = find_model(name or DEFAULT_MODEL, models_dir)
+    folder = find_model(name or default_model(task), models_dir)
+    kind = kind_of(folder)
+    _check_task(task, folder, kind)
     check_files(folder)
-    MarianTokenizer.open(folder.path).check_language(options.target_language)
-    network = open_network(folder.path)
-    network.check_cache(options.cache)
+    if isinstance(options, ScoreOptions):
+        options = dataclasses.replace(options, pairs=kind is Kind.TRANSLATION)
+    match options:
+        case TranslateOptions():
+            MarianTokenizer.open(folder.path).check_language(options.target_language)
+            open_network(folder.path).check_cache(options.cache)
+        case ScoreOptions(pairs=True):
+            _check_pairs(folder, options)
+        case _:
+            _check_causal(folder, options)
     return JobSpec(task=task, model=folder.name, model_revision=folder.revision(), options=options)
 
 
-def advise_queue(name: str | None, models_dir: Path, queue: str) -> str | None:
+def advise_queue(name: str, models_dir: Path, queue: str) -> str | None:
     """What to say of a model in a queue, if anything; raise SpecError where it has no business there."""
-    folder = find_model(name or DEFAULT_MODEL, models_dir)
+    folder = find_model(name, models_dir)
     manifest = read_manifest(folder)
     return advise(folder.name, manifest, queue) if manifest else None
+
+
+def _check_task(task: Task, folder: ModelFolder, kind: Kind) -> None:
+    """A score can be had of either kind."""
+    needed = {Task.TRANSLATE: Kind.TRANSLATION, Task.RERANK: Kind.CAUSAL}.get(task, kind)
+    if kind is not needed:
+        raise SpecError(
+            f"the task {task} needs {needed.noun}, and {folder.name} is {kind.noun}: name another --model, or none, "
+            f"which takes the bundled {default_model(task)}"
+        )
+
+
+def _check_pairs(folder: ModelFolder, options: ScoreOptions) -> None:
+    """log p(target | source) has no windows, and begins as the decoder does. The rest is as a worker would find it that
+    has no document to work on: the rules stand in one place."""
+    for name, is_set in (
+        ("window", options.window is not Window.STRIDE),
+        ("stride", options.stride is not None),
+        ("bos", options.bos is not Bos.AUTO),
+    ):
+        if is_set:
+            raise SpecError(
+                f"{name} is for causal language models, and {folder.name} is {Kind.TRANSLATION.noun}, which scores the "
+                f"target of a pair: leave --{name.replace('_', '-')} out"
+            )
+    scorer = ForcedScorer(open_network(folder.path), MarianTokenizer.open(folder.path))
+    scorer.score([], options, should_stop=lambda: False)
+
+
+def _check_causal(folder: ModelFolder, options: ScoreOptions | RerankOptions) -> None:
+    """Likewise."""
+    if isinstance(options, ScoreOptions) and options.target_language is not None:
+        raise SpecError(
+            f"target_language is {options.target_language}, and {folder.name} is {Kind.CAUSAL.noun}, which has none: "
+            "leave --target-language out"
+        )
+    model = open_language_model(folder.path)
+    tokenizer = open_fitting_tokenizer(folder.path, model.vocab_size)
+    if isinstance(options, ScoreOptions):
+        Scorer(model, tokenizer).score([], options, should_stop=lambda: False)
+    else:
+        Reranker(model, tokenizer).rerank([], options, should_stop=lambda: False)

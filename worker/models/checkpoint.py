@@ -1,5 +1,5 @@
 """
-A Marian checkpoint as people publish it: config.json, tokenizer, weights.
+A checkpoint as people publish it: config.json, tokenizer, weights.
 
 Knows: which files hold the weights. Does not know: graphs, where the folder came from.
 
@@ -18,11 +18,12 @@ import safetensors
 
 from jobs.errors import ModelError
 from worker.engine.generation import read_json
+from worker.graphs.causal_weights import CausalSizes
+from worker.models.kinds import ARCHITECTURES, Kind, architecture_of
 from worker.models.pickled import read_pickle
-from worker.models.registry import CHECKPOINT, refuse_hollow
+from worker.models.registry import CHECKPOINT, EXPORT_CAUSAL, refuse_hollow
 from worker.models.stored import StoredTensor, StoredWeights, Weight
 
-ARCHITECTURE = "MarianMTModel"
 SAFETENSORS, INDEX, PICKLE = CHECKPOINT
 
 
@@ -31,6 +32,7 @@ class Checkpoint:
     """What a graph is built from. No weight is in memory until it is asked for."""
 
     folder: Path
+    architecture: str  # one of `ARCHITECTURES`, as config.json calls model_type
     config: Mapping[str, Any]
     weights: Mapping[str, Weight]  # by their names in transformers, as float32
     files: tuple[str, ...]  # of the folder: those that were or will be read, config.json first
@@ -38,7 +40,7 @@ class Checkpoint:
     @classmethod
     def open(cls, folder: Path) -> Self:
         """Look at config.json and at the heads of the weight files; raise ModelError for what cannot be built."""
-        config = check_architecture(folder / "config.json", str(folder))
+        architecture, config = check_architecture(folder / "config.json", str(folder))
         if (folder / SAFETENSORS).is_file():
             files: tuple[str, ...] = (SAFETENSORS,)
             weights = StoredWeights(_read_safetensors(folder / SAFETENSORS))
@@ -52,19 +54,30 @@ class Checkpoint:
             weights = StoredWeights(read_pickle(folder / PICKLE))
         else:
             raise ModelError(_no_weights(folder))
-        return cls(folder, config, weights, ("config.json", *files))
+        return cls(folder, architecture, config, weights, ("config.json", *files))
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.of_architecture(self.architecture)
 
 
-def check_architecture(file: Path, name: str) -> dict[str, Any]:
-    """Read a config.json; raise ModelError that names the architecture of `name` where we do not build it."""
+def check_architecture(file: Path, name: str) -> tuple[str, dict[str, Any]]:
+    """Read a config.json, and say which of the `ARCHITECTURES` it is of; raise ModelError that names the architecture
+    of `name`, or what there is in this one, where we do not build it."""
     config = read_json(file)
+    architecture = architecture_of(config)
+    if architecture is not None:
+        if Kind.of_architecture(architecture) is Kind.CAUSAL:
+            try:
+                CausalSizes.read(config)  # a family has forms that are not built
+            except ModelError as error:
+                raise ModelError(f"{name}: {error}") from error
+        return architecture, config
     named = config.get("architectures") or []
-    if named == [ARCHITECTURE] or (not named and config.get("model_type") == "marian"):
-        return config
     what = ", ".join(map(str, named)) if isinstance(named, list) and named else config.get("model_type")
     raise ModelError(
         f"{name} is a model of the architecture {what or '(config.json names none)'}; `kvjobs models add` builds "
-        f"graphs of {ARCHITECTURE} alone"
+        f"graphs of {', '.join(ARCHITECTURES)}; of another causal language model it takes an export ({EXPORT_CAUSAL})"
     )
 
 

@@ -20,11 +20,28 @@ from urllib.parse import urlsplit
 
 from jobs import __version__
 from jobs.errors import KvjobsError, ModelError, SpecError
+from worker.engine.generation import read_json
 from worker.models.checkpoint import INDEX, PICKLE, SAFETENSORS, check_architecture
 from worker.models.download import Remote, bars, download
 from worker.models.hub_errors import explained, network_errors, reason_of, status_of
+from worker.models.kinds import Kind, names_causal
 from worker.models.manifest import MANIFEST
-from worker.models.registry import CONFIGURATION, DECODER, ENCODER, MERGED, TOKENIZER, TOKENIZER_EXTRAS, WITH_PAST
+from worker.models.registry import (
+    CAUSAL,
+    CAUSAL_TOKENIZER,
+    CAUSAL_TOKENIZER_EXTRAS,
+    CHECKPOINT,
+    CONFIGURATION,
+    DECODER,
+    ENCODER,
+    MERGED,
+    TOKENIZER,
+    TOKENIZER_EXTRAS,
+    WITH_PAST,
+    ModelFolder,
+    kind_of,
+    lacks_tokenizer,
+)
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
 
@@ -99,15 +116,16 @@ def wanted(names: Collection[str]) -> list[str]:
         main = [PICKLE]
     else:
         main = _export(names)
-    beside = (*CONFIGURATION, *TOKENIZER, *TOKENIZER_EXTRAS)
-    return sorted([*main, *(name for name in beside if name in names)]) if main else []
+    is_marian = any(name in names for name in TOKENIZER if name.endswith(".spm"))
+    tokenizer = (*TOKENIZER, *TOKENIZER_EXTRAS) if is_marian else (*CAUSAL_TOKENIZER, *CAUSAL_TOKENIZER_EXTRAS)
+    return sorted([*main, *(name for name in (*CONFIGURATION, *tokenizer) if name in names)]) if main else []
 
 
 def _export(names: Collection[str]) -> list[str]:
     """Optimum's graphs, and their external weights."""
     for place in ("", "onnx/"):
-        for decoders in ([MERGED], [DECODER, WITH_PAST], [DECODER]):
-            graphs = [f"{place}{name}" for name in (ENCODER, *decoders)]
+        for files in ([ENCODER, MERGED], [ENCODER, DECODER, WITH_PAST], [ENCODER, DECODER], [CAUSAL]):
+            graphs = [f"{place}{name}" for name in files]
             if set(graphs) <= set(names):
                 return [name for name in names if name.startswith(tuple(graphs))]
     return []
@@ -141,8 +159,13 @@ def _online(model_id: str, revision: str | None, hub: Hub, commit: str, files: M
     chosen = wanted(files.keys())
     _check_names(model_id, hub, files.keys(), chosen)
     call = {"endpoint": hub.endpoint, "cache_dir": hub.cache, "token": hub.token}
-    if MANIFEST not in chosen:  # before hundreds of megabytes of something else
-        check_architecture(Path(hf_hub_download(model_id, "config.json", revision=commit, **call)), model_id)
+    # The one that says what it is, before hundreds of megabytes of something else.
+    telling = MANIFEST if MANIFEST in chosen else "config.json"
+    told = Path(hf_hub_download(model_id, telling, revision=commit, **call))
+    is_causal_export = not set(CHECKPOINT) & set(chosen) and names_causal(read_json(told))
+    if telling != MANIFEST and not is_causal_export:
+        check_architecture(told, model_id)
+    _check_tokenizer(model_id, hub, files.keys(), kind_of(ModelFolder(model_id, told.parent)))
     for name in chosen:
         if files[name].sha256:
             _fetch_large(model_id, commit, hub, files[name])
@@ -179,9 +202,15 @@ def _check_names(model_id: str, hub: Hub, names: Collection[str], chosen: Collec
             f"{model_id} on {hub.endpoint} has neither {SAFETENSORS} nor {PICKLE} nor graphs as Optimum exports them "
             f"(files: {some}{more}): name another one"
         )
-    for name in ("config.json", *TOKENIZER):
+    if "config.json" not in names:
+        raise ModelError(f"{model_id} on {hub.endpoint} has no config.json: it is no model that we know")
+
+
+def _check_tokenizer(model_id: str, hub: Hub, names: Collection[str], kind: Kind) -> None:
+    for name in TOKENIZER if kind is Kind.TRANSLATION else CAUSAL_TOKENIZER:
         if name not in names:
-            raise ModelError(f"{model_id} on {hub.endpoint} has no {name}: it is not a Marian model")
+            why = "it is not a Marian model" if kind is Kind.TRANSLATION else lacks_tokenizer(names)
+            raise ModelError(f"{model_id} on {hub.endpoint} has no {name}: {why}")
 
 
 def _cached(model_id: str, revision: str | None, hub: Hub, why: str) -> Snapshot:
@@ -195,7 +224,8 @@ def _cached(model_id: str, revision: str | None, hub: Hub, why: str) -> Snapshot
     folder = Path(found).parent
     names = [file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()]
     chosen = wanted(names)
-    if not chosen or not set(TOKENIZER) <= set(names):
+    tokenizer = TOKENIZER if kind_of(ModelFolder(named, folder)) is Kind.TRANSLATION else CAUSAL_TOKENIZER
+    if not chosen or not set(tokenizer) <= set(names):
         raise KvjobsError(f"{why}, and the cache has only a part of {named} ({folder}): add it once with a network")
     _check_sums(folder, {name: _in_cache(folder, name) for name in chosen})
     return Snapshot(folder, folder.name, f"{why}: took {named} as the cache has it")

@@ -39,9 +39,9 @@ class Manifest:
     """The fields of kvjobs.json."""
 
     layout: str  # kv: graphs of our own; optimum: as they were exported
-    architecture: str  # marian
+    architecture: str  # marian, llama, mistral, qwen2, qwen3; of an export, whatever config.json calls model_type
     precision: str | None  # fp32, int8, fp16; None: what the export chose
-    head: str | None  # full: every target id can come out; target: those that the target language needs
+    head: str | None  # full: every target id can come out; target: those that the target language needs; causal: None
     head_ids: tuple[int, ...] | None  # row of the head -> target id; None: they are the same
     source: str  # id on the hub, or absolute path of the folder
     revision: str | None  # the hub's commit

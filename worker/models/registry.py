@@ -4,40 +4,68 @@ Knows: names, folders, files. Does not know: what is inside a graph. Imports nei
 asks for names too, and has to start at once.
 
 A name means a folder of the user's models, else a bundled model, else a folder of that path. A folder is a model if it
-holds what `kvjobs models add` writes (kvjobs.json, "kv" layout) or what Optimum exports.
+holds what `kvjobs models add` writes (kvjobs.json, "kv" layout) or what Optimum exports:
+
+    translation   encoder_model.onnx + decoders, source.spm, target.spm, vocab.json     kv: encoder, decoder
+    causal        model.onnx, tokenizer.json                                            kv: body, head
 """
 
 import difflib
 import hashlib
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from jobs.errors import ModelError, NotFoundError
+from jobs.spec import Task
+from worker.models.causal_config import CONFIG, GENAI_CONFIG, genai_filename
+from worker.models.kinds import Kind, names_causal
 from worker.models.manifest import MANIFEST, Manifest
 
 DEFAULT_MODEL = "demo-en-zh"
-BUNDLED = {DEFAULT_MODEL: Path(__file__).parents[1] / "demo" / "en-zh"}
+DEFAULT_CAUSAL = "demo-lm"
+BUNDLED = {
+    DEFAULT_MODEL: Path(__file__).parents[1] / "demo" / "en-zh",
+    DEFAULT_CAUSAL: Path(__file__).parents[1] / "demo" / "lm",
+}
 
 # The same names as in `worker.models.layouts`, which needs numpy; a test compares them.
 ENCODER = "encoder_model.onnx"
 MERGED = "decoder_model_merged.onnx"
 DECODER = "decoder_model.onnx"
 WITH_PAST = "decoder_with_past_model.onnx"
-# And as in `worker.graphs.marian`.
-KV_GRAPHS = ("encoder.onnx", "decoder.onnx", "weights.data")
+CAUSAL = "model.onnx"
+# And as in `worker.graphs.marian` and `worker.graphs.causal`.
+KV_GRAPHS = {
+    Kind.TRANSLATION: ("encoder.onnx", "decoder.onnx", "weights.data"),
+    Kind.CAUSAL: ("body.onnx", "head.onnx", "weights.data"),
+}
 CHECKPOINT = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 TOKENIZER = ("source.spm", "target.spm", "vocab.json")
 TOKENIZER_EXTRAS = ("target_vocab.json", "tokenizer_config.json")  # not every model has them
-CONFIGURATION = ("config.json", "generation_config.json")
+CAUSAL_TOKENIZER = ("tokenizer.json",)
+SENTENCEPIECE = "tokenizer.model"  # what some causal models have in its place
+CAUSAL_TOKENIZER_EXTRAS = ("tokenizer_config.json", "special_tokens_map.json")
+CONFIGURATION = (CONFIG, "generation_config.json")
 ADD = "kvjobs models add"
 EXPORT = "optimum-cli export onnx --model MODEL --task text2text-generation-with-past FOLDER"
+EXPORT_CAUSAL = "optimum-cli export onnx --model MODEL --task text-generation-with-past FOLDER"
+
+# Where a repository has the tokenizer in SentencePiece's own form alone.
+CONVERT = (
+    """python -c "from transformers import AutoTokenizer as T; T.from_pretrained('MODEL').save_pretrained('FOLDER')\""""
+)
 
 _A_MODEL = (
     f"A translation model is a folder that `{ADD} SOURCE` made, or config.json, {ENCODER}, {MERGED} (or {DECODER}, "
     f"with or without {WITH_PAST}), source.spm, target.spm and vocab.json, as `{EXPORT}` writes them"
+)
+_A_CAUSAL_MODEL = (
+    f"A causal language model is a folder that `{ADD} SOURCE` made, or config.json, {CAUSAL} and tokenizer.json, as "
+    f"`{EXPORT_CAUSAL}` writes them"
 )
 _CHUNK = 1 << 20
 _LFS_POINTER = b"version https://git-lfs"
@@ -59,6 +87,11 @@ class ModelFolder:
                 while chunk := content.read(_CHUNK):
                     digest.update(chunk)
         return digest.hexdigest()
+
+
+def default_model(task: Task) -> str:
+    """The bundled model that does a task where none is named."""
+    return DEFAULT_MODEL if task is Task.TRANSLATE else DEFAULT_CAUSAL
 
 
 def find_model(name: str, models_dir: Path) -> ModelFolder:
@@ -88,11 +121,29 @@ def read_manifest(folder: ModelFolder) -> Manifest | None:
     return Manifest.read(folder.path) if (folder.path / MANIFEST).is_file() else None
 
 
+def kind_of(folder: ModelFolder) -> Kind:
+    """What its manifest says, else what its graphs are called, else what config.json names; raises ModelError where a
+    file that says it is damaged."""
+    if manifest := read_manifest(folder):
+        return Kind.of_architecture(manifest.architecture)
+    path = folder.path
+    if _has(path, ENCODER):
+        return Kind.TRANSLATION
+    if _has(path, _causal_graph(path)) or (path / GENAI_CONFIG).is_file():
+        return Kind.CAUSAL
+    return Kind.CAUSAL if _configures_causal(path / "config.json") else Kind.TRANSLATION
+
+
 def layout_of(folder: ModelFolder) -> str | None:
-    """kv, merged, two decoders or no cache, by the names of its files alone; None where they make no layout."""
+    """kv, merged, two decoders, with past or no cache; None where its files make no layout.
+
+    The names of the files say it. Of a causal export its graph does, and numpy and onnx are loaded to read it.
+    """
     if (manifest := read_manifest(folder)) and manifest.layout == "kv":
         return "kv"
-    graphs = _export_place(folder.path)
+    if kind_of(folder) is Kind.CAUSAL:
+        return _causal_layout(folder.path)
+    graphs = _export_place(folder.path, ENCODER)
     if not (graphs / ENCODER).is_file():
         return None
     if (graphs / MERGED).is_file():
@@ -103,20 +154,41 @@ def layout_of(folder: ModelFolder) -> str | None:
 
 
 def check_files(folder: ModelFolder) -> None:
-    """Raise ModelError that names the first file which a translation model needs and this folder lacks."""
-    manifest, path = read_manifest(folder), folder.path
+    """Raise ModelError that names the first file which a model of its kind needs and this folder lacks."""
+    manifest, path, kind = read_manifest(folder), folder.path, kind_of(folder)
     if manifest is not None and manifest.layout == "kv":
-        for name in ("config.json", *KV_GRAPHS, *TOKENIZER):
+        tokenizer = TOKENIZER if kind is Kind.TRANSLATION else CAUSAL_TOKENIZER
+        for name in ("config.json", *KV_GRAPHS[kind], *tokenizer):
             _require(path / name, _remedy(path, manifest))
+    elif kind is Kind.CAUSAL:
+        _check_causal_export(path)
     else:
         _check_export(path)
     for file in _deciding_files(path):
         refuse_hollow(file)
 
 
+def check_causal_tokenizer(path: Path) -> None:
+    """Raise ModelError where a folder lacks what a causal model's tokenizer is read from, and say where to get it."""
+    for name in CAUSAL_TOKENIZER:
+        _require(path / name, lacks_tokenizer({file.name for file in _files(path)}))
+
+
+def lacks_tokenizer(names: Collection[str]) -> str:
+    """What is missing where a causal model has no tokenizer.json, from the names of the files beside it."""
+    if SENTENCEPIECE in names:
+        return f"{SENTENCEPIECE} alone cannot be read; make a tokenizer.json of it with `{CONVERT}`"
+    return f"the tokenizer. {_A_CAUSAL_MODEL}"
+
+
 def has_weights(path: Path) -> bool:
     """Whether a folder holds the weights of a checkpoint, in whichever of the known files."""
     return any((path / name).is_file() for name in CHECKPOINT)
+
+
+def has_graphs(path: Path) -> bool:
+    """Whether a folder holds graphs that somebody exported."""
+    return any(_has(path, name) for name in (ENCODER, _causal_graph(path)))
 
 
 def refuse_hollow(file: Path) -> None:
@@ -153,12 +225,9 @@ def _decides(name: str) -> bool:
 
 
 def _check_export(path: Path) -> None:
-    graphs = _export_place(path)
-    if not (graphs / ENCODER).is_file() and has_weights(path):
-        raise ModelError(
-            f"{path} is a checkpoint, of which graphs have to be built first: run `{ADD} {path}`, and name the model "
-            "that it makes"
-        )
+    graphs = _export_place(path, ENCODER)
+    if not (graphs / ENCODER).is_file():
+        _refuse_checkpoint(path)
     _require(path / "config.json", f"the model's configuration. {_A_MODEL}")
     _require(graphs / ENCODER, f"the encoder. {_A_MODEL}")
     if not (graphs / MERGED).is_file():
@@ -167,15 +236,62 @@ def _check_export(path: Path) -> None:
         _require(path / name, f"it belongs to the Marian tokenizer, which the export copies. {_A_MODEL}")
 
 
+def _check_causal_export(path: Path) -> None:
+    name = _causal_graph(path)
+    if not _has(path, name):
+        _refuse_checkpoint(path)
+    if not (path / GENAI_CONFIG).is_file():
+        _require(path / CONFIG, f"the model's configuration. {_A_CAUSAL_MODEL}")
+    _require(_export_place(path, name) / name, f"the graph. {_A_CAUSAL_MODEL}")
+    check_causal_tokenizer(path)
+
+
+def _refuse_checkpoint(path: Path) -> None:
+    if has_weights(path):
+        raise ModelError(
+            f"{path} is a checkpoint, of which graphs have to be built first: run `{ADD} {path}`, and name the model "
+            "that it makes"
+        )
+
+
+def _causal_layout(path: Path) -> str | None:
+    """By the inputs of its graph; None where there is none that can be read."""
+    from worker.models.graph_file import read_head  # loads numpy and onnx
+
+    name = _causal_graph(path)
+    head = read_head(_export_place(path, name) / name)
+    if head is None:
+        return None
+    return "with past" if any(one.name.startswith("past_") for one in head.inputs) else "no cache"
+
+
+def _configures_causal(file: Path) -> bool:
+    """What cannot be read configures nothing; whoever needs it says what is wrong with it."""
+    try:
+        said = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(said, dict) and names_causal(said)
+
+
 def _remedy(path: Path, manifest: Manifest) -> str:
     if path in BUNDLED.values():
         return "it comes with kvjobs: install that again"
     return f"`{ADD} {manifest.source}` wrote it: run that again with --force"
 
 
-def _export_place(path: Path) -> Path:
+def _causal_graph(path: Path) -> str:
+    """onnxruntime-genai writes down what it calls a graph; all others call it alike."""
+    return genai_filename(path) or CAUSAL
+
+
+def _has(path: Path, graph: str) -> bool:
+    return any((place / graph).is_file() for place in (path, path / "onnx"))
+
+
+def _export_place(path: Path, graph: str) -> Path:
     """Where Optimum's graphs are: in the folder, or in its folder `onnx`."""
-    return path if (path / ENCODER).is_file() or not (path / "onnx").is_dir() else path / "onnx"
+    return path if (path / graph).is_file() or not (path / "onnx").is_dir() else path / "onnx"
 
 
 def _require(file: Path, what: str) -> None:
@@ -192,6 +308,10 @@ def _open(file: Path) -> BinaryIO:
 
 def _not_found(name: str, models_dir: Path) -> str:
     known = [folder.name for folder in list_models(models_dir)]
+    if name in BUNDLED:
+        return (
+            f"the bundled model {name} is not in this installation ({BUNDLED[name]} is missing): install kvjobs again"
+        )
     if not is_plain(name):
         return (
             f"there is no folder {name!r}. To take a checkpoint from the Hugging Face hub or from a folder, run "

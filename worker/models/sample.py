@@ -1,4 +1,4 @@
-"""Sentences to try a model with: of a corpus, or, without one, of weather bulletins."""
+"""Texts to try a model with: of a corpus, or, without one, weather bulletins."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -7,6 +7,7 @@ from jobs.corpus.documents import Document
 from jobs.corpus.reading import Corpus, read_corpus
 from jobs.errors import SpecError
 from worker.demo.grammar import unseen_bulletins
+from worker.text.causal import CausalTokenizer
 from worker.text.marian import MarianTokenizer
 from worker.text.segments import segment
 
@@ -27,15 +28,30 @@ def read_sample(
 
     Raises CorpusError for a corpus that cannot be read, SpecError for one without a sentence.
     """
-    texts = (bulletin.english for bulletin in unseen_bulletins(_BULLETINS, _SEED)) if path is None else _documents(path)
-    sentences = (span.text for text in texts for span in segment(text, source_language) if span.translatable)
+    sentences = (span.text for text in _texts(path) for span in segment(text, source_language) if span.translatable)
     chosen = list(islice(dict.fromkeys(islice(sentences, 100 * limit)), limit))
     if not chosen:
         raise SpecError(f"{path} has no sentence that could be translated; give a corpus with texts")
     return [ids for sentence in chosen for ids in tokenizer.split(sentence, target_language, max_tokens)]
 
 
-def _documents(path: str) -> Iterator[str]:
+def read_documents(path: str | None, tokenizer: CausalTokenizer, *, limit: int) -> list[list[int]]:
+    """The first `limit` different documents of two tokens or more as ids, behind BOS where the tokenizer has one.
+
+    Raises CorpusError for a corpus that cannot be read, SpecError for one without such a document.
+    """
+    before = [] if tokenizer.bos_id is None else [tokenizer.bos_id]
+    documents = ([*before, *tokenizer.encode(text).ids] for text in dict.fromkeys(islice(_texts(path), 100 * limit)))
+    chosen = list(islice((ids for ids in documents if len(ids) > 1), limit))
+    if not chosen:
+        raise SpecError(f"{path} has no document of which a token could be scored; give a corpus with texts")
+    return chosen
+
+
+def _texts(path: str | None) -> Iterator[str]:
+    if path is None:
+        yield from (bulletin.english for bulletin in unseen_bulletins(_BULLETINS, _SEED))
+        return
     for record in read_corpus(Corpus(path=path)):
         if isinstance(record, Document):
             yield record.text

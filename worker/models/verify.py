@@ -1,5 +1,5 @@
 """
-Whether a model says what it should: `kvjobs models verify`.
+Whether a translation model says what it should: `kvjobs models verify`. Of causal ones: `verify_causal`.
 
     slots       segments all together, in  slots that are filled again    against each of them alone
     cache       with the cache                                            against the whole prefix at every step
@@ -13,12 +13,9 @@ Knows: models, segments as ids. Does not know: how to print.
 """
 
 import dataclasses
-import enum
 import math
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -34,9 +31,11 @@ from worker.engine.timing import Stopwatch
 from worker.graphs.marian import write_marian
 from worker.graphs.precision import Precision
 from worker.models.checkpoint import Checkpoint
+from worker.models.checks import Check, Verdict
 from worker.models.judges import Judge, open_judge
-from worker.models.manifest import MANIFEST, Manifest, records, sha256_of
-from worker.models.registry import CONFIGURATION, TOKENIZER, ModelFolder, has_weights, read_manifest
+from worker.models.manifest import MANIFEST, Manifest, records
+from worker.models.origin import find_checkpoint
+from worker.models.registry import CONFIGURATION, TOKENIZER, ModelFolder, read_manifest
 
 _TOLERANCE = 1e-3  # nats: float32 sums in another order differ by less, and so may the best of two equal tokens
 _SLOTS = 8  # few, so that they are filled again
@@ -45,33 +44,6 @@ _MORE_TOKENS = 8  # a translation may be twice as long as its source, and so man
 _MOST_TOKENS = 128  # and no longer: a random model never ends, and where it went wrong is seen by then
 
 Sources = Sequence[Sequence[int]]
-
-
-class Verdict(enum.StrEnum):
-    SAME = "same"  # token for token
-    TIED = "tied"  # but for tokens that are equally likely, as far as float32 can tell
-    DIFFERS = "differs"
-    MEASURED = "measured"  # an approximation: no two numbers need be equal
-    LEFT_OUT = "left out"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """What one comparison gave. None: not measured."""
-
-    name: str
-    against: str
-    verdict: Verdict
-    num_segments: int = 0
-    exact: float | None = None  # share of the segments whose ids are the same
-    tokens: float | None = None  # share of the tokens that are the same (checkpoint: given the same prefix)
-    chrf: float | None = None  # 0 to 100, where sacrebleu is installed
-    drift: float | None = None  # nats a token by which log-probabilities differ, on the mean
-    note: str | None = None
-
-    @property
-    def has_failed(self) -> bool:
-        return self.verdict is Verdict.DIFFERS
 
 
 def verify(
@@ -107,33 +79,6 @@ def verify(
             _decode(open_network(other.path), sources, own),
             decode_text=decode_text,
         )
-
-
-def find_checkpoint(manifest: Manifest) -> tuple[Path | None, str]:
-    """The folder that a model was made of, if it is still there and still the same; else why not."""
-    if os.path.isdir(manifest.source):
-        folder = Path(manifest.source)
-        if not has_weights(folder):
-            return None, f"{folder} holds no checkpoint any more"
-    else:
-        cached = _in_cache(manifest)
-        if cached is None:
-            return None, f"what the model was made of ({manifest.source}) is not on this machine"
-        folder = cached
-    for name, sha256 in manifest.source_files.items():
-        if not (folder / name).is_file() or sha256_of(folder / name) != sha256:
-            return None, f"{folder / name} has changed since the model was made: add it again"
-    return folder, ""
-
-
-def _in_cache(manifest: Manifest) -> Path | None:
-    from huggingface_hub import try_to_load_from_cache
-
-    try:
-        found = try_to_load_from_cache(manifest.source, "config.json", revision=manifest.revision)
-    except ValueError:  # no id of the hub: a folder that is gone
-        return None
-    return Path(found).parent if isinstance(found, str) else None
 
 
 def _against_checkpoint(

@@ -51,6 +51,7 @@ class CausalTokenizer:
         """`special`: the ids that no text has, and how they are written."""
         self.bos_id = bos_id  # stands before a text; None: the model has none
         self.eos_id = eos_id
+        self._ends = {token_id for token_id in (bos_id, eos_id) if token_id is not None}
         self._tokenizer = tokenizer
         self._special = special
         vocabulary: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
@@ -67,32 +68,35 @@ class CausalTokenizer:
         """Load the tokenizer of a model folder; raise ModelError that names the file at fault."""
         file = folder / "tokenizer.json"
         description = _read_object(file)
-        if not isinstance(description.get("model"), dict):
-            raise ModelError(f"{file} describes no tokenizer (it has no `model`): download or export it again")
         config = _read_object(folder / "tokenizer_config.json", is_optional=True)
-        ids = _vocabulary(description)
         names = {key: _named(folder, config, key) for key in ("bos_token", "eos_token")}
+        try:
+            ids = _vocabulary(description)
+            special = _special_contents(description, config) | {name.content for name in names.values() if name}
+            written = _hide(description, special)
+            tokenizer = Tokenizer.from_str(orjson.dumps(description).decode())
+        except Exception as error:  # the library's own for every fault of the file; ours where it is of another shape
+            raise ModelError(f"{file} describes no tokenizer ({error}): download or export it again") from error
+        tokenizer.encode_special_tokens = True  # for those that could not be renamed
         for key, name in names.items():
             if name is not None and name.content not in ids:
                 raise ModelError(f"{name.file} says that {key} is {name.content!r}, which {file} does not have")
-        special = _special_contents(description, config) | {name.content for name in names.values() if name}
-        renamed = _hide(description, special)
-        try:
-            tokenizer = Tokenizer.from_str(orjson.dumps(description).decode())
-        except Exception as error:  # what the library raises for every fault of the file
-            raise ModelError(f"{file} cannot be read ({error}): download or export it again") from error
-        tokenizer.encode_special_tokens = True  # for those that could not be renamed
         special_ids = {ids[content] for content in special if content in ids}
         found = {
             key: ids[name.content] if name else _configured(folder, config, key, special_ids)
             for key, name in names.items()
         }
-        return cls(tokenizer, renamed, bos_id=found["bos_token"], eos_id=found["eos_token"])
+        return cls(tokenizer, written, bos_id=found["bos_token"], eos_id=found["eos_token"])
 
     @property
     def vocab_size(self) -> int:
         """One more than the highest id."""
         return max(self._pieces, default=-1) + 1
+
+    @property
+    def max_id(self) -> int:
+        """The highest id that a model is ever given: of text, BOS or EOS. Padding may be higher, and models lack it."""
+        return max(self._pieces.keys() - self._special.keys() | self._ends, default=-1)
 
     def encode(self, text: str) -> Encoded:
         """The tokens of a text, without a beginning or an end. There may be none.
@@ -101,10 +105,16 @@ class CausalTokenizer:
         part of a character has the bytes that it stands for. White space that the tokenizer drops belongs to no token;
         anything else that it drops belongs to the token before.
         A lone surrogate, which JSON can carry and UTF-8 cannot, counts as U+FFFD.
+        Raises ModelError where the tokenizer has no token for a character, not even an unknown one.
         """
         text = _SURROGATE.sub("\ufffd", text)
-        # `encode` keeps the interpreter's lock to itself; with this one the other lanes go on.
-        encoding = self._tokenizer.encode_batch([text], add_special_tokens=False)[0]
+        try:
+            # `encode` keeps the interpreter's lock to itself; with this one the other lanes go on.
+            encoding = self._tokenizer.encode_batch([text], add_special_tokens=False)[0]
+        except Exception as error:  # the library raises nothing more special
+            raise ModelError(
+                f"the model's tokenizer cannot cut the text ({error}): tokenizer.json is at fault"
+            ) from error
         ids: list[int] = encoding.ids
         starts, stops = to_bytes(text, encoding.offsets, lambda place: self._num_bytes(ids[place]))
         return Encoded(ids, starts, stops)

@@ -4,9 +4,10 @@ Knows: `source.spm`, `target.spm`, `vocab.json`, `target_vocab.json`. Does not k
 
 The `.spm` files only cut text into pieces; the ids stand in `vocab.json`, and the two count differently. A piece is
 looked up there as text, since a model may know a character that its `source.spm` does not cover (in opus-mt-en-mg:
-`还`, which only `target.spm` has). Encoding gives the ids that `transformers.MarianTokenizer` 4.57 gives, with one
-intended difference: here text is always plain text. `</s>`, `<pad>`, `<unk>` and `>>fra<<` inside a document are cut
-like any other characters; the special ids and the label come from the options alone.
+`还`, which only `target.spm` has). Encoding gives the ids that `transformers.MarianTokenizer` 4.57 gives, of a source
+(`tokenizer(text)`) as of a target (`tokenizer(text_target=text)`), with one intended difference: here text is always
+plain text. `</s>`, `<pad>`, `<unk>` and `>>fra<<` inside a document are cut like any other characters; the special ids
+and the label come from the options alone.
 transformers does no Moses normalisation when it encodes (`normalize` is never called), no clean-up of spaces when it
 decodes (`clean_up_tokenization_spaces` is False), and neither is done here: what happens to white space, full width
 and ligatures is what `source.spm` says.
@@ -16,11 +17,13 @@ import json
 import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self
 
 import sentencepiece
+from sentencepiece import sentencepiece_pb2
 
 from jobs.errors import ModelError, SpecError
 
@@ -29,6 +32,16 @@ _LABEL = re.compile(r">>(.+)<<")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPECIAL_PIECES = ("<pad>", "<s>")  # besides the end and <unk>
 _NUM_SHOWN = 12  # labels in an error message
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPiece:
+    """A piece of a target text, and the UTF-8 bytes of the text that it stands for: none, where several pieces stand
+    for one character and this is not the last of them."""
+
+    id: int
+    start: int
+    stop: int
 
 
 class MarianTokenizer:
@@ -44,10 +57,12 @@ class MarianTokenizer:
         eos_id: int,
         unk_id: int,
         silent_ids: Collection[int],
+        target_unk_id: int | None = None,  # where it is not that of the source
     ):
         """`source_ids` and `target_ids` say the id of each piece; `silent_ids` of the target decode to nothing."""
         self.eos_id = eos_id  # ends every encoded text
         self.unk_id = unk_id  # of a piece that the vocabulary lacks
+        self.target_unk_id = unk_id if target_unk_id is None else target_unk_id
         self.languages = frozenset(match[1] for piece in source_ids if (match := _LABEL.fullmatch(piece)))
         self._source = source
         self._target = target
@@ -57,6 +72,10 @@ class MarianTokenizer:
         special.update(source_ids[piece] for piece in _SPECIAL_PIECES if piece in source_ids)
         self._ids = {piece: piece_id for piece, piece_id in source_ids.items() if piece_id not in special}
         self._pieces = {piece_id: piece for piece, piece_id in target_ids.items() if piece_id not in silent_ids}
+        self._target_ids = self._ids
+        if target_ids is not source_ids:
+            special = {*silent_ids, *(target_ids[piece] for piece in _SPECIAL_PIECES if piece in target_ids)}
+            self._target_ids = {piece: piece_id for piece, piece_id in target_ids.items() if piece_id not in special}
         self._silent_ids = frozenset(silent_ids)
 
     @classmethod
@@ -74,7 +93,16 @@ class MarianTokenizer:
             file = folder / "target_vocab.json"
             target_ids = _read_vocabulary(file, config, "decoder_vocab_size")
             silent_ids = {_special_id(file, target_ids, piece) for piece in ("</s>", "<unk>", "<pad>")}
-        return cls(source, target, source_ids, target_ids, eos_id=eos_id, unk_id=unk_id, silent_ids=silent_ids)
+        return cls(
+            source,
+            target,
+            source_ids,
+            target_ids,
+            eos_id=eos_id,
+            unk_id=unk_id,
+            silent_ids=silent_ids,
+            target_unk_id=_special_id(file, target_ids, "<unk>"),
+        )
 
     def encode(self, text: str, language: str | None) -> list[int]:
         """The ids of a sentence: the label of the target language where one is given, the pieces, the end.
@@ -82,6 +110,24 @@ class MarianTokenizer:
         A lone surrogate, which JSON can carry and UTF-8 cannot, counts as U+FFFD.
         """
         return self._wrap([self._id(piece) for piece in self._cut(text)], language)
+
+    def encode_target(self, text: str) -> list[int]:
+        """The ids of a target sentence: the pieces that target.spm cuts it into, as the target's vocabulary counts
+        them, and the end. What generates is fed these, and never a label."""
+        return [*(piece.id for piece in self.cut_target(text)), self.eos_id]
+
+    def cut_target(self, text: str) -> list[TargetPiece]:
+        """The same without the end, piece by piece."""
+        serialized = self._target.encode(_SURROGATE.sub("\ufffd", text), out_type="serialized_proto")
+        cut = sentencepiece_pb2.SentencePieceText.FromString(serialized)
+        return [
+            TargetPiece(self._target_ids.get(piece.piece, self.target_unk_id), piece.begin, piece.end)
+            for piece in cut.pieces
+        ]
+
+    def target_piece(self, piece_id: int) -> str:
+        """What a piece of the target is called, for people to read."""
+        return self._pieces.get(piece_id, f"<{piece_id}>")
 
     def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
         """`encode`, in as many lists of at most `max_tokens` ids as it takes, each with the label and the end.

@@ -10,6 +10,7 @@ import pytest
 from jobs.errors import ModelError
 from tests.checkpoints import random_weights, write_marian_checkpoint, write_pickle, write_weights
 from worker.models.checkpoint import Checkpoint
+from worker.models.kinds import Kind
 from worker.models.registry import has_weights
 
 SIZES = {"width": 16, "layers": 2, "ffn": 32, "vocab_size": 72}
@@ -86,21 +87,25 @@ def test_a_single_weight_is_in_memory_at_a_time(tmp_path):
     [
         ({"architectures": ["T5ForConditionalGeneration"]}, "T5ForConditionalGeneration"),
         ({"architectures": ["MarianModel"]}, "MarianModel"),
-        ({"architectures": None, "model_type": "qwen2"}, "qwen2"),
+        ({"architectures": ["GPT2LMHeadModel"]}, "GPT2LMHeadModel"),
+        ({"architectures": None, "model_type": "gpt2"}, "gpt2"),
         ({"architectures": [], "model_type": None}, r"\(config.json names none\)"),
     ],
 )
 def test_another_architecture_is_refused_by_name(folder, changes, named):
     change_config(folder, **changes)
 
-    with pytest.raises(ModelError, match=rf"/tiny is a model of the architecture {named}; .* MarianMTModel alone"):
+    with pytest.raises(
+        ModelError, match=rf"/tiny is a model of the architecture {named}; .* MarianMTModel, Llama.*Qwen3ForCausalLM;"
+    ):
         Checkpoint.open(folder)
 
 
 def test_an_old_configuration_without_architectures_is_known_by_its_type(folder):
     change_config(folder, architectures=None)
 
-    assert Checkpoint.open(folder).config["model_type"] == "marian"
+    checkpoint = Checkpoint.open(folder)
+    assert (checkpoint.architecture, checkpoint.kind) == ("marian", Kind.TRANSLATION)
 
 
 @pytest.mark.parametrize("cut", [3, 100, 20_000])

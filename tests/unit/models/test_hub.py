@@ -264,9 +264,9 @@ def test_what_cannot_be_an_id_is_not_found(hub, model_id):
 
 
 def test_another_architecture_is_refused_before_its_weights_are_fetched(hub, server, repository):
-    (repository / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
+    (repository / "config.json").write_text('{"architectures": ["GPT2LMHeadModel"]}')
 
-    with pytest.raises(ModelError, match=f"{ID} is a model of the architecture LlamaForCausalLM"):
+    with pytest.raises(ModelError, match=f"{ID} is a model of the architecture GPT2LMHeadModel; .* LlamaForCausalLM"):
         fetch(ID, None, hub)
     assert server.fetched(repository / "model.safetensors") == []
 
@@ -285,6 +285,72 @@ def test_a_repository_without_a_tokenizer_says_which_file_it_lacks(hub, reposito
 
     with pytest.raises(ModelError, match=r"has no target\.spm: it is not a Marian model"):
         fetch(ID, None, hub)
+
+
+# --- causal language models
+
+CAUSAL_TOKENIZER = ["special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["model.safetensors", "onnx/model.onnx", "model.gguf"], ["model.safetensors"]),
+        (
+            ["onnx/model.onnx", "onnx/model.onnx_data", "onnx/model_q4.onnx", "onnx/model_fp16.onnx_data"],
+            ["onnx/model.onnx", "onnx/model.onnx_data"],
+        ),
+        (["model.onnx", "model.onnx.data"], ["model.onnx", "model.onnx.data"]),
+    ],
+)
+def test_of_a_causal_model_its_own_tokenizer_is_wanted(names, expected):
+    beside = [*CONFIGURATION, *CAUSAL_TOKENIZER]
+
+    others = ["vocab.json", "merges.txt", "tokenizer.model", "README.md"]
+    assert wanted([*names, *beside, *others]) == sorted([*expected, *beside])
+
+
+@pytest.fixture
+def causal(repository: Path) -> Path:
+    """The repository, with the files of another kind of model."""
+    for name in ("source.spm", "target.spm", "vocab.json"):
+        (repository / name).unlink()
+    (repository / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
+    (repository / "tokenizer.json").write_text("{}")
+    return repository
+
+
+def test_a_causal_checkpoint_arrives_with_its_tokenizer(hub, causal):
+    snapshot = fetch(ID, None, hub)
+
+    assert names_in(snapshot.folder) == [
+        "config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+    ]  # fmt: skip
+    again = fetch(ID, None, Hub(endpoint=hub.endpoint, cache=hub.cache, offline=True))
+    assert again.folder == snapshot.folder
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ("tokenizer.model", r"has no tokenizer\.json: tokenizer\.model alone cannot be read; make .*AutoTokenizer"),
+        ("merges.txt", r"has no tokenizer\.json: the tokenizer\. A causal language model is"),
+    ],
+)
+def test_a_causal_checkpoint_without_a_tokenizer_is_refused_before_its_weights(hub, server, causal, other, message):
+    (causal / "tokenizer.json").rename(causal / other)
+
+    with pytest.raises(ModelError, match=message):
+        fetch(ID, None, hub)
+    assert server.fetched(causal / "model.safetensors") == []
+
+
+def test_an_export_of_any_causal_model_is_taken(hub, causal):
+    (causal / "config.json").write_text('{"architectures": ["GPT2LMHeadModel"]}')
+    (causal / "pytorch_model.bin").unlink()
+    (causal / "model.safetensors").rename(causal / "model.onnx")
+
+    assert "model.onnx" in names_in(fetch(ID, None, hub).folder)
 
 
 # --- damage

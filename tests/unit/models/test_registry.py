@@ -1,19 +1,32 @@
 """Which folder a model name means, and what is said where it means none."""
 
+import dataclasses
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.errors import ModelError, NotFoundError
+from jobs.spec import Task
 from worker.models import layouts, registry
+from worker.models.kinds import Kind
 from worker.models.manifest import Manifest
-from worker.models.registry import ModelFolder, check_files, find_model, layout_of, list_models, read_manifest
+from worker.models.registry import (
+    ModelFolder,
+    check_files,
+    default_model,
+    find_model,
+    kind_of,
+    layout_of,
+    list_models,
+    read_manifest,
+)
 
 CHECKOUT = Path(__file__).parents[3]
 TOKENIZER = ["source.spm", "target.spm", "vocab.json"]
@@ -325,3 +338,138 @@ def test_a_bundled_model_that_lacks_a_file_is_mended_by_installing_again(
 
     with pytest.raises(ModelError, match=r"decoder\.onnx is missing: it comes with kvjobs: install that again"):
         check_files(find_model(registry.DEFAULT_MODEL, tmp_path / "models"))
+
+
+# --- causal language models
+
+CAUSAL_KV = ["config.json", "body.onnx", "head.onnx", "weights.data", "tokenizer.json"]
+CAUSAL_EXPORT = ["config.json", "model.onnx", "tokenizer.json"]
+
+
+def make_causal(folder: Path, names: list[str] = CAUSAL_KV) -> ModelFolder:
+    path = make_kv(folder, names)
+    manifest = dataclasses.replace(Manifest.read(path), architecture="qwen2", head=None)
+    (path / "kvjobs.json").write_bytes(manifest.to_bytes())
+    return ModelFolder(folder.name, path)
+
+
+def write_graph(file: Path, inputs: list[str]) -> None:
+    """A head that says these inputs; nothing runs it."""
+    tensors = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["B"]) for name in inputs]
+    out = onnx.helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, ["B"])
+    node = onnx.helper.make_node("Identity", [inputs[0]], ["logits"])
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "g", tensors, [out])), file)
+
+
+def test_the_kind_is_that_of_the_manifest(tmp_path):
+    assert kind_of(make_causal(tmp_path / "lm")) is Kind.CAUSAL
+    assert kind_of(ModelFolder("m", make_kv(tmp_path / "m"))) is Kind.TRANSLATION
+
+
+@pytest.mark.parametrize("place", [".", "onnx"])
+def test_without_a_manifest_the_kind_is_that_of_the_graphs(tmp_path, place):
+    for kind, graphs in {Kind.CAUSAL: ["model.onnx"], Kind.TRANSLATION: ["encoder_model.onnx", "model.onnx"]}.items():
+        folder = make_model(tmp_path / kind, ["config.json"])
+        (folder / place).mkdir(exist_ok=True)
+        for name in graphs:
+            (folder / place / name).touch()
+        assert kind_of(ModelFolder("m", folder)) is kind
+
+
+@pytest.mark.parametrize(
+    ("config", "kind"),
+    [
+        ('{"architectures": ["Qwen2ForCausalLM"]}', Kind.CAUSAL),
+        ('{"model_type": "llama"}', Kind.CAUSAL),
+        ('{"model_type": "marian"}', Kind.TRANSLATION),
+        ("[]", Kind.TRANSLATION),
+        ("not JSON", Kind.TRANSLATION),
+    ],
+)
+def test_without_a_graph_the_kind_is_that_of_the_configuration(tmp_path, config, kind):
+    folder = make_model(tmp_path / "m", [])
+    (folder / "config.json").write_text(config)
+
+    assert kind_of(ModelFolder("m", folder)) is kind
+
+
+def test_a_causal_folder_that_models_add_made_is_complete(tmp_path):
+    folder = make_causal(tmp_path / "lm")
+
+    check_files(folder)
+    assert layout_of(folder) == "kv"
+
+
+@pytest.mark.parametrize("name", CAUSAL_KV)
+def test_a_file_of_a_causal_model_that_is_gone_is_named(tmp_path, name):
+    folder = make_causal(tmp_path / "lm", [other for other in CAUSAL_KV if other != name])
+
+    with pytest.raises(ModelError, match=f"/lm/{name} is missing: `kvjobs models add OWNER/NAME` .* --force"):
+        check_files(folder)
+
+
+def test_a_causal_export_is_complete_and_its_layout_shows_in_its_graph(tmp_path):
+    for layout, inputs in {
+        "with past": ["input_ids", "past_key_values.0.key", "past_key_values.0.value"],
+        "no cache": ["input_ids", "attention_mask"],
+    }.items():
+        folder = make_model(tmp_path / layout, ["config.json", "tokenizer.json"])
+        (folder / "onnx").mkdir()
+        write_graph(folder / "onnx" / "model.onnx", inputs)
+
+        check_files(ModelFolder("m", folder))
+        assert layout_of(ModelFolder("m", folder)) == layout
+
+
+def test_what_is_no_graph_has_no_layout(tmp_path):
+    assert layout_of(ModelFolder("m", make_model(tmp_path / "m", CAUSAL_EXPORT))) is None
+
+
+@pytest.mark.parametrize("name", CAUSAL_EXPORT)
+def test_what_a_causal_export_lacks_is_named_with_how_to_export(tmp_path, name):
+    folder = make_model(tmp_path / "m", [other for other in CAUSAL_EXPORT if other != name])
+    if name == "model.onnx":
+        (folder / "config.json").write_text('{"architectures": ["GPT2LMHeadModel"]}')
+
+    with pytest.raises(ModelError, match=f"/m/{name} is missing: .*--task text-generation-with-past FOLDER"):
+        check_files(ModelFolder("m", folder))
+
+
+def test_a_tokenizer_in_another_form_is_told_how_to_become_one(tmp_path):
+    folder = make_model(tmp_path / "m", ["config.json", "model.onnx", "tokenizer.model"])
+
+    with pytest.raises(ModelError, match=r"/m/tokenizer\.json is missing: tokenizer\.model alone .* AutoTokenizer"):
+        check_files(ModelFolder("m", folder))
+
+
+def test_a_causal_checkpoint_is_told_how_to_become_a_model(tmp_path):
+    folder = make_model(tmp_path / "m", ["model.safetensors", "tokenizer.json"])
+    (folder / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
+
+    with pytest.raises(ModelError, match=f"/m is a checkpoint, .* run `kvjobs models add {folder}`"):
+        check_files(ModelFolder("m", folder))
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "model.onnx_data", "model.onnx"])
+def test_whatever_decides_the_results_of_a_causal_export_is_in_its_revision(tmp_path, name):
+    folder = make_model(tmp_path / "m", [*CAUSAL_EXPORT, "model.onnx_data"])
+    first = revision(folder)
+
+    (folder / name).write_text("another")
+
+    assert revision(folder) != first
+
+
+def test_each_task_has_a_bundled_model():
+    assert {task.value: default_model(task) for task in Task} == {
+        "translate": "demo-en-zh",
+        "score": "demo-lm",
+        "rerank": "demo-lm",
+    }
+
+
+def test_a_bundled_model_that_is_not_in_the_installation_is_said_to_be_so(models_dir):
+    with pytest.raises(
+        NotFoundError, match=r"bundled model demo-none is not in this installation \(.*/none is missing"
+    ):
+        find_model("demo-none", models_dir)

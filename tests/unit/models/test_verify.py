@@ -17,11 +17,13 @@ from worker.engine.hypothesis import Hypothesis
 from worker.graphs.precision import Precision
 from worker.models import verify as module
 from worker.models.add import Request, add_model
+from worker.models.checks import Check, Verdict
 from worker.models.head import Head
 from worker.models.judges import TwinJudge
 from worker.models.manifest import Manifest
+from worker.models.origin import find_checkpoint
 from worker.models.registry import ModelFolder
-from worker.models.verify import Check, Verdict, find_checkpoint, verify
+from worker.models.verify import verify
 from worker.text.marian import MarianTokenizer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tiny-swish-tied"

@@ -103,6 +103,54 @@ def test_a_nul_does_not_end_the_text(tokenizers):
     assert len(tokenizer.encode("rain\x00 and snow", None)) > len(tokenizer.encode("rain", None)) + 1
 
 
+# --- the target side
+
+
+def test_a_target_is_cut_by_its_own_spm_and_counted_in_its_own_vocabulary(folders, tokenizers):
+    text = "周一有雨。"
+    for name, file in (("opus", "vocab.json"), ("tc-big", "target_vocab.json")):
+        ids = vocabulary(folders[name], file)
+        spm = sentencepiece.SentencePieceProcessor(model_file=str(folders[name] / "target.spm"))
+        expected = [ids[piece] for piece in spm.encode(text, out_type=str)]
+
+        assert tokenizers[name].encode_target(text) == [*expected, tokenizers[name].eos_id]
+
+
+def test_an_unknown_character_is_the_targets_unk(folders, tokenizers):
+    for name, file in (("opus", "vocab.json"), ("tc-big", "target_vocab.json")):
+        assert vocabulary(folders[name], file)["<unk>"] in tokenizers[name].encode_target("雨 ☃")
+
+
+@settings(deadline=None)
+@given(text=tempting_text)
+def test_no_target_text_becomes_a_special_id(tokenizers, folders, text):
+    for name, tokenizer in tokenizers.items():
+        file = "target_vocab.json" if (folders[name] / "target_vocab.json").exists() else "vocab.json"
+        ids = vocabulary(folders[name], file)
+        special = {i for piece, i in ids.items() if piece in ("</s>", "<pad>", "<s>") or piece.startswith(">>")}
+
+        encoded = tokenizer.encode_target(text)
+
+        assert special.isdisjoint(encoded[:-1])
+        assert encoded[-1] == tokenizer.eos_id
+
+
+@settings(deadline=None)
+@given(text=tempting_text)
+def test_pieces_of_a_target_follow_each_other_and_cover_it(tokenizers, text):
+    """But for what both ends lose, which would be nothing alone; no character is cut in two."""
+    content = text.encode("utf-8", "surrogatepass")
+    for tokenizer in tokenizers.values():
+        pieces = tokenizer.cut_target(text)
+        start, end = (pieces[0].start, pieces[-1].stop) if pieces else (0, 0)
+
+        assert [piece.start for piece in pieces[1:]] == [piece.stop for piece in pieces[:-1]]
+        for part in (content[:start], content[end:]):
+            assert tokenizer.cut_target(part.decode("utf-8", "surrogatepass")) == []
+        for piece in pieces:
+            content[piece.start : piece.stop].decode("utf-8", "surrogatepass")
+
+
 # --- splitting
 
 
@@ -300,6 +348,12 @@ def real() -> MarianTokenizer:
 
 def test_a_real_vocabulary_gives_the_ids_that_transformers_gave(real):
     differing = [case for case in GOLDEN["encoded"] if real.encode(case["text"], None) != case["ids"]]
+
+    assert not differing
+
+
+def test_a_real_vocabulary_gives_the_target_ids_that_transformers_gave(real):
+    differing = [case for case in GOLDEN["encoded"] if real.encode_target(case["text"]) != case["target_ids"]]
 
     assert not differing
 

@@ -1,0 +1,129 @@
+"""log p(target | source) against transformers itself: fresh models in every layout, and the bundled one.
+
+The default run compares with `tests/golden/forced.json`, which was written once.
+"""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+pytest.importorskip("optimum.exporters.onnx")
+
+from bench.demo_checkpoint import DEMO, recover  # noqa: E402 - torch may be missing
+from bench.models import LAYOUTS, SHAPES, build, export  # noqa: E402 - torch may be missing
+from bench.tokenizer import write_tokenizer  # noqa: E402 - torch may be missing
+from jobs.outcome import Score  # noqa: E402 - torch may be missing
+from jobs.spec import ScoreOptions  # noqa: E402 - torch may be missing
+from tests.golden.make_forced_golden import draw_pairs, log_probs  # noqa: E402 - torch may be missing
+from worker.demo.grammar import unseen_bulletins  # noqa: E402 - torch may be missing
+from worker.engine.forced import ForcedScorer  # noqa: E402 - torch may be missing
+from worker.engine.forced_batches import IdPair  # noqa: E402 - torch may be missing
+from worker.engine.kv_forced import KVForced  # noqa: E402 - torch may be missing
+from worker.engine.kv_model import KVModel  # noqa: E402 - torch may be missing
+from worker.engine.network import open_network  # noqa: E402 - torch may be missing
+from worker.engine.seq2seq_forced import Seq2SeqForced  # noqa: E402 - torch may be missing
+from worker.engine.timing import Stopwatch  # noqa: E402 - torch may be missing
+from worker.models.add import Request, add_model  # noqa: E402 - torch may be missing
+from worker.text.marian import MarianTokenizer  # noqa: E402 - torch may be missing
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
+
+SEED = 9  # not that of the golden files
+
+
+@pytest.fixture(scope="module", params=["tiny-swish-tied", "tiny-relu-separate"])
+def family(request: pytest.FixtureRequest) -> Any:
+    torch.set_num_threads(1)
+    model = build(SHAPES[request.param], SEED)
+    pairs = sorted(draw_pairs(model, 20), key=lambda pair: -len(pair[0]))
+    return request.param, model, [IdPair(*pair) for pair in pairs], [log_probs(model, *pair) for pair in pairs]
+
+
+@pytest.mark.parametrize("layout", ["kv", *LAYOUTS])
+def test_every_token_is_as_likely_in_every_layout(family: Any, tmp_path: Path, layout: str) -> None:
+    name, model, pairs, wanted = family
+    shape = SHAPES[name]
+    folder = tmp_path / "exported"
+    if layout == "kv":
+        model.save_pretrained(folder)
+        write_tokenizer(
+            folder,
+            source_size=shape.vocab_size,
+            target_size=shape.target_vocab_size,
+            eos_id=shape.eos_id,
+            pad_id=shape.pad_id,
+        )
+        folder = Path(add_model(Request(source=str(folder), name="m"), tmp_path / "models").path)
+    elif layout == "two" or name == "tiny-swish-tied":
+        export(model, folder, layout)
+    else:
+        pytest.skip("one export of this family is enough: its graphs differ in what they remember alone")
+    network = open_network(folder)
+    forced = KVForced(network) if isinstance(network, KVModel) else Seq2SeqForced(network)
+
+    found = forced.log_probs(pairs, Stopwatch())
+
+    assert len(found) == len(wanted)
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-4, rtol=0)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Model and tokenizer in transformers."""
+    folder = tmp_path_factory.mktemp("demo")
+    recover(DEMO, folder)
+    tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+    return transformers.MarianMTModel.from_pretrained(folder).eval(), tokenizer
+
+
+def test_documents_are_as_likely_from_text_to_number(demo: Any) -> None:
+    """Right translations and wrong ones, of unseen bulletins."""
+    model, tokenizer = demo
+    pairs = [pair for bulletin in unseen_bulletins(8, seed=23) for pair in bulletin.sentences]
+    targets = [pair.chinese for pair in pairs]
+    random.Random(SEED).shuffle(targets)
+    texts = [(pair.english, pair.chinese) for pair in pairs] + [
+        (pair.english, target) for pair, target in zip(pairs, targets, strict=True)
+    ]
+    scorer = ForcedScorer(KVModel.open(DEMO), MarianTokenizer.open(DEMO))
+
+    produced = scorer.score(
+        [json.dumps({"source": source, "target": target}) for source, target in texts],
+        ScoreOptions(pairs=True, token_scores=True),
+        should_stop=lambda: False,
+    )
+
+    for (source, target), found in zip(texts, produced.outcomes, strict=True):
+        wanted = log_probs(model, tokenizer(source)["input_ids"], tokenizer(text_target=target)["input_ids"])
+        assert isinstance(found, Score)
+        assert [token.log_prob for token in found.tokens] == pytest.approx(wanted, abs=1e-4)
+        assert found.nll_sum == pytest.approx(-sum(wanted), abs=1e-3)
+
+
+def test_the_sum_is_the_loss_that_transformers_gives(demo: Any) -> None:
+    """What users of transformers write: `model(**tokenizer(source, text_target=target)).loss`."""
+    model, tokenizer = demo
+    pair = next(pair for bulletin in unseen_bulletins(1, seed=24) for pair in bulletin.sentences)
+    batch = tokenizer(pair.english, text_target=pair.chinese[::-1], return_tensors="pt")
+    with torch.no_grad():
+        loss = model(**batch).loss.item()
+
+    (found,) = (
+        ForcedScorer(KVModel.open(DEMO), MarianTokenizer.open(DEMO))
+        .score(
+            [json.dumps({"source": pair.english, "target": pair.chinese[::-1]})],
+            ScoreOptions(pairs=True),
+            should_stop=lambda: False,
+        )
+        .outcomes
+    )
+
+    assert isinstance(found, Score)
+    assert found.nll_sum / found.num_tokens == pytest.approx(loss, abs=1e-4)

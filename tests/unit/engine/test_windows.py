@@ -1,0 +1,104 @@
+"""Where a long document is cut: the rules, and the definitions of others written out."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.spec import Window
+from worker.engine.windows import Span, cut
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "rolling_windows.json"
+LENGTH = st.integers(0, 200)
+
+
+@st.composite
+def sizes(draw: st.DrawFn) -> tuple[int, int]:
+    """max_length and stride."""
+    max_length = draw(st.integers(2, 40))
+    return max_length, draw(st.integers(1, max_length - 1))
+
+
+@pytest.mark.parametrize("kind", [Window.STRIDE, Window.DISJOINT])
+@given(length=LENGTH, size=sizes())
+def test_every_position_but_the_first_is_scored_once(kind: Window, length: int, size: tuple[int, int]) -> None:
+    spans = list(cut(length, kind, *size))
+
+    assert [place for span in spans for place in range(span.first_scored, span.stop)] == list(range(1, length))
+
+
+@pytest.mark.parametrize("kind", Window)
+@given(length=LENGTH, size=sizes())
+def test_no_window_is_longer_than_it_may_be_and_each_has_context(
+    kind: Window, length: int, size: tuple[int, int]
+) -> None:
+    for span in cut(length, kind, *size):
+        assert 0 <= span.start < span.first_scored < span.stop <= span.start + size[0]
+
+
+@pytest.mark.parametrize("kind", Window)
+@given(length=st.integers(2, 200), size=sizes())
+def test_what_fits_is_one_window(kind: Window, length: int, size: tuple[int, int]) -> None:
+    spans = list(cut(length, kind, *size))
+
+    assert spans[0] == Span(0, 1, min(length, size[0]))
+    assert (len(spans) == 1) == (length <= size[0] or kind is Window.TRUNCATE)
+
+
+@given(length=LENGTH, size=sizes())
+def test_strides_leave_each_token_the_context_that_they_promise(length: int, size: tuple[int, int]) -> None:
+    max_length, stride = size
+    for span in list(cut(length, Window.STRIDE, max_length, stride))[1:]:
+        assert span.first_scored - span.start >= max_length - stride
+
+
+@given(length=LENGTH, size=sizes())
+def test_strides_are_the_windows_of_the_recipe(length: int, size: tuple[int, int]) -> None:
+    """The loop of "Perplexity of fixed-length models", whose first window cannot score its first position."""
+    max_length, stride = size
+    expected = []
+    previous_end = 0
+    for begin in range(0, length, stride):
+        end = min(begin + max_length, length)
+        num_targets = end - previous_end
+        expected.append(Span(begin, max(1, end - num_targets), end))
+        previous_end = end
+        if end == length:
+            break
+
+    assert list(cut(length, Window.STRIDE, max_length, stride)) == [
+        span for span in expected if span.first_scored < span.stop
+    ]
+
+
+@given(length=LENGTH, size=sizes())
+def test_disjoint_windows_follow_each_other_after_one_position(length: int, size: tuple[int, int]) -> None:
+    """But the last, which fills its length with context."""
+    max_length, _ = size
+    spans = list(cut(length, Window.DISJOINT, max_length, 1))
+
+    for span in spans[1:-1]:
+        assert (span.start, span.stop) == (span.first_scored - 1, span.first_scored + max_length - 1)
+    if len(spans) > 1:
+        assert spans[-1].stop - spans[-1].start == max_length
+
+
+def test_disjoint_windows_are_those_of_the_harness() -> None:
+    """lm-evaluation-harness' own, recorded (tests/golden/make_rolling_windows.py). It counts what goes in, and the
+    last token of a window is only predicted; and it begins to count after the token before the document."""
+    for case in json.loads(GOLDEN.read_text())["cases"]:
+        spans = cut(case["length"] + 1, Window.DISJOINT, case["max_length"] + 1, 1)
+        assert [[span.start - 1, span.first_scored - 1, span.stop - 1] for span in spans] == case["windows"]
+
+
+def test_there_is_nothing_to_score_in_a_sequence_of_one() -> None:
+    assert [list(cut(length, kind, 8, 4)) for kind in Window for length in (0, 1)] == [[]] * 6
+
+
+def test_windows_by_hand() -> None:
+    assert list(cut(10, Window.STRIDE, 4, 2)) == [Span(0, 1, 4), Span(2, 4, 6), Span(4, 6, 8), Span(6, 8, 10)]
+    assert list(cut(9, Window.STRIDE, 4, 3)) == [Span(0, 1, 4), Span(3, 4, 7), Span(6, 7, 9)]
+    assert list(cut(9, Window.DISJOINT, 4, 1)) == [Span(0, 1, 4), Span(3, 4, 7), Span(5, 7, 9)]
+    assert list(cut(9, Window.TRUNCATE, 4, 1)) == [Span(0, 1, 4)]

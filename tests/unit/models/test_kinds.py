@@ -1,0 +1,37 @@
+"""Which kind a config.json names."""
+
+import pytest
+
+from worker.models.kinds import ARCHITECTURES, Kind, architecture_of, names_causal
+
+
+@pytest.mark.parametrize(("named", "model_type"), ARCHITECTURES.items())
+def test_an_architecture_is_known_by_its_class_or_where_none_is_named_by_its_type(named, model_type):
+    assert architecture_of({"architectures": [named]}) == model_type
+    assert architecture_of({"model_type": model_type}) == model_type
+    assert Kind.of_architecture(model_type) is (Kind.TRANSLATION if model_type == "marian" else Kind.CAUSAL)
+    assert names_causal({"architectures": [named]}) == (model_type != "marian")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2"},
+        {"architectures": ["LlamaForSequenceClassification"], "model_type": "llama"},
+        {"architectures": ["LlamaForCausalLM", "MarianMTModel"]},
+        {"architectures": "LlamaForCausalLM", "model_type": "llama"},
+        {"architectures": [["x"]]},
+        {"architectures": None, "model_type": None},
+        {"model_type": ["llama"]},
+    ],
+)
+def test_another_architecture_is_none_of_ours(config):
+    assert architecture_of(config) is None
+
+
+def test_a_language_model_that_we_do_not_build_is_one_all_the_same():
+    assert names_causal({"architectures": ["GPT2LMHeadModel"]})
+    assert names_causal({"architectures": ["Gemma2ForCausalLM"]})
+    assert not names_causal({"architectures": ["BartForConditionalGeneration"]})
+    assert not names_causal({"architectures": "LlamaForCausalLM"})

@@ -1,0 +1,135 @@
+"""Measure the causal model on unseen texts: does it tell fluent from shuffled, does reranking find answers?
+
+    python -m worker.demo.evaluate_lm --model CHECKPOINT
+
+Perplexity: of unseen bulletins, of the same with their sentences in another order, and of the same with their words in
+another order. Retrieval: nDCG@10 and MRR@10 of BM25's candidates, and of the same in the order of each method.
+The model is a Hugging Face checkpoint and goes through transformers (extra `train`). `perplexity` and `rerank` take any
+other way to score as well.
+"""
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from worker.demo.grammar import Bulletin, unseen_bulletins
+from worker.demo.retrieval import RetrievalSet, retrieval_set
+
+BATCH_TOKENS = 8192
+CUTOFF = 10
+TEMPLATES = {  # given, scored: the defaults of reranking
+    "query-likelihood": ("Document: {document}\nQuery:", " {query}"),
+    "perplexity": ("Query: {query}\nDocument:", " {document}"),
+}
+
+# (given, scored) texts -> of each, the log-probability (natural) of what is scored, and its tokens. Where nothing is
+# given, the first token is not scored: there is no BOS.
+Score = Callable[[Sequence[tuple[str, str]]], list[tuple[float, int]]]
+
+
+def main() -> None:
+    summary, _, details = (__doc__ or "").partition("\n\n")
+    parser = argparse.ArgumentParser(
+        prog="python -m worker.demo.evaluate_lm",
+        description=summary,
+        epilog=details,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--model", type=Path, required=True, help="a checkpoint's folder")
+    parser.add_argument("--documents", type=int, default=100, help="bulletins to take the perplexity of")
+    parser.add_argument("--corpus", type=int, default=1000, help="documents to search")
+    parser.add_argument("--queries", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=11)
+    options = parser.parse_args()
+    score = by_transformers(options.model)
+
+    bulletins = list(unseen_bulletins(options.documents, options.seed))
+    for name, texts in variants(bulletins, Random(f"shuffled {options.seed}")).items():
+        print(f"perplexity of a token, {name:<20} {perplexity(score, texts):8.2f}")
+
+    made = retrieval_set(options.corpus, options.queries, options.seed)
+    orders = {"first stage (BM25)": {query: [found for found, _ in made.candidates[query]] for query in made.queries}}
+    orders |= {method: rerank(score, made, method) for method in TEMPLATES}
+    for name, order in orders.items():
+        ranks = [order[query].index(relevant) + 1 for query, relevant in made.relevant.items()]
+        print(f"{name:<20} nDCG@{CUTOFF} {ndcg(ranks):.3f}  MRR@{CUTOFF} {mrr(ranks):.3f}")
+
+
+def variants(bulletins: Sequence[Bulletin], rng: Random) -> dict[str, list[str]]:
+    """The texts as they are, and shuffled in two ways. A title keeps its place among the sentences' words only."""
+    made: dict[str, list[str]] = {"fluent": [], "sentences shuffled": [], "words shuffled": []}
+    for bulletin in bulletins:
+        sentences = [pair.english for pair in bulletin.sentences]
+        words = " ".join(sentences).split()
+        made["fluent"].append(" ".join(sentences))
+        made["sentences shuffled"].append(" ".join(rng.sample(sentences, len(sentences))))
+        made["words shuffled"].append(" ".join(rng.sample(words, len(words))))
+    return made
+
+
+def perplexity(score: Score, texts: Sequence[str]) -> float:
+    """Of a token, over all texts: exp of the sum of their negative log-probabilities over the sum of their tokens."""
+    scores = score([("", text) for text in texts])
+    return math.exp(-sum(total for total, _ in scores) / sum(num_tokens for _, num_tokens in scores))
+
+
+def rerank(score: Score, made: RetrievalSet, method: str) -> dict[str, list[str]]:
+    """For each query, its candidates by the mean log-probability of a token, best first."""
+    given, scored = TEMPLATES[method]
+    pairs = [(query, document) for query in made.queries for document, _ in made.candidates[query]]
+    slots = [{"query": made.queries[query], "document": made.documents[document]} for query, document in pairs]
+    scores = score([(given.format_map(texts), scored.format_map(texts)) for texts in slots])
+    means = {pair: total / num_tokens for pair, (total, num_tokens) in zip(pairs, scores, strict=True)}
+    return {
+        query: sorted((found for found, _ in candidates), key=lambda found: (-means[query, found], found))
+        for query, candidates in made.candidates.items()
+    }
+
+
+def ndcg(ranks: Sequence[int]) -> float:
+    """Mean nDCG@CUTOFF, given the rank (from 1) of each query's only relevant document."""
+    return sum(1 / math.log2(rank + 1) for rank in ranks if rank <= CUTOFF) / len(ranks)
+
+
+def mrr(ranks: Sequence[int]) -> float:
+    """Mean reciprocal rank, 0 beyond CUTOFF."""
+    return sum(1 / rank for rank in ranks if rank <= CUTOFF) / len(ranks)
+
+
+def by_transformers(directory: Path) -> Score:
+    import torch
+    import transformers
+    from tokenizers import Tokenizer
+
+    torch.set_flush_denormal(True)
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained(directory).eval()
+    tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+
+    def score(texts: Sequence[tuple[str, str]]) -> list[tuple[float, int]]:
+        # Tokenized apart, as reranking does.
+        rows = [(tokenizer.encode(given).ids, tokenizer.encode(scored).ids) for given, scored in texts]
+        scores = [(0.0, 0)] * len(rows)
+        longest_first = sorted(range(len(rows)), key=lambda index: -len(rows[index][0] + rows[index][1]))
+        while longest_first:
+            longest = sum(map(len, rows[longest_first[0]]))
+            num_rows = max(1, BATCH_TOKENS // longest)
+            batch, longest_first = longest_first[:num_rows], longest_first[num_rows:]
+            tensors = [torch.tensor(rows[index][0] + rows[index][1]) for index in batch]
+            ids = torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)  # (B, S), padded on the right
+            with torch.inference_mode():
+                log_probs = model(input_ids=ids).logits[:, :-1].log_softmax(-1)  # (B, S - 1, V)
+            of_tokens = log_probs.gather(-1, ids[:, 1:, None])[..., 0]  # (B, S - 1)
+            for row, index in enumerate(batch):
+                given, scored = rows[index]
+                first, last = max(0, len(given) - 1), len(given) + len(scored) - 1
+                scores[index] = (of_tokens[row, first:last].double().sum().item(), last - first)
+        return scores
+
+    return score
+
+
+if __name__ == "__main__":
+    main()

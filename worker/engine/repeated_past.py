@@ -1,0 +1,70 @@
+"""
+The past of one prefix, for several rows at once.
+
+Shapes: B rows · K key/value heads · P past length · H head size.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Past = Sequence[NDArray[Any]]  # a key and a value of each layer, (B, K, P, H)
+
+
+class RepeatedPast:
+    """Buffers of one lane; all rows of them are the same, so that the first few are a smaller batch's."""
+
+    def __init__(self) -> None:
+        self.allocations = 0
+        self.reuses = 0
+        self._memory: list[NDArray[Any]] = []  # flat
+        self._past: Past = ()
+        self._filled = 0  # rows
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory held. Another thread may ask while the lane works."""
+        return sum(memory.nbytes for memory in tuple(self._memory))
+
+    def begin(self, past: Past) -> None:
+        """From now on rows repeat `past` (1, K, P, H)."""
+        self._past, self._filled = past, 0
+
+    def end(self) -> None:
+        """Let go of the prefix; the buffers stay."""
+        self._past, self._filled = (), 0
+
+    def rows(self, count: int) -> Past:
+        """The past of so many rows (count, K, P, H), to read until the next `begin`."""
+        if count == 1:
+            return self._past
+        if count > self._filled:
+            self._fill(count)
+        else:
+            self.reuses += 1
+        return self._views(count)
+
+    def _fill(self, count: int) -> None:
+        needed = [count * one.size for one in self._past]
+        fits = len(self._memory) == len(self._past) and all(
+            memory.size >= size and memory.dtype == one.dtype
+            for memory, size, one in zip(self._memory, needed, self._past, strict=True)
+        )
+        if fits:
+            self.reuses += 1
+        else:
+            self.allocations += 1
+            self._memory = []  # before the new ones: there may not be room for both
+            self._memory = [np.empty(size, one.dtype) for size, one in zip(needed, self._past, strict=True)]
+        for view, one in zip(self._views(count), self._past, strict=True):
+            view[:] = one
+        self._filled = count
+
+    def _views(self, count: int) -> Past:
+        return [
+            memory[: count * math.prod(one.shape)].reshape(count, *one.shape[1:])
+            for memory, one in zip(self._memory, self._past, strict=True)
+        ]

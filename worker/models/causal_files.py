@@ -1,0 +1,84 @@
+"""The files of a causal language model: built from a checkpoint, or copied from an export."""
+
+from pathlib import Path
+
+from jobs.errors import ModelError
+from worker.engine.generation import read_json
+from worker.graphs.precision import Precision
+from worker.models.causal_config import CONFIG, GENAI_CONFIG
+from worker.models.causal_layout import find_causal_graph
+from worker.models.checkpoint import Checkpoint
+from worker.models.kinds import MARIAN, UNNAMED
+from worker.models.manifest import Manifest
+from worker.models.origin import Origin
+from worker.models.registry import (
+    CAUSAL_TOKENIZER,
+    CAUSAL_TOKENIZER_EXTRAS,
+    CONFIGURATION,
+    check_causal_tokenizer,
+)
+from worker.text.causal import CausalTokenizer
+
+TOKENIZER_JSON = CAUSAL_TOKENIZER[0]
+
+# What belongs to a model besides graphs and weights.
+_BESIDE = (*CONFIGURATION, GENAI_CONFIG, *CAUSAL_TOKENIZER, *CAUSAL_TOKENIZER_EXTRAS)
+
+
+def build_causal(folder: Path, origin: Origin, checkpoint: Checkpoint, precision: Precision) -> Manifest:
+    """Write graphs of our own, and what belongs beside them."""
+    from worker.graphs.causal import write_causal  # loads onnx, which a copy has no use for
+
+    _check_tokenizer(origin.folder)  # what is wrong with it is better said before the work than after
+    write_causal(folder, checkpoint.config, checkpoint.weights, precision=precision)
+    copied = origin.present(_BESIDE)
+    origin.copy(copied, folder)
+    return origin.manifest(
+        folder,
+        layout="kv",
+        architecture=checkpoint.architecture,
+        read=(*checkpoint.files, *copied),
+        precision=precision,
+    )
+
+
+def copy_causal_export(folder: Path, origin: Origin) -> Manifest:
+    """Copy a graph that somebody exported, with its external weights."""
+    _check_tokenizer(origin.folder)
+    graph = find_causal_graph(origin.folder)
+    named = [*origin.with_weights_of([graph]), *origin.present(_BESIDE)]
+    origin.copy(named, folder)
+    return origin.manifest(folder, layout="optimum", architecture=_model_type(folder), read=named)
+
+
+def try_causal(folder: Path) -> None:
+    """Open it as a worker would; raise ModelError where that fails, or the tokenizer is another model's."""
+    from worker.engine.language_model import open_language_model  # loads onnxruntime
+
+    open_fitting_tokenizer(folder, open_language_model(folder).vocab_size)
+
+
+def open_fitting_tokenizer(folder: Path, vocab_size: int) -> CausalTokenizer:
+    """The tokenizer of a model folder; raise ModelError where it makes ids that a model of `vocab_size` has not."""
+    tokenizer = CausalTokenizer.open(folder)
+    if tokenizer.max_id >= vocab_size:
+        raise ModelError(
+            f"{folder / TOKENIZER_JSON} makes ids up to {tokenizer.max_id:,}, and the model knows those below "
+            f"{vocab_size:,}: the files belong to different models"
+        )
+    return tokenizer
+
+
+def _check_tokenizer(folder: Path) -> None:
+    check_causal_tokenizer(folder)
+    CausalTokenizer.open(folder)
+
+
+def _model_type(folder: Path) -> str:
+    """What the configuration calls the architecture of an export."""
+    if (folder / CONFIG).is_file():
+        named = read_json(folder / CONFIG).get("model_type")
+    else:
+        said = read_json(folder / GENAI_CONFIG).get("model")
+        named = said.get("type") if isinstance(said, dict) else None
+    return named if isinstance(named, str) and named != MARIAN else UNNAMED

@@ -1,0 +1,137 @@
+"""
+A causal network in numpy, straight from the weights of a checkpoint: no graph, no cache, every position at once.
+
+What our graphs have to agree with where transformers is not installed. Written after modeling_llama.py,
+modeling_mistral.py, modeling_qwen2.py, modeling_qwen3.py and modeling_rope_utils.py of transformers 4.57, and sharing
+nothing with worker/graphs: a mistake there is none here.
+
+Shapes: T length · D width · N heads · K key/value heads · H head size · V vocabulary.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.errors import ModelError
+
+Floats = NDArray[np.float32]
+Weights = Mapping[str, Floats]
+
+
+class CausalTwin:
+    """Keeps no weight: those of one layer are in memory at a time, and all sequences pass through it."""
+
+    def __init__(self, config: Mapping[str, Any], weights: Weights) -> None:
+        """Raises ModelError for an activation, or a scaling of positions, that is not known."""
+        if (activation := config.get("hidden_act", "silu")) != "silu":
+            raise ModelError(f"hidden_act is {activation}; known is silu")
+        self._config = config
+        self._weights = weights
+        self._epsilon = np.float32(config.get("rms_norm_eps", 1e-6))
+        heads = int(config["num_attention_heads"])
+        self._head_size = len(weights["model.layers.0.self_attn.q_proj.weight"]) // heads
+        self._frequencies = _frequencies(config, self._head_size)
+
+    def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
+        """Of each token but the first, given those before it: (T - 1,) for each sequence (T,)."""
+        table = self._weights["model.embed_tokens.weight"]
+        hidden = [table[list(ids)] for ids in sequences]
+        for layer in range(int(self._config["num_hidden_layers"])):
+            name = f"model.layers.{layer}."
+            own = {key.removeprefix(name): self._weights[key] for key in self._weights if key.startswith(name)}
+            window = self._window(layer)
+            hidden = [self._layer(x, own, window) for x in hidden]
+        is_tied = self._config.get("tie_word_embeddings") or "lm_head.weight" not in self._weights
+        head = table if is_tied else self._weights["lm_head.weight"]
+        last = {"norm.weight": self._weights["model.norm.weight"]}
+        return [_of_next(self._norm(x, last, "norm") @ head.T, ids) for x, ids in zip(hidden, sequences, strict=True)]
+
+    def _layer(self, x: Floats, weights: Weights, window: int | None) -> Floats:
+        x = x + self._attend(self._norm(x, weights, "input_layernorm"), weights, window)
+        normal = self._norm(x, weights, "post_attention_layernorm")
+        gate = _linear(normal, weights, "mlp.gate_proj")
+        inner = gate / (1 + np.exp(-gate)) * _linear(normal, weights, "mlp.up_proj")
+        return x + _linear(inner, weights, "mlp.down_proj")
+
+    def _attend(self, x: Floats, weights: Weights, window: int | None) -> Floats:
+        q, k, v = (
+            _linear(x, weights, f"self_attn.{part}_proj").reshape(len(x), -1, self._head_size).swapaxes(0, 1)
+            for part in ("q", "k", "v")
+        )  # (N or K, T, H)
+        if "self_attn.q_norm.weight" in weights:
+            q, k = self._norm(q, weights, "self_attn.q_norm"), self._norm(k, weights, "self_attn.k_norm")
+        angles = np.arange(len(x), dtype=np.float32)[:, None] * self._frequencies  # (T, H / 2)
+        q, k = _turn(q, angles), _turn(k, angles)
+        k, v = (np.repeat(some, len(q) // len(some), axis=0) for some in (k, v))
+        scores = q @ k.swapaxes(1, 2) / np.float32(math.sqrt(self._head_size))  # (N, T, T)
+        sees = np.tri(len(x), dtype=bool)
+        if window is not None:
+            sees &= ~np.tri(len(x), k=-window, dtype=bool)
+        scores = np.where(sees, scores, np.float32(-np.inf))
+        chances = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        mixed = (chances / chances.sum(axis=-1, keepdims=True)) @ v
+        return _linear(mixed.swapaxes(0, 1).reshape(len(x), -1), weights, "self_attn.o_proj")
+
+    def _window(self, layer: int) -> int | None:
+        """How many tokens one of this layer sees, itself included; None: all before it."""
+        config = self._config
+        if config.get("model_type") == "mistral":
+            window = config.get("sliding_window", 4096)
+        elif config.get("use_sliding_window"):
+            kinds = config.get("layer_types")
+            is_local = kinds[layer] == "sliding_attention" if kinds else layer >= config.get("max_window_layers", 28)
+            window = config.get("sliding_window", 4096) if is_local else None
+        else:
+            window = None
+        return None if window is None else int(window)
+
+    def _norm(self, x: Floats, weights: Weights, name: str) -> Floats:
+        scale = np.sqrt((x * x).mean(axis=-1, keepdims=True) + self._epsilon)
+        normal: Floats = x / scale * weights[f"{name}.weight"]
+        return normal
+
+
+def _linear(x: Floats, weights: Weights, name: str) -> Floats:
+    y: Floats = x @ weights[f"{name}.weight"].T
+    return y + weights[f"{name}.bias"] if f"{name}.bias" in weights else y
+
+
+def _of_next(logits: Floats, ids: Sequence[int]) -> Floats:
+    """(T, V) -> what each step says of the token that follows, (T - 1,)."""
+    logits = logits[:-1] - logits[:-1].max(axis=1, keepdims=True)
+    chosen: Floats = logits[np.arange(len(logits)), list(ids[1:])] - np.log(np.exp(logits).sum(axis=1))
+    return chosen
+
+
+def _turn(x: Floats, angles: Floats) -> Floats:
+    """Each number of the first half of a head, and its partner in the second, by their angle at each position."""
+    half = x.shape[-1] // 2
+    one, other = x[..., :half], x[..., half:]
+    cos, sin = np.cos(angles), np.sin(angles)
+    turned: Floats = np.concatenate((one * cos - other * sin, other * cos + one * sin), axis=-1)
+    return turned
+
+
+def _frequencies(config: Mapping[str, Any], head_size: int) -> Floats:
+    """Radians a position, (H / 2,)."""
+    said = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    kind = said.get("rope_type") or said.get("type") or "default"
+    base = said.get("rope_theta") or config.get("rope_theta") or 10_000.0
+    exponents = np.arange(0, head_size, 2, dtype=np.float32) / np.float32(head_size)
+    plain: Floats = np.float32(1) / np.float32(base) ** exponents
+    if kind in ("default", "dynamic"):  # dynamic differs beyond the model's positions
+        return plain
+    if kind == "linear":
+        return plain / np.float32(said["factor"])
+    if kind == "llama3":
+        # A pair that turns more often than `high` times in the first context stays, one that turns less often than
+        # `low` times is slowed down, and between the two it goes over.
+        turns = said["original_max_position_embeddings"] * plain / (2 * math.pi)
+        low, high = said["low_freq_factor"], said["high_freq_factor"]
+        kept: Floats = np.clip((turns - low) / (high - low), 0, 1).astype(np.float32)
+        slowed: Floats = plain / np.float32(said["factor"])
+        return plain * kept + slowed * (1 - kept)
+    raise ModelError(f"positions are scaled in the way {kind}, which only the checkpoint in transformers knows")

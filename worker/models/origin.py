@@ -1,0 +1,110 @@
+"""
+What a model was made of: where its files came from, how they are copied, and whether they are still there.
+
+Knows: folders, checksums, the hub's cache. Does not know: which files a kind of model needs.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from worker.models.manifest import FileRecord, Manifest, records, sha256_of
+from worker.models.registry import has_weights
+
+_PACKAGES = ("kvjobs", "numpy", "onnx", "onnxruntime")  # whose versions may change what is written
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the files to read are, and what the manifest says of it."""
+
+    folder: Path
+    source: str  # id on the hub, or absolute path of the folder
+    revision: str | None = None  # the hub's commit
+    note: str | None = None  # what a person should know of how it was fetched
+
+    def copy(self, names: Iterable[str], folder: Path) -> None:
+        """Copy some of its files, by their paths in it."""
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(self.folder / name, folder / name)
+
+    def present(self, names: Iterable[str]) -> list[str]:
+        """Those of `names` that it has."""
+        return [name for name in names if (self.folder / name).is_file()]
+
+    def sums(self, names: Iterable[str]) -> dict[str, str]:
+        """sha256 of some of its files."""
+        return {name: sha256_of(self.folder / name) for name in sorted(names)}
+
+    def manifest(
+        self,
+        folder: Path,
+        *,
+        layout: str,
+        architecture: str,
+        read: Iterable[str],
+        precision: str | None = None,
+        head: str | None = None,
+        head_ids: Iterable[int] | None = None,
+    ) -> Manifest:
+        """Of the model in `folder`, which was made of the files `read` of this one."""
+        return Manifest(
+            layout=layout,
+            architecture=architecture,
+            precision=precision,
+            head=head,
+            head_ids=None if head_ids is None else tuple(head_ids),
+            source=self.source,
+            revision=self.revision,
+            source_files=self.sums(set(read)),
+            files=_records(folder),
+            versions={package: version(package) for package in _PACKAGES},
+        )
+
+    def with_weights_of(self, graphs: Iterable[Path]) -> list[str]:
+        """Exported graphs, which lie in one folder, and the files that may hold their weights: x.onnx_data (Optimum),
+        x.onnx.data (torch), x.data."""
+        graphs = list(graphs)
+        names = {graph.name for graph in graphs}
+        beside = (file for file in graphs[0].parent.iterdir() if file.is_file() and _is_external(file.name, names))
+        return [file.relative_to(self.folder).as_posix() for file in (*graphs, *beside)]
+
+
+def find_checkpoint(manifest: Manifest) -> tuple[Path | None, str]:
+    """The folder that a model was made of, if it is still there and still the same; else why not."""
+    if os.path.isdir(manifest.source):
+        folder = Path(manifest.source)
+        if not has_weights(folder):
+            return None, f"{folder} holds no checkpoint any more"
+    else:
+        cached = _in_cache(manifest)
+        if cached is None:
+            return None, f"what the model was made of ({manifest.source}) is not on this machine"
+        folder = cached
+    for name, sha256 in manifest.source_files.items():
+        if not (folder / name).is_file() or sha256_of(folder / name) != sha256:
+            return None, f"{folder / name} has changed since the model was made: add it again"
+    return folder, ""
+
+
+def _in_cache(manifest: Manifest) -> Path | None:
+    from huggingface_hub import try_to_load_from_cache
+
+    try:
+        found = try_to_load_from_cache(manifest.source, "config.json", revision=manifest.revision)
+    except ValueError:  # no id of the hub: a folder that is gone
+        return None
+    return Path(found).parent if isinstance(found, str) else None
+
+
+def _is_external(name: str, graphs: Iterable[str]) -> bool:
+    own = any(name.startswith(graph) and name != graph for graph in graphs)
+    return own or (name.endswith(".data") and ".onnx" not in name)
+
+
+def _records(folder: Path) -> dict[str, FileRecord]:
+    return records(folder, (file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()))
