@@ -3,8 +3,8 @@
     python -m bench.rerank [--candidates 100] [--prefix 512] [--suffix 64] [--alone 10] [--repeats 3]
                            [--precision fp32] [--shape qwen-shaped] [--json] [--work DIR]
 
-One query whose candidates begin with the same P tokens and go on with S of their own, on the model of `bench.score`, one
-lane of one thread. Without reuse every candidate takes P + S tokens, so `--alone` of them tell what all would take.
+One query whose candidates begin with the same P tokens and go on with S of their own, on the model of `bench.score`,
+one lane of one thread. Without reuse every candidate takes P + S tokens, so `--alone` of them tell what all would take.
 Computed once, the prefix leaves P + n S of n (P + S) tokens; (P + S) / S is what that comes to for many candidates.
 
 Needs the extra `bench`.
@@ -62,9 +62,7 @@ def main(arguments: list[str] | None = None) -> None:
     drift = max(float(np.abs(one - other).max()) for one, other in zip(together[:num_alone], alone, strict=True))
     print(f"{options.candidates} candidates, {options.prefix} + {options.suffix} tokens, {options.precision}:")
     print(f"  the prefix once {ours:.2f} candidates/s, each alone {theirs:.2f}: {ours / theirs:.2f} x")
-    print(
-        f"  (P + S) / S is {most:.2f}: {ours / theirs / most:.2f} of it; log-probabilities differ by {drift:.1e} at most"
-    )
+    print(f"  (P + S) / S is {most:.2f}: {ours / theirs / most:.2f} of it; they differ by at most {drift:.1e} nats")
     print(f"{cpu_name()}; load average {load_average():.2f}")
 
 
