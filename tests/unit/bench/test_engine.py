@@ -2,8 +2,9 @@
 
 import pytest
 
-from bench.engine import Engine, EngineError
+from bench.engine import Engine
 from bench.folders import made_once
+from bench.process import EngineError
 
 
 def test_an_engine_that_cannot_start_says_why(tmp_path):

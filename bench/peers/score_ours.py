@@ -1,0 +1,51 @@
+"""kvjobs: a lane a core, one thread each, that share the sessions; each packs the sequences it gets."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from worker.engine.causal_model import KVCausal
+
+from bench.folders import made_once
+from jobs.process import available_cores
+from worker.engine.causal import Group, Reader
+from worker.engine.timing import Stopwatch
+
+
+@dataclass(slots=True)
+class Model:
+    network: KVCausal
+    precision: str
+    lanes: list[Reader]
+
+
+def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
+    """As `kvjobs models add CHECKPOINT --precision PRECISION` makes it."""
+    made = made_once(folder / f"ours-{precision}", lambda out: ["bench.added", str(checkpoint), str(out), precision])
+    network = KVCausal.open(made)
+    return Model(network, precision, [network.new_reader() for _ in range(available_cores())])
+
+
+def score(model: Model, sequences: list[list[int]]) -> list[list[float]]:
+    """Every lane takes every n-th of the sequences, longest first, so that all have as much to do."""
+    order = sorted(range(len(sequences)), key=lambda index: -len(sequences[index]))
+    found: list[list[float]] = [[]] * len(sequences)
+
+    def work(lane: int) -> None:
+        share = order[lane :: len(model.lanes)]
+        groups = [Group([], [sequences[index]]) for index in share]
+        for place, (log_probs,) in model.lanes[lane].read(groups, Stopwatch(), lambda: False):
+            found[share[place]] = log_probs.tolist()
+
+    with ThreadPoolExecutor(len(model.lanes)) as lanes:
+        for _ in lanes.map(work, range(len(model.lanes))):  # raises what a lane raised
+            pass
+    return found
+
+
+def configuration(model: Model) -> str:
+    return (
+        f"kvjobs {version('kvjobs')}, onnxruntime {version('onnxruntime')}, {model.precision}, "
+        f"{len(model.lanes)} lanes of 1 thread"
+    )

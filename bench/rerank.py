@@ -1,0 +1,91 @@
+"""Reranking with the shared prefix computed once, beside every candidate on its own.
+
+    python -m bench.rerank [--candidates 100] [--prefix 512] [--suffix 64] [--alone 10] [--repeats 3]
+                           [--precision fp32] [--shape qwen-shaped] [--json] [--work DIR]
+
+One query whose candidates begin with the same P tokens and go on with S of their own, on the model of `bench.score`,
+one lane of one thread. Without reuse every candidate takes P + S tokens, so `--alone` of them tell what all would take.
+Computed once, the prefix leaves P + n S of n (P + S) tokens; (P + S) / S is what that comes to for many candidates.
+
+Needs the extra `bench`.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from worker.engine.causal_model import KVCausal
+
+from bench.causal_shapes import CAUSAL_SHAPES
+from bench.folders import made_once
+from bench.machine import cpu_name, load_average
+from worker.engine.causal import Group, LogProbs, Reader
+from worker.engine.timing import Stopwatch
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.rerank", description=__doc__.splitlines()[0])
+    parser.add_argument("--candidates", type=int, default=100)
+    parser.add_argument("--prefix", type=int, default=512, help="tokens that all candidates begin with")
+    parser.add_argument("--suffix", type=int, default=64, help="tokens of its own that each goes on with")
+    parser.add_argument("--alone", type=int, default=10, help="candidates that are computed whole")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--precision", default="fp32", choices=("fp32", "int8"))
+    parser.add_argument("--shape", choices=CAUSAL_SHAPES, default="qwen-shaped")
+    parser.add_argument("--work", type=Path, help="a folder for the models; a temporary one without it")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    num_alone = min(options.alone, options.candidates)
+    with tempfile.TemporaryDirectory() as name:
+        folder = (options.work or Path(name)).absolute() / options.shape
+        reader = _open(folder, options.shape, options.precision).new_reader()
+        prefix, suffixes = _draw(options)
+        shared_s, alone_s = [], []
+        _read(reader, [Group(prefix[:16], suffixes[:2])])
+        for _ in range(options.repeats):
+            seconds, together = _read(reader, [Group(prefix, suffixes)])
+            shared_s.append(seconds / len(suffixes))
+            seconds, alone = _read(reader, [Group(prefix, [suffix]) for suffix in suffixes[:num_alone]])
+            alone_s.append(seconds / num_alone)
+    ours, theirs = (1 / statistics.median(times) for times in (shared_s, alone_s))
+    row = {"work": f"rerank-{options.precision}", "peer": "no-reuse", "ours": round(ours, 2)}
+    row |= {"theirs": round(theirs, 2), "unit": "candidates/s", "ratio": round(ours / theirs, 3)}
+    if options.json:
+        print(json.dumps([row]))
+        return
+    most = (options.prefix + options.suffix) / options.suffix
+    drift = max(float(np.abs(one - other).max()) for one, other in zip(together[:num_alone], alone, strict=True))
+    print(f"{options.candidates} candidates, {options.prefix} + {options.suffix} tokens, {options.precision}:")
+    print(f"  the prefix once {ours:.2f} candidates/s, each alone {theirs:.2f}: {ours / theirs:.2f} x")
+    print(f"  (P + S) / S is {most:.2f}: {ours / theirs / most:.2f} of it; they differ by at most {drift:.1e} nats")
+    print(f"{cpu_name()}; load average {load_average():.2f}")
+
+
+def _open(folder: Path, shape: str, precision: str) -> KVCausal:
+    checkpoint = made_once(folder / "checkpoint", lambda out: ["bench.causal_models", shape, "--out", str(out)])
+    made = made_once(folder / f"ours-{precision}", lambda out: ["bench.added", str(checkpoint), str(out), precision])
+    return KVCausal.open(made)
+
+
+def _draw(options: argparse.Namespace) -> tuple[list[int], list[list[int]]]:
+    """Random ids, the same ones every time."""
+    rng, vocab_size = np.random.default_rng(5), CAUSAL_SHAPES[options.shape].vocab_size
+    suffixes = rng.integers(0, vocab_size, (options.candidates, options.suffix)).tolist()
+    return rng.integers(0, vocab_size, options.prefix).tolist(), suffixes
+
+
+def _read(reader: Reader, groups: Sequence[Group]) -> tuple[float, list[LogProbs]]:
+    """Seconds, and the log-probabilities of every suffix in order."""
+    started = time.perf_counter()
+    found = dict(reader.read(groups, Stopwatch(), lambda: False))
+    seconds = time.perf_counter() - started
+    return seconds, [log_probs for place in range(len(groups)) for log_probs in found[place]]
+
+
+if __name__ == "__main__":
+    main()
