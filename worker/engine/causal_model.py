@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import onnxruntime
 from numpy.typing import NDArray
 from onnxruntime import IOBinding
 
@@ -20,6 +21,7 @@ from worker.engine.causal_rows import Rows
 from worker.engine.generation import read_json
 from worker.engine.saturation import int8_is_exact
 from worker.engine.session import PROVIDER, Device, Provider, open_session
+from worker.engine.windows import windows_are_exact
 from worker.graphs.causal import BODY, HEAD
 from worker.graphs.causal_weights import CausalSizes
 from worker.graphs.precision import Precision
@@ -39,6 +41,11 @@ class KVCausal:
             raise ModelError(
                 f"{folder} is in int8, and this processor cuts sums of int8 products (it lacks VNNI), so every "
                 "probability would be wrong: add the model with --precision fp32"
+            )
+        if sizes.has_window and not windows_are_exact():
+            raise ModelError(
+                f"{folder} has a sliding window, which onnxruntime {onnxruntime.__version__} makes one token too long: "
+                "upgrade onnxruntime"
             )
         self._sizes = sizes
         self._dtype = np.dtype(np.float16 if precision is Precision.FP16 else np.float32)
