@@ -19,12 +19,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from worker.engine.causal_model import KVCausal
 
 from bench.causal_shapes import CAUSAL_SHAPES
 from bench.folders import made_once
 from bench.machine import cpu_name, load_average
 from worker.engine.causal import Group, LogProbs, Reader
+from worker.engine.causal_model import KVCausal
 from worker.engine.timing import Stopwatch
 
 

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from worker.engine.causal_model import KVCausal
-
 from bench.folders import made_once
 from jobs.process import available_cores
 from worker.engine.causal import Group, Reader
+from worker.engine.causal_model import KVCausal
 from worker.engine.timing import Stopwatch
 
 

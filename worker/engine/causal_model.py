@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import onnxruntime
 from numpy.typing import NDArray
 from onnxruntime import IOBinding
 
 from jobs.errors import ModelError
+from worker.engine.attention_window import windows_are_exact
 from worker.engine.causal import LogProbs
 from worker.engine.causal_cache import CausalCache
 from worker.engine.causal_reader import PackedReader, PlainReader
@@ -39,6 +41,11 @@ class KVCausal:
             raise ModelError(
                 f"{folder} is in int8, and this processor cuts sums of int8 products (it lacks VNNI), so every "
                 "probability would be wrong: add the model with --precision fp32"
+            )
+        if sizes.has_window and not windows_are_exact():
+            raise ModelError(
+                f"{folder} has a sliding window, which onnxruntime {onnxruntime.__version__} makes one token too long: "
+                "upgrade onnxruntime"
             )
         self._sizes = sizes
         self._dtype = np.dtype(np.float16 if precision is Precision.FP16 else np.float32)

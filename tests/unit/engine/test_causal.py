@@ -14,6 +14,7 @@ from jobs.errors import ModelError, Stopped
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
 from tests.causal_oracle import Oracle
 from worker.engine import causal_model
+from worker.engine.attention_window import windows_are_exact
 from worker.engine.causal import Group, LogProbs
 from worker.engine.causal_model import KVCausal
 from worker.engine.causal_reader import Limits, PackedReader
@@ -212,6 +213,16 @@ def test_int8_is_refused_where_it_would_be_wrong(make: Callable[..., Made], monk
     monkeypatch.setattr(causal_model, "int8_is_exact", lambda: False)
     with pytest.raises(ModelError, match="lacks VNNI"):
         KVCausal.open(folder)
+
+
+def test_a_window_is_refused_where_it_would_be_wrong(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert windows_are_exact()
+    monkeypatch.setattr(causal_model, "windows_are_exact", lambda: False)
+    KVCausal.open(make("mistral").folder)
+    with pytest.raises(ModelError, match="one token too long"):
+        KVCausal.open(make("mistral, window").folder)
 
 
 def test_files_of_different_models_are_refused(make: Callable[..., Made], tmp_path: Path) -> None:
