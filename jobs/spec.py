@@ -110,7 +110,7 @@ class ScoreOptions:
 
     pairs: bool = False
     window: Window = Window.STRIDE
-    max_length: int | None = None  # tokens of a window, BOS included; None: as many as the model takes
+    max_length: int | None = None  # tokens that go into the model at once, BOS included; None: as many as it takes
     stride: int | None = None  # tokens from one window to the next; None: half of max_length
     bos: Bos = Bos.AUTO
     token_scores: bool = False  # keep the log-probability of every token

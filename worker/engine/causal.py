@@ -48,7 +48,8 @@ class Reader(Protocol):
         log p(token | prefix and the tokens of the suffix before it), all tokens, or all but the first where there is
         no prefix. Nothing a group gets depends on the others. NaN and infinities come out as the model gave them.
 
-        Every group has `longest` <= max_positions. Raises Stopped between two model calls where told to stop.
+        Every group has `longest` <= max_positions + 1: the last token of a sequence is looked for and does not go in.
+        Raises Stopped between two model calls where told to stop.
         """
 
 
@@ -57,7 +58,7 @@ class CausalModel(Protocol):
 
     @property
     def max_positions(self) -> int:
-        """The longest sequence, in tokens."""
+        """How many tokens of a sequence can go in."""
 
     @property
     def vocab_size(self) -> int:

@@ -41,7 +41,10 @@ from worker.graphs.weights import Store, WeightsFile
 BODY = "body.onnx"
 HEAD = "head.onnx"
 WEIGHTS = "weights.data"
-SHARED_ROOM = 1024  # tokens of continuations that may stand behind a past which is as long as the model allows
+# Tokens of continuations that may stand behind a past which is as long as the model allows. They see each other's
+# scores in vain: 20 of 60 tokens behind 60 went 1.51 times as fast as each alone, with room for 1,024 only 0.86 times
+# (width 192; at width 896 there was no difference to speak of).
+SHARED_ROOM = 256
 
 
 def write_causal(folder: Path, config: Mapping[str, Any], weights: Weights, *, precision: Precision) -> None:

@@ -35,16 +35,17 @@ def test_no_window_is_longer_than_it_may_be_and_each_has_context(
     kind: Window, length: int, size: tuple[int, int]
 ) -> None:
     for span in cut(length, kind, *size):
-        assert 0 <= span.start < span.first_scored < span.stop <= span.start + size[0]
+        assert 0 <= span.start < span.first_scored < span.stop <= span.start + size[0] + (kind is Window.DISJOINT)
 
 
 @pytest.mark.parametrize("kind", Window)
 @given(length=st.integers(2, 200), size=sizes())
 def test_what_fits_is_one_window(kind: Window, length: int, size: tuple[int, int]) -> None:
     spans = list(cut(length, kind, *size))
+    fits = size[0] + (kind is Window.DISJOINT)
 
-    assert spans[0] == Span(0, 1, min(length, size[0]))
-    assert (len(spans) == 1) == (length <= size[0] or kind is Window.TRUNCATE)
+    assert spans[0] == Span(0, 1, min(length, fits))
+    assert (len(spans) == 1) == (length <= fits or kind is Window.TRUNCATE)
 
 
 @given(length=LENGTH, size=sizes())
@@ -80,16 +81,16 @@ def test_disjoint_windows_follow_each_other_after_one_position(length: int, size
     spans = list(cut(length, Window.DISJOINT, max_length, 1))
 
     for span in spans[1:-1]:
-        assert (span.start, span.stop) == (span.first_scored - 1, span.first_scored + max_length - 1)
+        assert (span.start, span.stop) == (span.first_scored - 1, span.first_scored + max_length)
     if len(spans) > 1:
-        assert spans[-1].stop - spans[-1].start == max_length
+        assert spans[-1].stop - spans[-1].start == max_length + 1
 
 
 def test_disjoint_windows_are_those_of_the_harness() -> None:
-    """lm-evaluation-harness' own, recorded (tests/golden/make_rolling_windows.py). It counts what goes in, and the
-    last token of a window is only predicted; and it begins to count after the token before the document."""
+    """lm-evaluation-harness' own, recorded (tests/golden/make_rolling_windows.py). It begins to count after the
+    token before the document."""
     for case in json.loads(GOLDEN.read_text())["cases"]:
-        spans = cut(case["length"] + 1, Window.DISJOINT, case["max_length"] + 1, 1)
+        spans = cut(case["length"] + 1, Window.DISJOINT, case["max_length"], 1)
         assert [[span.start - 1, span.first_scored - 1, span.stop - 1] for span in spans] == case["windows"]
 
 
@@ -100,5 +101,5 @@ def test_there_is_nothing_to_score_in_a_sequence_of_one() -> None:
 def test_windows_by_hand() -> None:
     assert list(cut(10, Window.STRIDE, 4, 2)) == [Span(0, 1, 4), Span(2, 4, 6), Span(4, 6, 8), Span(6, 8, 10)]
     assert list(cut(9, Window.STRIDE, 4, 3)) == [Span(0, 1, 4), Span(3, 4, 7), Span(6, 7, 9)]
-    assert list(cut(9, Window.DISJOINT, 4, 1)) == [Span(0, 1, 4), Span(3, 4, 7), Span(5, 7, 9)]
+    assert list(cut(9, Window.DISJOINT, 3, 1)) == [Span(0, 1, 4), Span(3, 4, 7), Span(5, 7, 9)]
     assert list(cut(9, Window.TRUNCATE, 4, 1)) == [Span(0, 1, 4)]
