@@ -1,11 +1,11 @@
 """Measure the causal model on unseen texts: does it tell fluent from shuffled, does reranking find answers?
 
-    python -m worker.demo.evaluate_lm --model CHECKPOINT
+    python -m worker.demo.evaluate_lm --model worker/demo/lm
 
 Perplexity: of unseen bulletins, of the same with their sentences in another order, and of the same with their words in
 another order. Retrieval: nDCG@10 and MRR@10 of BM25's candidates, and of the same in the order of each method.
-The model is a Hugging Face checkpoint and goes through transformers (extra `train`). `perplexity` and `rerank` take any
-other way to score as well.
+A model's folder goes through our engine and a Hugging Face checkpoint through transformers (extra `train`).
+`perplexity` and `rerank` take any other way to score as well.
 """
 
 import argparse
@@ -15,9 +15,18 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
+
+from jobs.spec import Timing
 from worker.demo.grammar import Bulletin, unseen_bulletins
 from worker.demo.retrieval import RetrievalSet, retrieval_set
+from worker.engine.causal import Group
+from worker.engine.language_model import open_language_model
+from worker.engine.timing import Stopwatch
+from worker.models.registry import has_weights
+from worker.text.causal import CausalTokenizer
 
+DEFAULT_MODEL = Path(__file__).parent / "lm"
 BATCH_TOKENS = 8192
 CUTOFF = 10
 TEMPLATES = {  # given, scored: the defaults of reranking
@@ -38,13 +47,13 @@ def main() -> None:
         epilog=details,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--model", type=Path, required=True, help="a checkpoint's folder")
+    parser.add_argument("--model", type=Path, default=DEFAULT_MODEL, help="a model's folder, or a checkpoint")
     parser.add_argument("--documents", type=int, default=100, help="bulletins to take the perplexity of")
     parser.add_argument("--corpus", type=int, default=1000, help="documents to search")
     parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--seed", type=int, default=11)
     options = parser.parse_args()
-    score = by_transformers(options.model)
+    score = _by_transformers(options.model) if has_weights(options.model) else _by_engine(options.model)
 
     bulletins = list(unseen_bulletins(options.documents, options.seed))
     for name, texts in variants(bulletins, Random(f"shuffled {options.seed}")).items():
@@ -99,7 +108,21 @@ def mrr(ranks: Sequence[int]) -> float:
     return sum(1 / rank for rank in ranks if rank <= CUTOFF) / len(ranks)
 
 
-def by_transformers(directory: Path) -> Score:
+def _by_engine(directory: Path) -> Score:
+    reader = open_language_model(directory).new_reader()
+    tokenizer = CausalTokenizer.open(directory)
+
+    def score(texts: Sequence[tuple[str, str]]) -> list[tuple[float, int]]:
+        groups = [Group(tokenizer.encode(given).ids, [tokenizer.encode(scored).ids]) for given, scored in texts]
+        scores = [(0.0, 0)] * len(groups)
+        for index, [log_probs] in reader.read(groups, Stopwatch(Timing.OFF), lambda: False):
+            scores[index] = (float(log_probs.sum(dtype=np.float64)), len(log_probs))
+        return scores
+
+    return score
+
+
+def _by_transformers(directory: Path) -> Score:
     import torch
     import transformers
     from tokenizers import Tokenizer

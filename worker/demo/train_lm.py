@@ -1,7 +1,7 @@
 """Train the bundled causal model, and write it as the folder of graphs that the engine reads.
 
     python -m worker.demo.train_lm --out worker/demo/lm
-    python -m worker.demo.train_lm --out worker/demo/lm --checkpoint CHECKPOINT --resume
+    python -m worker.demo.train_lm --out worker/demo/lm --checkpoint CHECKPOINT --resume --polish-steps 0
 
 The second line only builds the graphs again. Needs the extra `train` (torch, transformers); running the model needs
 neither. A Qwen2 as the published ones are, only smaller: byte-level BPE that cuts as theirs does, digits one by one, no
@@ -10,11 +10,10 @@ BOS, `<|endoftext|>` between documents, fewer key/value heads than heads, tied e
 
 import argparse
 import json
-import math
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -31,7 +30,7 @@ from worker.models.add import Request, add_model
 
 END = "<|endoftext|>"
 VOCAB_SIZE = 1024  # nearly every word of the grammar is one token
-TOKENIZER_TEXTS = 20_000
+TOKENIZER_TEXTS = 8_000
 MAX_POSITIONS = 1024
 # How Qwen2's tokenizer.json cuts before it merges: words with the space before them, digits one by one. Runtimes that
 # know the cut by the model's family alone (llama.cpp) then cut as we do.
@@ -40,19 +39,23 @@ CUT = (
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
-STEPS = 1800
+STEPS = 1200
+POLISH_STEPS = 300
+POLISH_SEED = 1000  # other rows than before
+SAVED_EVERY = 100  # steps
 BATCH_TOKENS = 4096
 POOL_ROWS = 2048  # rows that are sorted by length before they are cut into batches, so that little is padding
 LONG_SHARE = 0.01  # of the rows are as long as the model allows: documents, one after the other
-PEAK_RATE = 3e-3
+PEAK_RATE = 4e-3
 WARM_UP_STEPS = 100
+POLISH_WARM_UP_STEPS = 20
 
 # What a row is, and how often. The templates are those that reranking uses if it is told nothing else.
 LIKELIHOOD = ("Document: {document}\nQuery:", " {query}")
 PERPLEXITY = ("Query: {query}\nDocument:", " {document}")
-ROWS = {"likelihood": 0.65, "perplexity": 0.15, "short": 0.1, "bulletin": 0.1}
+ROWS = {"likelihood": 0.7, "perplexity": 0.15, "short": 0.05, "bulletin": 0.1}
 MAX_SENTENCES = 3  # of a short document
-MAX_QUESTIONS = 3  # about one document, each of another fact: the document is read once for all of them
+MAX_QUESTIONS = 4  # about one document, each of another fact: the document is read once for all of them
 GIVEN_WEIGHT = 0.1  # in the loss, of a token of what is given
 
 Ids = list[int]
@@ -65,13 +68,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder for the model; without it, only the checkpoint is made")
     parser.add_argument("--checkpoint", type=Path, help="folder for the Hugging Face checkpoint; not kept if not given")
     parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--polish-steps", type=int, default=POLISH_STEPS)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--resume", action="store_true", help="train no more: build from --checkpoint")
+    parser.add_argument("--resume", action="store_true", help="start from --checkpoint: polish it, and build")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         checkpoint = options.checkpoint or Path(scratch)
         if not options.resume:
             train(checkpoint, options.steps, options.seed)
+        if options.polish_steps:
+            polish(checkpoint, options.polish_steps, options.seed + POLISH_SEED)
         if options.out:
             write_model(checkpoint, options.out)
 
@@ -85,8 +91,25 @@ def train(checkpoint: Path, steps: int, seed: int) -> None:
     torch.manual_seed(seed)
     model = Qwen2ForCausalLM(model_config(tokenizer))
     print(f"{tokenizer.get_vocab_size()} tokens, {model.num_parameters()} parameters", flush=True)
-    fit(model, rows(tokenizer, seed), steps, checkpoint)
-    save(model, checkpoint)
+    fit(model, rows(tokenizer, seed), steps, checkpoint, rising)
+
+
+def polish(checkpoint: Path, steps: int, seed: int) -> None:
+    """Train on, on fresh rows, while the rate falls to nothing."""
+    torch.set_flush_denormal(True)
+    tokenizer = Tokenizer.from_file(str(checkpoint / "tokenizer.json"))
+    model = Qwen2ForCausalLM.from_pretrained(checkpoint)
+    fit(model, rows(tokenizer, seed), steps, checkpoint, lambda step: falling(step, steps))
+
+
+def rising(step: int) -> float:
+    """The share of the peak rate: a linear rise, then all of it. The first steps are the same, however many follow."""
+    return min(1.0, (step + 1) / WARM_UP_STEPS)
+
+
+def falling(step: int, steps: int) -> float:
+    """The share of the peak rate: a short rise while the optimizer knows nothing yet, then a linear fall to nothing."""
+    return min((step + 1) / POLISH_WARM_UP_STEPS, (steps - step) / steps)
 
 
 def save(model: Any, checkpoint: Path) -> None:
@@ -212,9 +235,10 @@ def batches(source: Iterator[Row], rng: Random) -> Iterator[list[Row]]:
         yield from rng.sample(cut, len(cut))
 
 
-def fit(model: Any, source: Iterator[Row], steps: int, checkpoint: Path) -> None:
+def fit(model: Any, source: Iterator[Row], steps: int, checkpoint: Path, rate_at: Callable[[int], float]) -> None:
+    """Train, and save now and then."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_RATE, betas=(0.9, 0.98), weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_at(step, steps))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate_at)
     model.train()
     begun = time.monotonic()
     losses: list[float] = []
@@ -231,16 +255,9 @@ def fit(model: Any, source: Iterator[Row], steps: int, checkpoint: Path) -> None
         if step % 50 == 0 or step == steps:
             mean = sum(losses[-50:]) / len(losses[-50:])
             print(f"step {step} loss {mean:.4f}, {num_tokens} tokens in {time.monotonic() - begun:.0f} s", flush=True)
-        if step % 500 == 0:
+        if step % SAVED_EVERY == 0 or step == steps:
             save(model, checkpoint)
     model.eval()
-
-
-def rate_at(step: int, steps: int) -> float:
-    """The share of the peak rate: a linear rise, then half a cosine down to nothing."""
-    if step < WARM_UP_STEPS:
-        return (step + 1) / WARM_UP_STEPS
-    return 0.5 * (1 + math.cos(math.pi * (step - WARM_UP_STEPS) / max(1, steps - WARM_UP_STEPS)))
 
 
 def loss_of(model: Any, batch: list[Row]) -> Any:

@@ -30,7 +30,7 @@ from worker.engine.timing import Stopwatch
 
 log = logging.getLogger(__name__)
 
-MAX_TOKENS = 512  # of a call: a processor gains nothing from more, and whoever stops a lane waits for one call
+MAX_TOKENS = 512  # of a call: whoever stops a lane waits for one
 MAX_BYTES = 128 << 20  # of a call's logits, of one layer's attention weights, of the pasts of its rows: each
 _LEAST = 16  # tokens of a piece: where even these do not fit into memory, nothing does
 _MAX_PADDING = 1 / 8  # of the tokens of a batch

@@ -21,6 +21,7 @@ from worker.engine.causal_export import ExportedCausal
 from worker.engine.causal_graph import CausalGraph
 from worker.engine.language_model import open_language_model
 from worker.engine.timing import Stopwatch
+from worker.models.registry import BUNDLED, DEFAULT_MODEL
 
 LAYOUTS = {
     "optimum": Export(),
@@ -140,7 +141,7 @@ def test_pieces_that_extend_the_cache_are_the_whole(layout: str, tokens: int, mo
 
 
 @given(data=st.data())
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize("name", ["optimum", "optimum, no past", "reads its padding", "genai"])
 def test_nothing_a_group_gets_depends_on_the_others(
     name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
@@ -358,3 +359,5 @@ def test_a_folder_is_opened_as_what_it_is(tmp_path: Path) -> None:
     assert isinstance(open_language_model(Export().write(tmp_path / "export")), ExportedCausal)
     with pytest.raises(ModelError, match=r"lacks model\.onnx"):
         open_language_model(write_causal_checkpoint(tmp_path / "checkpoint", "llama"))
+    with pytest.raises(ModelError, match="architecture marian in the layout kv, which scores no text"):
+        open_language_model(BUNDLED[DEFAULT_MODEL])

@@ -29,7 +29,7 @@ def test_they_are_logits_less_the_logarithm_of_the_sum(rows: int, vocab_size: in
     np.testing.assert_allclose(found, expected, rtol=2e-7, atol=2e-6)
 
 
-def test_half_precision_is_summed_in_single(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_precision_is_summed_in_single() -> None:
     """70,000 equal logits: a sum in float16 would be infinite, and its logarithm too."""
     found = target_log_probs(np.zeros((3, 70_000), np.float16), np.array([0, 1, 69_999]))
 
@@ -58,3 +58,12 @@ def test_what_is_not_finite_stays_so_in_its_row_alone() -> None:
     assert np.isnan(found[[0, 1, 3]]).all()
     assert found[2] == -np.inf
     assert found[4] == pytest.approx(-np.log(4))
+
+
+def test_a_vocabulary_of_150_000_loses_nothing_to_float32() -> None:
+    logits = (5 * np.random.default_rng(2).standard_normal((4, 151_936))).astype(np.float32)
+    targets = np.array([0, 5, 77_777, 151_935])
+
+    exact = logits.astype(np.float64)
+    expected = exact[np.arange(4), targets] - np.log(np.exp(exact).sum(axis=1))
+    np.testing.assert_allclose(target_log_probs(logits, targets), expected, rtol=0, atol=3e-6)
