@@ -1,6 +1,6 @@
 """A causal model in a few lines of numpy, exact: what it says of a token depends on every token before it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -9,12 +9,15 @@ from worker.engine.timing import Stopwatch
 
 
 class ContextModel:
-    """`broken` ids get NaN wherever they are scored. Every reader and every group that it was asked for is kept."""
+    """`broken` says of some ids what they get wherever they are scored, such as NaN. Every reader and every group that
+    it was asked for is kept."""
 
-    def __init__(self, vocab_size: int, max_positions: int, *, seed: int = 0, broken: Sequence[int] = ()) -> None:
+    def __init__(
+        self, vocab_size: int, max_positions: int, *, seed: int = 0, broken: Mapping[int, float] | None = None
+    ) -> None:
         self.vocab_size = vocab_size
         self.max_positions = max_positions
-        self.broken = frozenset(broken)
+        self.broken = broken or {}
         self.readers: list[ContextReader] = []
         self._states = np.random.default_rng(seed).normal(size=(101, vocab_size))
 
@@ -25,7 +28,7 @@ class ContextModel:
     def log_prob(self, context: Sequence[int], token_id: int) -> float:
         """log p(token | context); the context is not empty."""
         if token_id in self.broken:
-            return float("nan")
+            return self.broken[token_id]
         state = 7
         for before in context:
             state = (31 * state + before + 1) % len(self._states)

@@ -191,15 +191,16 @@ def test_token_scores_say_where_each_token_stands(beginning: CausalTokenizer) ->
     assert one(score([text], beginning)).tokens == ()
 
 
-def test_a_number_that_is_none_fails_its_document_alone(beginning: CausalTokenizer) -> None:
+@pytest.mark.parametrize("number", [math.nan, -math.inf, math.inf])
+def test_a_number_that_is_none_fails_its_document_alone(beginning: CausalTokenizer, number: float) -> None:
     broken = beginning.encode("字").ids[0]
-    scorer = Scorer(ContextModel(VOCABULARY, 8, broken=[broken]), beginning)
+    scorer = Scorer(ContextModel(VOCABULARY, 8, broken={broken: number}), beginning)
     texts = ["hello world", "hello a字b字", "again"]
     outcomes = scorer.score(texts, ScoreOptions(max_length=4), should_stop=lambda: False).outcomes
 
     assert outcomes[1] == Failed(
         "non-finite",
-        "the model gives nan as the log-probability of token 4 of 6 ('字', bytes 7 to 10), "
+        f"the model gives {number} as the log-probability of token 4 of 6 ('字', bytes 7 to 10), "
         "which is no number to add up",
     )
     assert [outcomes[0], outcomes[2]] == score(
@@ -295,7 +296,7 @@ def test_a_tokenizer_of_another_model_is_refused(tokenizer: CausalTokenizer) -> 
 def test_drift_compares_token_by_token(beginning: CausalTokenizer) -> None:
     broken = beginning.encode("字").ids[0]
     exact = Scorer(ContextModel(VOCABULARY, 64), beginning)
-    other = Scorer(ContextModel(VOCABULARY, 64, seed=1, broken=[broken]), beginning)
+    other = Scorer(ContextModel(VOCABULARY, 64, seed=1, broken={broken: math.nan}), beginning)
     texts = ["hello world", "字", "hello"]
     found = drift(exact, other, texts, ScoreOptions(), should_stop=lambda: False)
 
