@@ -16,9 +16,9 @@ needs its log-probability.
 Knows: ids. Does not know: models, text, queries.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import accumulate, takewhile
 
 from worker.engine.causal import Group
 
@@ -30,6 +30,11 @@ Pair = tuple[Ids, Ids]  # what is given, what is scored; neither is empty
 # weights out of memory): M rows take the time that M + 21 take in a row of 512, for every M from 4 to 128. Two calls,
 # and as much again for all that is not a product.
 GROUP_COST = 64
+# What a token behind a shared prefix costs more than one in a sequence of its own: it stands in one row with those of
+# the other suffixes, which attention computes and hides. Measured over one thread in rows of 256 as the share of the
+# time that a token takes: 1/4 where the width is 192, next to nothing where it is 896. So a prefix of 10 before
+# suffixes of 100 is not worth it, and one of 20 is.
+SUFFIX_COST = 1 / 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +56,9 @@ class Sharing:
     places: list[Place]  # one a pair
 
 
-def share(pairs: Sequence[Pair], group_cost: int = GROUP_COST) -> Sharing:
-    """Equal pairs once; groups of those that begin alike, wherever a group saves more tokens than it costs.
+def share(pairs: Sequence[Pair], group_cost: float = GROUP_COST, suffix_cost: float = SUFFIX_COST) -> Sharing:
+    """Equal pairs once; groups of those that begin alike, wherever a group saves more tokens than it costs, which is
+    `group_cost` and for each token behind its prefix `suffix_cost`.
 
     What a group's first pair begins with is counted as computed for it. The groups, and the pairs in a group, are in
     the order in which they are first met.
@@ -62,7 +68,8 @@ def share(pairs: Sequence[Pair], group_cost: int = GROUP_COST) -> Sharing:
         first.setdefault(pair, at)
     groups: list[Group] = []
     places: dict[Pair, Place] = {}
-    by_age = [(length, sorted(members, key=first.__getitem__)) for length, members in _divide(first, group_cost)]
+    divided = _divide(first, group_cost, suffix_cost)
+    by_age = [(length, sorted(members, key=first.__getitem__)) for length, members in divided]
     for length, members in sorted(by_age, key=lambda group: first[group[1][0]]):
         suffixes = [given[length:] + scored for given, scored in members]
         for at, pair in enumerate(members):
@@ -93,12 +100,14 @@ class _Node:
 
     depth: int
     start: int
-    saved: int = 0  # by the groups below, less what they cost
+    saved: float = 0.0  # by the groups below, less what they cost
     groups: list[tuple[int, int, int]] = field(default_factory=list)  # start, stop, tokens shared
 
-    def close(self, stop: int, group_cost: int) -> None:
-        """All pairs of the node are known: one group, where that saves more than the groups below."""
-        saved = (stop - self.start - 1) * self.depth - group_cost
+    def close(self, stop: int, num_tokens: int, group_cost: float, suffix_cost: float) -> None:
+        """All pairs of the node are known, and their tokens: one group, where that saves more than those below."""
+        num_pairs = stop - self.start
+        num_behind = num_tokens - num_pairs * self.depth
+        saved = (num_pairs - 1) * self.depth - group_cost - suffix_cost * num_behind
         if saved > self.saved:
             self.saved, self.groups = saved, [(self.start, stop, self.depth)]
 
@@ -107,16 +116,28 @@ class _Node:
         self.groups = self.groups + child.groups if self.groups and child.groups else self.groups or child.groups
 
 
-def _divide(pairs: Sequence[Pair] | dict[Pair, int], group_cost: int) -> list[tuple[int, list[Pair]]]:
+def _divide(pairs: Iterable[Pair], group_cost: float, suffix_cost: float) -> list[tuple[int, list[Pair]]]:
     """Each pair in one group; with each group the number of tokens at its start that are shared."""
     in_order = sorted(pairs)  # so what begins alike stands together, and `way` is the way from the root to the last
+    num_tokens = [0, *accumulate(len(given) + len(scored) for given, scored in in_order)]
     way = [_Node(0, 0)]
+
+    def go_up(depth: int, stop: int) -> None:
+        """Close the nodes that are deeper; the last of the way is then at this depth."""
+        while way[-1].depth > depth:
+            node = way.pop()
+            node.close(stop, num_tokens[stop] - num_tokens[node.start], group_cost, suffix_cost)
+            if way[-1].depth < depth:
+                way.append(_Node(depth, node.start))
+            way[-1].absorb(node)
+
     for at, (given, _) in enumerate(in_order):
         shared = _num_alike(in_order[at - 1][0], given) if at else 0
-        _go_up(way, shared, at, group_cost)
+        go_up(shared, at)
         if len(given) > shared:
             way.append(_Node(len(given), at))
-    _go_up(way, 0, len(in_order), group_cost)
+    go_up(0, len(in_order))
+
     divided, alone_from = [], 0
     for start, stop, length in [*way[0].groups, (len(in_order), len(in_order), 0)]:
         divided += [(len(pair[0]), [pair]) for pair in in_order[alone_from:start]]
@@ -124,16 +145,6 @@ def _divide(pairs: Sequence[Pair] | dict[Pair, int], group_cost: int) -> list[tu
             divided.append((length, in_order[start:stop]))
         alone_from = stop
     return divided
-
-
-def _go_up(way: list[_Node], depth: int, stop: int, group_cost: int) -> None:
-    """Close the nodes that are deeper; the last of the way is then at this depth."""
-    while way[-1].depth > depth:
-        node = way.pop()
-        node.close(stop, group_cost)
-        if way[-1].depth < depth:
-            way.append(_Node(depth, node.start))
-        way[-1].absorb(node)
 
 
 def _num_alike(one: Ids, other: Ids) -> int:

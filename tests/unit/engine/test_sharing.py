@@ -8,6 +8,7 @@ from worker.engine.sharing import GROUP_COST, Pair, Sharing, apart, share
 
 # Few tokens, so that much begins alike; the parts of a pair are never empty.
 IDS = st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple)
+SUFFIX_COSTS = st.sampled_from([0.0, 0.125, 0.5])
 PAIRS = st.lists(st.tuples(IDS, IDS), max_size=14)
 
 
@@ -35,9 +36,9 @@ def groups_of(sharing: Sharing) -> list[str]:
 
 
 @settings(max_examples=120)
-@given(PAIRS, st.integers(0, 12))
-def test_no_pair_changes_and_each_is_computed_once(pairs: list[Pair], group_cost: int) -> None:
-    sharing = share(pairs, group_cost)
+@given(PAIRS, st.integers(0, 12), SUFFIX_COSTS)
+def test_no_pair_changes_and_each_is_computed_once(pairs: list[Pair], group_cost: int, suffix_cost: float) -> None:
+    sharing = share(pairs, group_cost, suffix_cost)
 
     assert [restored(sharing, at) for at in range(len(pairs))] == pairs
     where = [(place.group, place.suffix) for place in sharing.places]
@@ -45,9 +46,9 @@ def test_no_pair_changes_and_each_is_computed_once(pairs: list[Pair], group_cost
 
 
 @settings(max_examples=120)
-@given(PAIRS, st.integers(0, 12))
-def test_sharing_never_computes_more_than_going_apart(pairs: list[Pair], group_cost: int) -> None:
-    sharing = share(pairs, group_cost)
+@given(PAIRS, st.integers(0, 12), SUFFIX_COSTS)
+def test_sharing_never_computes_more_than_going_apart(pairs: list[Pair], group_cost: int, suffix_cost: float) -> None:
+    sharing = share(pairs, group_cost, suffix_cost)
     num_groups = sum(len(group.suffixes) > 1 for group in sharing.groups)
     different = list(dict.fromkeys(pairs))
 
@@ -58,23 +59,25 @@ def test_sharing_never_computes_more_than_going_apart(pairs: list[Pair], group_c
 
 
 @settings(max_examples=200)
-@given(st.lists(st.tuples(IDS, IDS), max_size=7), st.integers(0, 6))
-def test_no_other_groups_of_the_tree_save_more(pairs: list[Pair], group_cost: int) -> None:
+@given(st.lists(st.tuples(IDS, IDS), max_size=7), st.integers(0, 6), SUFFIX_COSTS)
+def test_no_other_groups_of_the_tree_save_more(pairs: list[Pair], group_cost: int, suffix_cost: float) -> None:
     """Against every way to cut the tree, tried one by one."""
     different = sorted(set(pairs))
 
-    def best(among: list[Pair], depth: int) -> int:
+    def best(among: list[Pair], depth: int) -> float:
         """Tokens that can be saved among pairs that share `depth` tokens."""
-        whole = (len(among) - 1) * depth - group_cost
+        num_behind = sum(len(one) + len(other) - depth for one, other in among)
+        whole = (len(among) - 1) * depth - group_cost - suffix_cost * num_behind
         longer: dict[int, list[Pair]] = {}
         for pair in among:
             if len(pair[0]) > depth:
                 longer.setdefault(pair[0][depth], []).append(pair)
         return max(0, whole, sum(best(below, depth + 1) for below in longer.values()))
 
-    sharing = share(pairs, group_cost)
-    num_groups = sum(len(group.suffixes) > 1 for group in sharing.groups)
-    saved = num_tokens(apart(different)) - num_tokens(sharing) - group_cost * num_groups
+    sharing = share(pairs, group_cost, suffix_cost)
+    made = [group for group in sharing.groups if len(group.suffixes) > 1]
+    costs = sum(group_cost + suffix_cost * sum(map(len, group.suffixes)) for group in made)
+    saved = num_tokens(apart(different)) - num_tokens(sharing) - costs
 
     assert saved == best(different, 0) if different else saved == 0
 
@@ -89,22 +92,24 @@ def test_apart_every_pair_is_a_group(pairs: list[Pair]) -> None:
 
 
 def test_a_query_is_computed_once_for_all_its_candidates() -> None:
-    sharing = share(pairs_of("abcd x", "aeee x", "abcd y", "abcd zz"), group_cost=2)
+    sharing = share(pairs_of("abcd x", "aeee x", "abcd y", "abcd zz"), group_cost=2, suffix_cost=0)
 
     assert groups_of(sharing) == ["abcd x y zz", "aeee x"], "8 tokens saved; `a` alone would save 3"
     assert [(place.num_computed, place.num_shared) for place in sharing.places] == [(5, 0), (5, 0), (1, 4), (2, 4)]
 
 
 def test_a_long_head_is_shared_where_the_rest_differs() -> None:
-    assert groups_of(share(pairs_of("abcdx 1", "abcdy 2", "abcdz 3"), group_cost=2)) == ["abcd x1 y2 z3"]
+    assert groups_of(share(pairs_of("abcdx 1", "abcdy 2", "abcdz 3"), group_cost=2, suffix_cost=0)) == ["abcd x1 y2 z3"]
 
 
 def test_what_saves_more_decides_between_the_head_and_the_documents() -> None:
     twice = pairs_of("aaaaaaxx 1", "aaaaaaxx 2", "aaaaaayy 1", "aaaaaayy 2")
     often = pairs_of(*(f"aa{document * 6} {query}" for document in "xy" for query in "12345"))
 
-    assert groups_of(share(twice, group_cost=0)) == ["aaaaaa xx1 xx2 yy1 yy2"], "18 against 16"
-    assert groups_of(share(often, group_cost=0)) == ["aaxxxxxx 1 2 3 4 5", "aayyyyyy 1 2 3 4 5"], "64 against 18"
+    assert groups_of(share(twice, group_cost=0, suffix_cost=0)) == ["aaaaaa xx1 xx2 yy1 yy2"], "18 against 16"
+    assert groups_of(share(often, group_cost=0, suffix_cost=0)) == ["aaxxxxxx 1 2 3 4 5", "aayyyyyy 1 2 3 4 5"], (
+        "64 against 18"
+    )
 
 
 def test_a_few_common_tokens_are_not_worth_a_group() -> None:
@@ -114,6 +119,14 @@ def test_a_few_common_tokens_are_not_worth_a_group() -> None:
     assert len(share(a_template).groups) == 20
     assert len(share(a_query).groups) == 1
     assert 57 < GROUP_COST < 100
+
+
+def test_a_short_beginning_of_long_sequences_is_not_worth_a_group() -> None:
+    def pairs(num_shared: int) -> list[Pair]:
+        return [((1,) * num_shared, (2 + document,) * 100) for document in range(50)]
+
+    assert len(share(pairs(10)).groups) == 50
+    assert len(share(pairs(20)).groups) == 1
 
 
 def test_equal_pairs_are_computed_once_even_where_no_group_is_made() -> None:
