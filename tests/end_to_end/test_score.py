@@ -77,12 +77,9 @@ def test_a_run_over_a_beir_folder_is_reranked(machine: Machine, tiny: str) -> No
     (folder / "corpus.jsonl").write_text('{"_id": "a", "text": "hello"}\n{"_id": "b", "text": "hello world"}\n')
     (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "hello"}\n{"_id": "q2", "text": "world"}\n')
     (machine.folder / "bm25.run").write_text("q1 Q0 a 1 2.0 x\nq1 Q0 b 2 1.0 x\nq2 Q0 b 1 1.0 x\n")
-    submit = ("submit", "beir", "--task", "rerank", "--model", tiny, "--run", "bm25.run")
 
-    rehearsed = machine.kvjobs(*submit, "--dry-run")
-    done = machine.kvjobs(*submit, "--wait")
+    done = machine.kvjobs("submit", "beir", "--task", "rerank", "--model", tiny, "--run", "bm25.run", "--wait")
 
-    assert "candidates  3, each read with its query" in rehearsed.stdout
     assert done.returncode == 0, done.stderr
     rankings = [json.loads(line)["ranking"] for line in done.stdout.splitlines()]
     assert [sorted(one["id"] for one in ranking) for ranking in rankings] == [["a", "b"], ["b"]]
@@ -91,4 +88,3 @@ def test_a_run_over_a_beir_folder_is_reranked(machine: Machine, tiny: str) -> No
     assert [(query, candidate) for query, _, candidate, *_ in run] == [
         (query, one["id"]) for query, ranking in zip(("q1", "q2"), rankings, strict=True) for one in ranking
     ]
-    assert "complete" in machine.kvjobs(*submit).stderr
