@@ -41,14 +41,13 @@ def _sequences(preview: Any, spec: JobSpec) -> Iterator[str]:
         )
         yield f"tokens      {count(preview.num_tokens)}, the longest segment {count(preview.longest)}"
         return
-    what, longer = "documents", f"read in windows: --window {getattr(spec.options, 'window', '')}"
+    longer = "cut to fit"
+    if isinstance(spec.options, ScoreOptions) and not spec.options.pairs:
+        longer = f"read as --window {spec.options.window} says"
     if spec.task is Task.RERANK:
-        what, longer = "candidates", "cut to fit"
         yield f"candidates  {count(preview.num_sequences)}, each read with its query"
-    elif isinstance(spec.options, ScoreOptions) and spec.options.pairs:
-        what, longer = "sides", "cut to fit"
     if preview.num_longer:
-        yield f"too long    {count(preview.num_longer)} {what} for the model's positions ({longer})"
+        yield f"too long    {count(preview.num_longer)} for the model's positions ({longer})"
     yield f"tokens      {count(preview.num_tokens)}, the longest sequence {count(preview.longest)}"
 
 

@@ -20,6 +20,7 @@ COLUMNS = (
     Column("unsuccessful", "NOT OK", count, right=True),
     Column("target_tokens", "TOKENS", count, right=True),
     Column("elapsed_s", "TIME", duration, right=True),
+    Column("task", "TASK"),
     Column("model", "MODEL"),
     Column("created_at", "SUBMITTED", moment),
 )

@@ -71,7 +71,8 @@ def describe(job: JobSummary, phases: Sequence[StepSummary], bad: Sequence[Failu
 def next_command(job: JobSummary) -> str:
     """What most people do with a job in this state."""
     if job.state == JobState.INGESTING:
-        return f"kvjobs submit {job.source}"  # goes on where it was interrupted
+        task = "" if job.task == Task.TRANSLATE else f" --task {job.task}"
+        return f"kvjobs submit {job.source}{task}"  # goes on where it was interrupted
     if job.state == JobState.FAILED:
         return f"kvjobs db prune {job.job_id}"
     if not job.has_ended:

@@ -16,8 +16,10 @@ from worker.engine.logits import Floats, Ids
 from worker.engine.sources import encode_sources, feed_sources
 from worker.engine.timing import Stopwatch
 
-MAX_TOKENS = 1024  # of a batch
-_HEAD_ROWS = 64  # tokens whose logits are in memory at a time
+# Of a batch. More is not faster, and takes memory. 40 pairs, 6 layers, D 512, V 65,000, one thread: 1.95 s with 256,
+# 2.03 with 512, 1.97 with 1,024; 38 MB with 256, 241 with 1,024.
+MAX_TOKENS = 512
+_HEAD_ROWS = 64  # tokens whose logits are in memory at a time; the same pairs with 16: 2.12 s
 
 
 class KVForced:

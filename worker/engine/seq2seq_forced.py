@@ -16,7 +16,7 @@ from worker.engine.logits import Floats, log_normalizer
 from worker.engine.seq2seq import Seq2Seq
 from worker.engine.timing import Stopwatch
 
-MAX_TOKENS = 1024  # of a batch
+MAX_TOKENS = 512  # of a batch
 MAX_LOGITS = 1 << 24  # numbers that one call of the decoder may give, unless one target alone gives more: 64 MB
 
 

@@ -42,8 +42,6 @@ TOGETHER = ScoreOptions(pairs=True)
 class Digits:
     """A tokenizer whose texts are ids: "7 40" """
 
-    languages = frozenset({"fr"})
-
     def __init__(self, eos_id: int) -> None:
         self.eos_id = eos_id
 

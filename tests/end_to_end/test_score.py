@@ -1,0 +1,90 @@
+"""Scoring and reranking as a user runs them, with a tiny model: not what the numbers are, but that they arrive."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.causal_checkpoints import write_causal_checkpoint
+from tests.end_to_end.conftest import Machine
+from worker.models.add import Request, add_model
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a causal language model."""
+    folder = tmp_path_factory.mktemp("models")
+    checkpoint = write_causal_checkpoint(folder / "checkpoint", "qwen2")
+    add_model(Request(source=str(checkpoint), name="tiny"), folder)
+    return folder / "tiny"
+
+
+@pytest.fixture
+def tiny(machine: Machine, model: Path) -> str:
+    """A causal language model by name."""
+    shutil.copytree(model, Path(machine.environment["KVJOBS_HOME"]) / "models" / "tiny")
+    return "tiny"
+
+
+def test_a_corpus_is_scored_and_filtered(machine: Machine, tiny: str) -> None:
+    lines = [json.dumps({"n": n, "text": "hello world " * (n + 1), "half": n % 2}) + "\n" for n in range(6)]
+    (machine.folder / "c.jsonl").write_text("".join([*lines, "not json\n"]))
+
+    done = machine.kvjobs("submit", "c.jsonl", "--task", "score", "--model", tiny, "--wait", "--token-scores")
+
+    assert (done.returncode, done.stdout) == (3, "")  # a line was rejected; scores wait for somebody to ask
+    records = [json.loads(line) for line in machine.kvjobs("export", "last").stdout.splitlines()]
+    scores = [record["score"] for record in records if record["status"] == "ok"]
+    assert len(scores) == 6
+    for record, score in zip(records, scores, strict=False):
+        told = [token["log_prob"] for token in record["tokens"]]
+        assert told[0] is None  # nothing stands before it, and the tokenizer has no BOS
+        assert record["flags"] == ["unscored-first"]
+        assert -math.fsum(told[1:]) == pytest.approx(score["nll_sum"])
+    whole = math.exp(sum(s["nll_sum"] for s in scores) / sum(s["num_tokens"] for s in scores))
+    assert f"Perplexity of the corpus: {whole:,.4f} by token" in done.stderr
+    (total,) = json.loads(machine.kvjobs("totals", "last", "--json").stdout)
+    assert total["perplexity"] == pytest.approx(whole, rel=1e-9)
+
+    limit = sorted(score["perplexity"] for score in scores)[3]
+    kept = machine.kvjobs("export", "last", "--where", f"perplexity < {limit!r}", "--format", "original")
+    assert kept.stdout == "".join(
+        line for line, score in zip(lines, scores, strict=False) if score["perplexity"] < limit
+    )
+
+
+def test_pairs_are_scored_by_a_model_that_translates(machine: Machine) -> None:
+    (machine.folder / "p.jsonl").write_text(
+        '{"en": "It will rain in Arden.", "zh": "雅顿将有雨。"}\n'
+        '{"en": "It will rain in Arden.", "zh": "周一有大风。"}\n'
+        '{"en": "It will rain in Arden."}\n',
+        encoding="utf-8",
+    )
+    fields = ("--source-field", "en", "--target-field", "zh")
+
+    done = machine.kvjobs("submit", "p.jsonl", "--task", "score", "--model", "demo-en-zh", *fields, "--wait", "-o", "-")
+
+    right, wrong, rejected = (json.loads(line) for line in done.stdout.splitlines())
+    assert right["score"]["nll_sum"] < wrong["score"]["nll_sum"]
+    assert rejected["error"]["code"] == "no-text"
+
+
+def test_a_run_over_a_beir_folder_is_reranked(machine: Machine, tiny: str) -> None:
+    folder = machine.folder / "beir"
+    folder.mkdir()
+    (folder / "corpus.jsonl").write_text('{"_id": "a", "text": "hello"}\n{"_id": "b", "text": "hello world"}\n')
+    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "hello"}\n{"_id": "q2", "text": "world"}\n')
+    (machine.folder / "bm25.run").write_text("q1 Q0 a 1 2.0 x\nq1 Q0 b 2 1.0 x\nq2 Q0 b 1 1.0 x\n")
+
+    done = machine.kvjobs("submit", "beir", "--task", "rerank", "--model", tiny, "--run", "bm25.run", "--wait")
+
+    assert done.returncode == 0, done.stderr
+    rankings = [json.loads(line)["ranking"] for line in done.stdout.splitlines()]
+    assert [sorted(one["id"] for one in ranking) for ranking in rankings] == [["a", "b"], ["b"]]
+    assert all(one["score"] < 0 and one["first_score"] for ranking in rankings for one in ranking)
+    run = [line.split() for line in machine.kvjobs("export", "last", "--format", "trec").stdout.splitlines()]
+    assert [(query, candidate) for query, _, candidate, *_ in run] == [
+        (query, one["id"]) for query, ranking in zip(("q1", "q2"), rankings, strict=True) for one in ranking
+    ]

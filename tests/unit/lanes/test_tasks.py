@@ -1,0 +1,128 @@
+"""A lane does every task with the models that it has warm, each engine opened once."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.errors import ModelError, Stopped
+from jobs.outcome import Ranking, Score, Translation
+from jobs.spec import JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
+from tests.causal_checkpoints import write_causal_checkpoint
+from tests.unit.conftest import Kvjobs
+from worker.models.add import Request, add_model
+from worker.models.admission import admit
+from worker.processing import process
+from worker.warm import Lane, WarmModels, warmth
+
+PAIR = json.dumps({"source": "It will rain in Arden.", "target": "雅顿将有雨。"})
+QUERY = json.dumps({"query": "hello", "candidates": [{"id": "a", "text": "hello world"}, {"id": "b", "text": "word"}]})
+
+
+class NoMemory:
+    """Remembers nothing."""
+
+    digest = b""
+
+    def recall(self, keys: Any) -> dict[bytes, Any]:
+        return {}
+
+
+@pytest.fixture(scope="module")
+def models_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With a tiny causal model."""
+    folder = tmp_path_factory.mktemp("models")
+    checkpoint = write_causal_checkpoint(tmp_path_factory.mktemp("checkpoint"), "qwen2")
+    add_model(Request(source=str(checkpoint), name="tiny"), folder)
+    return folder
+
+
+CASES = [
+    (Task.TRANSLATE, "demo-en-zh", TranslateOptions(), "It will rain in Arden.", Translation),
+    (Task.SCORE, "demo-en-zh", ScoreOptions(), PAIR, Score),
+    (Task.SCORE, "tiny", ScoreOptions(), "hello world", Score),
+    (Task.RERANK, "tiny", RerankOptions(), QUERY, Ranking),
+]
+
+
+def run(lane: Lane, spec: JobSpec, text: str, should_stop: Callable[[], bool] = lambda: False) -> Any:
+    (outcome,) = process(lane, spec, [text], NoMemory(), should_stop).outcomes
+    return outcome
+
+
+def test_one_lane_does_every_task_and_opens_each_engine_once(models_dir: Path) -> None:
+    models = WarmModels(models_dir, threads=1)
+    lane = Lane(0, models)
+    specs = [admit(task, model, models_dir, options) for task, model, options, *_ in CASES]
+
+    first = [run(lane, spec, text) for spec, (*_, text, _kind) in zip(specs, CASES, strict=True)]
+    opened = warmth(models, [lane])
+    again = [run(lane, spec, text) for spec, (*_, text, _kind) in zip(specs, CASES, strict=True)]
+
+    assert [type(outcome) for outcome in first] == [kind for *_, kind in CASES]
+    assert first == again
+    assert sorted(json.loads(opened.models)) == ["demo-en-zh", "tiny"]
+    assert opened.kv_bytes > 0
+    assert opened.buffer_allocations > 0
+    assert len(lane.buffers) == len(CASES)
+    assert warmth(models, [lane]).buffer_reuses > opened.buffer_reuses
+
+
+@pytest.mark.parametrize("case", CASES[1:], ids=["pairs", "texts", "queries"])
+def test_every_engine_stops_when_it_is_told_to(models_dir: Path, case: tuple[Task, str, Options, str, type]) -> None:
+    task, model, options, text, _ = case
+    lane = Lane(0, WarmModels(models_dir, threads=1))
+
+    with pytest.raises(Stopped):
+        run(lane, admit(task, model, models_dir, options), text, lambda: True)
+
+
+def test_a_job_whose_model_became_another_kind_is_refused(models_dir: Path) -> None:
+    spec = admit(Task.SCORE, "tiny", models_dir, ScoreOptions())
+    pairs = JobSpec(task=Task.SCORE, model="tiny", model_revision=spec.model_revision, options=ScoreOptions(pairs=True))
+
+    with pytest.raises(ModelError, match="no translation model"):
+        run(Lane(0, WarmModels(models_dir, threads=1)), pairs, PAIR)
+
+
+# rehearsals ----------------------------------------------------------------------------------------------------------
+
+LINES = {
+    "text.jsonl": '{"text": "hello world"}\n{"text": "' + "hello " * 200 + '"}\nnot json\n',
+    "pairs.jsonl": PAIR + "\n",
+    "queries.jsonl": QUERY + "\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "model", "says"),
+    [
+        ("text.jsonl", "score", "tiny", ["documents   2, and 1 rejected lines", "too long    1 for the model"]),
+        ("pairs.jsonl", "score", "demo-en-zh", ["documents   1\n", "tokens      17, the longest sequence 9"]),
+        ("queries.jsonl", "rerank", "tiny", ["queries     1\n", "candidates  2, each read with its query"]),
+    ],
+)
+def test_a_dry_run_counts_what_the_model_would_read(
+    kvjobs: Kvjobs, home: Path, models_dir: Path, name: str, task: str, model: str, says: list[str]
+) -> None:
+    (home / "models").symlink_to(models_dir)
+    Path(name).write_text(LINES[name], encoding="utf-8")
+
+    rehearsed = kvjobs("submit", name, "--task", task, "--model", model, "--dry-run")
+
+    assert rehearsed.exit_code == 0, rehearsed.err
+    for line in says:
+        assert line in rehearsed.out
+    assert kvjobs("ls", "--json").json == []
+
+
+def test_fields_of_the_other_kind_of_scoring_are_refused(kvjobs: Kvjobs, home: Path, models_dir: Path) -> None:
+    (home / "models").symlink_to(models_dir)
+    Path("a.jsonl").write_text(LINES["text.jsonl"], encoding="utf-8")
+
+    for model, flag in (("tiny", "--source-field"), ("demo-en-zh", "--text-field")):
+        refused = kvjobs("submit", "a.jsonl", "--task", "score", "--model", model, flag, "x")
+        assert refused.exit_code == 2
+        assert f"{flag} makes no sense here: {model}" in refused.err
