@@ -185,13 +185,13 @@ class JobSpec:
         return hashlib.sha256("\n".join((self.task, self.model_revision, self.options_json())).encode()).hexdigest()
 
     def memory_digest(self) -> bytes:
-        """sha256 of everything that decides the translation of one segment, besides its text.
+        """sha256 of everything that decides the translation of one segment, besides its text. (Other tasks have none.)
 
         `cache` and `batch_size` change no token, but whoever varies them wants to see the work done.
         """
         values = json.loads(self.options_json())
         for name in ("source_language", "reuse", "timing"):
-            del values[name]
+            values.pop(name, None)
         return hashlib.sha256(f"{self.model_revision}\n{json.dumps(values, sort_keys=True)}".encode()).digest()
 
     @classmethod

@@ -6,9 +6,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import load_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from tests.checkpoints import _write_json, write_weights
+from worker.engine.generation import read_json
+from worker.graphs.causal import write_causal
+from worker.graphs.precision import Precision
+from worker.models.manifest import Manifest
 
 ARCHITECTURES = {
     "llama": "LlamaForCausalLM",
@@ -163,3 +168,27 @@ def write_causal_tokenizer(folder: Path, vocab_size: int) -> None:
         folder / "tokenizer_config.json",
         {"eos_token": "<|endoftext|>", "model_max_length": 128, "tokenizer_class": "PreTrainedTokenizerFast"},
     )
+
+
+def write_kv_model(checkpoint: Path, folder: Path, precision: Precision = Precision.FP32) -> Path:
+    """Graphs of our own from a checkpoint, with the files that an engine opens."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = read_json(checkpoint / "config.json")
+    weights = load_file(checkpoint / "model.safetensors")
+    write_causal(folder, config, weights, precision=precision)
+    manifest = Manifest(
+        layout="kv",
+        architecture=config["model_type"],
+        precision=str(precision),
+        head=None,
+        head_ids=None,
+        source=str(checkpoint),
+        revision=None,
+        source_files={},
+        files={},
+        versions={},
+    )
+    (folder / "kvjobs.json").write_bytes(manifest.to_bytes())
+    for name in ("config.json", "tokenizer.json"):
+        (folder / name).write_bytes((checkpoint / name).read_bytes())
+    return folder

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from jobs.errors import SpecError
 from jobs.outcome import SegmentTranslation
-from jobs.spec import JobSpec, TranslateOptions
+from jobs.spec import JobSpec, RerankOptions, ScoreOptions, TranslateOptions
 from worker.engine.produced import Produced
 from worker.warm import Lane
 
@@ -30,5 +29,9 @@ def process(
             return lane.translator(spec).translate(
                 texts, options, memory=memory, memory_digest=memory.digest, should_stop=should_stop
             )
-        case _:
-            raise SpecError(f"this kvjobs cannot do the task {spec.task}: upgrade it")
+        case ScoreOptions(pairs=True) as options:
+            return lane.forced_scorer(spec).score(texts, options, should_stop=should_stop)
+        case ScoreOptions() as options:
+            return lane.scorer(spec).score(texts, options, should_stop=should_stop)
+        case RerankOptions() as options:
+            return lane.reranker(spec).rerank(texts, options, should_stop=should_stop)

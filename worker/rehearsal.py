@@ -1,121 +1,118 @@
-"""What a job would have to do, counted with the real splitter and tokenizer, without doing it."""
+"""What a job would have to do, counted with the real tokenizer (and splitter), without doing it."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import orjson
 
 from jobs.corpus.documents import Document, Rejected
 from jobs.corpus.reading import Corpus, read_corpus
 from jobs.corpus.shards import cut_batches
-from jobs.spec import JobSpec, RerankOptions, ScoreOptions, TranslateOptions
+from jobs.spec import JobSpec, Options, RerankOptions, TranslateOptions
 from worker.engine.language_model import open_language_model
 from worker.engine.network import open_network
 from worker.engine.templates import TEMPLATES, Template
-from worker.models.registry import find_model
+from worker.models.kinds import Kind
+from worker.models.registry import find_model, kind_of
 from worker.text.causal import CausalTokenizer
-from worker.text.length_preview import LengthPreview, Measured, preview_lengths
+from worker.text.lengths import Lengths, count_lengths
 from worker.text.marian import MarianTokenizer
 from worker.text.preview import Preview, preview
 
 SHOWN_REJECTED = 20
-
-Measure = Callable[[str], Sequence[Measured]]  # the sequences that a document makes
 
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
     """A corpus under a spec. Duplicate ids are not looked for: only the database remembers ten million of them."""
 
-    preview: Preview | LengthPreview  # of the documents that can be read
+    preview: Preview | Lengths  # of the documents that can be read
+    num_documents: int
+    estimated_tokens: int  # of them, as a submit estimates
     num_rejected: int
     rejected: tuple[Rejected, ...]  # the first of them
     num_shards: int
 
 
-def rehearse(corpus: Corpus, spec: JobSpec, models_dir: Path) -> Rehearsal:
-    """Read the corpus once and count; raise CorpusError where it cannot be read at all."""
-    folder = find_model(spec.model, models_dir).path
-    reading = _Reading(corpus)
-    counted: Preview | LengthPreview
-    match spec.options:
-        case TranslateOptions() as options:
-            counted = preview(
-                reading.payloads(),
-                MarianTokenizer.open(folder),
-                source_language=options.source_language,
-                target_language=options.target_language,
-                max_tokens=open_network(folder).max_positions,
-            )
-        case ScoreOptions(pairs=True) as options:
-            counted = preview_lengths(
-                map(_pairs(MarianTokenizer.open(folder), options.target_language), reading.payloads()),
-                max_tokens=open_network(folder).max_positions,
-            )
-        case options:
-            tokenizer = CausalTokenizer.open(folder)
-            measure = _texts(tokenizer) if isinstance(options, ScoreOptions) else _candidates(tokenizer, options)
-            counted = preview_lengths(
-                map(measure, reading.payloads()),
-                max_tokens=(options.max_length or open_language_model(folder).max_positions)
-                - (tokenizer.bos_id is not None),
-            )
-    return Rehearsal(counted, reading.num_rejected, tuple(reading.shown), reading.num_shards)
+@dataclass(slots=True)
+class _Texts:
+    """The texts of a corpus, counted on their way."""
 
+    corpus: Corpus
+    num_documents: int = 0
+    estimated_tokens: int = 0
+    num_rejected: int = 0
+    num_shards: int = 0
+    rejected: list[Rejected] = field(default_factory=list)
 
-class _Reading:
-    """One way through a corpus, and what is met on it."""
-
-    def __init__(self, corpus: Corpus) -> None:
-        self._corpus = corpus
-        self.shown: list[Rejected] = []
-        self.num_rejected = 0
-        self.num_shards = 0
-
-    def payloads(self) -> Iterator[str]:
-        for batch in cut_batches(read_corpus(self._corpus)):
+    def __iter__(self) -> Iterator[str]:
+        for batch in cut_batches(read_corpus(self.corpus), self.corpus.holds):
             for shard in batch.shards:
                 self.num_shards += any(isinstance(record, Document) for record in shard)
                 for record in shard:
                     if isinstance(record, Document):
+                        self.num_documents += 1
+                        self.estimated_tokens += record.estimated_tokens
                         yield record.text
                         continue
                     self.num_rejected += 1
-                    if len(self.shown) < SHOWN_REJECTED:
-                        self.shown.append(record)
+                    if len(self.rejected) < SHOWN_REJECTED:
+                        self.rejected.append(record)
 
 
-def _texts(tokenizer: CausalTokenizer) -> Measure:
-    def measure(text: str) -> list[Measured]:
-        num_tokens = len(tokenizer.encode(text).ids)
-        return [Measured(num_tokens, num_tokens)]
+def rehearse(corpus: Corpus, spec: JobSpec, models_dir: Path) -> Rehearsal:
+    """Read the corpus once and count; raise CorpusError where it cannot be read at all."""
+    folder, texts = find_model(spec.model, models_dir), _Texts(corpus)
+    counted: Preview | Lengths
+    if kind_of(folder) is Kind.CAUSAL:
+        tokenizer = CausalTokenizer.open(folder.path)
+        cut = _sequences(spec.options, lambda text: len(tokenizer.encode(text).ids))
+        max_positions = open_language_model(folder.path).max_positions
+        counted = count_lengths((length for text in texts for length in cut(text)), max_positions)
+    else:
+        counted = _translation(folder.path, spec.options, texts)
+    return Rehearsal(
+        preview=counted,
+        num_documents=texts.num_documents,
+        estimated_tokens=texts.estimated_tokens,
+        num_rejected=texts.num_rejected,
+        rejected=tuple(texts.rejected),
+        num_shards=texts.num_shards,
+    )
 
-    return measure
+
+def _translation(folder: Path, options: Options, texts: _Texts) -> Preview | Lengths:
+    """Segments to translate; or the sides of pairs."""
+    tokenizer, max_positions = MarianTokenizer.open(folder), open_network(folder).max_positions
+    if isinstance(options, TranslateOptions):
+        return preview(
+            texts,
+            tokenizer,
+            source_language=options.source_language,
+            target_language=options.target_language,
+            max_tokens=max_positions,
+        )
+    pairs = (orjson.loads(text) for text in texts)
+    language = None if isinstance(options, RerankOptions) else options.target_language
+    sides = (
+        length
+        for pair in pairs
+        for length in (len(tokenizer.encode(pair["source"], language)), len(tokenizer.cut_target(pair["target"])) + 1)
+    )
+    return count_lengths(sides, max_positions)
 
 
-def _pairs(tokenizer: MarianTokenizer, target_language: str | None) -> Measure:
-    """As the model reads them: label and end of the source, end of the target."""
-
-    def measure(payload: str) -> list[Measured]:
-        pair: dict[str, str] = orjson.loads(payload)
-        source = len(tokenizer.encode(pair["source"], target_language))
-        target = len(tokenizer.encode_target(pair["target"]))
-        return [Measured(source + target, max(source, target))]
-
-    return measure
-
-
-def _candidates(tokenizer: CausalTokenizer, options: RerankOptions) -> Measure:
-    """Each candidate behind or before its query, in the template. Texts that are missing make no sequence."""
+def _sequences(options: Options, count: Callable[[str], int]) -> Callable[[str], Iterator[int]]:
+    """How many ids each sequence of a document has: one, or one for each candidate of its query."""
+    if not isinstance(options, RerankOptions):
+        return lambda text: iter((count(text),))
     template = Template.parse(options.template or TEMPLATES[options.method])
 
-    def measure(payload: str) -> list[Measured]:
-        asked: dict[str, Any] = orjson.loads(payload)
-        texts = [one["text"] for one in asked["candidates"] if one["text"]]
-        parts = [template.split(asked["query"], text) for text in texts]
-        lengths = [sum(len(tokenizer.encode(part).ids) for part in both) for both in parts]
-        return [Measured(length, length) for length in lengths]
+    def cut(text: str) -> Iterator[int]:
+        query = orjson.loads(text)
+        for candidate in query["candidates"]:
+            given, scored = template.split(query["query"], candidate["text"] or "")
+            yield count(given) + count(scored)
 
-    return measure
+    return cut

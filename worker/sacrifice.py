@@ -1,4 +1,4 @@
-"""The process inside a `worker.cage`: translates what it is sent until its document kills it, or its lane does.
+"""The process inside a `worker.cage`: processes what it is sent until its document kills it, or its lane does.
 
 It writes nothing to the database. Its standard input is a pipe that its lane's process holds open and never writes to.
 """

@@ -8,18 +8,26 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from jobs.errors import ModelError
 from jobs.spec import JobSpec
 from jobs.store.workers import Warmth
+from worker.engine.causal import CausalModel
+from worker.engine.forced import ForcedScorer
+from worker.engine.language_model import open_language_model
 from worker.engine.network import Network, open_network
+from worker.engine.reranking import Reranker
+from worker.engine.scoring import Scorer
 from worker.engine.session import PROVIDER, Device, Provider
 from worker.engine.translation import Translator
 from worker.models.halves import needs_half, runs_on_gpu
-from worker.models.registry import ModelFolder, check_files, find_model, read_manifest
+from worker.models.kinds import Kind
+from worker.models.registry import ModelFolder, check_files, find_model, kind_of, read_manifest
+from worker.text.causal import CausalTokenizer
 from worker.text.marian import MarianTokenizer
 
 log = logging.getLogger(__name__)
@@ -28,13 +36,39 @@ MAX_WARM = 4  # models; the one that was used longest ago goes first
 
 
 @dataclass(frozen=True, slots=True)
-class WarmModel:
-    """A model, ready to run; every lane shares it."""
+class WarmTranslation:
+    """A translation model, ready to run; every lane shares it."""
 
     name: str
     network: Network
     tokenizer: MarianTokenizer
     load_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class WarmCausal:
+    """A causal language model, ready to run; every lane shares it."""
+
+    name: str
+    model: CausalModel
+    tokenizer: CausalTokenizer
+    load_s: float
+
+
+WarmModel = WarmTranslation | WarmCausal
+Engine = Translator | Scorer | ForcedScorer | Reranker
+Made = TypeVar("Made", Translator, Scorer, ForcedScorer, Reranker)
+
+
+class Buffers(Protocol):
+    """What a lane holds for an engine."""
+
+    @property
+    def num_bytes(self) -> int: ...
+    @property
+    def allocations(self) -> int: ...
+    @property
+    def reuses(self) -> int: ...
 
 
 class WarmModels:
@@ -76,9 +110,12 @@ class WarmModels:
                 f"the files of model {spec.model} have changed since the job was submitted; "
                 "restore them, or cancel the job and submit again"
             )
-        network = open_network(folder.path, threads=self._threads, providers=self._providers_for(folder))
-        tokenizer = MarianTokenizer.open(folder.path)
-        return WarmModel(spec.model, network, tokenizer, time.perf_counter() - started)
+        providers = self._providers_for(folder)
+        if kind_of(folder) is Kind.CAUSAL:
+            model = open_language_model(folder.path, threads=self._threads, providers=providers)
+            return WarmCausal(spec.model, model, CausalTokenizer.open(folder.path), time.perf_counter() - started)
+        network = open_network(folder.path, threads=self._threads, providers=providers)
+        return WarmTranslation(spec.model, network, MarianTokenizer.open(folder.path), time.perf_counter() - started)
 
     def _providers_for(self, folder: ModelFolder) -> Sequence[Provider]:
         """A job of the queue cpu is for any worker. What a GPU cannot run, this machine's CPU can."""
@@ -90,26 +127,36 @@ class WarmModels:
 
 
 class Lane:
-    """One thread's share: a translator, with its buffers, for each model that it met."""
+    """One thread's share: an engine, with its buffers, for each model and task that it met."""
 
     def __init__(self, number: int, models: WarmModels) -> None:
         self.number = number
         self._models = models
-        self._translators: OrderedDict[str, Translator] = OrderedDict()
+        self._engines: OrderedDict[tuple[str, type[Engine]], Engine] = OrderedDict()  # by revision and kind
 
     def open(self, spec: JobSpec) -> None:
         """Have a job's model ready. Raises NotFoundError and ModelError where it cannot be."""
         self._models.open(spec)
 
     def translator(self, spec: JobSpec) -> Translator:
-        """The warm translator of a job's model."""
-        model = self._models.open(spec)
-        if spec.model_revision not in self._translators:
-            self._translators[spec.model_revision] = Translator(model.network, model.tokenizer)
-            while len(self._translators) > MAX_WARM:
-                self._translators.popitem(last=False)
-        self._translators.move_to_end(spec.model_revision)
-        return self._translators[spec.model_revision]
+        """The warm engine of a job that translates."""
+        model = self._translation(spec)
+        return self._engine(spec, Translator, lambda: Translator(model.network, model.tokenizer))
+
+    def forced_scorer(self, spec: JobSpec) -> ForcedScorer:
+        """The warm engine of a job that scores pairs."""
+        model = self._translation(spec)
+        return self._engine(spec, ForcedScorer, lambda: ForcedScorer(model.network, model.tokenizer))
+
+    def scorer(self, spec: JobSpec) -> Scorer:
+        """The warm engine of a job that scores texts."""
+        model = self._causal(spec)
+        return self._engine(spec, Scorer, lambda: Scorer(model.model, model.tokenizer))
+
+    def reranker(self, spec: JobSpec) -> Reranker:
+        """The warm engine of a job that reranks."""
+        model = self._causal(spec)
+        return self._engine(spec, Reranker, lambda: Reranker(model.model, model.tokenizer))
 
     @property
     def warm(self) -> tuple[str, ...]:
@@ -117,16 +164,49 @@ class Lane:
         return self._models.revisions()
 
     @property
-    def translators(self) -> list[Translator]:
-        return list(self._translators.values())
+    def buffers(self) -> list[Buffers]:
+        """Of every engine."""
+        return [_buffers(engine) for engine in list(self._engines.values())]
+
+    def _engine(self, spec: JobSpec, kind: type[Made], make: Callable[[], Made]) -> Made:
+        key = (spec.model_revision, kind)
+        found = self._engines.get(key)
+        if not isinstance(found, kind):
+            found = self._engines[key] = make()
+            while len(self._engines) > MAX_WARM:
+                self._engines.popitem(last=False)
+        self._engines.move_to_end(key)
+        return found
+
+    def _translation(self, spec: JobSpec) -> WarmTranslation:
+        model = self._models.open(spec)
+        if not isinstance(model, WarmTranslation):
+            raise ModelError(f"{spec.model} is no translation model, and the job was made for one: cancel the job")
+        return model
+
+    def _causal(self, spec: JobSpec) -> WarmCausal:
+        model = self._models.open(spec)
+        if not isinstance(model, WarmCausal):
+            raise ModelError(f"{spec.model} is no causal language model, and the job was made for one: cancel the job")
+        return model
 
 
 def warmth(models: WarmModels, lanes: list[Lane]) -> Warmth:
     """What the heartbeat tells about this process."""
-    decoders = [translator.decoder for lane in lanes for translator in lane.translators]
+    buffers = [one for lane in lanes for one in lane.buffers]
     return Warmth(
         models=json.dumps(models.load_times()),
-        kv_bytes=sum(decoder.num_bytes for decoder in decoders),
-        buffer_allocations=sum(decoder.allocations for decoder in decoders),
-        buffer_reuses=sum(decoder.reuses for decoder in decoders),
+        kv_bytes=sum(one.num_bytes for one in buffers),
+        buffer_allocations=sum(one.allocations for one in buffers),
+        buffer_reuses=sum(one.reuses for one in buffers),
     )
+
+
+def _buffers(engine: Engine) -> Buffers:
+    match engine:
+        case Translator():
+            return engine.decoder
+        case ForcedScorer():
+            return engine
+        case Scorer() | Reranker():
+            return engine.reader

@@ -12,6 +12,7 @@ from types import FrameType
 from jobs.cli.export import export_file, write_results
 from jobs.cli.follow import follow, progress
 from jobs.cli.records import Format
+from jobs.cli.task_words import WORDS
 from jobs.cli.terminal import say, this_command
 from jobs.cli.wording import count, counted, duration
 from jobs.corpus.submit import Submitted
@@ -19,9 +20,11 @@ from jobs.dispatch.embedded import EmbeddedWorker
 from jobs.dispatch.reaper import reap
 from jobs.errors import KvjobsError, TransientError
 from jobs.settings import Settings
+from jobs.spec import Task
 from jobs.store.database import Database
 from jobs.store.jobs import resume
 from jobs.store.progress import JobSummary, find_job
+from jobs.store.totals import totals
 from jobs.store.workers import any_alive
 
 INTERRUPTED = 130
@@ -54,7 +57,7 @@ def attend(settings: Settings, database: Database, submitted: Submitted, output:
         finally:
             attendant.dismiss()
         _write(database, job, output)
-    say(_summary(job, output))
+    say(_summary(job, output, _perplexity(database, job)))
     return job.exit_code or 0
 
 
@@ -118,6 +121,8 @@ def _interruptible(attendant: Attendant) -> Iterator[None]:
 
 
 def _write(database: Database, job: JobSummary, output: Path | None) -> None:
+    if output is None and job.task == Task.SCORE:
+        return  # what is wanted of scores is mostly another command's output: the corpus without its worst lines
     if output is None or str(output) == "-":
         sys.stdout.flush()  # what follows goes past its buffer
         write_results(database, job, sys.stdout.buffer, form=Format.JSONL, to_terminal=sys.stdout.isatty())
@@ -125,9 +130,27 @@ def _write(database: Database, job: JobSummary, output: Path | None) -> None:
         export_file(database, job, output)
 
 
-def _summary(job: JobSummary, output: Path | None) -> str:
-    done = f"Job {job.label} is {job.state}: {count(job.succeeded)} of {counted(job.documents, 'document')} translated"
+def _perplexity(database: Database, job: JobSummary) -> str:
+    """That of the whole corpus, and what to do with it."""
+    if job.task != Task.SCORE:
+        return ""
+    with database.reading() as connection:
+        whole = totals(connection, job)
+    if whole.perplexity is None:
+        return "\nNo token was scored."
+    said = f"\nPerplexity of the corpus: {whole.perplexity:,.4f} by token ({counted(whole.num_tokens, 'token')})"
+    if whole.bits_per_byte is not None:
+        said += f", {whole.bits_per_byte:.4f} bits per byte"
+    unscored = f"; not a token scored of {counted(whole.unscored, 'document')}" if whole.unscored else ""
+    lines = f"\nOnly the better lines: kvjobs export {job.job_id} --where 'perplexity < 50' --format original"
+    return f"{said}{unscored}.{lines}"
+
+
+def _summary(job: JobSummary, output: Path | None, of_task: str) -> str:
+    words = WORDS[job.task]
+    done = f"Job {job.label} is {job.state}: {count(job.succeeded)} of {words.counted(job.documents)} {words.done}"
     speed = f" ({job.tokens_per_s:,.0f} tokens/s)" if job.tokens_per_s else ""
     place = f"; results in {output}" if output and str(output) != "-" else ""
     more = f"\nWhat went wrong: kvjobs show {job.job_id}" if job.unsuccessful else ""
-    return f"{done} in {duration(job.elapsed_s)}{speed}{place}.{more}\nWhere the time went: kvjobs steps {job.job_id}"
+    more += f"\nWhere the time went: kvjobs steps {job.job_id}"
+    return f"{done} in {duration(job.elapsed_s)}{speed}{place}.{of_task}{more}"

@@ -1,6 +1,5 @@
 """`kvjobs export`: the results of a job, in the order of its corpus."""
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -8,9 +7,13 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.records import Extra, Format, record_format
+from jobs.cli.originals import write_originals
+from jobs.cli.rankings import ranking_format
+from jobs.cli.records import Format, RecordFormat, record_format
+from jobs.cli.result_shapes import Extra
 from jobs.cli.terminal import say
 from jobs.cli.wording import counted
+from jobs.errors import SpecError
 from jobs.store.export import Only, field_names, read_documents
 
 if TYPE_CHECKING:
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from jobs.store.database import Database
     from jobs.store.progress import JobSummary
     from jobs.store.query import Condition
+
+NAMED = (Format.JSONL, Format.CSV, Format.TSV)  # formats that the name of a file may tell
 
 
 @click.command()
@@ -41,13 +46,13 @@ if TYPE_CHECKING:
     type=click.Choice(Only, case_sensitive=False),
     help="Documents with a result, without one, or still waiting.",
 )
-@click.option("--where", metavar="CONDITION", help='Over the columns of v_documents: "log_prob < -5 and line > 10".')
+@click.option("--where", metavar="CONDITION", help='Over the columns of v_documents: "perplexity < 50 and line > 10".')
 @click.option(
     "--with",
     "extras",
     type=click.Choice(Extra, case_sensitive=False),
     multiple=True,
-    help="Add the source, or numbers.  [repeatable]",
+    help="Add what was worked on, or numbers.  [repeatable]",
 )
 @click.option("--raw", is_flag=True, help="CSV: leave texts alone that a spreadsheet takes for formulas.")
 @click.pass_obj
@@ -64,8 +69,19 @@ def export(
     """Write the results of a job in the order of its corpus.
 
     Every document that is in a terminal state is a record: id, status (ok, failed, rejected, quarantined,
-    cancelled), translation, error where there is one, and the other fields of its line. A field of the corpus that
-    has the name of one of ours stands under "fields". The same job gives the same bytes, whenever it is exported.
+    cancelled), translation, score or ranking, error where there is one, and the other fields of its line. A field of
+    the corpus that has the name of one of ours stands under "fields". The same job gives the same bytes, whenever it is
+    exported.
+
+    A score holds nll_sum (-log p in nats, over the scored tokens), num_tokens, num_words, num_bytes, and what follows
+    from them: perplexity, word_perplexity, byte_perplexity, bits_per_byte. A ranking holds the candidates, best first;
+    in CSV and TSV each has a row.
+
+    --format original writes the lines of the corpus itself, as they came in, those that are wanted: copied from the
+    file where it is still there unchanged, else written anew from the database (jsonl then has the id and the text
+    first). Lines that could not be read are never in it.
+
+    Of rankings --format trec writes a run, and --format cohere what Cohere's rerank endpoint answers, a query a line.
 
     In CSV a text that begins with = + - @ gets an apostrophe in front, lest a spreadsheet run it; --raw leaves it.
     In TSV a backslash, tab or newline within a text is written \\\\, \\t or \\n.
@@ -133,18 +149,26 @@ def write_results(
     raw: bool = False,
     to_terminal: bool = False,
 ) -> int:
-    """Write the results of a job; how many documents."""
-    records = record_format(
-        form,
-        extras=extras,
-        field_columns=[] if form is Format.JSONL else field_names(database, job.job_id),
-        nbest=json.loads(job.options).get("n_best", 1) > 1,
-        raw=raw,
-        to_terminal=to_terminal,
-    )
+    """Write the results of a job; how many documents. Raises SpecError for a format or an extra that it has not."""
+    if extras and form not in NAMED:
+        raise SpecError(f"--format {form} has no place for more; leave --with {extras[0]} out")
+    if form is Format.ORIGINAL:
+        return write_originals(database, job, target, only=only, condition=condition, to_terminal=to_terminal)
+    records: RecordFormat
+    if form in (Format.TREC, Format.COHERE):
+        records = ranking_format(form, job)
+    else:
+        records = record_format(
+            form,
+            job,
+            extras=extras,
+            field_columns=[] if form is Format.JSONL else field_names(database, job.job_id),
+            raw=raw,
+            to_terminal=to_terminal,
+        )
     target.write(records.head())
     num_written = 0
-    with_text = Extra.TEXT in extras
+    with_text = Extra.TEXT in extras or form in (Format.TREC, Format.COHERE)
     for document in read_documents(database, job.job_id, only=only, condition=condition, with_text=with_text):
         target.write(records.line(document))
         num_written += 1
@@ -154,4 +178,4 @@ def write_results(
 def format_of(path: Path) -> Format:
     """By the name: results.csv.gz is CSV; anything unknown is JSON Lines."""
     suffixes = [suffix.lower().lstrip(".") for suffix in path.suffixes]
-    return next((form for form in Format if form.value in suffixes[-2:]), Format.JSONL)
+    return next((form for form in NAMED if form.value in suffixes[-2:]), Format.JSONL)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from jobs.cli.task_words import WORDS
 from jobs.cli.terminal import say, visible
-from jobs.cli.wording import count, counted, duration, percent
+from jobs.cli.wording import count, duration, percent
 from jobs.errors import TransientError
 from jobs.store.database import Database
 from jobs.store.progress import PAUSED, JobSummary, Pace, find_job
@@ -143,8 +144,8 @@ class _Lines:
 def tell(job: JobSummary, pace: Pace) -> str:
     """How far, how fast, how long still, what failed."""
     parts = [
-        f"{count(job.ended_documents)}/{counted(job.documents, 'document')} ({percent(job.share_done)})",
-        f"{count(job.target_tokens)} tokens",
+        f"{count(job.ended_documents)}/{WORDS[job.task].counted(job.documents)} ({percent(job.share_done)})",
+        f"{count(job.tokens)} tokens",
     ]
     speed = job.tokens_per_s if job.has_ended else pace.tokens_per_s
     if speed is not None:

@@ -33,7 +33,7 @@ class Entry:
 
 SECTIONS: dict[str, dict[str, Entry]] = {
     "Work": {
-        "submit": Entry("jobs.cli.submit:submit", "Submit CORPUS for translation."),
+        "submit": Entry("jobs.cli.submit:submit", "Submit CORPUS to be translated, scored or reranked."),
         "worker": Entry("worker.cli.worker:worker", "Run a worker."),
         "watch": Entry("jobs.cli.watch:watch", "Follow a job until it ends."),
         "wait": Entry("jobs.cli.watch:wait", "Wait until a job ends; its outcome is the exit code."),
@@ -46,6 +46,10 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "ls": Entry("jobs.cli.ls:ls", "List jobs, newest first."),
         "show": Entry("jobs.cli.show:show", "Show what a job is, how far it is, and what went wrong."),
         "export": Entry("jobs.cli.export:export", "Write the results of a job in the order of its corpus."),
+        "totals": Entry("jobs.cli.totals:show_totals", "Show the perplexity of a whole corpus, or of its parts."),
+        "metrics": Entry(
+            "jobs.cli.metrics:metrics", "Measure the rankings of a job by judgements, before reranking and after."
+        ),
         "steps": Entry("jobs.cli.steps:steps", "Show where the seconds of a job went."),
         "query": Entry("jobs.cli.query:query", "Ask the database in SQL, read-only."),
     },
@@ -113,9 +117,9 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, home: str | None, database: str | None, debug: bool) -> None:
-    """Translate whole corpora in the background, on your own machines.
+    """Translate, score and rerank whole corpora in the background, on your own machines.
 
-    A corpus is submitted as a job, workers translate it, and every result lands in a database.
+    A corpus is submitted as a job, workers process it, and every result lands in a database.
     JOB is the number of a job, its name, or "last".
     """
     ctx.obj = Context({"home": home, "database": database}, debug)

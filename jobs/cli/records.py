@@ -1,12 +1,15 @@
 """A document as a line of an export: JSON Lines, CSV or TSV.
 
     {"id", "status", "translation", "flags"?, "nbest"?, "error"?: {"code", "message", "line"}, ...}
+    {"id", "status", "score": {"nll_sum", "num_tokens", ..., "perplexity", ...}, "flags"?, "tokens"?, "error"?, ...}
+    {"id", "status", "ranking": [{"id", "rank", "score", "first_score"?, "error"?}, ...], "flags"?, "error"?, ...}
 
 The other fields of the corpus' line follow by their own names. One that has the name of a key of ours is never lost
 and never in its place: it stands under "fields".
 """
 
 import enum
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,8 +19,11 @@ from typing import Any, Protocol
 import orjson
 
 from jobs.cli.output import csv_cell, csv_line, to_json
+from jobs.cli.result_shapes import SHAPES, Extra, Shape, extra_keys, extra_values
 from jobs.cli.terminal import visible
+from jobs.spec import Task
 from jobs.store.export import ExportedDocument
+from jobs.store.progress import JobSummary
 
 
 class Format(enum.StrEnum):
@@ -26,26 +32,10 @@ class Format(enum.StrEnum):
     JSONL = "jsonl"
     CSV = "csv"
     TSV = "tsv"
+    ORIGINAL = "original"  # the lines of the corpus as they came in
+    TREC = "trec"  # of rankings: a run
+    COHERE = "cohere"  # of rankings: as Cohere's rerank endpoint answers
 
-
-class Extra(enum.StrEnum):
-    """What an export can hold besides; the times and the numbers of a run differ from the next run's."""
-
-    TEXT = "text"  # the source
-    LOG_PROB = "log_prob"  # of the translation, natural logarithm
-    TOKENS = "tokens"  # of source and translation
-
-
-EXTRA_KEYS = {
-    Extra.TEXT: ("text",),
-    Extra.LOG_PROB: ("log_prob",),
-    Extra.TOKENS: ("num_source_tokens", "num_target_tokens"),
-}
-
-# Ours, whether a record has them or not: so a field of the corpus is found in the same place in every record.
-KEYS = frozenset({"id", "status", "translation", "flags", "nbest", "error", "fields"}.union(*EXTRA_KEYS.values()))
-# In a table the error is flat.
-TABLE_KEYS = KEYS | {"error_code", "error_message", "line"}
 
 _JSON_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 
@@ -62,26 +52,22 @@ class RecordFormat(Protocol):
 class JsonLines:
     """One JSON object a line."""
 
-    extras: Sequence[Extra] = ()
+    shape: Shape
+    extras: Sequence[str] = ()  # keys
+    is_payload: bool = False  # the text is JSON itself
 
     def head(self) -> bytes:
         return b""
 
     def line(self, document: ExportedDocument) -> bytes:
-        record: dict[str, Any] = {
-            "id": _id(document),
-            "status": document.status,
-            "translation": document.translation,
-        }
-        if document.flags:
-            record["flags"] = document.flags.split()
-        if document.alternatives:
-            record["nbest"] = orjson.loads(document.alternatives)
-        for extra in self.extras:
-            record.update((key, getattr(document, key)) for key in EXTRA_KEYS[extra])
+        record: dict[str, Any] = {"id": _id(document), "status": document.status}
+        record |= self.shape.in_json(document.result)
+        record |= extra_values(self.extras, document)
+        if self.is_payload and record.get("text"):
+            record["text"] = orjson.loads(record["text"])
         if document.error_code or document.error:
             record["error"] = {"code": document.error_code, "message": document.error, "line": document.line}
-        own, hidden = _split_fields(document, KEYS)
+        own, hidden = _split_fields(document, self.shape.keys)
         record.update(own)
         if hidden:
             record["fields"] = hidden
@@ -91,24 +77,21 @@ class JsonLines:
 @dataclass(frozen=True)
 class Delimited:
     """CSV: quoted, and a text that a spreadsheet would take for a formula gets an apostrophe in front.
-    TSV: never quoted; backslash, tab and newline are written \\\\, \\t and \\n, so a line is a document."""
+    TSV: never quoted; backslash, tab and newline are written \\\\, \\t and \\n, so a line is a row."""
 
+    shape: Shape
     tabs: bool
     field_columns: Sequence[str]  # fields of the corpus that are columns; the rest is JSON in the column `fields`
-    extras: Sequence[Extra] = ()
-    nbest: bool = False
+    extras: Sequence[str] = ()  # keys
+    optional: Sequence[str] = ()  # columns that the job's options asked for
     raw: bool = False  # leave formulas alone
     to_terminal: bool = False
 
     @cached_property
     def columns(self) -> list[str]:
-        extra_keys = [key for extra in self.extras for key in EXTRA_KEYS[extra]]
-        own = [name for name in self.field_columns if name not in TABLE_KEYS]
         return [
-            *("id", "status", "translation", "flags"),
-            *(["nbest"] if self.nbest else []),
-            *extra_keys,
-            *own,
+            *("id", "status", *self.shape.columns, "flags", *self.optional, *self.extras),
+            *(name for name in self.field_columns if name not in self.shape.table_keys),
             *("error_code", "error_message", "line", "fields"),
         ]
 
@@ -116,28 +99,24 @@ class Delimited:
         return self._write(self.columns)
 
     def line(self, document: ExportedDocument) -> bytes:
-        own, hidden = _split_fields(document, TABLE_KEYS)
+        own, hidden = _split_fields(document, self.shape.table_keys)
+        for name in own.keys() - set(self.field_columns):
+            hidden[name] = own.pop(name)
         cells: dict[str, Any] = {
             "id": document.external_id,
             "status": document.status,
-            "translation": document.translation,
-            "flags": document.flags,
-            "nbest": document.alternatives,
-            "text": document.text,
-            "log_prob": document.log_prob,
-            "num_source_tokens": document.num_source_tokens,
-            "num_target_tokens": document.num_target_tokens,
+            "flags": document.result.get("flags"),
+            **extra_values(self.extras, document),
             "error_code": document.error_code,
             "error_message": document.error,
             "line": document.line,
+            **own,
+            "fields": {name: hidden[name] for name in sorted(hidden)} or None,
         }
-        for name in own.keys() - set(self.field_columns):
-            hidden[name] = own.pop(name)
-        cells |= own
-        cells["fields"] = {name: hidden[name] for name in sorted(hidden)} or None
         if document.numeric_id and _JSON_NUMBER.fullmatch(document.external_id or ""):
             cells["id"] = _Number(document.external_id)
-        return self._write([cells.get(name) for name in self.columns])
+        rows = (cells | row for row in self.shape.in_table(document.result))
+        return b"".join(self._write([row.get(name) for name in self.columns]) for row in rows)
 
     def _write(self, cells: Sequence[Any]) -> bytes:
         clean = visible if self.to_terminal else str
@@ -147,13 +126,21 @@ class Delimited:
 
 
 def record_format(
-    form: Format, *, extras: Sequence[Extra], field_columns: Sequence[str], nbest: bool, raw: bool, to_terminal: bool
+    form: Format,
+    job: JobSummary,
+    *,
+    extras: Sequence[Extra],
+    field_columns: Sequence[str],
+    raw: bool,
+    to_terminal: bool,
 ) -> RecordFormat:
-    """The writer of a format."""
-    extras = [extra for extra in Extra if extra in extras]  # in one order, each once
+    """The writer of a format; raise SpecError for an extra that the job's task has not."""
+    shape, options = SHAPES[job.task], json.loads(job.options)
+    keys = extra_keys(shape, extras)
     if form is Format.JSONL:
-        return JsonLines(extras)
-    return Delimited(form is Format.TSV, field_columns, extras, nbest, raw, to_terminal)
+        return JsonLines(shape, keys, is_payload=job.task == Task.RERANK or bool(options.get("pairs")))
+    optional = [key for key, is_asked_for in shape.optional.items() if is_asked_for(options)]
+    return Delimited(shape, form is Format.TSV, field_columns, keys, optional, raw, to_terminal)
 
 
 class _Number:

@@ -9,6 +9,7 @@ from jobs.cli.context import Context
 from jobs.cli.output import Output, output_options
 from jobs.cli.terminal import visible
 from jobs.cli.wording import count, counted, duration, moment, percent
+from jobs.spec import Task
 from jobs.store.progress import Failure, JobSummary, failures, find_job
 from jobs.store.steps import By, StepSummary, summarize_steps
 from jobs.store.tables import JobState
@@ -39,15 +40,13 @@ def show(context: Context, output: Output, reference: str) -> None:
 def describe(job: JobSummary, phases: Sequence[StepSummary], bad: Sequence[Failure]) -> Iterator[str]:
     """The page, line by line."""
     yield f"Job {job.label}: {job.shown_state}" + (f" ({job.reason})" if job.reason else "")
+    yield f"  task       {job.task}"
     yield f"  corpus     {job.source}"
     yield f"  model      {job.model} (revision {job.model_revision[:12]})"
     yield f"  options    {_options(job)}"
     yield f"  queue      {job.queue}"
-    yield f"  documents  {_documents(job)}"
-    yield (
-        f"  tokens     {count(job.source_tokens)} in, {count(job.target_tokens)} out; "
-        f"{count(job.segments_reused)} of {counted(job.segments, 'segment')} reused"
-    )
+    yield f"  {'queries  ' if job.task == Task.RERANK else 'documents'}  {_documents(job)}"
+    yield f"  tokens     {_tokens(job)}"
     yield f"  time       {_times(job)}"
     if phases:
         yield ""
@@ -79,7 +78,20 @@ def next_command(job: JobSummary) -> str:
         return f"kvjobs {'resume' if job.paused else 'watch'} {job.job_id}"
     if job.failed + job.quarantined:
         return f"kvjobs retry {job.job_id}"
-    return f"kvjobs export {job.job_id} -o FILE"
+    return f"kvjobs totals {job.job_id}" if job.task == Task.SCORE else f"kvjobs export {job.job_id} -o FILE"
+
+
+def _tokens(job: JobSummary) -> str:
+    match job.task:
+        case Task.SCORE:
+            sources = f", after sources of {count(job.source_tokens)}" if job.source_tokens else ""
+            return f"{count(job.target_tokens)} scored{sources}"
+        case Task.RERANK:
+            return f"{count(job.source_tokens)} through the model, {count(job.target_tokens)} scored"
+    return (
+        f"{count(job.source_tokens)} in, {count(job.target_tokens)} out; "
+        f"{count(job.segments_reused)} of {counted(job.segments, 'segment')} reused"
+    )
 
 
 def _options(job: JobSummary) -> str:

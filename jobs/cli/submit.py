@@ -1,18 +1,21 @@
 """`kvjobs submit`: a corpus becomes a job; with --wait, from here to the results."""
 
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from jobs.cli.asked import GroupedCommand, ask, refuse_fields, task_options
 from jobs.cli.context import Context
+from jobs.cli.task_words import WORDS
 from jobs.cli.terminal import say, visible
 from jobs.cli.wording import counted
 from jobs.corpus.submit import Already, Submitted, check_name
 from jobs.errors import SpecError
 from jobs.queues import CPU, check_queue
-from jobs.spec import CachePolicy, JobSpec, Task, Timing, TranslateOptions
+from jobs.spec import JobSpec, Task, Timing
 
 if TYPE_CHECKING:
     from jobs.corpus.reading import Corpus
@@ -34,22 +37,22 @@ class Priority(click.ParamType[int]):
             self.fail(f"{value!r} is neither low, normal, high nor a whole number", param, ctx)
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("corpus", metavar="CORPUS")
 @click.option(
     "--task",
-    type=click.Choice([Task.TRANSLATE.value]),
+    type=click.Choice([task.value for task in Task]),
     default=Task.TRANSLATE.value,
     show_default=True,
     help="What to do with each document.",
 )
-@click.option("--model", metavar="NAME", help="A model's name, or its folder.  [default: the bundled demo-en-zh]")
+@click.option("--model", metavar="NAME", help="A model's name, or its folder.  [default: the bundled one for the task]")
 @click.option("--wait", is_flag=True, help="Bring a worker along if none runs, show progress, write the results.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="With --wait: the file of results.  [default: standard output]",
+    help="With --wait: the file of results; - is standard output.  [default: standard output; for scores none]",
 )
 @click.option("--name", help="A name that may be used in place of the job's number.")
 @click.option(
@@ -69,27 +72,10 @@ class Priority(click.ParamType[int]):
 )
 @click.option("--format", "form", metavar="FORMAT", help="jsonl, txt, csv or tsv.  [default: by the file's name]")
 @click.option("--id-field", default="id", show_default=True, help="The field that identifies a document.")
-@click.option("--text-field", default="text", show_default=True, help="The field to translate.")
+@click.option("--text-field", default="text", show_default=True, help="The field to translate or to score.")
 @click.option("--strict", is_flag=True, help="Refuse the whole corpus if a single line cannot be read.")
 @click.option("--dry-run", is_flag=True, help="Read the corpus and say what would be done; change nothing.")
 @click.option("--again", is_flag=True, help="Make a new job even if this corpus was submitted before.")
-@click.option("--beam-size", type=int, help="Hypotheses followed at once; 1 is greedy search.  [default: the model's]")
-@click.option("--n-best", type=int, default=1, show_default=True, help="Translations kept for each document.")
-@click.option("--length-penalty", type=float, help="Exponent on length when beams are ranked.  [default: the model's]")
-@click.option("--max-new-tokens", type=int, help="The longest translation of a segment.  [default: the model's]")
-@click.option("--source-language", default="en", show_default=True, help="For the sentence splitter, e.g. en or de.")
-@click.option("--target-language", metavar="LABEL", help="For a model with several target languages, e.g. fra.")
-@click.option(
-    "--cache",
-    default="auto",
-    show_default=True,
-    metavar="MODE",
-    help="Reuse keys and values: auto, on, off or hybrid:N.",
-)
-@click.option("--batch-size", type=int, default=32, show_default=True, help="Segments that one model call processes.")
-@click.option(
-    "--reuse/--no-reuse", default=True, show_default=True, help="Take segments that were translated before from memory."
-)
 @click.option(
     "--timing",
     type=click.Choice([timing.value for timing in Timing]),
@@ -97,6 +83,7 @@ class Priority(click.ParamType[int]):
     show_default=True,
     help="How much of the step timing is stored.",
 )
+@task_options
 @click.pass_obj
 def submit(
     context: Context,
@@ -111,37 +98,44 @@ def submit(
     queue: str,
     form: str | None,
     id_field: str,
-    text_field: str,
     strict: bool,
     dry_run: bool,
     again: bool,
-    cache: str,
-    timing: str,
     **options: Any,
 ) -> int:
-    """Submit CORPUS for translation.
+    """Submit CORPUS to be translated, scored or reranked.
 
     CORPUS is a file of JSON Lines with "id" and "text" (or txt, csv, tsv; gz and zst by suffix), or - for standard
     input. The same corpus and options are the same job: submit it again to go on where it was interrupted.
+
+    To score with a translation model, a line has "source" and "target". To rerank, it has "query" and "candidates":
+    a list of {"id", "text", "score"}, the score of the first stage being optional; or CORPUS is a folder as BEIR has
+    them, and --run names the first stage's run.
+
+    With --wait the results go to standard output, but scores only where -o says so: what is wanted of them is mostly
+    the corpus without its worst lines.
+
+    \b
+    kvjobs submit corpus.jsonl --task score --wait &&
+        kvjobs export last --where "perplexity < 50" --format original
     """
     from jobs.cli.result_file import check_place
-    from jobs.corpus.reading import Corpus
 
     if output and not wait:
         raise SpecError("-o needs --wait; without it, fetch the results later with: kvjobs export JOB -o FILE")
     check_name(name)
     check_queue(queue)
-    source = Corpus(path=corpus, format=form, id_field=id_field, text_field=text_field)
-    if output and str(output) != "-":
-        check_place(output, corpus=source.source)
-    asked = TranslateOptions(cache=CachePolicy.parse(cache), timing=Timing(timing), **options)
+    asked = ask(Task(task), options)
     # The worker's side knows models; it is reached by name, as every command of its is.
     admission = importlib.import_module("worker.models.admission")
     spec: JobSpec = admission.admit(Task(task), model, context.settings.models_dir, asked)
+    source = _corpus(corpus, spec, form, id_field, options)
+    if output and str(output) != "-":
+        check_place(output, corpus=source.source)
     if advice := admission.advise_queue(spec.model, context.settings.models_dir, queue):
         say(advice)
     if model is None:
-        say(f"No --model was given: translating with the bundled {spec.model}.")
+        say(f"No --model was given: {WORDS[task].doing} with the bundled {spec.model}.")
     if dry_run:
         return _dry_run(context, source, spec)
     with context.database() as database:
@@ -166,14 +160,28 @@ def submit(
     return 0
 
 
+def _corpus(path: str, spec: JobSpec, form: str | None, id_field: str, options: Mapping[str, Any]) -> "Corpus":
+    """How the corpus is read: as the task wants it, and of scoring the model."""
+    from jobs.corpus.payload import Holds
+    from jobs.corpus.reading import Corpus
+
+    holds = Holds.of(spec)
+    if holds is Holds.PAIRS:
+        refuse_fields(["text_field"], spec.model, "scores pairs of a source and a target")
+    elif holds is Holds.TEXT and spec.task is Task.SCORE:
+        refuse_fields(["source_field", "target_field"], spec.model, "is a language model, which scores a text")
+    fields = {name: options[name] for name in ("text_field", "source_field", "target_field")}
+    return Corpus(path=path, format=form, holds=holds, id_field=id_field, run=options["run"], **fields)
+
+
 def _dry_run(context: Context, source: "Corpus", spec: JobSpec) -> int:
     from jobs.cli.dry_run import describe
     from jobs.store.progress import speed_of
 
     rehearsal = importlib.import_module("worker.rehearsal").rehearse(source, spec, context.settings.models_dir)
     with context.database() as database, database.reading() as connection:
-        tokens_per_s = speed_of(connection, spec.model_revision)
-    for line in describe(rehearsal, tokens_per_s):
+        tokens_per_s = speed_of(connection, spec.model_revision, spec.task)
+    for line in describe(rehearsal, spec, tokens_per_s):
         click.echo(visible(line))
     return 0
 

@@ -12,8 +12,10 @@ def count(number: int | None) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 document`, `2 documents`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    """`1 document`, `2 documents`, `2 queries`."""
+    if number == 1:
+        return f"{number:,} {noun}"
+    return f"{number:,} {noun[:-1]}ies" if noun.endswith("y") else f"{number:,} {noun}s"
 
 
 def percent(share: float) -> str:

@@ -6,18 +6,27 @@ cell holds (line ends, delimiters, doubled quotes) is kept as it is. Both format
 
 import csv
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from io import BufferedReader
+from typing import Any
 
 from jobs.corpus.documents import Record, Reject, Rejected, check_record, reject, shown
 from jobs.corpus.lines import bad_utf8, numbered_lines, too_long
+from jobs.corpus.payload import Take, take_text
 from jobs.errors import CorpusError
 
 
 def read_delimited(
-    stream: BufferedReader, delimiter: str, id_field: str, text_field: str, max_line_bytes: int
+    stream: BufferedReader,
+    delimiter: str,
+    id_field: str,
+    text_fields: Mapping[str, str],
+    max_line_bytes: int,
+    take: Take | None = None,
 ) -> Iterator[Record]:
     """A document a row; blank lines are skipped. The id is always text, or the number of the row's first line.
+    `text_fields` are the columns of the payload by what they are (text; or source and target, with the `take` that
+    makes one of them).
 
     A row that does not come to its end (a quote that never closes) costs its first line alone: reading goes on with
     the second. Raise CorpusError where the header will not do.
@@ -26,10 +35,11 @@ def read_delimited(
     csv.field_size_limit(max(csv.field_size_limit(), max_line_bytes))
     lines = _TextLines(stream, max_line_bytes)
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
-    names = _read_header(lines, rows, id_field, text_field)
-    text_at = names.index(text_field)
+    names = _read_header(lines, rows, id_field, text_fields)
+    text_field = next(iter(text_fields.values()))
+    take = take or take_text(text_field)
     id_at = names.index(id_field) if id_field in names else None
-    others = [(index, name) for index, name in enumerate(names) if index not in (id_at, text_at)]
+    others = [(index, name) for index, name in enumerate(names) if index != id_at]
 
     position = 0
     while True:
@@ -56,12 +66,14 @@ def read_delimited(
             yield reject(position, number, Reject.BAD_ROW, reason)
         else:
             raw_id = None if id_at is None else cells[id_at]
-            fields = {name: cells[index] for index, name in others}
-            yield check_record(position, number, raw_id, cells[text_at], fields, text_field)
+            fields: dict[str, Any] = {name: cells[index] for index, name in others}
+            yield check_record(position, number, raw_id, take(fields), fields, text_field)
         position += 1
 
 
-def _read_header(lines: "_TextLines", rows: Iterator[list[str]], id_field: str, text_field: str) -> list[str]:
+def _read_header(
+    lines: "_TextLines", rows: Iterator[list[str]], id_field: str, text_fields: Mapping[str, str]
+) -> list[str]:
     try:
         names = next((cells for cells in rows if cells), [])
     except (csv.Error, _TooLongError) as error:
@@ -70,10 +82,11 @@ def _read_header(lines: "_TextLines", rows: Iterator[list[str]], id_field: str, 
     if lines.bad_utf8:
         raise CorpusError("the header is not UTF-8; save the corpus as UTF-8")
     if not names:
-        return [text_field]  # an empty file
+        return [*text_fields.values()]  # an empty file
     there = ", ".join(shown(name, 30) for name in names[:8]) + (", ..." if len(names) > 8 else "")
-    if text_field not in names:
-        raise CorpusError(f"the header has no column {shown(text_field)} (it has {there}); name it with --text-field")
+    for role, field in text_fields.items():
+        if field not in names:
+            raise CorpusError(f"the header has no column {shown(field)} (it has {there}); name it with --{role}-field")
     if id_field != "id" and id_field not in names:
         raise CorpusError(f"the header has no column {shown(id_field)} (it has {there}); name it with --id-field")
     if twice := [name for index, name in enumerate(names) if name in names[:index]]:

@@ -49,6 +49,23 @@ class Document(NamedTuple):
     text: str
     fields: str | None  # the line's other fields, JSON
     estimated_tokens: int
+    unnamed: bool = False  # the corpus has no id for it
+
+
+@final
+class Payload(NamedTuple):
+    """What is worked on, where it is more than a text."""
+
+    text: str  # JSON
+    estimated_tokens: int
+
+
+@final
+class Problem(NamedTuple):
+    """Why a line's payload is none."""
+
+    code: Reject
+    reason: str
 
 
 @final
@@ -79,7 +96,9 @@ def estimate_tokens(text: str) -> int:
 def check_record(
     position: int, line: int, raw_id: object, text: object, fields: Mapping[str, Any], text_field: str
 ) -> Record:
-    """The document that these values make, or why they make none. `fields` are the line's others."""
+    """The document that these values make, or why they make none. `text` is a `Payload` or a `Problem` where somebody
+    else has looked at it. `fields` are the line's others."""
+    unnamed = False
     if type(raw_id) is str and raw_id:
         external_id, numeric_id = raw_id, False
         if len(raw_id) > MAX_ID_BYTES // 4 and len(raw_id.encode()) > MAX_ID_BYTES:
@@ -88,38 +107,48 @@ def check_record(
             reason = f"the id {shown(raw_id)} holds a NUL character, which no database can index; take it out"
             return reject(position, line, Reject.BAD_ID, reason)
     elif raw_id is None or raw_id == "":
-        external_id, numeric_id = str(line), True
+        external_id, numeric_id, unnamed = str(line), True, True
     elif type(raw_id) is int:
         external_id, numeric_id = str(raw_id), True
     else:
         reason = f"the id is {kind_of(raw_id)}; write a string or an integer, or none (then it is the line number)"
         return reject(position, line, Reject.BAD_ID, reason)
 
-    if type(text) is not str:
-        if text is None:
-            code, reason = Reject.NO_TEXT, _no_text(text_field, fields)
-        else:
-            code = Reject.TEXT_TYPE
-            reason = f"the field {shown(text_field)} is {kind_of(text)}, not a string; put it in quotes"
-        return Rejected(position, external_id, numeric_id, line, code, reason)
-    if not text or text.isspace():
-        reason = f"the field {shown(text_field)} holds no text; fill it in or take the line out"
-        return Rejected(position, external_id, numeric_id, line, Reject.EMPTY_TEXT, reason)
-    if "\0" in text:
-        reason = (
-            f"the text holds a NUL character (U+0000) as character {text.index(chr(0)) + 1}, which PostgreSQL cannot "
-            "store; take it out"
-        )
-        return Rejected(position, external_id, numeric_id, line, Reject.NUL, reason)
+    if type(text) is Payload:
+        text, tokens = text
+    else:
+        problem = text if type(text) is Problem else check_text(text, text_field, "text", fields)
+        if problem:
+            return Rejected(position, external_id, numeric_id, line, problem.code, problem.reason)
+        assert type(text) is str
+        tokens = estimate_tokens(text)
 
     if not fields:
-        return Document(position, external_id, numeric_id, line, text, None, estimate_tokens(text))
+        return Document(position, external_id, numeric_id, line, text, None, tokens, unnamed)
     try:
         kept = orjson.dumps(fields).decode()
     except orjson.JSONEncodeError:
         reason = "its other fields are nested too deep to be kept (more than 254 levels); flatten them"
         return Rejected(position, external_id, numeric_id, line, Reject.TOO_DEEP, reason)
-    return Document(position, external_id, numeric_id, line, text, kept, estimate_tokens(text))
+    return Document(position, external_id, numeric_id, line, text, kept, tokens, unnamed)
+
+
+def check_text(text: object, field: str, role: str, fields: Mapping[str, Any]) -> Problem | None:
+    """What is wrong with the text of a field, if anything. The option --`role`-field names the field."""
+    if type(text) is not str:
+        if text is None:
+            return Problem(Reject.NO_TEXT, _no_text(field, role, fields))
+        reason = f"the field {shown(field)} is {kind_of(text)}, not a string; put it in quotes"
+        return Problem(Reject.TEXT_TYPE, reason)
+    if not text or text.isspace():
+        return Problem(Reject.EMPTY_TEXT, f"the field {shown(field)} holds no text; fill it in or take the line out")
+    if "\0" in text:
+        reason = (
+            f"the {role} holds a NUL character (U+0000) as character {text.index(chr(0)) + 1}, which PostgreSQL cannot "
+            "store; take it out"
+        )
+        return Problem(Reject.NUL, reason)
+    return None
 
 
 def reject(position: int, line: int, code: Reject, reason: str) -> Rejected:
@@ -145,7 +174,7 @@ def kind_of(value: object) -> str:
 KINDS: dict[type, str] = {bool: "a boolean", dict: "an object", list: "a list", str: "a string", type(None): "null"}
 
 
-def _no_text(text_field: str, fields: Mapping[str, Any]) -> str:
+def _no_text(field: str, role: str, fields: Mapping[str, Any]) -> str:
     names = ", ".join(shown(name, 30) for name in islice(fields, 5)) + (", ..." if len(fields) > 5 else "")
-    there = f"it has {names}; name the right one with --text-field" if fields else "write one"
-    return f"there is no text in the field {shown(text_field)} ({there})"
+    there = f"it has {names}; name the right one with --{role}-field" if fields else "write one"
+    return f"there is no text in the field {shown(field)} ({there})"

@@ -10,6 +10,7 @@ import orjson
 
 from jobs.corpus.documents import Record, Reject, Rejected, check_record, kind_of, reject, shown
 from jobs.corpus.lines import bad_utf8, numbered_lines, too_long
+from jobs.corpus.payload import Take, take_text
 
 # orjson makes a float of an integer of more than 64 bits, which has 19 digits at least. Values of these types
 # neither are such a float nor hold one.
@@ -17,8 +18,11 @@ EXACT = frozenset({str, int, bool, type(None)})
 LONG_NUMBER = re.compile(rb"[0-9]{19}")
 
 
-def read_jsonl(stream: BufferedReader, id_field: str, text_field: str, max_line_bytes: int) -> Iterator[Record]:
-    """A document an object; blank lines are skipped."""
+def read_jsonl(
+    stream: BufferedReader, id_field: str, text_field: str, max_line_bytes: int, take: Take | None = None
+) -> Iterator[Record]:
+    """A document an object; blank lines are skipped. Its payload is its text, or what `take` makes of it."""
+    take = take or take_text(text_field)
     loads, position = orjson.loads, 0
     for number, line in numbered_lines(stream, max_line_bytes):
         if line is None:
@@ -38,23 +42,23 @@ def read_jsonl(stream: BufferedReader, id_field: str, text_field: str, max_line_
             position += 1
             continue
         raw_id = values.pop(id_field, None)
-        text = values.pop(text_field, None)
+        text = take(values)
         inexact = type(raw_id) is float or not EXACT.issuperset(map(type, values.values()))
         if inexact and LONG_NUMBER.search(line):
-            yield _read_exactly(position, number, line, id_field, text_field)
+            yield _read_exactly(position, number, line, id_field, text_field, take)
         else:
             yield check_record(position, number, raw_id, text, values, text_field)
         position += 1
 
 
-def _read_exactly(position: int, number: int, line: bytes, id_field: str, text_field: str) -> Record:
+def _read_exactly(position: int, number: int, line: bytes, id_field: str, text_field: str, take: Take) -> Record:
     """The same with every integer as it is written, however long."""
     try:
         values = json.loads(line, parse_int=_exact_integer)
     except RecursionError:
         return reject(position, number, Reject.TOO_DEEP, "the line is nested too deep to be read; flatten it")
     raw_id = values.pop(id_field, None)
-    text = values.pop(text_field, None)
+    text = take(values)
     if type(raw_id) is orjson.Fragment:
         raw_id = int(orjson.dumps(raw_id))
     return check_record(position, number, raw_id, text, values, text_field)

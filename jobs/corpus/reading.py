@@ -6,6 +6,7 @@ Knows: files, standard input, gzip, zstd, and which reader a format has. Does no
 import enum
 import hashlib
 import io
+import json
 import os
 import sys
 import tempfile
@@ -19,11 +20,15 @@ from jobs.corpus.delimited import read_delimited
 from jobs.corpus.documents import Record
 from jobs.corpus.jsonl import read_jsonl
 from jobs.corpus.lines import read_text
+from jobs.corpus.payload import Holds, take_candidates, take_pair, take_text
+from jobs.corpus.retrieval import Retrieval, RetrievalReading
+from jobs.corpus.retrieval import survey as survey_retrieval
 from jobs.corpus.unpacking import DAMAGED, HashedBytes, unpacked
 from jobs.errors import CorpusError, KvjobsError, SpecError
 
 CHUNK_BYTES = 1 << 20
-MAX_LINE_BYTES = 1 << 20
+# A query with a thousand candidates of a paragraph is one line.
+MAX_LINE_BYTES = {Holds.TEXT: 1 << 20, Holds.PAIRS: 1 << 20, Holds.CANDIDATES: 1 << 24}
 
 
 class Format(enum.StrEnum):
@@ -36,6 +41,7 @@ class Format(enum.StrEnum):
 
 
 FORMATS = ", ".join(Format)
+BEIR = "beir"  # a folder, with a run
 SUFFIXES = {
     ".jsonl": Format.JSONL,
     ".ndjson": Format.JSONL,
@@ -54,25 +60,73 @@ class Corpus:
 
     path: str | os.PathLike[str]  # "-" is standard input
     format: str | None = None  # None: what the name ends with, and jsonl from standard input
+    holds: Holds = Holds.TEXT
     id_field: str = "id"
     text_field: str = "text"
-    max_line_bytes: int = MAX_LINE_BYTES  # a longer line is rejected
+    source_field: str = "source"  # of pairs
+    target_field: str = "target"
+    run: str | os.PathLike[str] | None = None  # of queries with candidates: then `path` is a folder as BEIR has them
+    max_line_bytes: int | None = None  # a longer line is rejected; None: `MAX_LINE_BYTES`
 
     def __post_init__(self) -> None:
-        if self.id_field == self.text_field:
-            raise SpecError(f"the id and the text cannot both be in the field {self.id_field!r}; change one of the two")
-        if self.max_line_bytes < 1:
-            raise SpecError(f"max_line_bytes is {self.max_line_bytes}; the smallest is 1")
-        _ = self.read_as
+        if self.run is not None:
+            if self.holds is not Holds.CANDIDATES or self.format is not None:
+                raise SpecError("a run is of a BEIR folder, whose queries are reranked; leave the format out")
+            _ = self.retrieval
+            return
+        names = [self.id_field, *self.payload_fields.values()]
+        if twice := [name for index, name in enumerate(names) if name in names[:index]]:
+            what = " and the ".join(["id", *self.payload_fields])
+            raise SpecError(f"the {what} cannot both be in the field {twice[0]!r}; change one of the two")
+        if self.line_limit < 1:
+            raise SpecError(f"max_line_bytes is {self.line_limit}; the smallest is 1")
+        read_as = self.read_as
+        if self.holds is Holds.PAIRS and read_as is Format.TXT:
+            raise SpecError(f"a pair is more than a line of text, and {self.source} is read as txt; write jsonl or csv")
+        if self.holds is Holds.CANDIDATES and read_as is not Format.JSONL:
+            raise SpecError(
+                f"queries with their candidates are written in jsonl, and {self.source} is read as {read_as}; "
+                'write {"id": ..., "query": ..., "candidates": [{"id": ..., "text": ...}, ...]} a line'
+            )
+
+    @property
+    def payload_fields(self) -> dict[str, str]:
+        """The fields of a line that are worked on, by what they are."""
+        match self.holds:
+            case Holds.TEXT:
+                return {"text": self.text_field}
+            case Holds.PAIRS:
+                return {"source": self.source_field, "target": self.target_field}
+            case Holds.CANDIDATES:
+                return {"query": "query", "candidates": "candidates"}
+
+    @property
+    def line_limit(self) -> int:
+        """Bytes of the longest line."""
+        return MAX_LINE_BYTES[self.holds] if self.max_line_bytes is None else self.max_line_bytes
+
+    @property
+    def reading(self) -> str:
+        """JSON: how it is read, for the job's row: what it takes to write its lines anew."""
+        if self.run is not None:
+            return json.dumps({"format": BEIR, "holds": self.holds})
+        packing = {"packing": self.packing} if self.packing else {}
+        how = {"format": self.read_as, "holds": self.holds, "id_field": self.id_field, **packing}
+        return json.dumps(how | {"fields": self.payload_fields})
 
     @property
     def is_stdin(self) -> bool:
         return os.fspath(self.path) == "-"
 
     @property
+    def retrieval(self) -> Retrieval | None:
+        """A BEIR folder and the run over it, if that is what it is."""
+        return None if self.run is None else Retrieval(Path(self.path), Path(self.run))
+
+    @property
     def is_file(self) -> bool:
         """Whether it is there to be read again, and not a pipe."""
-        return not self.is_stdin and os.path.isfile(self.path)
+        return self.run is not None or (not self.is_stdin and os.path.isfile(self.path))
 
     @property
     def read_as(self) -> Format:
@@ -108,6 +162,8 @@ class Corpus:
     @property
     def source(self) -> str:
         """Where the corpus is, for messages and for the job's row."""
+        if self.retrieval:
+            return self.retrieval.source
         if self.is_stdin:
             return "standard input"
         path = os.fsencode(os.path.abspath(self.path)).decode("utf-8", "backslashreplace")
@@ -125,8 +181,21 @@ class Contents:
 def read_corpus(corpus: Corpus) -> Iterator[Record]:
     """Each document of the corpus and each line that is none, in order, as they are read; raise CorpusError where the
     corpus as a whole cannot be read or holds nothing."""
+    if corpus.retrieval:
+        yield from RetrievalReading(corpus.retrieval, Path(tempfile.gettempdir()))
+        return
     with opened(corpus) as raw:
         yield from Reading(corpus, raw)
+
+
+@contextmanager
+def surveyed(corpus: Corpus, spool: Path) -> "Iterator[tuple[Contents, Reading | RetrievalReading]]":
+    """What the bytes of the corpus are, and one pass over them. What is needed meanwhile is kept in `spool`."""
+    if corpus.retrieval:
+        yield Contents(*survey_retrieval(corpus.retrieval)), RetrievalReading(corpus.retrieval, spool)
+        return
+    with opened(corpus, spool) as raw:
+        yield survey(corpus, raw), Reading(corpus, raw)
 
 
 @contextmanager
@@ -222,16 +291,23 @@ def _copied(raw: BinaryIO, corpus: Corpus, spool: Path) -> Iterator[BinaryIO]:
 
 
 def _read(corpus: Corpus, stream: io.BufferedReader) -> Iterator[Record]:
-    id_field, text_field, max_line_bytes = corpus.id_field, corpus.text_field, corpus.max_line_bytes
+    fields, limit = corpus.payload_fields, corpus.line_limit
+    match corpus.holds:
+        case Holds.TEXT:
+            take = take_text(corpus.text_field)
+        case Holds.PAIRS:
+            take = take_pair(corpus.source_field, corpus.target_field)
+        case Holds.CANDIDATES:
+            take = take_candidates
     match corpus.read_as:
         case Format.JSONL:
-            return read_jsonl(stream, id_field, text_field, max_line_bytes)
+            return read_jsonl(stream, corpus.id_field, corpus.text_field, limit, take)
         case Format.TXT:
-            return read_text(stream, max_line_bytes)
+            return read_text(stream, limit)
         case Format.CSV:
-            return read_delimited(stream, ",", id_field, text_field, max_line_bytes)
+            return read_delimited(stream, ",", corpus.id_field, fields, limit, take)
         case Format.TSV:
-            return read_delimited(stream, "\t", id_field, text_field, max_line_bytes)
+            return read_delimited(stream, "\t", corpus.id_field, fields, limit, take)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ import orjson
 from jobs.corpus.candidates import Candidate, check_ids, payload
 from jobs.corpus.documents import Record, Reject, Rejected, check_record, kind_of, shown
 from jobs.corpus.line_file import LineFile
+from jobs.corpus.payload import payload_of_candidates
 from jobs.errors import CorpusError, KvjobsError
 
 PACKED = ("", ".gz", ".zst")
@@ -139,7 +140,7 @@ class RetrievalReading:
             return Rejected(number, query_id, False, line, Reject.NO_QUERY, reason)
         if problem := check_ids(candidates):
             return Rejected(number, query_id, False, line, *problem)
-        return check_record(number, line, query_id, payload(text, candidates), {}, "query")
+        return check_record(number, line, query_id, payload_of_candidates(payload(text, candidates)), {}, "query")
 
 
 def survey(retrieval: Retrieval) -> tuple[str, int]:

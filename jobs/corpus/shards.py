@@ -7,8 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from jobs.corpus.documents import Document, Record
+from jobs.corpus.payload import Holds
 
-SHARD_TOKENS = 16_000  # estimated; a longer document has a shard of its own
+# Estimated; a longer document has a shard of its own.
+SHARD_TOKENS = 16_000
+SHARD_TOKENS_OF_CANDIDATES = 64_000  # a query with a hundred passages is some 15,000, and a batch has its shard's alone
 SHARD_DOCUMENTS = 1_000  # rejected ones count: they are in the range
 SHARD_CHARS = 1 << 22  # of texts and other fields: a worker holds a shard in memory
 BATCH_DOCUMENTS = 20_000  # written in one transaction, rounded up to whole shards
@@ -30,11 +33,12 @@ class Batch:
         return self.shards[-1][-1].position + 1
 
 
-def cut_batches(records: Iterable[Record]) -> Iterator[Batch]:
+def cut_batches(records: Iterable[Record], holds: Holds = Holds.TEXT) -> Iterator[Batch]:
     """All records, in order."""
+    max_tokens = SHARD_TOKENS_OF_CANDIDATES if holds is Holds.CANDIDATES else SHARD_TOKENS
     shards: list[list[Record]] = []
     num_documents = num_chars = 0
-    for shard, chars in _cut_shards(records):
+    for shard, chars in _cut_shards(records, max_tokens):
         shards.append(shard)
         num_documents += len(shard)
         num_chars += chars
@@ -45,9 +49,9 @@ def cut_batches(records: Iterable[Record]) -> Iterator[Batch]:
         yield Batch(shards)
 
 
-def _cut_shards(records: Iterable[Record]) -> Iterator[tuple[list[Record], int]]:
+def _cut_shards(records: Iterable[Record], max_tokens: int) -> Iterator[tuple[list[Record], int]]:
     """Each shard with the number of its characters."""
-    max_tokens, max_documents, max_chars = SHARD_TOKENS, SHARD_DOCUMENTS, SHARD_CHARS
+    max_documents, max_chars = SHARD_DOCUMENTS, SHARD_CHARS
     shard: list[Record] = []
     tokens = chars = 0
     for record in records:

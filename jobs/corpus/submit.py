@@ -13,7 +13,9 @@ from pathlib import Path
 
 from jobs.corpus.documents import Record
 from jobs.corpus.fingerprint import Fingerprint
-from jobs.corpus.reading import Contents, Corpus, Reading, opened, survey
+from jobs.corpus.payload import Holds
+from jobs.corpus.reading import BEIR, Contents, Corpus, Reading, surveyed
+from jobs.corpus.retrieval import RetrievalReading
 from jobs.corpus.shards import cut_batches
 from jobs.errors import CorpusError, KvjobsError, SpecError
 from jobs.failpoints import failpoint
@@ -97,9 +99,7 @@ def submit(
     what was written so far: the same submit goes on from there.
     """
     check_name(name)
-    with opened(corpus, spool) as raw:
-        contents = survey(corpus, raw)
-        reading = Reading(corpus, raw)
+    with surveyed(corpus, spool) as (contents, reading):
         records = iter(reading)
         first = next(records)  # before there is a job: an empty corpus makes none
         request = JobRequest(
@@ -108,6 +108,7 @@ def submit(
             source=corpus.source,
             source_is_file=corpus.is_file,
             corpus_digest=contents.digest,
+            reading=corpus.reading,
             name=name,
             priority=priority,
             queue=check_queue(queue),
@@ -116,7 +117,7 @@ def submit(
         standing, is_new = ingest.begin(database, request)
         already = Already.NEW if is_new else FOUND[standing.state]
         if standing.state == JobState.INGESTING:
-            standing = _fill(database, standing, reading, chain([first], records), contents, on_progress)
+            standing = _fill(database, standing, reading, corpus.holds, chain([first], records), contents, on_progress)
     if strict and standing.rejected:
         refusal = _refusal(database, corpus, standing)
         ingest.remove(database, standing.job_id)
@@ -150,14 +151,19 @@ def check_name(name: str | None) -> None:
 
 def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, number: int) -> str:
     """sha256 of all that decides what the job is; `number` tells apart those that somebody asked for `again`."""
-    read = [READERS, corpus.read_as, corpus.packing, corpus.id_field, corpus.text_field, corpus.max_line_bytes]
+    if corpus.run is None:
+        fields = corpus.payload_fields.values()
+        read = [READERS, corpus.read_as, corpus.packing, corpus.id_field, *fields, corpus.line_limit]
+    else:
+        read = [READERS, BEIR]
     return hashlib.sha256(json.dumps([corpus_digest, read, spec.digest(), number]).encode()).hexdigest()
 
 
 def _fill(
     database: Database,
     standing: Standing,
-    reading: Reading,
+    reading: Reading | RetrievalReading,
+    holds: Holds,
     records: Iterator[Record],
     contents: Contents,
     on_progress: Tell | None,
@@ -184,7 +190,7 @@ def _fill(
                 f"{reading.source} is not what it was when the first {standing.ingested} documents of job "
                 f"{standing.job_id} were read from it; submit it again to read it from the start"
             )
-        for batch in cut_batches(rest):
+        for batch in cut_batches(rest, holds):
             written.update(record for shard in batch.shards for record in shard)
             if standing.ingested < batch.stop:
                 standing = ingest.add_batch(database, standing.job_id, batch, written.hexdigest())

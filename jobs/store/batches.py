@@ -6,6 +6,9 @@ from dataclasses import dataclass
 # A kill costs at most one batch a lane, and SIGTERM waits for one: so seconds, not minutes. But the longer a batch,
 # the better its segments sort into model calls of equal length.
 MAX_TOKENS = 4_096
+# A query with a hundred passages is some 15,000 tokens. Queries with fewer should meet: a passage that two of them ask
+# about is read once.
+MAX_TOKENS_OF_QUERIES = 16_384
 MAX_DOCUMENTS = 256
 
 
@@ -22,7 +25,7 @@ class PlannedDocument:
 Batch = tuple[PlannedDocument, ...]
 
 
-def plan_batches(documents: Iterable[PlannedDocument]) -> tuple[Batch, ...]:
+def plan_batches(documents: Iterable[PlannedDocument], max_tokens: int = MAX_TOKENS) -> tuple[Batch, ...]:
     """Cut a shard's documents, in order, into batches; those that have ended are left out afterwards.
 
     The borders depend on the whole shard and never on what is done: whoever takes a half-done shard over computes the
@@ -31,7 +34,7 @@ def plan_batches(documents: Iterable[PlannedDocument]) -> tuple[Batch, ...]:
     batches: list[list[PlannedDocument]] = [[]]
     tokens = 0
     for document in documents:
-        full = tokens + document.estimated_tokens > MAX_TOKENS or len(batches[-1]) == MAX_DOCUMENTS
+        full = tokens + document.estimated_tokens > max_tokens or len(batches[-1]) == MAX_DOCUMENTS
         if full and batches[-1]:
             batches.append([])
             tokens = 0

@@ -13,7 +13,10 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from jobs.corpus.documents import Document, Record
 
-COLUMNS = "job_id, position, external_id, numeric_id, line, text, fields, estimated_tokens, status, error_code, error"
+COLUMNS = (
+    "job_id, position, external_id, numeric_id, line, text, fields, estimated_tokens, unnamed, status, error_code"
+    ", error"
+)
 
 
 def copy_documents(connection: Connection, job_id: int, records: Sequence[Record]) -> None:
@@ -49,7 +52,7 @@ def _row(job_id: int, record: Record) -> tuple[Any, ...]:
     if type(record) is Document:
         return (job_id, *record, None, None, None)
     position, external_id, numeric_id, line, code, reason = record
-    return (job_id, position, external_id, numeric_id, line, None, None, 0, "rejected", str(code), reason)
+    return (job_id, position, external_id, numeric_id, line, None, None, 0, False, "rejected", str(code), reason)
 
 
 def _with_cursor(connection: Connection, statement: str, work: Callable[[Any], None]) -> None:

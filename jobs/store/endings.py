@@ -1,12 +1,12 @@
 """How documents, shards and jobs come to their end. Runs inside the caller's transaction."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from sqlalchemy import Connection, and_, exists, or_, update
 
 from jobs.store.clock import db_time
 from jobs.store.ledger import bump, log_event
+from jobs.store.results import ResultTable, is_open, results_of
 from jobs.store.tables import (
     Document,
     DocumentStatus,
@@ -15,12 +15,12 @@ from jobs.store.tables import (
     JobState,
     Shard,
     ShardState,
-    Translation,
 )
 
 
 def end_documents(
     connection: Connection,
+    result: ResultTable,
     job_id: int,
     start: int,
     stop: int,
@@ -32,19 +32,13 @@ def end_documents(
     """Put the open documents of a range into a terminal state other than a result, and count the rows that changed."""
     ended = connection.execute(
         update(Document)
-        .where(Document.job_id == job_id, Document.position >= start, Document.position < stop, *is_open())
+        .where(Document.job_id == job_id, Document.position >= start, Document.position < stop, *is_open(result))
         .values(status=status, error_code=code, error=message)
         .returning(Document.estimated_tokens)
     )
     tokens = ended.scalars().all()
     bump(connection, job_id, **{status.value: len(tokens), "estimated_done": sum(tokens)})
     return len(tokens)
-
-
-def is_open() -> tuple[Any, ...]:
-    """Of a document: it has neither a status nor a result."""
-    result = exists().where(Translation.job_id == Document.job_id, Translation.position == Document.position)
-    return (Document.status.is_(None), ~result)
 
 
 def close_cancelled(connection: Connection, job_id: int, shard_ids: Sequence[int]) -> int:
@@ -60,8 +54,9 @@ def close_cancelled(connection: Connection, job_id: int, shard_ids: Sequence[int
         .returning(Shard.id, Shard.start, Shard.stop, Shard.lease_epoch)
     ).all()
     total = 0
+    result = results_of(connection, job_id)
     for shard in cancelled:
-        total += end_documents(connection, job_id, shard.start, shard.stop, DocumentStatus.CANCELLED)
+        total += end_documents(connection, result, job_id, shard.start, shard.stop, DocumentStatus.CANCELLED)
         log_event(connection, job_id, shard.id, "cancelled", shard.lease_epoch, None)
     close_shards(connection, job_id, len(cancelled))
     return total

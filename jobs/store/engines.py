@@ -3,6 +3,7 @@
 Knows: drivers, pragmas, timeouts. Does not know: tables.
 """
 
+import math
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -94,8 +95,32 @@ def _sqlite(url: URL, busy_timeout_s: float) -> Engine:
 
 def _set_up_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
     connection.isolation_level = None  # we say BEGIN ourselves: Python's sqlite3 would say it too late
+    add_mathematics(connection)
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def add_mathematics(connection: sqlite3.Connection) -> None:
+    """exp and ln, which the views need and which SQLite has only where it was built with them. As there, what is no
+    number is null and what is too large is infinite."""
+    try:
+        connection.execute("SELECT exp(0), ln(1)")
+    except sqlite3.OperationalError:
+        connection.create_function("exp", 1, _exp, deterministic=True)
+        connection.create_function("ln", 1, _ln, deterministic=True)
+
+
+def _exp(value: Any) -> float | None:
+    if not isinstance(value, int | float):
+        return None
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
+def _ln(value: Any) -> float | None:
+    return math.log(value) if isinstance(value, int | float) and value > 0 else None
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -1,7 +1,7 @@
 """The documents of a job with what became of each, in the order of the corpus, in bounded memory."""
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,6 @@ from sqlalchemy import (
     ColumnElement,
     Integer,
     Select,
-    and_,
     bindparam,
     case,
     column,
@@ -20,15 +19,18 @@ from sqlalchemy import (
     select,
     table,
 )
+from sqlalchemy.orm import aliased
 
 from jobs.store.database import Database
 from jobs.store.query import Condition
-from jobs.store.tables import Document, Translation
+from jobs.store.results import EXPORTED, ResultTable, is_of_document, results_of
+from jobs.store.tables import Document
 
 OK, WAITING = "ok", "waiting"
 FIRST_PAGE = 100  # rows, until it is known how long they are
 LARGEST_PAGE = 5_000
 CHARACTERS_A_PAGE = 4_000_000
+NUM_OWN = 11  # columns of a document's own, its status the last, before those of its result
 
 
 class Only(enum.StrEnum):
@@ -46,18 +48,15 @@ class ExportedDocument:
     position: int
     external_id: str | None
     numeric_id: bool  # the corpus wrote the id as a number
+    unnamed: bool  # the corpus has none, and the id is the number of the line
     line: int
-    status: str  # ok | waiting | a DocumentStatus
     fields: str | None  # JSON: the line's other fields
     error_code: str | None
     error: str | None
-    translation: str | None
-    flags: str | None  # separated by a space
-    alternatives: str | None  # JSON
-    log_prob: float | None
-    num_source_tokens: int | None
-    num_target_tokens: int | None
-    text: str | None  # the source; only where it is asked for
+    text: str | None  # what was worked on; only where it is asked for
+    next_line: int | None  # where the next document begins; only where it is asked for
+    status: str  # ok | waiting | a DocumentStatus
+    result: Mapping[str, Any]  # columns of the table of results (`jobs.store.results.EXPORTED`); empty without a result
 
 
 def read_documents(
@@ -67,10 +66,14 @@ def read_documents(
     only: Only | None = None,
     condition: Condition | None = None,
     with_text: bool = False,
+    with_next_line: bool = False,
 ) -> Iterator[ExportedDocument]:
     """The documents of a job by position. Each page is a transaction of its own, so that a slow reader holds up
     neither a checkpoint nor a vacuum; a result never changes, so a finished job reads the same every time."""
-    statement = _documents(job_id, only, condition, with_text)
+    with database.reading() as connection:
+        result = results_of(connection, job_id)
+    statement = _documents(job_id, result, only, condition, with_text, with_next_line)
+    names = [column.key for column in EXPORTED[result]]
     after, limit = -1, FIRST_PAGE
     while True:
         with database.reading() as connection:
@@ -79,9 +82,10 @@ def read_documents(
             return
         size = 0
         for row in rows:
-            document = ExportedDocument(*row)
-            size += sum(len(value) for value in (document.text, document.translation, document.fields) if value)
-            yield document
+            found = dict(zip(names, row[NUM_OWN:], strict=True)) if row[NUM_OWN - 1] == OK else {}
+            size += sum(len(value) for value in row if isinstance(value, str))
+            values = (*row[:NUM_OWN], found)
+            yield ExportedDocument(*values)
         after = rows[-1].position
         limit = max(1, min(LARGEST_PAGE, CHARACTERS_A_PAGE * len(rows) // max(size, 1)))
 
@@ -96,23 +100,32 @@ def field_names(database: Database, job_id: int, among: int = 100) -> list[str]:
     return list(names)
 
 
-def _documents(job_id: int, only: Only | None, condition: Condition | None, with_text: bool) -> Select[Any]:
-    """A page: the first `:limit` documents behind position `:after`, in the columns of ExportedDocument."""
-    document, result = Document, Translation
+def _documents(
+    job_id: int,
+    result: ResultTable,
+    only: Only | None,
+    condition: Condition | None,
+    with_text: bool,
+    with_next_line: bool,
+) -> Select[Any]:
+    """A page: the first `:limit` documents behind position `:after`, in the columns of ExportedDocument, then those
+    of the result."""
+    document, following = Document, aliased(Document)
     after, limit = bindparam("after", type_=Integer()), bindparam("limit", type_=Integer())
-    has_result = result.position.is_not(None)
-    status = case((has_result, literal(OK)), else_=func.coalesce(document.status, WAITING))
+    status = case((result.position.is_not(None), literal(OK)), else_=func.coalesce(document.status, WAITING))
+    next_line = select(following.line).where(
+        following.job_id == document.job_id, following.position == document.position + 1
+    )
     statement: Select[Any] = (
         select(
-            *(document.position, document.external_id, document.numeric_id, document.line, status),
+            *(document.position, document.external_id, document.numeric_id, document.unnamed, document.line),
             *(document.fields, document.error_code, document.error),
-            *(result.text, result.flags, result.alternatives),
-            *(result.log_prob, result.num_source_tokens, result.num_target_tokens),
             document.text if with_text else null(),
+            next_line.scalar_subquery() if with_next_line else null(),
+            status,
+            *EXPORTED[result],
         )
-        .join_from(
-            document, result, and_(result.job_id == document.job_id, result.position == document.position), isouter=True
-        )
+        .join_from(document, result, is_of_document(result), isouter=True)
         .where(document.job_id == job_id, document.position > after)
         .order_by(document.position)
         .limit(limit)

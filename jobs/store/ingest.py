@@ -34,6 +34,7 @@ class JobRequest:
     source: str
     source_is_file: bool  # so that two submits from the same source mean the same corpus
     corpus_digest: str
+    reading: str  # JSON: how the corpus is read
     name: str | None
     priority: int
     queue: str  # that a worker must serve to do it
@@ -200,6 +201,7 @@ def _make(connection: Connection, request: JobRequest, key: str) -> int | None:
             content_key=key,
             source=request.source,
             corpus_digest=request.corpus_digest,
+            reading=request.reading,
             state=JobState.INGESTING,
             priority=request.priority,
             queue=request.queue,

@@ -7,8 +7,9 @@ from sqlalchemy import Connection, exists, func, select, update
 from jobs.errors import NotFoundError, SpecError
 from jobs.store.clock import db_time
 from jobs.store.database import Database
-from jobs.store.endings import close_cancelled, close_shards, end_documents, is_open
+from jobs.store.endings import close_cancelled, close_shards, end_documents
 from jobs.store.ledger import bump, lock
+from jobs.store.results import is_open, results_of
 from jobs.store.tables import Document, DocumentStatus, Job, JobState, Shard, ShardState
 
 SHARDS_A_TRANSACTION = 50  # a job of ten million documents must not hold the write lock while it is cancelled
@@ -49,8 +50,8 @@ def cancel(database: Database, job_id: int) -> int:
             if not shard_ids:
                 # Documents that an unfinished ingest had not cut into a shard yet.
                 if state == JobState.INGESTING:
-                    written = (0, _one_past_last(connection, job_id))
-                    cancelled += end_documents(connection, job_id, *written, DocumentStatus.CANCELLED)
+                    result, written = results_of(connection, job_id), (0, _one_past_last(connection, job_id))
+                    cancelled += end_documents(connection, result, job_id, *written, DocumentStatus.CANCELLED)
                 close_shards(connection, job_id, 0)
                 return cancelled
             cancelled += close_cancelled(connection, job_id, shard_ids)
@@ -72,7 +73,7 @@ def retry(database: Database, job_id: int) -> int:
             Document.job_id == Shard.job_id,
             Document.position >= Shard.start,
             Document.position < Shard.stop,
-            *is_open(),
+            *is_open(results_of(connection, job_id)),
         )
         reopened = connection.execute(
             update(Shard)

@@ -14,13 +14,14 @@ from sqlalchemy import Connection, Row, and_, case, exists, or_, select, update
 from jobs.failpoints import failpoint
 from jobs.queues import CPU, Queues
 from jobs.spec import JobSpec
-from jobs.store.batches import Batch, PlannedDocument, plan_batches
+from jobs.store.batches import MAX_TOKENS, MAX_TOKENS_OF_QUERIES, Batch, PlannedDocument, plan_batches
 from jobs.store.breaker import pause_if_deadly
 from jobs.store.clock import db_time
 from jobs.store.database import Database
-from jobs.store.endings import close_cancelled, close_shards, is_open
+from jobs.store.endings import close_cancelled, close_shards
 from jobs.store.ledger import lock, log_event
-from jobs.store.tables import Document, Job, JobState, Shard, ShardState, Translation
+from jobs.store.results import RESULTS, ResultTable, is_of_document, is_open
+from jobs.store.tables import Document, Job, JobState, Ranking, Shard, ShardState
 
 # Leases in a row that ended in the death of their process, without one recorded batch: the first may be an innocent
 # death; after the second the batch in flight is suspect, and a process that nobody needs takes it (`worker.sacrifice`).
@@ -178,7 +179,7 @@ def _begin(connection: Connection, taken: Row[*tuple[Any, ...]], worker_id: int,
         spec=JobSpec.restore(
             task=job.task, model=job.model, model_revision=job.model_revision, options_json=job.options
         ),
-        batches=_todo(connection, taken.job_id, taken.start, taken.stop),
+        batches=_todo(connection, RESULTS[job.task], taken.job_id, taken.start, taken.stop),
         suspect=taken.crashes >= SUSPECT_AFTER,
     )
     log_event(connection, work.job_id, work.shard_id, "leased", work.epoch, worker_id)
@@ -190,8 +191,8 @@ def _begin(connection: Connection, taken: Row[*tuple[Any, ...]], worker_id: int,
     return work
 
 
-def _todo(connection: Connection, job_id: int, start: int, stop: int) -> tuple[Batch, ...]:
-    document, result = Document, Translation
+def _todo(connection: Connection, result: ResultTable, job_id: int, start: int, stop: int) -> tuple[Batch, ...]:
+    document = Document
     rows = connection.execute(
         select(
             document.position,
@@ -199,13 +200,14 @@ def _todo(connection: Connection, job_id: int, start: int, stop: int) -> tuple[B
             document.estimated_tokens,
             or_(document.status.is_not(None), result.position.is_not(None)).label("ended"),
         )
-        .join(result, and_(result.job_id == document.job_id, result.position == document.position), isouter=True)
+        .join(result, is_of_document(result), isouter=True)
         .where(document.job_id == job_id, document.position >= start, document.position < stop)
         .order_by(document.position)
     )
-    return plan_batches(
+    planned = (
         PlannedDocument(row.position, row.text or "", row.estimated_tokens, ended=bool(row.ended)) for row in rows
     )
+    return plan_batches(planned, MAX_TOKENS_OF_QUERIES if result is Ranking else MAX_TOKENS)
 
 
 def _take_back(database: Database, which: Any, why: str) -> int:
@@ -289,7 +291,10 @@ def finish(connection: Connection, work: Work) -> None:
     was leased: then it is ready again."""
     lock(connection, work.job_id)
     left = exists().where(
-        Document.job_id == Shard.job_id, Document.position >= Shard.start, Document.position < Shard.stop, *is_open()
+        Document.job_id == Shard.job_id,
+        Document.position >= Shard.start,
+        Document.position < Shard.stop,
+        *is_open(RESULTS[work.spec.task]),
     )
     if connection.execute(update(Shard).where(*fence(work), left).values(_ready())).rowcount:
         log_event(connection, work.job_id, work.shard_id, "released", work.epoch, work.worker_id)

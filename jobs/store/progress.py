@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Boolean, Connection, Select, case, column, func, select, table
 
 from jobs.errors import NotFoundError
+from jobs.spec import Task
 from jobs.store.clock import UtcDateTime, db_time
 from jobs.store.tables import Document, DocumentStatus, Job, JobState
 
@@ -104,9 +105,15 @@ class JobSummary:
         return max(0.0, ((self.finished_at or self.read_at) - self.started_at).total_seconds())
 
     @property
+    def tokens(self) -> int:
+        """By which its speed is measured: those that were generated or scored; of reranking, whose suffixes are
+        short, those that went through the model."""
+        return self.source_tokens if self.task == Task.RERANK else self.target_tokens
+
+    @property
     def tokens_per_s(self) -> float | None:
-        """Generated tokens, on average since the first lease. (Over the last minute: `Pace`.)"""
-        return self.target_tokens / self.elapsed_s if self.elapsed_s else None
+        """On average since the first lease. (Over the last minute: `Pace`.)"""
+        return self.tokens / self.elapsed_s if self.elapsed_s else None
 
     @property
     def eta_s(self) -> float | None:
@@ -248,8 +255,8 @@ class Pace:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Generated tokens."""
-        return self._rate("target_tokens")
+        """As `JobSummary.tokens` counts them."""
+        return self._rate("tokens")
 
     @property
     def documents_per_s(self) -> float | None:
@@ -269,11 +276,17 @@ class Pace:
         return max(0.0, gained / (end - start)) if end > start else None
 
 
-def speed_of(connection: Connection, model_revision: str) -> float | None:
-    """Source tokens per second of the latest job that a model has finished here; None where it has finished none."""
+def speed_of(connection: Connection, model_revision: str, task: str) -> float | None:
+    """Estimated tokens of documents per second of the latest job of this task that a model has finished here; None
+    where it has finished none."""
     latest = (
         select(Job.id)
-        .where(Job.model_revision == model_revision, Job.state == JobState.DONE, Job.started_at.is_not(None))
+        .where(
+            Job.model_revision == model_revision,
+            Job.task == task,
+            Job.state == JobState.DONE,
+            Job.started_at.is_not(None),
+        )
         .order_by(Job.id.desc())
         .limit(1)
     )
@@ -281,7 +294,7 @@ def speed_of(connection: Connection, model_revision: str) -> float | None:
     if job_id is None:
         return None
     job = find_job(connection, str(job_id))
-    return job.source_tokens / job.elapsed_s if job.elapsed_s and job.source_tokens else None
+    return job.estimated_done / job.elapsed_s if job.elapsed_s and job.estimated_done else None
 
 
 def _summaries() -> Select[Any]:

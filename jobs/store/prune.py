@@ -9,7 +9,8 @@ from jobs.errors import SpecError
 from jobs.store.clock import db_time
 from jobs.store.database import Database
 from jobs.store.progress import ENDED, JobSummary
-from jobs.store.tables import Document, Job, JobState, Shard, ShardEvent, Step, Translation
+from jobs.store.results import RESULTS
+from jobs.store.tables import Document, Job, JobState, Shard, ShardEvent, Step
 
 ROWS_A_BATCH = 5_000
 REASON = "being pruned; if that was interrupted: kvjobs db prune {job_id}"
@@ -45,7 +46,8 @@ def prune_job(database: Database, job_id: int, advance: Callable[[int], None] = 
         )
         if not claimed.rowcount:
             raise SpecError(f"job {job_id} goes on again, or is gone; nothing was deleted")
-    for batch in (_by_position(Translation), _by_position(Document), _by_id(Step), _by_id(ShardEvent), _by_id(Shard)):
+    positioned = map(_by_position, (*RESULTS.values(), Document))
+    for batch in (*positioned, *map(_by_id, (Step, ShardEvent, Shard))):
         while True:
             with database.writing() as connection:
                 deleted = batch(connection, job_id)

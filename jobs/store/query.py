@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError, StatementError
 
 from jobs.errors import SpecError, StoreError
 from jobs.store.database import Database
+from jobs.store.engines import add_mathematics
 
 ROWS_A_FETCH = 100
 STEPS_BETWEEN_LOOKS = 10_000  # of SQLite's machine, between two looks at the clock: about a millisecond
@@ -54,6 +55,7 @@ def _ask_sqlite(database: Database, sql: str, parameters: Mapping[str, str], tim
     watch = _StopWatch(timeout_s)
     file = Path(str(database.engine.url.database)).absolute()
     with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, isolation_level=None)) as connection:
+        add_mathematics(connection)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
         connection.set_authorizer(_authorize)
         connection.set_progress_handler(watch.is_over, STEPS_BETWEEN_LOOKS)
@@ -146,7 +148,9 @@ def _number_or_text(value: str) -> int | float | str:
 CONDITION_COLUMNS = (
     *("position", "id", "line", "status", "text", "translation", "log_prob", "num_segments", "num_reused"),
     *("num_source_tokens", "num_target_tokens", "flags", "fields", "error_code", "error", "shard_id", "epoch"),
-    *("worker_id", "finished_at"),
+    *("worker_id", "finished_at", "nll_sum", "num_tokens", "num_words", "num_bytes", "perplexity", "word_perplexity"),
+    *("byte_perplexity", "bits_per_byte", "token_scores", "ranking", "num_candidates", "num_unscored", "num_computed"),
+    "num_shared",
 )
 _WORDS = {"and", "or", "not", "is", "null", "in", "between", "like", "case", "when", "then", "else", "end"}
 _FUNCTIONS = {"abs", "coalesce", "length", "lower", "upper", "nullif", "round", "substr", "trim", "json_extract"}

@@ -1,6 +1,5 @@
 """Writing down what a batch became, behind the fence of its lease."""
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -8,9 +7,9 @@ from sqlalchemy import Connection, select, update
 
 from jobs.errors import StaleLease
 from jobs.failpoints import failpoint
-from jobs.outcome import Failed, Outcome, Quarantined, SegmentTranslation, StepTiming, Translation
+from jobs.outcome import Failed, Outcome, Quarantined, SegmentTranslation, StepTiming
 from jobs.store import memory, tables
-from jobs.store.batches import Batch
+from jobs.store.batches import Batch, PlannedDocument
 from jobs.store.breaker import QUARANTINED
 from jobs.store.clock import db_time
 from jobs.store.database import Database
@@ -18,6 +17,7 @@ from jobs.store.dialect import insert_rows
 from jobs.store.endings import end_documents
 from jobs.store.leases import Work, fence, finish, positions, set_in_flight
 from jobs.store.ledger import bump, log_event
+from jobs.store.results import RESULTS, SUMMED, as_stored
 from jobs.store.tables import DocumentStatus, Shard, ShardState
 
 
@@ -77,54 +77,33 @@ def _was_recorded(connection: Connection, work: Work, following: Batch | None) -
 
 
 def _insert_outcomes(connection: Connection, work: Work, batch: Batch, outcomes: Sequence[Outcome]) -> None:
-    translated = [
-        _translation_row(work, document.position, outcome)
-        for document, outcome in zip(batch, outcomes, strict=True)
-        if isinstance(outcome, Translation)
-    ]
-    inserted = set(
-        insert_rows(connection, tables.Translation, translated, tables.Translation.position, finished_at=db_time())
-    )
-    new = [row for row in translated if row["position"] in inserted]
+    table = RESULTS[work.spec.task]
+    whose = {"job_id": work.job_id, "shard_id": work.shard_id, "epoch": work.epoch, "worker_id": work.worker_id}
+    rows: list[dict[str, Any]] = []
+    without: list[tuple[PlannedDocument, Failed | Quarantined]] = []
+    for document, outcome in zip(batch, outcomes, strict=True):
+        stored = as_stored(outcome)
+        if isinstance(stored, dict):
+            rows.append(stored | whose | {"position": document.position})
+        else:
+            without.append((document, stored))
+    inserted = set(insert_rows(connection, table, rows, table.position, finished_at=db_time()))
+    new = [row for row in rows if row["position"] in inserted]
     tokens = {document.position: document.estimated_tokens for document in batch}
     bump(
         connection,
         work.job_id,
         succeeded=len(new),
         estimated_done=sum(tokens[position] for position in inserted),
-        source_tokens=sum(row["num_source_tokens"] for row in new),
-        target_tokens=sum(row["num_target_tokens"] for row in new),
-        segments=sum(row["num_segments"] for row in new),
-        segments_reused=sum(row["num_reused"] for row in new),
+        **{counter: sum(row[column.key] for row in new) for counter, column in SUMMED[table].items()},
     )
-    for document, outcome in zip(batch, outcomes, strict=True):
-        if not isinstance(outcome, Failed | Quarantined):
-            continue
+    for document, failure in without:
         here = (document.position, document.position + 1)
-        status = DocumentStatus.FAILED if isinstance(outcome, Failed) else DocumentStatus.QUARANTINED
-        ended = end_documents(connection, work.job_id, *here, status, code=outcome.code, message=outcome.message)
-        if ended and isinstance(outcome, Quarantined):
-            detail = f"[{document.position}] {outcome.message}"
+        status = DocumentStatus.FAILED if isinstance(failure, Failed) else DocumentStatus.QUARANTINED
+        ended = end_documents(connection, table, work.job_id, *here, status, code=failure.code, message=failure.message)
+        if ended and isinstance(failure, Quarantined):
+            detail = f"[{document.position}] {failure.message}"
             log_event(connection, work.job_id, work.shard_id, QUARANTINED, work.epoch, work.worker_id, 1, detail)
-
-
-def _translation_row(work: Work, position: int, translation: Translation) -> dict[str, Any]:
-    alternatives = [{"translation": a.text, "score": a.score} for a in translation.alternatives]
-    return {
-        "job_id": work.job_id,
-        "position": position,
-        "text": translation.text,
-        "log_prob": translation.log_prob,
-        "num_segments": translation.num_segments,
-        "num_reused": translation.num_reused,
-        "num_source_tokens": translation.num_source_tokens,
-        "num_target_tokens": translation.num_target_tokens,
-        "flags": " ".join(translation.flags),
-        "alternatives": json.dumps(alternatives, ensure_ascii=False) if alternatives else None,
-        "shard_id": work.shard_id,
-        "epoch": work.epoch,
-        "worker_id": work.worker_id,
-    }
 
 
 def _insert_steps(connection: Connection, work: Work, timings: Iterable[StepTiming]) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, case, func, select
 
-from jobs.store.endings import is_open
 from jobs.store.progress import ENDED
+from jobs.store.results import RESULTS, SUMMED, ResultTable, is_of_document, is_open
 from jobs.store.tables import (
     Document,
     DocumentStatus,
@@ -18,7 +18,6 @@ from jobs.store.tables import (
     Shard,
     ShardEvent,
     ShardState,
-    Translation,
 )
 
 OPEN_SHARDS = (ShardState.READY, ShardState.LEASED)
@@ -29,18 +28,20 @@ EVENTS_AT_ONCE = 10_000  # rows fetched
 def contradictions(connection: Connection, job_id: int) -> list[str]:
     """What does not agree about a job, one sentence each; empty when all is well. The connection's transaction makes
     it one moment, so a job may be running."""
-    state = connection.execute(select(Job.state).where(Job.id == job_id)).scalar_one()
+    state, task = connection.execute(select(Job.state, Job.task).where(Job.id == job_id)).one()
+    result = RESULTS[task]
     return [
-        *_documents(connection, job_id, state),
-        *_results(connection, job_id),
-        *_leases(connection, job_id),
-        *_shards(connection, job_id, state),
+        *_documents(connection, result, job_id, state),
+        *_results(connection, result, job_id),
+        *_elsewhere(connection, result, job_id),
+        *_leases(connection, result, job_id),
+        *_shards(connection, result, job_id, state),
     ]
 
 
-def _documents(connection: Connection, job_id: int, state: str) -> Iterator[str]:
+def _documents(connection: Connection, result: ResultTable, job_id: int, state: str) -> Iterator[str]:
     """Exactly one terminal state each, and the counters say how many of which."""
-    document, result = Document, Translation
+    document = Document
     has_result, has_status = result.position.is_not(None), document.status.is_not(None)
 
     def number(condition: Any) -> Any:
@@ -59,16 +60,11 @@ def _documents(connection: Connection, job_id: int, state: str) -> Iterator[str]
         "estimated_done": tokens(not_rejected & (has_result | has_status)),
         "twice": number(has_result & has_status),
         "waiting": number(~has_result & ~has_status),
-        "source_tokens": func.coalesce(func.sum(result.num_source_tokens), 0),
-        "target_tokens": func.coalesce(func.sum(result.num_target_tokens), 0),
-        "segments": func.coalesce(func.sum(result.num_segments), 0),
-        "segments_reused": func.coalesce(func.sum(result.num_reused), 0),
+        **{counter: func.coalesce(func.sum(column), 0) for counter, column in SUMMED[result].items()},
     }
     found = connection.execute(
         select(*(column.label(name) for name, column in sums.items()))
-        .join_from(
-            document, result, and_(result.job_id == document.job_id, result.position == document.position), isouter=True
-        )
+        .join_from(document, result, is_of_document(result), isouter=True)
         .where(document.job_id == job_id)
     ).one()
     counters = connection.execute(select(JobCounts).where(JobCounts.job_id == job_id)).one()
@@ -82,13 +78,13 @@ def _documents(connection: Connection, job_id: int, state: str) -> Iterator[str]
         yield f"documents still waiting, though the job is {state}: {found.waiting}"
 
 
-def _results(connection: Connection, job_id: int) -> Iterator[str]:
+def _results(connection: Connection, result: ResultTable, job_id: int) -> Iterator[str]:
     """Each result belongs to a document and was recorded under a lease that its shard really had."""
-    document, result, shard = Document, Translation, Shard
+    document, shard = Document, Shard
     orphans = connection.execute(
         select(func.count())
         .select_from(result)
-        .join(document, and_(document.job_id == result.job_id, document.position == result.position), isouter=True)
+        .join(document, is_of_document(result), isouter=True)
         .where(result.job_id == job_id, document.position.is_(None))
     ).scalar_one()
     if orphans:
@@ -117,7 +113,15 @@ def _results(connection: Connection, job_id: int) -> Iterator[str]:
         yield f"results with an epoch above that of its shard: {ahead}"
 
 
-def _leases(connection: Connection, job_id: int) -> Iterator[str]:
+def _elsewhere(connection: Connection, result: ResultTable, job_id: int) -> Iterator[str]:
+    """No result stands in the table of another task."""
+    for other in RESULTS.values():
+        found = select(func.count()).select_from(other).where(other.job_id == job_id)
+        if other is not result and (number := connection.execute(found).scalar_one()):
+            yield f"results in the table {other.__tablename__}, which is not that of the job's task: {number}"
+
+
+def _leases(connection: Connection, result: ResultTable, job_id: int) -> Iterator[str]:
     """The log of each shard, in the order in which it was written: a batch is accepted under the newest lease alone,
     a lease is taken back once, and no lease has more results than its batches had documents."""
     event = ShardEvent
@@ -146,7 +150,6 @@ def _leases(connection: Connection, job_id: int) -> Iterator[str]:
         yield f"leases or batches that were accepted behind a newer lease of their shard: {stale}"
     if twice:
         yield f"leases that were taken back although they were over: {twice}"
-    result = Translation
     results = connection.execute(
         select(result.shard_id, result.epoch, func.count().label("number"))
         .where(result.job_id == job_id)
@@ -157,7 +160,7 @@ def _leases(connection: Connection, job_id: int) -> Iterator[str]:
         yield f"results that no accepted batch accounts for: {unaccounted}"
 
 
-def _shards(connection: Connection, job_id: int, state: str) -> Iterator[str]:
+def _shards(connection: Connection, result: ResultTable, job_id: int, state: str) -> Iterator[str]:
     """Ranges do not overlap, what waits is in an open shard, and the counters know how many are open."""
     shards = connection.execute(
         select(Shard.id, Shard.start, Shard.stop, Shard.state).where(Shard.job_id == job_id).order_by(Shard.start)
@@ -177,10 +180,14 @@ def _shards(connection: Connection, job_id: int, state: str) -> Iterator[str]:
     if num_open and state in ENDED:
         yield f"shards still open, though the job is {state}: {num_open}"
     for shard in shards:
-        if shard.state not in OPEN_SHARDS and (waiting := _waiting(connection, job_id, shard.start, shard.stop)):
+        if shard.state not in OPEN_SHARDS and (
+            waiting := _waiting(connection, result, job_id, shard.start, shard.stop)
+        ):
             yield f"documents of shard {shard.id} still waiting, though it is {shard.state}: {waiting}"
 
 
-def _waiting(connection: Connection, job_id: int, start: int, stop: int) -> int:
+def _waiting(connection: Connection, result: ResultTable, job_id: int, start: int, stop: int) -> int:
     here = (Document.job_id == job_id, Document.position >= start, Document.position < stop)
-    return int(connection.execute(select(func.count()).select_from(Document).where(*here, *is_open())).scalar_one())
+    return int(
+        connection.execute(select(func.count()).select_from(Document).where(*here, *is_open(result))).scalar_one()
+    )

@@ -1,7 +1,8 @@
 """The tables, and what each column means. `migrations/` makes them; `kvjobs db check` compares the two.
 
 A job is what one `submit` made. Its documents are its corpus, line by line. A shard is a range of documents, which
-a worker leases. Each document ends in exactly one terminal state: a row in `translations`, or a `status` here.
+a worker leases. Each document ends in exactly one terminal state: a row in the table of results of its job's task
+(`translations`, `scores` or `rankings`), or a `status` here.
 """
 
 import enum
@@ -18,6 +19,7 @@ from sqlalchemy import (
     MetaData,
     Text,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -100,6 +102,9 @@ class Job(Base):
     content_key: Mapped[str] = mapped_column(unique=True)  # sha256 of corpus, how it is read, and options_digest
     source: Mapped[str]  # where the corpus came from, for people
     corpus_digest: Mapped[str]  # sha256 of the bytes of the corpus
+    reading: Mapped[
+        str | None
+    ]  # JSON: how the corpus is read, see Corpus.reading_json; null for a job of an older version
     state: Mapped[str]
     reason: Mapped[str | None]  # why it failed or was paused
     priority: Mapped[int]  # higher goes first
@@ -123,6 +128,7 @@ class Document(Base):
     position: Mapped[int] = mapped_column(primary_key=True)  # 0, 1, ... in the order of the corpus
     external_id: Mapped[str | None]  # the corpus' own id, else the line number; null for a line without a usable one
     numeric_id: Mapped[bool]  # the corpus wrote the id as a number
+    unnamed: Mapped[bool] = mapped_column(server_default=false())  # the corpus has none: the id is the line's number
     line: Mapped[int]  # of the corpus, from 1
     text: Mapped[str | None]  # null if rejected
     fields: Mapped[str | None]  # the line's other fields, JSON; they pass through to the export
@@ -169,25 +175,62 @@ class Shard(Base):
     __table_args__ = (Index(None, "job_id", "state", "id"), Index(None, "state", "lease_until"))
 
 
-class Translation(Base):
-    """The first result of a document stays; a second one is never written over it."""
+class ResultRow(Base):
+    """What the results of all tasks have. The first result of a document stays; no second one is written over it."""
 
-    __tablename__ = "translations"
+    __abstract__ = True
 
     job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
     position: Mapped[int] = mapped_column(primary_key=True)
+    flags: Mapped[str]  # `jobs.outcome.Flag`s, sorted, separated by a space
+    shard_id: Mapped[int]
+    epoch: Mapped[int]  # of the lease under which it was recorded
+    worker_id: Mapped[int]
+    finished_at: Mapped[datetime]
+
+
+class Translation(ResultRow):
+    """What a document of a translating job became."""
+
+    __tablename__ = "translations"
+
     text: Mapped[str]
     log_prob: Mapped[float]  # natural log, summed over the generated tokens
     num_segments: Mapped[int]
     num_reused: Mapped[int]  # segments taken from the translation memory
     num_source_tokens: Mapped[int]
     num_target_tokens: Mapped[int]
-    flags: Mapped[str]  # `jobs.outcome.Flag`s, sorted, separated by a space
     alternatives: Mapped[str | None]  # JSON, the n best; null unless asked for
-    shard_id: Mapped[int]
-    epoch: Mapped[int]  # of the lease under which it was recorded
-    worker_id: Mapped[int]
-    finished_at: Mapped[datetime]
+
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+
+class Score(ResultRow):
+    """How likely a model finds a document of a scoring job. Sums: perplexities are derived from them, in the views."""
+
+    __tablename__ = "scores"
+
+    nll_sum: Mapped[float]  # -log p in nats, over the scored tokens; finite
+    num_tokens: Mapped[int]  # scored
+    num_words: Mapped[int]  # of the text that they cover
+    num_bytes: Mapped[int]
+    num_source_tokens: Mapped[int]  # of a pair: of its source
+    token_scores: Mapped[str | None]  # JSON, each token; null unless asked for
+
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+
+class Ranking(ResultRow):
+    """The candidates of a query of a reranking job, in their new order."""
+
+    __tablename__ = "rankings"
+
+    candidates: Mapped[str]  # JSON list, best first
+    num_candidates: Mapped[int]
+    num_unscored: Mapped[int]  # of them; they kept their place
+    num_tokens: Mapped[int]  # scored
+    num_computed: Mapped[int]  # tokens that went through the model
+    num_shared: Mapped[int]  # tokens that did not, because what they begin was computed already
 
     __table_args__ = ({"sqlite_with_rowid": False},)
 
@@ -241,7 +284,7 @@ class Step(Base):
     epoch: Mapped[int]
     worker_id: Mapped[int]
     lane: Mapped[int]
-    phase: Mapped[str]  # encode | prefill | decode | segment | tokenize | detokenize | queue | record
+    phase: Mapped[str]  # encode | prefill | decode | head | segment | tokenize | detokenize | queue | record
     step: Mapped[int]
     rows: Mapped[int]
     tokens: Mapped[int]

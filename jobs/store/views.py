@@ -5,6 +5,9 @@ Made anew after every upgrade, so each stands once, here.
 
 from sqlalchemy import Connection, text
 
+from jobs.measures import LARGEST_EXPONENT, LN_2
+from jobs.store.results import SUMMED
+
 VIEWS = {
     # One row a job, from counters alone: as quick with ten million documents as with ten.
     "v_jobs": """
@@ -18,11 +21,23 @@ VIEWS = {
     # One row a document, with its result where there is one.
     "v_documents": """
         SELECT d.job_id, d.position, d.external_id AS id, d.line,
-               CASE WHEN t.position IS NOT NULL THEN 'ok' ELSE COALESCE(d.status, 'waiting') END AS status,
+               CASE WHEN COALESCE(t.position, s.position, r.position) IS NOT NULL THEN 'ok'
+                    ELSE COALESCE(d.status, 'waiting') END AS status,
                d.text, t.text AS translation, t.log_prob, t.num_segments, t.num_reused,
-               t.num_source_tokens, t.num_target_tokens, t.flags, d.fields, d.error_code, d.error,
-               t.shard_id, t.epoch, t.worker_id, t.finished_at
-        FROM documents d LEFT JOIN translations t ON t.job_id = d.job_id AND t.position = d.position""",
+               COALESCE(t.num_source_tokens, s.num_source_tokens) AS num_source_tokens,
+               t.num_target_tokens, COALESCE(t.flags, s.flags, r.flags) AS flags, d.fields, d.error_code, d.error,
+               COALESCE(t.shard_id, s.shard_id, r.shard_id) AS shard_id,
+               COALESCE(t.epoch, s.epoch, r.epoch) AS epoch,
+               COALESCE(t.worker_id, s.worker_id, r.worker_id) AS worker_id,
+               COALESCE(t.finished_at, s.finished_at, r.finished_at) AS finished_at,
+               s.nll_sum, COALESCE(s.num_tokens, r.num_tokens) AS num_tokens, s.num_words, s.num_bytes,
+               {perplexity} AS perplexity, {word_perplexity} AS word_perplexity,
+               {byte_perplexity} AS byte_perplexity, {bits_per_byte} AS bits_per_byte,
+               s.token_scores, r.candidates AS ranking, r.num_candidates, r.num_unscored, r.num_computed, r.num_shared
+        FROM documents d
+        LEFT JOIN translations t ON t.job_id = d.job_id AND t.position = d.position
+        LEFT JOIN scores s ON s.job_id = d.job_id AND s.position = d.position
+        LEFT JOIN rankings r ON r.job_id = d.job_id AND r.position = d.position""",
     # One row a model call (or other phase of a batch).
     "v_steps": """
         SELECT s.job_id, s.shard_id, s.epoch, w.host, s.worker_id, s.lane, s.phase, s.step, s.rows, s.tokens,
@@ -45,11 +60,12 @@ VIEWS = {
         FROM workers""",
 }
 
-# One row a job and minute. Each database cuts a minute in its own words.
+# One row a job and minute; the results of a job are all in one table. Each database cuts a minute in its own words.
 THROUGHPUT = """
-        SELECT job_id, {minute} AS minute, COUNT(*) AS documents, SUM(num_source_tokens) AS source_tokens,
-               SUM(num_target_tokens) AS target_tokens
-        FROM translations GROUP BY job_id, {minute}"""
+        SELECT job_id, {minute} AS minute, COUNT(*) AS documents, SUM({source_tokens}) AS source_tokens,
+               SUM({target_tokens}) AS target_tokens
+        FROM {results} GROUP BY job_id, {minute}"""
+INFINITY = {"sqlite": "9e999", "postgresql": "CAST('Infinity' AS double precision)"}
 MINUTE = {"sqlite": "substr(finished_at, 1, 16)", "postgresql": "date_trunc('minute', finished_at)"}
 
 
@@ -77,5 +93,32 @@ def drop_views(connection: Connection) -> None:
 
 
 def _definitions(connection: Connection) -> dict[str, str]:
-    throughput = THROUGHPUT.format(minute=MINUTE[connection.dialect.name])
-    return {**VIEWS, "v_throughput": throughput}
+    minute = MINUTE[connection.dialect.name]
+    throughput = " UNION ALL ".join(
+        THROUGHPUT.format(
+            minute=minute,
+            results=table.__tablename__,
+            source_tokens=counters["source_tokens"].key,
+            target_tokens=counters["target_tokens"].key,
+        )
+        for table, counters in SUMMED.items()
+    )
+    documents = VIEWS["v_documents"].format(**_measures(INFINITY[connection.dialect.name]))
+    return {**VIEWS, "v_documents": documents, "v_throughput": throughput}
+
+
+def _measures(infinity: str) -> dict[str, str]:
+    """What follows from the sums of a score, as `jobs.measures` has it. An exponential that no number can hold is
+    infinite: PostgreSQL would refuse the whole query instead."""
+
+    def perplexity(count: str) -> str:
+        mean = f"s.nll_sum / s.{count}"
+        finite = f"CASE WHEN {mean} < {LARGEST_EXPONENT} THEN exp({mean}) ELSE {infinity} END"
+        return f"CASE WHEN s.{count} > 0 THEN {finite} END"
+
+    return {
+        "perplexity": perplexity("num_tokens"),
+        "word_perplexity": perplexity("num_words"),
+        "byte_perplexity": perplexity("num_bytes"),
+        "bits_per_byte": f"CASE WHEN s.num_bytes > 0 THEN s.nll_sum / (s.num_bytes * {LN_2!r}) END",
+    }

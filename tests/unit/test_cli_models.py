@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.unit.conftest import Kvjobs
 from worker.cli.models import describe
 from worker.models import registry
-from worker.models.inspect import ModelDescription
+from worker.models.causal_judges import TwinCausalJudge
+from worker.models.description import ModelDescription
 from worker.models.judges import TwinJudge
 
 
@@ -179,3 +181,96 @@ def test_verify_of_a_wrong_model_is_1(kvjobs: Kvjobs, added: Path) -> None:
 
     assert result.exit_code == 1
     assert "Error: checkpoint: the model does not say the same as the other side (checkpoint, in numpy)" in result.err
+
+
+# --- causal language models
+
+
+@pytest.fixture
+def language_model(kvjobs: Kvjobs, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(registry, "BUNDLED", {})
+    monkeypatch.setattr("worker.models.verify_causal.open_causal_judge", TwinCausalJudge.open)
+    return write_causal_checkpoint(home / "tiny-lm", "qwen2", max_positions=256)
+
+
+def test_add_of_a_language_model_says_what_it_is_for(kvjobs: Kvjobs, language_model: Path) -> None:
+    result = kvjobs("models", "add", language_model)
+
+    assert result.exit_code == 0
+    assert result.out.splitlines()[2:] == [
+        "  kind       causal",
+        "  layout     kv",
+        "  precision  fp32",
+        f"  source     {language_model}",
+    ]
+    assert result.err == "Next: kvjobs submit CORPUS --task score --model tiny-lm --wait\n"
+    (model,) = kvjobs("models", "ls", "--json").json
+    assert (model["name"], model["kind"], model["layout"], model["state"]) == ("tiny-lm", "causal", "kv", "complete")
+
+
+def test_add_of_a_language_model_with_a_head_is_2(kvjobs: Kvjobs, language_model: Path) -> None:
+    result = kvjobs("models", "add", language_model, "--head", "target")
+
+    assert result.exit_code == 2
+    assert "--head is a choice for translation models" in result.err
+
+
+def test_inspect_of_a_language_model_speaks_of_heads_and_marks(kvjobs: Kvjobs, language_model: Path) -> None:
+    kvjobs("models", "add", language_model)
+
+    page = kvjobs("models", "inspect", "tiny-lm").out
+
+    assert "\n  kind       causal, qwen2\n  layout     kv: reads many texts in one row" in page
+    assert "\n  cache      2 layers, 2 heads of 16, float32, for 4 query heads\n" in page
+    assert "\n  positions  256\n  vocabulary 300, BOS none, EOS 0\n" in page
+    assert "sentence" not in page
+
+
+def test_verify_of_a_language_model_compares_each_token(kvjobs: Kvjobs, language_model: Path) -> None:
+    kvjobs("models", "add", language_model)
+
+    result = kvjobs("models", "verify", "tiny-lm", "--limit", "3")
+
+    rows = [line.split() for line in result.out.splitlines()]
+    assert result.exit_code == 0, result.err
+    assert rows[0][:5] == ["CHECK", "AGAINST", "VERDICT", "DOCUMENTS", "TOKENS"]
+    assert [(row[0], "same" in row) for row in rows[1:]] == [("packed", True), ("cache", True), ("checkpoint", True)]
+    assert rows[1][-1] == "%"
+    assert result.err == "tiny-lm: 3 documents ...\n"
+
+
+def test_verify_of_a_language_model_takes_documents_from_a_corpus(
+    kvjobs: Kvjobs, language_model: Path, tmp_path: Path
+) -> None:
+    kvjobs("models", "add", language_model, "--precision", "int8")
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("Rain in the hills.\nSnow on the plain.\nRain in the hills.\nx\n")
+
+    packed, _, _, precision = kvjobs("models", "verify", "tiny-lm-int8", "--sample", corpus, "--json").json
+
+    assert packed["num_segments"] == 3  # two that differ, and both in one
+    assert precision["verdict"] == "measured"
+    assert 0 < precision["drift"] < 1
+    assert "chrf" not in precision
+
+
+def test_verify_of_a_corpus_without_a_token_to_score_is_2(kvjobs: Kvjobs, language_model: Path, tmp_path: Path) -> None:
+    kvjobs("models", "add", language_model)
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("x\n\n")
+
+    result = kvjobs("models", "verify", "tiny-lm", "--sample", corpus)
+
+    assert result.exit_code == 2
+    assert "has no document of which a token could be scored" in result.err
+
+
+def test_models_of_two_kinds_cannot_be_compared(kvjobs: Kvjobs, language_model: Path, home: Path) -> None:
+    kvjobs("models", "add", language_model)
+    kvjobs("models", "add", write_marian_checkpoint(home / "opus-tiny"))
+
+    result = kvjobs("models", "verify", "tiny-lm", "--against", "opus-tiny")
+
+    assert result.exit_code == 2
+    assert "tiny-lm is a causal language model and opus-tiny a translation model" in result.err
+    assert kvjobs("models", "verify", "tiny-lm", "--target-language", "fra").exit_code == 2

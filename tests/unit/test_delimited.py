@@ -18,7 +18,7 @@ def read(
     data: bytes | str, delimiter: str = ",", id_field: str = "id", text_field: str = "text", limit: int = 1 << 20
 ) -> list[Record]:
     data = data.encode() if isinstance(data, str) else data
-    return list(read_delimited(BufferedReader(BytesIO(data)), delimiter, id_field, text_field, limit))
+    return list(read_delimited(BufferedReader(BytesIO(data)), delimiter, id_field, {"text": text_field}, limit))
 
 
 def told(records: list[Record]) -> list[tuple[int, str]]:

@@ -19,8 +19,8 @@ def lines(data: bytes, max_bytes: int, buffer: int = 16) -> list[tuple[int, byte
 
 def test_a_line_is_a_document_and_its_number_the_id() -> None:
     assert read("one\nzwei, 三\n".encode()) == [
-        Document(0, "1", True, 1, "one", None, 1),
-        Document(1, "2", True, 2, "zwei, 三", None, 3),
+        Document(0, "1", True, 1, "one", None, 1, True),
+        Document(1, "2", True, 2, "zwei, 三", None, 3, True),
     ]
 
 

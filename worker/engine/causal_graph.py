@@ -44,9 +44,10 @@ class CausalGraph:
         cache = self.layout.cache
         past_length = past[0].shape[2] if past else 0
         lengths = np.array([len(row) for row in rows])
-        ids = np.zeros((len(rows), lengths.max()), np.int64)  # (B, S)
+        ids = np.empty((len(rows), lengths.max()), np.int64)  # (B, S)
         for row, tokens in enumerate(rows):
             ids[row, : len(tokens)] = tokens
+            ids[row, len(tokens) :] = tokens[-1]  # not some id that the row has not: NaN x 0 is NaN, masked or not
         mask = (np.arange(past_length + ids.shape[1]) < past_length + lengths[:, None]).astype(np.int64)  # (B, P + S)
         feed: dict[str, NDArray[Any]] = {IDS: ids}
         if self.layout.has_mask:
@@ -54,7 +55,8 @@ class CausalGraph:
         if self.layout.has_positions:
             feed[POSITIONS] = np.maximum(mask.cumsum(axis=1) - 1, 0)[:, past_length:]
         if self.layout.num_logits_rank is not None:
-            feed[NUM_LOGITS] = np.zeros((1,) * self.layout.num_logits_rank, np.int64)  # 0: all
+            # 0: all. The head is computed even where nobody asks for logits: of one token, where it can be told.
+            feed[NUM_LOGITS] = np.full((1,) * self.layout.num_logits_rank, not wants_logits, np.int64)
         outputs = [LOGITS] if wants_logits else []
         if cache:
             if not past:
@@ -63,7 +65,6 @@ class CausalGraph:
             feed.update({name: array for (name, _), array in zip(cache.names, past, strict=True)})
             outputs += [name for _, name in cache.names] if wants_present else []
         options = onnxruntime.RunOptions()
-        options.only_execute_path_to_fetches = True  # else it computes a head whose logits nobody asked for
         if is_quiet:
             options.log_severity_level = 4
         found = self.session.run(outputs, feed, options)

@@ -124,5 +124,11 @@ class KVCausal:
             "ends": rows.ends,
             "longest": rows.longest,
             "is_shared": np.array(rows.bias is not None),
-            "bias": self._no_bias if rows.bias is None else rows.bias.astype(self._dtype, copy=False),
+            "bias": self._no_bias if rows.bias is None else self._in_range(rows.bias),
         }
+
+    def _in_range(self, bias: NDArray[np.float32]) -> NDArray[Any]:
+        """What hides a place is beyond the numbers that float16 has."""
+        if self._dtype == bias.dtype:
+            return bias
+        return np.maximum(bias, np.finfo(np.float16).min).astype(self._dtype)

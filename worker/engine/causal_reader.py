@@ -25,14 +25,23 @@ from worker.engine.causal_rows import Ids, Rows
 from worker.engine.timing import Stopwatch
 from worker.graphs.causal import SHARED_ROOM
 
-_MAX_TOKENS = 1024  # of a call
-_MAX_PADDED = 2 * _MAX_TOKENS  # of a call, as its attention sees them
-_MAX_HEAD_ROWS = 64  # of a call of the head: at 150,000 ids, 39 MB of logits
-_MAX_SCORES = 2**24  # of a call with a bias, which keeps them all: 64 MB
 _LEAST_SAVED = 64  # tokens: what a prefix has to save before it is worth calls of its own
 
 ShouldStop = Callable[[], bool]
 _NOTHING: LogProbs = np.empty(0, np.float32)  # of a token with nothing before it
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one call may take."""
+
+    tokens: int = 1024  # of the body
+    padded: int = 2048  # of the body, as its attention sees them
+    head_rows: int = 256
+    scores: int = 2**24  # of attention with a bias, which keeps them all: 64 MB
+
+
+_LIMITS = Limits()
 
 
 class Network(Protocol):
@@ -71,8 +80,9 @@ class _Sequence:
 class PackedReader:
     """Many sequences a call."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, limits: Limits = _LIMITS) -> None:
         self._network = network
+        self._limits = limits
         self._cache = network.new_cache()
 
     @property
@@ -91,7 +101,7 @@ class PackedReader:
         self, groups: Sequence[Group], stopwatch: Stopwatch, should_stop: ShouldStop
     ) -> Iterator[tuple[int, list[LogProbs]]]:
         """As `Reader.read` says. What needs the most memory comes first."""
-        calls = _Calls(self._network, stopwatch, should_stop)
+        calls = _Calls(self._network, self._limits, stopwatch, should_stop)
         shared = [index for index, group in enumerate(groups) if _is_worth_sharing(group)]
         for index in sorted(shared, key=lambda index: -groups[index].longest):
             yield index, self._read_shared(groups[index], calls)
@@ -101,13 +111,13 @@ class PackedReader:
         for sequence in sequences:
             if not sequence.read and (done := waiting.take(sequence, _NOTHING)) is not None:
                 yield sequence.group, done
-        for pack in _packs([sequence for sequence in sequences if sequence.read]):
+        for pack in _packs([sequence for sequence in sequences if sequence.read], self._limits):
             for sequence, found in zip(pack, self._read_pack(pack, calls), strict=True):
                 if (done := waiting.take(sequence, found)) is not None:
                     yield sequence.group, done
 
     def _read_pack(self, pack: Sequence[_Sequence], calls: "_Calls") -> list[LogProbs]:
-        if len(pack) == 1 and len(pack[0].read) > _MAX_TOKENS:
+        if len(pack) == 1 and len(pack[0].read) > self._limits.tokens:
             sequence = pack[0]
             self._cache.begin(len(sequence.read))
             return [self._read_long(0, sequence.read, sequence.targets(), sequence.first - 1, calls)]
@@ -127,8 +137,8 @@ class PackedReader:
         `before` is the state of the last token of the past, where that one does."""
         found = [calls.log_probs(before, targets[:1])] if before is not None else []
         done = len(found)
-        for start in range(0, len(ids), _MAX_TOKENS):
-            chunk = ids[start : start + _MAX_TOKENS]
+        for start in range(0, len(ids), self._limits.tokens):
+            chunk = ids[start : start + self._limits.tokens]
             hidden = calls.behind(self._cache, Rows.behind(past + start, chunk), past + start)
             states = hidden[max(first - start, 0) :]
             if len(states):
@@ -139,11 +149,11 @@ class PackedReader:
     def _read_shared(self, group: Group, calls: "_Calls") -> list[LogProbs]:
         """The prefix once, then its suffixes, as many a call as memory allows."""
         past, network = len(group.prefix), self._network
-        room = _room(past, network.num_heads) if network.shares_rows else 0
+        room = _room(past, network.num_heads, self._limits) if network.shares_rows else 0
         longest = max(len(suffix) for suffix in group.suffixes) - 1
         self._cache.begin(past + max(longest, room))
-        for start in range(0, past, _MAX_TOKENS):
-            chunk = group.prefix[start : start + _MAX_TOKENS]
+        for start in range(0, past, self._limits.tokens):
+            chunk = group.prefix[start : start + self._limits.tokens]
             state = calls.behind(self._cache, Rows.behind(start, chunk), start)[-1:]  # (1, D): of the last token
         found = [_NOTHING] * len(group.suffixes)
         for pack in _suffix_packs(group.suffixes, room):
@@ -176,14 +186,15 @@ class PlainReader:
 
     num_bytes = allocations = reuses = 0
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, limits: Limits = _LIMITS) -> None:
         self._network = network
+        self._limits = limits
 
     def read(
         self, groups: Sequence[Group], stopwatch: Stopwatch, should_stop: ShouldStop
     ) -> Iterator[tuple[int, list[LogProbs]]]:
         """As `Reader.read` says, in the order of the groups."""
-        calls = _Calls(self._network, stopwatch, should_stop)
+        calls = _Calls(self._network, self._limits, stopwatch, should_stop)
         for index, group in enumerate(groups):
             yield index, [self._read(sequence, calls) for sequence in _whole(index, group)]
 
@@ -197,8 +208,9 @@ class PlainReader:
 class _Calls:
     """Calls of the model, timed, with a look between them at whether to stop."""
 
-    def __init__(self, network: Network, stopwatch: Stopwatch, should_stop: ShouldStop) -> None:
+    def __init__(self, network: Network, limits: Limits, stopwatch: Stopwatch, should_stop: ShouldStop) -> None:
         self._network = network
+        self._limits = limits
         self._stopwatch = stopwatch
         self._should_stop = should_stop
 
@@ -214,7 +226,7 @@ class _Calls:
 
     def log_probs(self, hidden: NDArray[Any], targets: NDArray[np.int64]) -> LogProbs:
         """In calls of about as many rows each."""
-        count = -(-len(targets) // _MAX_HEAD_ROWS)
+        count = -(-len(targets) // self._limits.head_rows)
         parts = []
         for states, ids in zip(np.array_split(hidden, count), np.array_split(targets, count), strict=True):
             self._look()
@@ -255,14 +267,14 @@ def _whole(index: int, group: Group) -> Iterator[_Sequence]:
         yield _Sequence(index, place, [*group.prefix, *suffix], first)
 
 
-def _packs(sequences: Sequence[_Sequence]) -> Iterator[list[_Sequence]]:
+def _packs(sequences: Sequence[_Sequence], limits: Limits) -> Iterator[list[_Sequence]]:
     """What is read together: sequences about equally long, the longest first."""
     pack: list[_Sequence] = []
     tokens = 0
     for sequence in sorted(sequences, key=lambda each: -len(each.ids)):
         length = len(sequence.read)
         padded = len(pack[0].read) * (len(pack) + 1) if pack else 0
-        if pack and (tokens + length > _MAX_TOKENS or padded > _MAX_PADDED):
+        if pack and (tokens + length > limits.tokens or padded > limits.padded):
             yield pack
             pack, tokens = [], 0
         pack.append(sequence)
@@ -286,8 +298,8 @@ def _suffix_packs(suffixes: Sequence[Ids], room: int) -> Iterator[list[int]]:
         yield pack
 
 
-def _room(past: int, num_heads: int) -> int:
+def _room(past: int, num_heads: int, limits: Limits) -> int:
     """How many tokens may stand behind `past` in one row: S with N x S x (P + S) scores within bounds."""
-    scores = _MAX_SCORES / num_heads
+    scores = limits.scores / num_heads
     most = (past**2 / 4 + scores) ** 0.5 - past / 2
-    return max(1, min(SHARED_ROOM, int(most)))
+    return max(1, min(SHARED_ROOM, limits.tokens, int(most)))

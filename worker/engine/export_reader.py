@@ -30,7 +30,7 @@ from worker.engine.timing import Stopwatch
 
 log = logging.getLogger(__name__)
 
-MAX_TOKENS = 512  # of a call: a processor gains nothing from more, and whoever stops a lane waits for one call
+MAX_TOKENS = 512  # of a call: whoever stops a lane waits for one
 MAX_BYTES = 128 << 20  # of a call's logits, of one layer's attention weights, of the pasts of its rows: each
 _LEAST = 16  # tokens of a piece: where even these do not fit into memory, nothing does
 _MAX_PADDING = 1 / 8  # of the tokens of a batch
@@ -125,7 +125,8 @@ class ExportReader:
 
     def _read_lines(self, lines: Sequence[_Line], past: Past, lane: "_Lane") -> Iterator[tuple[_Line, LogProbs]]:
         """Every line once, longest first, behind one past."""
-        waiting = deque(sorted(lines, key=lambda line: -line.length))
+        yield from ((line, np.empty(0, np.float32)) for line in lines if not line.length)  # nothing foretells its token
+        waiting = deque(sorted(filter(lambda line: line.length, lines), key=lambda line: -line.length))
         most = len(lines)
         while waiting:
             batch = self._take(waiting, past, most)
@@ -164,9 +165,9 @@ class ExportReader:
         past_length = _length(past)
         cache = self._graph.layout.cache
         return min(
-            self._max_tokens // max(length, 1),
-            MAX_BYTES // max(4 * length * self._vocab_size, 1),
-            MAX_BYTES // max(4 * length * (past_length + length) * self._num_heads, 1),
+            self._max_tokens // length,
+            MAX_BYTES // (4 * length * self._vocab_size),
+            MAX_BYTES // (4 * length * (past_length + length) * self._num_heads),
             MAX_BYTES // (cache.position_bytes * past_length) if cache and past else self._max_tokens,
         )
 

@@ -28,8 +28,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, TensorProto, helper
+from onnx import GraphProto, helper
 
+from worker.graphs.causal_head import head_graph
 from worker.graphs.causal_weights import Array, CausalSizes, CausalWeights
 from worker.graphs.marian_weights import Weights
 from worker.graphs.net import CONTRIB, Net, Shape
@@ -77,25 +78,6 @@ def body_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precisi
     return net
 
 
-def head_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precision: Precision) -> Net:
-    """hidden (M, D), targets (M,) -> log_probs (M,), float32."""
-    net, products = Net("head", store), products_in(precision)
-    hidden = net.input("hidden", _dtype(precision), ["M", sizes.width])
-    targets = net.input("targets", np.int64, ["M"])
-    rows = "embeddings" if sizes.tied_head else "head.rows"
-    logits, scale = products.head(net, hidden, rows, weights.head, None)  # (M, V)
-    if scale is not None:
-        logits = net.op("Mul", logits, scale, name="scaled_logits")
-    if precision is Precision.FP16:
-        logits = net.op("Cast", logits, name="logits", to=TensorProto.FLOAT)
-    log_probs = net.op("LogSoftmax", logits, name="all_log_probs", axis=-1)
-    last = net.constant("last_axis", [1])
-    of_targets = net.op("Unsqueeze", targets, last, name="target_columns")
-    found = net.op("GatherElements", log_probs, of_targets, name="target_log_probs", axis=1)
-    net.output(net.op("Squeeze", found, last, name="squeezed"), "log_probs", np.float32, ["M"])
-    return net
-
-
 class _Body:
     """The pieces that layers are made of."""
 
@@ -138,10 +120,17 @@ class _Body:
 
     def feed_forward(self, x: str, layer: int) -> str:
         """SwiGLU (Shazeer 2020): (M, D) -> (M, D)."""
-        net, name = self._net, f"layers.{layer}"
+        net, products, name = self._net, self._products, f"layers.{layer}"
         gate = net.op("QuickGelu", self._inner(x, layer, "gate_proj"), name=f"{name}.gate", domain=CONTRIB, alpha=1.0)
-        gated = net.op("Mul", gate, self._inner(x, layer, "up_proj"), name=f"{name}.gated")
-        return self._inner(gated, layer, "down_proj")
+        if self._sizes.inner_bias:
+            gated = net.op("Mul", gate, self._inner(x, layer, "up_proj"), name=f"{name}.gated")
+            return self._inner(gated, layer, "down_proj")
+        # What is left is as wide as the layer, and what is inside five times as wide: scales of rows can wait.
+        up, scale = products.unscaled(net, x, f"{name}.up_proj", lambda: self._weights.inner(layer, "up_proj"))
+        gated = net.op("Mul", gate, up, name=f"{name}.gated")
+        return products.rescaled(
+            net, gated, f"{name}.down_proj", lambda: self._weights.inner(layer, "down_proj"), scale
+        )
 
     def _inner(self, x: str, layer: int, part: str) -> str:
         def bias() -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from worker.graphs.weights import Store
+from worker.graphs.weights import Store, part_of
 
 CONTRIB = "com.microsoft"
 IR_VERSION = 10
@@ -57,6 +57,15 @@ class Net:
                 self._store.keep(name, make())
             self._initializers[name] = self._store.tensor(name)
         return name
+
+    def part(self, name: str, make: Callable[[], NDArray[Any]], start: int, stop: int) -> str:
+        """Rows `start` to `stop` of a tensor of the weights file, in the same bytes."""
+        if name not in self._store:
+            self._store.keep(name, make())
+        part = f"{name}.{start}"
+        if part not in self._initializers:
+            self._initializers[part] = part_of(self._store.tensor(name), part, start, stop)
+        return part
 
     def constant(self, name: str, value: Any, dtype: np.dtype[Any] | type = np.int64) -> str:
         """A few numbers, in the graph itself."""

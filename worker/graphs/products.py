@@ -34,6 +34,12 @@ class Products(Protocol):
         `lowest`: no number of `x` is below it, as after an activation; None: not known.
         """
 
+    def unscaled(self, net: Net, x: str, name: str, weight: Load) -> tuple[str, str | None]:
+        """(M, K) -> (M, N), and what each row is still to be multiplied by (M, 1), None where by nothing."""
+
+    def rescaled(self, net: Net, x: str, name: str, weight: Load, scale: str | None) -> str:
+        """(M, K) -> (M, N), of what `unscaled` left: each row multiplied by its own of `scale`."""
+
     def head(self, net: Net, x: str, rows: str, weight: Load, bias: Load | None) -> tuple[str, str | None]:
         """(M, K) -> logits (M, V), and what each row is still to be multiplied by (M, 1), None where by nothing.
 
@@ -60,6 +66,13 @@ class FloatProducts:
             return net.op("MatMul", x, matrix, name=name)
         product = net.op("MatMul", x, matrix, name=f"{name}.product")
         return net.op("Add", product, net.weight(f"{name}.bias", lambda: bias().astype(self._dtype)), name=name)
+
+    def unscaled(self, net: Net, x: str, name: str, weight: Load) -> tuple[str, str | None]:
+        return self.linear(net, x, name, weight, None), None
+
+    def rescaled(self, net: Net, x: str, name: str, weight: Load, scale: str | None) -> str:
+        assert scale is None, name
+        return self.linear(net, x, name, weight, None)
 
     def head(self, net: Net, x: str, rows: str, weight: Load, bias: Load | None) -> tuple[str, str | None]:
         inputs = [x, net.weight(rows, lambda: weight().astype(self._dtype))]
@@ -91,6 +104,15 @@ class Int8Products:
             return net.op("Mul", unscaled, scale, name=name)
         scaled = net.op("Mul", unscaled, scale, name=f"{name}.scaled")
         return net.op("Add", scaled, net.weight(f"{name}.bias", bias), name=name)
+
+    def unscaled(self, net: Net, x: str, name: str, weight: Load) -> tuple[str, str | None]:
+        quantized, scale = self._quantize(net, x, None)
+        return quantized_product(net, quantized, name, weight), scale
+
+    def rescaled(self, net: Net, x: str, name: str, weight: Load, scale: str | None) -> str:
+        quantized, own = self._quantize(net, x, None)  # a row times anything has the same integers
+        both = own if scale is None else net.op("Mul", own, scale, name=f"{name}.both_scales")
+        return net.op("Mul", quantized_product(net, quantized, name, weight), both, name=name)
 
     def head(self, net: Net, x: str, rows: str, weight: Load, bias: Load | None) -> tuple[str, str | None]:
         if bias is not None:

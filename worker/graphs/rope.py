@@ -42,9 +42,7 @@ class Rope:
                 raise ModelError(f"config.json says partial_rotary_factor = {partial}; only 1 is supported")
             frequencies, factor = _frequencies(kind, said, base, head_size, max_positions)
         except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-            raise ModelError(
-                f"config.json gives a rope_scaling of the kind {kind} that makes no sense: {error}"
-            ) from error
+            raise ModelError(f"config.json gives rope parameters ({kind}) that make no sense: {error}") from error
         return cls(tuple(map(float, frequencies)), factor)
 
     def turns(self, num_positions: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

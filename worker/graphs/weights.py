@@ -106,3 +106,19 @@ class WrittenWeights:
         dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
         offset, shape = int(place["offset"]), tuple(tensor.dims)
         return np.asarray(np.memmap(folder / place["location"], dtype, "r", offset, shape))
+
+
+def part_of(tensor: TensorProto, name: str, start: int, stop: int) -> TensorProto:
+    """Rows `start` to `stop` of a tensor in a file, under a name of their own: the same bytes."""
+    place = {entry.key: entry.value for entry in tensor.external_data}
+    row = int(place["length"]) // tensor.dims[0]
+    part = TensorProto(
+        name=name,
+        dims=(stop - start, *tensor.dims[1:]),
+        data_type=tensor.data_type,
+        data_location=TensorProto.EXTERNAL,
+    )
+    offset = int(place["offset"]) + start * row
+    for key, value in (("location", place["location"]), ("offset", offset), ("length", (stop - start) * row)):
+        part.external_data.add(key=key, value=str(value))
+    return part

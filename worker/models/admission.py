@@ -5,6 +5,7 @@ from pathlib import Path
 
 from jobs.errors import SpecError
 from jobs.spec import Bos, JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
+from worker.engine.forced import ForcedScorer
 from worker.engine.language_model import open_language_model
 from worker.engine.network import open_network
 from worker.engine.reranking import Reranker
@@ -65,10 +66,10 @@ def _check_task(task: Task, folder: ModelFolder, kind: Kind) -> None:
 
 
 def _check_pairs(folder: ModelFolder, options: ScoreOptions) -> None:
-    """log p(target | source) has no windows, and begins as the decoder does."""
+    """log p(target | source) has no windows, and begins as the decoder does. The rest is as a worker would find it that
+    has no document to work on: the rules stand in one place."""
     for name, is_set in (
         ("window", options.window is not Window.STRIDE),
-        ("max_length", options.max_length is not None),
         ("stride", options.stride is not None),
         ("bos", options.bos is not Bos.AUTO),
     ):
@@ -77,12 +78,12 @@ def _check_pairs(folder: ModelFolder, options: ScoreOptions) -> None:
                 f"{name} is for causal language models, and {folder.name} is {Kind.TRANSLATION.noun}, which scores the "
                 f"target of a pair: leave --{name.replace('_', '-')} out"
             )
-    MarianTokenizer.open(folder.path).check_language(options.target_language)
-    open_network(folder.path)
+    scorer = ForcedScorer(open_network(folder.path), MarianTokenizer.open(folder.path))
+    scorer.score([], options, should_stop=lambda: False)
 
 
 def _check_causal(folder: ModelFolder, options: ScoreOptions | RerankOptions) -> None:
-    """As a worker would find it, with no document to work on: the rules stand in one place."""
+    """Likewise."""
     if isinstance(options, ScoreOptions) and options.target_language is not None:
         raise SpecError(
             f"target_language is {options.target_language}, and {folder.name} is {Kind.CAUSAL.noun}, which has none: "

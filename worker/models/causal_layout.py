@@ -46,7 +46,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class CausalCache:
+class CausalPast:
     """The past of a causal graph: per layer a key and a value, (B, K, P, H) each."""
 
     num_layers: int  # L
@@ -65,7 +65,7 @@ class CausalCache:
 class CausalLayout:
     """All that reading has to know about a model's graph."""
 
-    cache: CausalCache | None  # None: the graph has none
+    cache: CausalPast | None  # None: the graph has none
     vocab_size: int  # V of the logits
     logits_dtype: np.dtype[Any]
     has_mask: bool
@@ -120,7 +120,7 @@ def read_causal_layout(graph: Graph, config: CausalConfig) -> CausalLayout:
     )
 
 
-def _read_cache(graph: Graph, config: CausalConfig) -> CausalCache:
+def _read_cache(graph: Graph, config: CausalConfig) -> CausalPast:
     """The shape of the past, from the inputs themselves."""
     matches = [match for name in graph.inputs if (match := _PAST.fullmatch(name))]
     layers = {int(match[1] or match[2]) for match in matches}
@@ -155,7 +155,7 @@ def _read_cache(graph: Graph, config: CausalConfig) -> CausalCache:
                 f"{graph.file} takes {first.name} as {first.type} {list(first.shape)} and {other.name} as {other.type} "
                 f"{list(other.shape)}; served are caches whose layers are all alike"
             )
-    return CausalCache(
+    return CausalPast(
         num_layers=len(layers),
         num_heads=_agree(graph, first, 1, config, "num_key_value_heads"),
         head_size=_head_size(graph, first, config),

@@ -60,7 +60,7 @@ def verify_causal(folder: ModelFolder, documents: Documents, *, other: ModelFold
     manifest = read_manifest(folder)
     is_approximate = manifest is not None and manifest.precision not in (None, Precision.FP32)
     has_to_hold = _holds_on_the_mean if is_approximate else _holds_for_each
-    documents = _prepared(documents, model)
+    documents = [_together(documents, model), *_cut(documents, model)]
     ours = _read(model, documents)
     few = documents[:_MOST_SLOW]
     yield _compare("packed", "each document alone", ours[: len(few)], _read_alone(model, few), has_to_hold)
@@ -68,15 +68,18 @@ def verify_causal(folder: ModelFolder, documents: Documents, *, other: ModelFold
     yield from _against_checkpoint(folder, manifest, model, documents, ours)
     if other is not None:
         theirs = open_language_model(other.path)
-        common = _prepared(documents, theirs)
+        common = _cut(documents, theirs)
         yield _compare("model", other.name, _read(model, common), _read(theirs, common))
 
 
-def _prepared(documents: Documents, model: CausalModel) -> list[list[int]]:
-    """What the model can take at once; the first is long."""
-    most = model.max_positions
-    long = list(islice(chain.from_iterable(documents), min(most, _LONG)))
-    return [long, *(list(ids[:most]) for ids in documents)]
+def _together(documents: Documents, model: CausalModel) -> list[int]:
+    """One document that is long."""
+    return list(islice(chain.from_iterable(documents), min(model.max_positions, _LONG)))
+
+
+def _cut(documents: Documents, model: CausalModel) -> list[list[int]]:
+    """What the model can take at once."""
+    return [list(ids[: model.max_positions]) for ids in documents]
 
 
 def _against_checkpoint(

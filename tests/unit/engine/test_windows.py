@@ -1,5 +1,8 @@
 """Where a long document is cut: the rules, and the definitions of others written out."""
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +10,7 @@ from hypothesis import strategies as st
 from jobs.spec import Window
 from worker.engine.windows import Span, cut
 
+GOLDEN = Path(__file__).parents[2] / "golden" / "rolling_windows.json"
 LENGTH = st.integers(0, 200)
 
 
@@ -79,6 +83,14 @@ def test_disjoint_windows_follow_each_other_after_one_position(length: int, size
         assert (span.start, span.stop) == (span.first_scored - 1, span.first_scored + max_length - 1)
     if len(spans) > 1:
         assert spans[-1].stop - spans[-1].start == max_length
+
+
+def test_disjoint_windows_are_those_of_the_harness() -> None:
+    """lm-evaluation-harness' own, recorded (tests/golden/make_rolling_windows.py). It counts what goes in, and the
+    last token of a window is only predicted; and it begins to count after the token before the document."""
+    for case in json.loads(GOLDEN.read_text())["cases"]:
+        spans = cut(case["length"] + 1, Window.DISJOINT, case["max_length"] + 1, 1)
+        assert [[span.start - 1, span.first_scored - 1, span.stop - 1] for span in spans] == case["windows"]
 
 
 def test_there_is_nothing_to_score_in_a_sequence_of_one() -> None:

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from jobs.errors import NotFoundError, SpecError
+from jobs.errors import ModelError, NotFoundError, SpecError
 from jobs.spec import Bos, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
+from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
+from worker.graphs.precision import Precision
 from worker.models import registry
 from worker.models.add import Request, add_model
-from worker.models.admission import admit
+from worker.models.admission import admit, advise_queue
 
 
 @pytest.fixture
@@ -26,16 +28,15 @@ def test_a_translation_model_translates(models_dir: Path) -> None:
 
 
 def test_a_translation_model_scores_pairs(models_dir: Path) -> None:
-    spec = admit(Task.SCORE, "opus-tiny", models_dir, ScoreOptions(token_scores=True))
+    spec = admit(Task.SCORE, "opus-tiny", models_dir, ScoreOptions(token_scores=True, max_length=8))
 
-    assert spec.options == ScoreOptions(pairs=True, token_scores=True)
+    assert spec.options == ScoreOptions(pairs=True, token_scores=True, max_length=8)
 
 
 @pytest.mark.parametrize(
     ("name", "options"),
     [
         ("window", ScoreOptions(window=Window.DISJOINT)),
-        ("max-length", ScoreOptions(max_length=8)),
         ("stride", ScoreOptions(stride=8)),
         ("bos", ScoreOptions(bos=Bos.EOS)),
     ],
@@ -64,3 +65,66 @@ def test_without_a_name_the_bundled_model_of_the_task_is_meant(
     assert admit(Task.TRANSLATE, None, models_dir, TranslateOptions()).model == "demo-en-zh"
     with pytest.raises(NotFoundError, match=r"bundled model demo-lm is not in this installation .*: install kvjobs"):
         admit(Task.SCORE, None, models_dir, ScoreOptions())
+
+
+# --- causal language models
+
+
+@pytest.fixture
+def causal_dir(tmp_path: Path) -> Path:
+    checkpoint = write_causal_checkpoint(tmp_path / "tiny", "qwen2", max_positions=64)
+    add_model(Request(source=str(checkpoint)), tmp_path / "models")
+    return tmp_path / "models"
+
+
+@pytest.mark.parametrize(
+    ("task", "options"), [(Task.SCORE, ScoreOptions(max_length=64, bos=Bos.EOS)), (Task.RERANK, RerankOptions())]
+)
+def test_a_language_model_scores_texts_and_reranks(causal_dir: Path, task: Task, options: ScoreOptions) -> None:
+    spec = admit(task, "tiny", causal_dir, options)
+
+    assert (spec.model, spec.options) == ("tiny", options)
+
+
+def test_whether_pairs_are_scored_is_the_models_kind_and_not_an_option(causal_dir: Path) -> None:
+    assert admit(Task.SCORE, "tiny", causal_dir, ScoreOptions(pairs=True)).options == ScoreOptions(pairs=False)
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "message"),
+    [
+        (
+            Task.TRANSLATE,
+            TranslateOptions(),
+            "the task translate needs a translation model, and tiny is a causal language model: .* demo-en-zh",
+        ),
+        (Task.SCORE, ScoreOptions(max_length=65), "max_length is 65, .* at most 64"),
+        (Task.RERANK, RerankOptions(max_length=65), "max_length is 65, .* at most 64"),
+        (Task.SCORE, ScoreOptions(stride=64), "stride is 64 and a window of this model has 64"),
+        (Task.SCORE, ScoreOptions(bos=Bos.BOS), "no BOS"),
+        (Task.SCORE, ScoreOptions(target_language="fra"), "tiny is a causal language model, which has none"),
+    ],
+)
+def test_what_a_language_model_cannot_follow_is_refused(
+    causal_dir: Path, task: Task, options: ScoreOptions, message: str
+) -> None:
+    with pytest.raises(SpecError, match=message):
+        admit(task, "tiny", causal_dir, options)
+
+
+def test_a_tokenizer_of_another_model_is_refused(causal_dir: Path) -> None:
+    config = causal_dir / "tiny" / "tokenizer.json"
+    config.write_text(config.read_text().replace('"snow": 264', '"snow": 9000'))
+
+    with pytest.raises(ModelError, match=r"tokenizer\.json makes ids up to 9,000, and the model knows those below 300"):
+        admit(Task.SCORE, "tiny", causal_dir, ScoreOptions())
+
+
+def test_fp16_is_for_the_queue_of_gpus(causal_dir: Path, tmp_path: Path) -> None:
+    add_model(Request(source=str(tmp_path / "tiny"), precision=Precision.FP16), causal_dir)
+
+    assert "is for GPUs" in (advise_queue("tiny-fp16", causal_dir, "cpu") or "")
+    assert advise_queue("tiny-fp16", causal_dir, "gpu") is None
+    assert advise_queue("tiny", causal_dir, "cpu") is None
+    with pytest.raises(SpecError, match=r"tiny is in fp32, .* --precision fp16; or submit to --queue cpu"):
+        advise_queue("tiny", causal_dir, "gpu")

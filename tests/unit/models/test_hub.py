@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from jobs.errors import KvjobsError, ModelError, NotFoundError, SpecError
+from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.hub import COMMIT, FakeHub, fake_hub
 from worker.models import download
@@ -315,7 +316,7 @@ def causal(repository: Path) -> Path:
     """The repository, with the files of another kind of model."""
     for name in ("source.spm", "target.spm", "vocab.json"):
         (repository / name).unlink()
-    (repository / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
+    write_causal_checkpoint(repository, "llama")
     (repository / "tokenizer.json").write_text("{}")
     return repository
 
@@ -341,6 +342,14 @@ def test_a_causal_checkpoint_without_a_tokenizer_is_refused_before_its_weights(h
     (causal / "tokenizer.json").rename(causal / other)
 
     with pytest.raises(ModelError, match=message):
+        fetch(ID, None, hub)
+    assert server.fetched(causal / "model.safetensors") == []
+
+
+def test_a_form_of_a_family_that_is_not_built_is_refused_before_its_weights(hub, server, causal):
+    write_causal_checkpoint(causal, "llama", rope_scaling={"rope_type": "longrope"})
+
+    with pytest.raises(ModelError, match=f"{ID}: config.json says rope_type = longrope"):
         fetch(ID, None, hub)
     assert server.fetched(causal / "model.safetensors") == []
 

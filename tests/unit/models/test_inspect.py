@@ -15,7 +15,8 @@ import sentencepiece
 from tests.checkpoints import write_marian_checkpoint
 from worker.graphs.precision import Precision
 from worker.models.add import Request, add_model
-from worker.models.inspect import ModelDescription, inspect_model
+from worker.models.description import ModelDescription
+from worker.models.inspect import inspect_model
 from worker.models.manifest import Manifest
 from worker.models.registry import ModelFolder
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from jobs.errors import ModelError, NotFoundError
 from jobs.spec import Task
-from worker.models import layouts, registry
-from worker.models.kinds import Kind
+from worker.graphs import causal, causal_weights, marian
+from worker.models import causal_layout, layouts, registry
+from worker.models.kinds import ARCHITECTURES, Kind
 from worker.models.manifest import Manifest
 from worker.models.registry import (
     ModelFolder,
@@ -458,6 +459,13 @@ def test_whatever_decides_the_results_of_a_causal_export_is_in_its_revision(tmp_
     (folder / name).write_text("another")
 
     assert revision(folder) != first
+
+
+def test_the_names_of_a_causal_model_are_those_that_others_read():
+    assert registry.KV_GRAPHS[Kind.CAUSAL] == (causal.BODY, causal.HEAD, causal.WEIGHTS)
+    assert registry.KV_GRAPHS[Kind.TRANSLATION] == (marian.ENCODER, marian.DECODER, marian.WEIGHTS)
+    assert (registry.CAUSAL, registry.EXPORT_CAUSAL) == (causal_layout.MODEL, causal_layout.EXPORT)
+    assert {**causal_weights.ARCHITECTURES, "MarianMTModel": "marian"} == ARCHITECTURES
 
 
 def test_each_task_has_a_bundled_model():

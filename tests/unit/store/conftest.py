@@ -3,6 +3,7 @@
 The tests of the store are one conformance suite: each runs on SQLite and on PostgreSQL.
 """
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,7 +22,8 @@ SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=T
 
 
 @pytest.fixture
-def sqlite(tmp_path: Path) -> Iterator[Database]:
+def sqlite(tmp_path: Path, empty_database: Path) -> Iterator[Database]:
+    shutil.copy(empty_database, tmp_path / "kvjobs.db")
     database = Database.open(f"sqlite:///{tmp_path / 'kvjobs.db'}")
     yield database
     database.close()
@@ -56,18 +58,19 @@ def insert_job(
     queue: str = "cpu",
     model: str = SPEC.model,
     model_revision: str = SPEC.model_revision,
+    spec: JobSpec = SPEC,
 ) -> int:
     with database.writing() as connection:
         number = connection.execute(select(func.count()).select_from(tables.Job)).scalar_one()
         job_id = connection.execute(
             insert(tables.Job)
             .values(
-                task=SPEC.task,
+                task=spec.task,
                 model=model,
                 model_revision=model_revision,
                 queue=queue,
-                options=SPEC.options_json(),
-                options_digest=SPEC.digest(),
+                options=spec.options_json(),
+                options_digest=spec.digest(),
                 content_key=f"key-{number}",
                 source="corpus.jsonl",
                 corpus_digest="d",

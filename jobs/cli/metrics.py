@@ -1,0 +1,76 @@
+"""`kvjobs metrics`: how good the rankings of a job are, by judgements."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jobs.cli.context import Context
+from jobs.cli.output import Column, Output, output_options
+from jobs.cli.terminal import say
+from jobs.cli.wording import counted
+
+if TYPE_CHECKING:
+    from jobs.metrics import Measured
+
+FIELDS = ("measure", "before", "after", "gain")
+
+
+@click.command()
+@click.argument("reference", metavar="JOB")
+@click.option(
+    "--qrels",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The judgements, as TREC or BEIR write them.",
+)
+@click.option(
+    "--measure",
+    "measures",
+    metavar="NAME",
+    multiple=True,
+    help="As ir-measures names it.  [repeatable; default: nDCG@10, RR@10, R@10, R@100]",
+)
+@output_options(csv=True)
+@click.pass_obj
+def metrics(context: Context, output: Output, reference: str, qrels: Path, measures: tuple[str, ...]) -> None:
+    """Measure the rankings of a job by judgements, before reranking and after.
+
+    Each figure is the mean over the queries that are judged; one that is judged and was not ranked counts 0. Needs the
+    package ir-measures: pip install 'kvjobs[metrics]'.
+    """
+    from jobs.cli.rankings import ranked_queries, require_rankings
+    from jobs.corpus.qrels import read_qrels
+    from jobs.metrics import MEASURES, compare
+    from jobs.store.progress import find_job
+
+    with context.database() as database:
+        with database.reading() as connection:
+            job = find_job(connection, reference)
+        require_rankings(job, "kvjobs metrics")
+        judged = read_qrels(qrels)
+        before: dict[str, list[str]] = {}
+        after: dict[str, list[str]] = {}
+        for query in ranked_queries(database, job):
+            before[query.id] = list(query.first_stage)
+            after[query.id] = [one.id for one in query.candidates]
+    found = compare(judged, before, after, measures or MEASURES)
+    columns = (
+        Column("measure", "MEASURE"),
+        Column("before", "BEFORE", "{:.4f}".format, right=True),
+        Column("after", "AFTER", "{:.4f}".format, right=True),
+        Column("gain", "GAIN", "{:+.4f}".format, right=True),
+    )
+    output.rows((_as_row(one) for one in found), columns, FIELDS)
+    if job.waiting:
+        say(f"Job {job.label} has not ended; still waiting, and not ranked: {counted(job.waiting, 'query')}.")
+
+
+def _as_row(one: "Measured") -> dict[str, Any]:
+    return {
+        "measure": one.measure,
+        "before": one.before,
+        "after": one.after,
+        "gain": one.after - one.before,
+    }

@@ -1,0 +1,65 @@
+"""The rankings of a job in the formats of other programs, and as the orders that measures are taken of."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from jobs.cli.records import Format
+from jobs.errors import SpecError
+from jobs.retrieval_run import CohereLines, RankedQuery, TrecRun
+from jobs.spec import Task
+from jobs.store.export import ExportedDocument, read_documents
+
+if TYPE_CHECKING:
+    from jobs.store.database import Database
+    from jobs.store.progress import JobSummary
+
+
+@dataclass(frozen=True, slots=True)
+class RankingFormat:
+    """A TREC run or Cohere's answers. A query that could not be ranked keeps the order in which its candidates came;
+    one that could not be read has none."""
+
+    writer: TrecRun | CohereLines
+
+    def head(self) -> bytes:
+        return self.writer.head()
+
+    def line(self, document: ExportedDocument) -> bytes:
+        """All lines of a query. Needs the document's text."""
+        query = ranked_query(document)
+        return b"" if query is None else self.writer.line(query)
+
+
+def ranking_format(form: Format, job: "JobSummary") -> RankingFormat:
+    """The writer; raise SpecError for a job that ranks nothing."""
+    require_rankings(job, f"--format {form}")
+    tag = f"kvjobs-{PurePath(job.model).name}"
+    return RankingFormat(TrecRun(tag) if form is Format.TREC else CohereLines())
+
+
+def ranked_queries(database: "Database", job: "JobSummary") -> Iterator[RankedQuery]:
+    """Every query of a job that is in a terminal state and could be read."""
+    for document in read_documents(database, job.job_id, with_text=True):
+        if query := ranked_query(document):
+            yield query
+
+
+def ranked_query(document: ExportedDocument) -> RankedQuery | None:
+    """None where the line could not be read."""
+    if document.external_id is None or document.text is None:
+        return None
+    return RankedQuery.restore(
+        document.external_id,
+        payload=document.text,
+        ranking=document.result.get("candidates"),
+        error=document.error or document.status,
+        has_numeric_id=document.numeric_id,
+    )
+
+
+def require_rankings(job: "JobSummary", what: str) -> None:
+    """Raise SpecError for a job of another task."""
+    if job.task != Task.RERANK:
+        raise SpecError(f"{what} is for jobs that rerank, and the task of job {job.label} is {job.task}")

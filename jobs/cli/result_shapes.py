@@ -1,0 +1,156 @@
+"""What a result looks like in an export, task by task: keys of JSON, columns and rows of a table."""
+
+import enum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from jobs import measures
+from jobs.errors import SpecError
+from jobs.spec import Task
+from jobs.store.export import ExportedDocument
+
+Cells = dict[str, Any]
+
+
+class Extra(enum.StrEnum):
+    """What an export can hold besides; the times and the numbers of a run differ from the next run's."""
+
+    TEXT = "text"  # what was worked on
+    LOG_PROB = "log_prob"  # of a translation, natural logarithm
+    TOKENS = "tokens"  # how many went in and came out, were scored or shared
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The form of one task's results."""
+
+    main: str  # the key of the result in JSON
+    columns: tuple[str, ...]  # of a table, in the place of that key
+    counts: tuple[str, ...]  # the extra `tokens`: columns of the result
+    extras: frozenset[Extra]
+    optional: Mapping[str, Callable[[Mapping[str, Any]], bool]] = field(default_factory=dict)  # key -> whether the
+    # options of a job ask for it
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Ours, whether a record has them or not: so a field of the corpus is found in the same place in every one."""
+        extras = (*self.counts, *(extra for extra in self.extras if extra is not Extra.TOKENS))
+        return frozenset({"id", "status", "flags", "error", "fields", self.main, *self.optional, *extras})
+
+    @property
+    def table_keys(self) -> frozenset[str]:
+        """The same of a table, in which the error is flat."""
+        return self.keys | {*self.columns, "error_code", "error_message", "line"}
+
+    def in_json(self, result: Mapping[str, Any]) -> Cells:
+        """The keys of a document that has this result; without one the main key is null."""
+        raise NotImplementedError
+
+    def in_table(self, result: Mapping[str, Any]) -> Iterator[Cells]:
+        """The rows of a document with this result; one without a result has one row too."""
+        raise NotImplementedError
+
+
+class _Translation(Shape):
+    def in_json(self, result: Mapping[str, Any]) -> Cells:
+        keys: Cells = {"translation": result.get("text"), **_flags(result)}
+        if result.get("alternatives"):
+            keys["nbest"] = orjson.loads(result["alternatives"])
+        return keys
+
+    def in_table(self, result: Mapping[str, Any]) -> Iterator[Cells]:
+        yield {"translation": result.get("text"), "nbest": result.get("alternatives")}
+
+
+class _Score(Shape):
+    def in_json(self, result: Mapping[str, Any]) -> Cells:
+        keys: Cells = {"score": _measured(result) if result else None, **_flags(result)}
+        if result.get("token_scores"):
+            keys["tokens"] = orjson.loads(result["token_scores"])
+        return keys
+
+    def in_table(self, result: Mapping[str, Any]) -> Iterator[Cells]:
+        yield {**(_measured(result) if result else {}), "tokens": result.get("token_scores")}
+
+
+class _Ranking(Shape):
+    def in_json(self, result: Mapping[str, Any]) -> Cells:
+        return {"ranking": orjson.loads(result["candidates"]) if result else None, **_flags(result)}
+
+    def in_table(self, result: Mapping[str, Any]) -> Iterator[Cells]:
+        """A row a candidate."""
+        if not result:
+            yield {}
+            return
+        for one in orjson.loads(result["candidates"]):
+            yield {
+                "candidate": one["id"],
+                "rank": one["rank"],
+                "score": one["score"],
+                "first_score": one.get("first_score"),
+                "candidate_error": one.get("error"),
+            }
+
+
+SHAPES: Mapping[str, Shape] = {
+    Task.TRANSLATE: _Translation(
+        main="translation",
+        columns=("translation",),
+        counts=("num_source_tokens", "num_target_tokens"),
+        extras=frozenset(Extra),
+        optional={"nbest": lambda options: options.get("n_best", 1) > 1},
+    ),
+    Task.SCORE: _Score(
+        main="score",
+        columns=(
+            *("nll_sum", "num_tokens", "num_words", "num_bytes"),
+            *("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte"),
+        ),
+        counts=("num_source_tokens",),
+        extras=frozenset({Extra.TEXT, Extra.TOKENS}),
+        optional={"tokens": lambda options: bool(options.get("token_scores"))},
+    ),
+    Task.RERANK: _Ranking(
+        main="ranking",
+        columns=("candidate", "rank", "score", "first_score", "candidate_error"),
+        counts=("num_tokens", "num_computed", "num_shared"),
+        extras=frozenset({Extra.TEXT, Extra.TOKENS}),
+    ),
+}
+
+
+def extra_keys(shape: Shape, extras: Sequence[Extra]) -> list[str]:
+    """The keys that these extras add, in one order, each once; raise SpecError for one that the task has not."""
+    keys: list[str] = []
+    for extra in Extra:
+        if extra not in extras:
+            continue
+        if extra not in shape.extras:
+            raise SpecError(f"--with {extra}: there is none where the result is a {shape.main}; leave it out")
+        keys += shape.counts if extra is Extra.TOKENS else [extra.value]
+    return keys
+
+
+def extra_values(keys: Sequence[str], document: ExportedDocument) -> Cells:
+    """The values of those keys."""
+    return {key: document.text if key == Extra.TEXT else document.result.get(key) for key in keys}
+
+
+def _flags(result: Mapping[str, Any]) -> Cells:
+    return {"flags": result["flags"].split()} if result.get("flags") else {}
+
+
+def _measured(result: Mapping[str, Any]) -> Cells:
+    nll_sum = result["nll_sum"]
+    counts = {name: result[name] for name in ("num_tokens", "num_words", "num_bytes")}
+    return {
+        "nll_sum": nll_sum,
+        **counts,
+        "perplexity": measures.perplexity(nll_sum, counts["num_tokens"]),
+        "word_perplexity": measures.perplexity(nll_sum, counts["num_words"]),
+        "byte_perplexity": measures.perplexity(nll_sum, counts["num_bytes"]),
+        "bits_per_byte": measures.bits_per_byte(nll_sum, counts["num_bytes"]),
+    }

@@ -1,0 +1,59 @@
+"""`kvjobs totals`: the measures of a scoring job as a whole, or by a field."""
+
+from typing import Any
+
+import click
+
+from jobs.cli.context import Context
+from jobs.cli.output import Column, Output, output_options
+from jobs.cli.terminal import say
+from jobs.cli.wording import NOTHING, count, counted
+from jobs.store.progress import find_job
+from jobs.store.totals import Totals, totals, totals_by
+
+MEASURES = ("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte")
+COUNTS = ("documents", "unscored", "num_tokens", "num_words", "num_bytes", "nll_sum")
+
+
+def _measure(value: float | None) -> str:
+    if value is None:
+        return NOTHING
+    return f"{value:,.4f}" if value < 1e6 else f"{value:.4g}"
+
+
+COLUMNS = (
+    Column("documents", "DOCUMENTS", count, right=True),
+    Column("unscored", "UNSCORED", count, right=True),
+    Column("num_tokens", "TOKENS", count, right=True),
+    Column("perplexity", "PERPLEXITY", _measure, right=True),
+    Column("word_perplexity", "BY WORD", _measure, right=True),
+    Column("byte_perplexity", "BY BYTE", _measure, right=True),
+    Column("bits_per_byte", "BITS/BYTE", _measure, right=True),
+)
+
+
+@click.command("totals")
+@click.argument("reference", metavar="JOB")
+@click.option("--by", "field", metavar="FIELD", help="A line for each value of this field of the corpus.")
+@output_options(csv=True)
+@click.pass_obj
+def show_totals(context: Context, output: Output, reference: str, field: str | None) -> None:
+    """Show the perplexity of a whole corpus, or of its parts.
+
+    The sums are over all scored tokens, words or bytes, and the division comes last: a mean of the documents'
+    perplexities would be something else. Documents of which no token could be scored are counted apart; those without
+    a result are in no figure.
+    """
+    with context.database() as database, database.reading() as connection:
+        job = find_job(connection, reference)
+        found = [totals(connection, job)] if field is None else totals_by(connection, job, field)
+    group = () if field is None else (Column("group", field),)
+    names = (*(["group"] if field is not None else []), *COUNTS, *MEASURES)
+    output.rows((as_row(one) for one in found), (*group, *COLUMNS), names)
+    if job.waiting:
+        say(f"Job {job.label} has not ended; still waiting, and in no figure: {counted(job.waiting, 'document')}.")
+
+
+def as_row(one: Totals) -> dict[str, Any]:
+    """All that is known, for JSON and CSV."""
+    return {name: getattr(one, name) for name in ("group", *COUNTS, *MEASURES)}

@@ -1,0 +1,169 @@
+"""The lines of a corpus as they came in, for documents that somebody chose.
+
+Where the corpus is still there, byte for byte, its lines are copied. Where it is not (it came through a pipe, it was
+changed, it is on another machine), they are written anew from what the job keeps: the same values, but the id and the
+text first, and the spacing that of orjson or the csv module.
+
+Knows: how a corpus was read, from `Corpus.reading`. Does not know: results, tables.
+"""
+
+import csv
+import hashlib
+import io
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import orjson
+
+from jobs.corpus.lines import numbered_lines
+from jobs.corpus.payload import Holds
+from jobs.corpus.reading import BEIR, MAX_LINE_BYTES, Format
+from jobs.corpus.unpacking import HashedBytes, unpacked
+from jobs.errors import SpecError
+
+END = 1 << 62  # no line has this number
+DELIMITERS = {Format.CSV: ",", Format.TSV: "\t"}
+
+
+class Kept(Protocol):
+    """What a job keeps of a line."""
+
+    @property
+    def line(self) -> int: ...
+    @property
+    def next_line(self) -> int | None: ...  # where the next document begins
+    @property
+    def external_id(self) -> str | None: ...
+    @property
+    def numeric_id(self) -> bool: ...
+    @property
+    def unnamed(self) -> bool: ...
+    @property
+    def text(self) -> str | None: ...
+    @property
+    def fields(self) -> str | None: ...
+
+
+class Lines(Protocol):
+    """The bytes that a file begins with, and those of one document; to be asked in the order of the corpus."""
+
+    def head(self) -> bytes: ...
+    def line(self, document: Kept) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a corpus was read."""
+
+    format: Format
+    holds: Holds
+    id_field: str
+    fields: Mapping[str, str]  # of the payload, by what they are
+    packing: str | None
+
+    @classmethod
+    def parse(cls, reading: str | None) -> "Layout":
+        """Of a job's row; raise SpecError where there are no lines to write."""
+        if reading is None:
+            raise SpecError(
+                "the job was submitted by an older kvjobs, which did not keep how its corpus is read: submit it again, "
+                "or leave --format original out"
+            )
+        values = orjson.loads(reading)
+        if values["format"] == BEIR:
+            raise SpecError("the corpus is a BEIR folder, which has no line for a query; use --format trec or jsonl")
+        return cls(
+            format=Format(values["format"]),
+            holds=Holds(values["holds"]),
+            id_field=values["id_field"],
+            fields=values["fields"],
+            packing=values.get("packing"),
+        )
+
+
+@contextmanager
+def copied_lines(layout: Layout, source: str, digest: str, first_line: int) -> "Iterator[CopiedLines | None]":
+    """The lines of the file `source`, if it still has the bytes that the job was made of; else None. `first_line` is
+    that of the first document."""
+    with ExitStack() as stack:
+        try:
+            raw = stack.enter_context(open(source, "rb", buffering=0)) if os.path.isfile(source) else None
+            is_same = raw is not None and hashlib.file_digest(raw, "sha256").hexdigest() == digest
+        except OSError:
+            is_same = False
+        if raw is None or not is_same:
+            yield None
+            return
+        raw.seek(0)
+        stream = stack.enter_context(closing(unpacked(HashedBytes(raw), layout.packing)))
+        yield CopiedLines(layout, numbered_lines(stream, MAX_LINE_BYTES[layout.holds]), first_line)
+
+
+class CopiedLines:
+    """Copies lines out of a corpus that did not change."""
+
+    def __init__(self, layout: Layout, lines: Iterator[tuple[int, bytes | None]], first_line: int) -> None:
+        self._is_table = layout.format in DELIMITERS
+        self._lines = lines
+        self._first_line = first_line
+        self._next = next(lines, None)
+
+    def head(self) -> bytes:
+        """The header of a table."""
+        return b"".join(self._until(self._first_line)) if self._is_table else b""
+
+    def line(self, document: Kept) -> bytes:
+        """A line; of a table, where a quoted cell may hold line ends, all up to the next row."""
+        for _ in self._until(document.line):
+            pass
+        stop = (document.next_line or END) if self._is_table else document.line + 1
+        found = list(self._until(stop))
+        while found and not found[-1].strip():
+            found.pop()
+        return b"".join(found)
+
+    def _until(self, stop: int) -> Iterator[bytes]:
+        """The lines before that one. (None of ours is too long.)"""
+        while self._next is not None and self._next[0] < stop:
+            yield self._next[1] or b""
+            self._next = next(self._lines, None)
+
+
+class RewrittenLines:
+    """Writes lines from what a job keeps of them."""
+
+    def __init__(self, layout: Layout, columns: Sequence[str], *, has_ids: bool) -> None:
+        """Of a table: `columns` are those besides the id and the payload, `has_ids` says whether it has ids."""
+        self._layout = layout
+        self._columns = [*([layout.id_field] if has_ids else []), *layout.fields.values(), *columns]
+
+    def head(self) -> bytes:
+        """The header of a table."""
+        return self._row(self._columns) if self._layout.format in DELIMITERS else b""
+
+    def line(self, document: Kept) -> bytes:
+        """A line; of a table a row."""
+        if self._layout.format is Format.TXT:
+            return f"{document.text}\n".encode()
+        values = self._values(document)
+        if self._layout.format is Format.JSONL:
+            return orjson.dumps(values) + b"\n"
+        return self._row([values.get(name, "") for name in self._columns])
+
+    def _values(self, document: Kept) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        if not document.unnamed and document.external_id is not None:
+            number = orjson.Fragment(document.external_id) if document.numeric_id else None
+            values[self._layout.id_field] = document.external_id if number is None else number
+        text = document.text or ""
+        payload = {"text": text} if self._layout.holds is Holds.TEXT else orjson.loads(text or "{}")
+        values |= {field: payload.get(role) for role, field in self._layout.fields.items()}
+        return values | (orjson.loads(document.fields) if document.fields else {})
+
+    def _row(self, cells: Sequence[Any]) -> bytes:
+        buffer = io.StringIO()
+        csv.writer(buffer, delimiter=DELIMITERS[self._layout.format], lineterminator="\n").writerow(cells)
+        return buffer.getvalue().encode()

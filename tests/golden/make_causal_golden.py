@@ -1,0 +1,78 @@
+"""What transformers says of every token, written down once, so that the tests need no torch.
+
+    python tests/golden/make_causal_golden.py
+
+Needs the extra `train`. Run from the top of the checkout. The checkpoints are random and tiny and are not kept: the
+tests write them again, from the same seed. Each sequence goes through transformers alone.
+"""
+
+import json
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parents[1]))
+
+from tests.causal_checkpoints import write_causal_checkpoint  # noqa: E402
+
+MODELS: dict[str, dict[str, Any]] = {
+    "llama": {"family": "llama", "seed": 1},
+    "llama, llama3 positions": {
+        "family": "llama",
+        "seed": 2,
+        "tied": False,
+        "attention_bias": True,
+        "mlp_bias": True,
+        "rope_scaling": {
+            "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 32,
+        },
+    },
+    "llama, linear positions": {
+        "family": "llama", "seed": 3, "rope_scaling": {"rope_type": "linear", "factor": 4.0}
+    },
+    "mistral, window": {"family": "mistral", "seed": 4, "sliding_window": 9},
+    "qwen2": {"family": "qwen2", "seed": 5},
+    "qwen2, yarn positions": {
+        "family": "qwen2",
+        "seed": 6,
+        "head_size": 32,
+        "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32},
+    },
+    "qwen3": {"family": "qwen3", "seed": 7, "head_size": 24},
+}  # fmt: skip
+LENGTHS = (2, 7, 33, 90)
+
+
+def main() -> None:
+    cases = []
+    for name, arguments in MODELS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoint = write_causal_checkpoint(Path(folder), **arguments)
+            model = AutoModelForCausalLM.from_pretrained(checkpoint, attn_implementation="eager").eval()
+        rng = np.random.default_rng(arguments["seed"])
+        sequences = [[int(i) for i in rng.integers(0, 300, length)] for length in LENGTHS]
+        log_probs = [log_probs_of(model, ids) for ids in sequences]
+        cases.append({"name": name, "arguments": arguments, "sequences": sequences, "log_probs": log_probs})
+    versions = {name: version(name) for name in ("torch", "transformers", "numpy")}
+    lines = ",\n".join(json.dumps(case) for case in cases)
+    text = f'{{"versions": {json.dumps(versions)},\n"cases": [\n{lines}]}}\n'
+    (HERE / "causal.json").write_text(text, encoding="utf-8")
+
+
+def log_probs_of(model: Any, ids: list[int]) -> list[float]:
+    """Of all tokens but the first."""
+    with torch.no_grad():
+        every = torch.log_softmax(model(torch.tensor([ids])).logits[0].double(), -1).numpy()
+    return [round(float(every[place, token]), 5) for place, token in enumerate(ids[1:])]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""Record the windows of lm-evaluation-harness' rolling log-likelihood, for tests that run without it.
+
+    pip install lm-eval
+    python tests/golden/make_rolling_windows.py
+
+Written beside this script is `rolling_windows.json`: for documents and `max_length` of several sizes,
+what stands before each window's predictions and what is predicted, by their places in the document; -1 is the prefix
+token, which stands before it.
+"""
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+
+from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
+
+GOLDEN = Path(__file__).with_name("rolling_windows.json")
+LENGTHS = [1, 2, 3, 5, 8, 13, 21, 34, 55, 64, 90]
+MAX_LENGTHS = [1, 2, 3, 4, 7, 16, 33, 63]
+
+
+def rolling_windows(length: int, max_length: int) -> list[list[int]]:
+    """[first place of the context, first predicted, end] of each window."""
+    windows = map(make_disjoint_window, get_rolling_token_windows(list(range(length)), -1, max_length, 1))
+    return [[context[0], predicted[0], predicted[-1] + 1] for context, predicted in windows]
+
+
+def main() -> None:
+    cases = [
+        {"length": length, "max_length": max_length, "windows": rolling_windows(length, max_length)}
+        for length in LENGTHS
+        for max_length in MAX_LENGTHS
+    ]
+    content = {"lm_eval": version("lm_eval"), "cases": cases}
+    GOLDEN.write_text(json.dumps(content, separators=(",", ":")) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""Sums of windows against transformers: the recipe of its documentation, and lm-evaluation-harness' definition."""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from jobs.outcome import Score  # noqa: E402 - torch may be missing
+from jobs.spec import ScoreOptions, Window  # noqa: E402 - torch may be missing
+from tests.small_tokenizers import byte_level, opened  # noqa: E402 - torch may be missing
+from worker.engine.causal import Group, LogProbs  # noqa: E402 - torch may be missing
+from worker.engine.scoring import Scorer  # noqa: E402 - torch may be missing
+from worker.engine.timing import Stopwatch  # noqa: E402 - torch may be missing
+from worker.engine.windows import cut  # noqa: E402 - torch may be missing
+from worker.text.causal import CausalTokenizer  # noqa: E402 - torch may be missing
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
+
+MAX_POSITIONS = 64
+TEXT = "hello world, 字字 and é: hello worlds. " * 5
+
+
+class TransformersModel:
+    """The protocol of causal models over a network of transformers, sequence by sequence."""
+
+    num_bytes = allocations = reuses = 0
+    max_positions = MAX_POSITIONS
+
+    def __init__(self, network: Any) -> None:
+        self.network = network
+        self.vocab_size = network.config.vocab_size
+
+    def new_reader(self, *, is_packed: bool = True) -> "TransformersModel":
+        return self
+
+    def read(
+        self, groups: Sequence[Group], stopwatch: Stopwatch, should_stop: Callable[[], bool]
+    ) -> Iterator[tuple[int, list[LogProbs]]]:
+        for index, group in enumerate(groups):
+            yield index, [log_probs(self.network, group.prefix, suffix) for suffix in group.suffixes]
+
+
+def log_probs(network: Any, context: Sequence[int], ids: Sequence[int]) -> LogProbs:
+    """log p of each of `ids` after the context, which is not empty, and those before it."""
+    with torch.no_grad():
+        logits = network(torch.tensor([[*context, *ids]])).logits[0]
+    everything = torch.log_softmax(logits, -1)[len(context) - 1 : -1]
+    found: LogProbs = everything.gather(1, torch.tensor([ids]).T)[:, 0].numpy()
+    return found
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[Any]:
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # a network this small spends its time waiting for the others
+    torch.manual_seed(5)
+    config = transformers.Qwen2Config(
+        vocab_size=280,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=MAX_POSITIONS,
+        initializer_range=0.4,  # far from uniform, so that context counts
+    )
+    yield transformers.Qwen2ForCausalLM(config).eval()
+    torch.set_num_threads(num_threads)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> CausalTokenizer:
+    config = {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"}
+    return opened(tmp_path_factory.mktemp("tokenizer"), byte_level(), tokenizer_config=config)
+
+
+def score(network: Any, tokenizer: CausalTokenizer, options: ScoreOptions) -> Score:
+    scorer = Scorer(TransformersModel(network), tokenizer)
+    (outcome,) = scorer.score([TEXT], options, should_stop=lambda: False).outcomes
+    assert isinstance(outcome, Score)
+    return outcome
+
+
+@pytest.mark.parametrize(("max_length", "stride"), [(64, 32), (16, 8), (16, 15), (7, 3)])
+def test_strided_sums_are_those_of_the_recipe(
+    network: Any, tokenizer: CausalTokenizer, max_length: int, stride: int
+) -> None:
+    """ "Perplexity of fixed-length models" in transformers' documentation, on the same windows.
+
+    It adds up each window's mean loss, times `trg_len`; that of the first window is a mean over one token fewer, so
+    its published value gives that window too much weight. Ours is the sum of the tokens; from it the published value
+    follows.
+    """
+    options = ScoreOptions(max_length=max_length, stride=stride, token_scores=True)
+    found = score(network, tokenizer, options)
+    ids = torch.tensor([[tokenizer.bos_id, *tokenizer.encode(TEXT).ids]])
+    length = ids.size(1)
+    nll_sum, published = 0.0, []
+    previous_end = 0
+    for begin in range(0, length, stride):
+        end = min(begin + max_length, length)
+        trg_len = end - previous_end
+        input_ids = ids[:, begin:end]
+        target_ids = input_ids.clone()
+        target_ids[:, :-trg_len] = -100
+        with torch.no_grad():
+            loss = float(network(input_ids, labels=target_ids).loss)
+        nll_sum += loss * int((target_ids[:, 1:] != -100).sum())
+        published.append(loss * trg_len)
+        previous_end = end
+        if end == length:
+            break
+
+    assert length > max_length + stride  # more than two windows
+    assert found.num_tokens == length - 1
+    assert found.nll_sum == pytest.approx(nll_sum, abs=1e-4 * length)
+    ours = [token.log_prob for token in found.tokens if token.log_prob is not None]
+    weighed = [
+        -np.mean(ours[span.first_scored - 1 : span.stop - 1]) * (span.stop - span.first_scored + (span.start == 0))
+        for span in cut(length, Window.STRIDE, max_length, stride)
+    ]
+    assert math.exp(sum(weighed) / length) == pytest.approx(math.exp(sum(published) / length), rel=1e-4)
+
+
+RECORDED = json.loads((Path(__file__).parents[1] / "golden" / "rolling_windows.json").read_text())["cases"]
+
+
+@pytest.mark.parametrize("max_length", [63, 33, 7, 1])
+def test_disjoint_sums_are_those_of_the_harness(network: Any, tokenizer: CausalTokenizer, max_length: int) -> None:
+    """Its windows, recorded, through transformers' own log-softmax."""
+    ids = tokenizer.encode(TEXT).ids[:90]
+    text = TEXT.encode()[: tokenizer.encode(TEXT).stops[89]].decode()
+    (windows,) = [
+        case["windows"] for case in RECORDED if case["length"] == len(ids) and case["max_length"] == max_length
+    ]
+    sequence = [tokenizer.bos_id or 0, *ids]
+    nll_sum = -sum(
+        float(log_probs(network, sequence[start + 1 : first + 1], sequence[first + 1 : stop + 1]).sum())
+        for start, first, stop in windows
+    )
+    scorer = Scorer(TransformersModel(network), tokenizer)
+    options = ScoreOptions(window=Window.DISJOINT, max_length=max_length + 1)
+    (found,) = scorer.score([text], options, should_stop=lambda: False).outcomes
+
+    assert isinstance(found, Score)
+    assert found.num_tokens == 90
+    assert found.nll_sum == pytest.approx(nll_sum, abs=1e-4 * 90)
+
+
+def test_the_recorded_windows_are_still_those_of_the_harness() -> None:
+    pytest.importorskip("lm_eval")
+    from tests.golden.make_rolling_windows import rolling_windows
+
+    for case in RECORDED:
+        assert rolling_windows(case["length"], case["max_length"]) == case["windows"]

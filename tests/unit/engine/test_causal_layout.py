@@ -1,0 +1,286 @@
+"""What causal graphs say of themselves, with made-up graphs."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jobs.errors import ModelError
+from worker.models.causal_config import CausalConfig, genai_filename
+from worker.models.causal_layout import CausalPast, find_causal_graph, read_causal_layout
+from worker.models.layouts import Graph, Tensor
+
+IDS, FLOAT, HALF = "tensor(int64)", "tensor(float)", "tensor(float16)"
+# Qwen2.5-0.5B: 14 query heads, K = 2, H = 64.
+CONFIG = CausalConfig(
+    file="config.json",
+    vocab_size=151_936,
+    num_hidden_layers=2,
+    num_attention_heads=14,
+    num_key_value_heads=2,
+    hidden_size=896,
+)
+NOTHING = CausalConfig(file="config.json")
+OPTIMUM = "past_key_values.{layer}.{part}", "present.{layer}.{part}"
+
+
+def cache(name: str, *, kind: str = FLOAT, heads: Any = 2, size: Any = 64, layers: Any = range(2)) -> list[Tensor]:
+    return [
+        Tensor(name.format(layer=layer, part=part), kind, ("B", heads, "P", size))
+        for layer in layers
+        for part in ("key", "value")
+    ]
+
+
+def graph(*more: Tensor, past: list[Tensor] | None = None, present: list[Tensor] | None = None) -> Graph:
+    """As Optimum exports it; `more` comes on top, or in place of what has its name."""
+    inputs = [
+        Tensor("input_ids", IDS, ("B", "S")),
+        Tensor("attention_mask", IDS, ("B", "T")),
+        *(cache(OPTIMUM[0]) if past is None else past),
+    ]
+    outputs = [
+        Tensor("logits", FLOAT, ("B", "S", 151_936)),
+        *(cache(OPTIMUM[1]) if present is None else present),
+    ]
+    named = {one.name: one for one in inputs}, {one.name: one for one in outputs}
+    for tensor in more:
+        named[tensor.name in named[1]][tensor.name] = tensor
+    return Graph("model.onnx", *named)
+
+
+def without(whole: Graph, name: str) -> Graph:
+    return dataclasses.replace(
+        whole,
+        inputs={key: one for key, one in whole.inputs.items() if key != name},
+        outputs={key: one for key, one in whole.outputs.items() if key != name},
+    )
+
+
+def test_heads_of_keys_come_from_the_graph_and_not_from_the_queries() -> None:
+    layout = read_causal_layout(graph(), CONFIG)
+
+    assert layout.cache is not None
+    assert (layout.cache.num_layers, layout.cache.num_heads, layout.cache.head_size) == (2, 2, 64)
+    assert layout.cache.dtype == np.float32
+    assert layout.cache.names == tuple(
+        (f"past_key_values.{layer}.{part}", f"present.{layer}.{part}") for layer in (0, 1) for part in ("key", "value")
+    )
+    assert layout.cache.position_bytes == 2 * 2 * 2 * 64 * 4
+    assert layout.vocab_size == 151_936
+    assert layout.logits_dtype == np.float32
+    assert (layout.has_mask, layout.has_positions, layout.num_logits_rank) == (True, False, None)
+
+
+def test_a_graph_needs_no_configuration_where_it_says_all() -> None:
+    assert read_causal_layout(graph(), NOTHING) == read_causal_layout(graph(), CONFIG)
+
+
+def test_what_is_there_beside_ids_is_seen() -> None:
+    layout = read_causal_layout(
+        without(
+            graph(Tensor("position_ids", IDS, ("B", "S")), Tensor("num_logits_to_keep", IDS, ()), past=[], present=[]),
+            "attention_mask",
+        ),
+        CONFIG,
+    )
+
+    assert layout.cache is None
+    assert (layout.has_mask, layout.has_positions, layout.num_logits_rank) == (False, True, 0)
+
+
+def test_halves_are_known_by_their_types() -> None:
+    layout = read_causal_layout(
+        graph(
+            Tensor("logits", HALF, ("B", "S", 151_936)),
+            past=cache(OPTIMUM[0], kind=HALF),
+            present=cache(OPTIMUM[1], kind=HALF),
+        ),
+        CONFIG,
+    )
+
+    assert layout.cache is not None
+    assert (layout.cache.dtype, layout.logits_dtype) == (np.float16, np.float16)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        OPTIMUM,
+        ("past_key_values.{layer}.{part}", "present_key_values.{layer}.{part}"),
+        ("past_{part}_{layer}", "present_{part}_{layer}"),
+    ],
+)
+def test_every_name_of_a_cache_is_known(names: tuple[str, str]) -> None:
+    layers = range(12)  # 10 comes after 9, and not after 1
+    layout = read_causal_layout(
+        graph(past=cache(names[0], layers=layers), present=cache(names[1], layers=layers)), NOTHING
+    )
+
+    assert layout.cache is not None
+    assert layout.cache.names == tuple(
+        (names[0].format(layer=layer, part=part), names[1].format(layer=layer, part=part))
+        for layer in layers
+        for part in ("key", "value")
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "size"),
+    [
+        (dataclasses.replace(CONFIG, head_dim=128), 128),
+        (CONFIG, 64),
+        (dataclasses.replace(CONFIG, head_dim=96, hidden_size=None), 96),
+    ],
+)
+def test_a_head_size_that_is_left_open_comes_from_the_configuration(config: CausalConfig, size: int) -> None:
+    """As genai's builder leaves it: [batch, 2, past, kv_cache_dim]."""
+    layout = read_causal_layout(graph(past=cache(OPTIMUM[0], size="kv_cache_dim")), config)
+
+    assert layout.cache == CausalPast(2, 2, size, np.dtype(np.float32), layout.cache.names if layout.cache else ())
+
+
+def test_heads_may_have_another_size_than_their_share_of_the_width() -> None:
+    layout = read_causal_layout(graph(past=cache(OPTIMUM[0], size=128)), CONFIG)
+
+    assert layout.cache is not None
+    assert layout.cache.head_size == 128
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_key_value_heads": 14}, "['B', 2, 'P', 64], but config.json says num_key_value_heads = 14"),
+        ({"head_dim": 96}, "['B', 2, 'P', 64], but config.json says head_dim = 96"),
+        ({"num_hidden_layers": 24}, "for 2 layers, but config.json says num_hidden_layers = 24"),
+        ({"vocab_size": 99}, "logits is ['B', 'S', 151936], but config.json says vocab_size = 99"),
+    ],
+)
+def test_a_conflict_names_the_graph_and_the_configuration(change: dict[str, int], message: str) -> None:
+    with pytest.raises(ModelError) as error:
+        read_causal_layout(graph(), dataclasses.replace(CONFIG, **change))
+
+    assert str(error.value).startswith("model.onnx ")
+    assert message in str(error.value)
+
+
+OPEN = cache(OPTIMUM[0], heads="K")
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (graph(Tensor("use_cache_branch", "tensor(bool)", (1,))), "requires the input use_cache_branch"),
+        (graph(Tensor("past_conv.0", FLOAT, ("B", 8, 3))), "requires the input past_conv.0"),
+        (graph(Tensor("token_type_ids", IDS, ("B", "S"))), "nothing is known that could be fed to it"),
+        (without(graph(), "input_ids"), "lacks the input input_ids"),
+        (without(graph(), "logits"), "lacks the output logits"),
+        (without(graph(), "present.1.value"), "lacks the output present.1.value"),
+        (without(graph(), "past_key_values.1.value"), "lacks the input past_key_values.1.value"),
+        (graph(past=cache(OPTIMUM[0], layers=(0, 2))), "for layer 2, but none for layer 1"),
+        (graph(past=OPEN), "nor config.json (num_key_value_heads) says how large"),  # 14 query heads are no answer
+        (graph(past=cache(OPTIMUM[0], size="H")), "nor config.json (head_dim) says how large"),
+        (graph(Tensor("logits", FLOAT, ("B", "S", "V"))), "nor config.json (vocab_size)"),
+        (graph(Tensor("logits", FLOAT, ("B", 1, 151_936))), "those of every token are needed"),
+        (graph(Tensor("logits", FLOAT, ("B", 151_936))), "those of every token are needed"),
+        (graph(Tensor("logits", "tensor(bfloat16)", ("B", "S", 9))), "logits as tensor(bfloat16); served are"),
+        (graph(past=cache(OPTIMUM[0], kind="tensor(int8)")), "past_key_values.0.key as tensor(int8)"),
+        (graph(past=cache(OPTIMUM[0], size=64)[:2] + cache(OPTIMUM[0], size=32)[2:]), "layers are all alike"),
+        (graph(Tensor("input_ids", "tensor(int32)", ("B", "S"))), "only tensor(int64) is served"),
+        (graph(Tensor("input_ids", IDS, (1, "S"))), "where batch cannot vary"),
+        (graph(Tensor("input_ids", IDS, ("B", 128))), "where length cannot vary"),
+        (graph(Tensor("attention_mask", IDS, ("B", 1, "S", "T"))), "served are [batch, length]"),
+        (graph(past=[Tensor("past_key_values.0.key", FLOAT, (2, "B", 2, "P", 64))]), "served are [batch, heads, past"),
+    ],
+)
+def test_a_graph_that_cannot_be_served_is_refused_by_name(broken: Graph, message: str) -> None:
+    config = dataclasses.replace(NOTHING, num_attention_heads=14)
+
+    with pytest.raises(ModelError) as error:
+        read_causal_layout(broken, config)
+
+    assert "model.onnx" in str(error.value)
+    assert message in str(error.value)
+
+
+def test_the_graph_is_found_beside_its_configuration_or_in_the_folder_onnx(tmp_path: Path) -> None:
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "model.onnx").touch()
+    assert find_causal_graph(tmp_path) == tmp_path / "onnx" / "model.onnx"
+
+    (tmp_path / "model.onnx").touch()
+    assert find_causal_graph(tmp_path) == tmp_path / "model.onnx"
+
+    (tmp_path / "genai_config.json").write_text(json.dumps({"model": {"decoder": {"filename": "decoder.onnx"}}}))
+    (tmp_path / "decoder.onnx").touch()
+    assert find_causal_graph(tmp_path) == tmp_path / "decoder.onnx"
+
+
+def test_what_is_there_instead_of_a_graph_is_said(tmp_path: Path) -> None:
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "decoder_model_merged.onnx").touch()
+
+    with pytest.raises(ModelError, match=r"lacks model.onnx \(graphs found: onnx/decoder_model_merged.onnx\): export"):
+        find_causal_graph(tmp_path)
+    with pytest.raises(ModelError, match="is not a folder"):
+        find_causal_graph(tmp_path / "none")
+
+
+GENAI = {
+    "model": {
+        "context_length": 64,
+        "decoder": {
+            "filename": "../elsewhere.onnx",
+            "head_size": 16,
+            "hidden_size": 64,
+            "num_attention_heads": 4,
+            "num_hidden_layers": 2,
+            "num_key_value_heads": 2,
+        },
+        "vocab_size": 97,
+    }
+}
+
+
+def test_sizes_are_read_from_what_genai_writes_where_there_is_no_other_file(tmp_path: Path) -> None:
+    (tmp_path / "genai_config.json").write_text(json.dumps(GENAI))
+
+    assert CausalConfig.read(tmp_path) == CausalConfig(
+        file=str(tmp_path / "genai_config.json"),
+        vocab_size=97,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        hidden_size=64,
+        head_dim=16,
+        max_position_embeddings=64,
+    )
+    assert genai_filename(tmp_path) is None  # a file of another folder is none of this model's
+
+    (tmp_path / "config.json").write_text(json.dumps({"n_layer": 3, "n_embd": 12, "n_head": 2, "n_positions": 1024}))
+    assert CausalConfig.read(tmp_path) == CausalConfig(
+        file=str(tmp_path / "config.json"),
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        hidden_size=12,
+        max_position_embeddings=1024,
+    )
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.5, "64", True, [64]])
+def test_a_size_that_is_none_is_refused(tmp_path: Path, size: Any) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"hidden_size": size}))
+
+    with pytest.raises(ModelError, match=r"config\.json says hidden_size = .*, which is no size"):
+        CausalConfig.read(tmp_path)
+
+
+@pytest.mark.parametrize("said", [{}, {"model": []}, {"model": {"decoder": "x"}}])
+def test_a_genai_configuration_without_a_decoder_is_refused(tmp_path: Path, said: Any) -> None:
+    (tmp_path / "genai_config.json").write_text(json.dumps(said))
+
+    with pytest.raises(ModelError, match=r"genai_config\.json lacks the object (model|decoder)"):
+        CausalConfig.read(tmp_path)

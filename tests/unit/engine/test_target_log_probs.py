@@ -1,0 +1,69 @@
+"""Log-probabilities of targets, against the plain formula."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from worker.engine import target_log_probs as module
+from worker.engine.target_log_probs import scratch_size, target_log_probs
+
+
+@given(
+    rows=st.integers(0, 40),
+    vocab_size=st.integers(1, 300),
+    scale=st.sampled_from([0.0, 1.0, 30.0, 1e4]),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=60, deadline=None)
+def test_they_are_logits_less_the_logarithm_of_the_sum(rows: int, vocab_size: int, scale: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    logits = (scale * rng.standard_normal((rows, vocab_size))).astype(np.float32)
+    targets = rng.integers(0, vocab_size, rows)
+
+    found = target_log_probs(logits.copy(), targets)
+
+    exact = logits.astype(np.float64) - logits.astype(np.float64).max(axis=1, keepdims=True)
+    expected = exact[np.arange(rows), targets] - np.log(np.exp(exact).sum(axis=1))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=2e-7, atol=2e-6)
+
+
+def test_half_precision_is_summed_in_single() -> None:
+    """70,000 equal logits: a sum in float16 would be infinite, and its logarithm too."""
+    found = target_log_probs(np.zeros((3, 70_000), np.float16), np.array([0, 1, 69_999]))
+
+    np.testing.assert_allclose(found, -np.log(70_000), rtol=1e-6)
+
+
+def test_a_slice_at_a_time_gives_what_all_at_once_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    logits = np.random.default_rng(1).standard_normal((50, 33)).astype(np.float32)
+    targets = np.arange(50) % 33
+    expected = target_log_probs(logits, targets)
+
+    monkeypatch.setattr(module, "SLICE_FLOATS", 7 * 33)
+
+    np.testing.assert_array_equal(target_log_probs(logits, targets, np.full(7 * 33, np.nan, np.float32)), expected)
+
+
+def test_what_is_not_finite_stays_so_in_its_row_alone() -> None:
+    logits = np.zeros((5, 4), np.float32)
+    logits[0, 1] = np.nan
+    logits[1, 1] = np.inf
+    logits[2, 1] = -np.inf  # that id cannot come; the others can
+    logits[3] = -np.inf
+
+    found = target_log_probs(logits, np.array([0, 1, 1, 0, 3]), np.empty(scratch_size(4), np.float32))
+
+    assert np.isnan(found[[0, 1, 3]]).all()
+    assert found[2] == -np.inf
+    assert found[4] == pytest.approx(-np.log(4))
+
+
+def test_a_vocabulary_of_150_000_loses_nothing_to_float32() -> None:
+    logits = (5 * np.random.default_rng(2).standard_normal((4, 151_936))).astype(np.float32)
+    targets = np.array([0, 5, 77_777, 151_935])
+
+    exact = logits.astype(np.float64)
+    expected = exact[np.arange(4), targets] - np.log(np.exp(exact).sum(axis=1))
+    np.testing.assert_allclose(target_log_probs(logits, targets), expected, rtol=0, atol=3e-6)

@@ -1,0 +1,142 @@
+"""What a causal graph is built of: architectures that are understood, weights that fit, the same bytes each time."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from safetensors.numpy import load_file
+
+from jobs.errors import ModelError
+from tests.causal_checkpoints import ARCHITECTURES, causal_config, write_causal_checkpoint
+from worker.engine.generation import read_json
+from worker.graphs.causal import BODY, HEAD, WEIGHTS, write_causal
+from worker.graphs.causal_head import BLOCK
+from worker.graphs.causal_weights import CausalSizes
+from worker.graphs.net import IR_VERSION, OPSET
+from worker.graphs.precision import Precision
+
+
+def config_of(family: str, **changed: Any) -> dict[str, Any]:
+    sizes = {"width": 32, "layers": 2, "heads": 4, "kv_heads": 2, "head_size": None, "ffn": 48, "vocab_size": 300}
+    return causal_config(family, **(sizes | {"max_positions": 128, "tied": True} | changed))
+
+
+@pytest.mark.parametrize("family", ARCHITECTURES)
+@pytest.mark.parametrize("precision", Precision)
+def test_the_same_weights_give_the_same_bytes(tmp_path: Path, family: str, precision: Precision) -> None:
+    checkpoint = write_causal_checkpoint(tmp_path / "checkpoint", family)
+    weights = load_file(checkpoint / "model.safetensors")
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write_causal(tmp_path / name, read_json(checkpoint / "config.json"), weights, precision=precision)
+
+    for file in (BODY, HEAD, WEIGHTS):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+    for file in (BODY, HEAD):
+        model = onnx.load(str(tmp_path / "one" / file), load_external_data=False)
+        assert model.ir_version == IR_VERSION
+        assert {opset.domain: opset.version for opset in model.opset_import}[""] == OPSET
+        assert len({node.name for node in model.graph.node}) == len(model.graph.node), "profiles name every node"
+
+
+def test_a_tied_head_of_several_blocks_takes_no_bytes_of_its_own(tmp_path: Path) -> None:
+    size = 2 * BLOCK + 5
+    sizes = {}
+    for tied in (True, False):
+        checkpoint = write_causal_checkpoint(tmp_path / f"{tied}", "qwen2", vocab_size=size, tied=tied)
+        weights = load_file(checkpoint / "model.safetensors")
+        write_causal(checkpoint, read_json(checkpoint / "config.json"), weights, precision=Precision.FP32)
+        sizes[tied] = (checkpoint / WEIGHTS).stat().st_size
+    assert sizes[False] - sizes[True] >= size * 32 * 4
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"architectures": ["GPT2LMHeadModel"]},
+            "GPT2LMHeadModel is not supported; supported are LlamaForCausalLM, Mis",
+        ),
+        ({"architectures": [], "model_type": "gemma"}, "gemma is not supported"),
+        ({"hidden_act": "gelu"}, "hidden_act = gelu; only silu"),
+        (
+            {"rope_scaling": {"rope_type": "longrope", "factor": 4.0}},
+            "rope_type = longrope; supported are default, linear",
+        ),
+        ({"rope_scaling": {"type": "mrope", "mrope_section": [1, 2]}}, "rope_type = mrope"),
+        ({"rope_scaling": {"rope_type": "linear"}}, r"rope parameters \(linear\) that make no sense: 'factor'"),
+        ({"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "by kinds of layers"),
+        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5; only 1"),
+        ({"head_dim": 7}, "heads of 7 numbers"),
+        ({"num_key_value_heads": 3}, "4 attention heads, which 3 key/value heads cannot serve"),
+        ({"hidden_size": "wide"}, "not a size"),
+        ({"use_sliding_window": True, "layer_types": ["chunked_attention"] * 2}, "layer_types that are not 2 of"),
+    ],
+)
+def test_what_is_not_built_is_named(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        CausalSizes.read(config_of("qwen2", **changed))
+
+
+def test_a_config_of_transformers_5_says_the_same() -> None:
+    scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
+    old = config_of("llama", rope_theta=5e5, rope_scaling=scaling)
+    new = config_of("llama", rope_parameters={**scaling, "rope_theta": 5e5})
+    del new["rope_theta"]
+    assert CausalSizes.read(old) == CausalSizes.read(new)
+    assert CausalSizes.read(old).rope != CausalSizes.read(config_of("llama", rope_scaling=scaling)).rope
+
+
+@pytest.mark.parametrize(
+    ("family", "changed", "windows"),
+    [
+        ("mistral", {"sliding_window": 8}, (8, 8)),
+        ("mistral", {"sliding_window": 128}, (None, None)),  # as long as the longest sequence
+        ("mistral", {"sliding_window": None}, (None, None)),
+        ("llama", {"sliding_window": 8}, (None, None)),
+        ("qwen2", {"sliding_window": 8}, (None, None)),
+        ("qwen2", {"sliding_window": 8, "use_sliding_window": True, "max_window_layers": 1}, (None, 8)),
+        (
+            "qwen3",
+            {
+                "sliding_window": 8,
+                "use_sliding_window": True,
+                "layer_types": ["sliding_attention", "full_attention"],
+            },
+            (8, None),
+        ),
+    ],
+)
+def test_each_layer_has_the_window_that_transformers_gives_it(
+    family: str, changed: dict[str, Any], windows: tuple[int | None, ...]
+) -> None:
+    assert CausalSizes.read(config_of(family, **changed)).windows == windows
+
+
+def test_a_checkpoint_that_does_not_fit_its_config_is_refused(tmp_path: Path) -> None:
+    checkpoint = write_causal_checkpoint(tmp_path / "checkpoint", "llama")
+    weights = load_file(checkpoint / "model.safetensors")
+    config = read_json(checkpoint / "config.json")
+    for name, changed, message in (
+        (
+            "one",
+            {"vocab_size": 299},
+            r"embed_tokens.weight has the shape \(300, 32\), and config.json makes it",
+        ),
+        ("two", {"attention_bias": True}, "lacks the tensor model.layers.0.self_attn.q_proj.bias"),
+        ("three", {"tie_word_embeddings": False}, "lacks the tensor lm_head.weight"),
+    ):
+        (tmp_path / name).mkdir()
+        with pytest.raises(ModelError, match=message):
+            write_causal(tmp_path / name, config | changed, weights, precision=Precision.FP32)
+
+
+def test_turns_are_those_of_the_formula() -> None:
+    """cos and sin of position x base^(-2 i / H), at the first and at a late position."""
+    cosines, sines = CausalSizes.read(config_of("llama", rope_theta=100.0)).rope.turns(50)
+    angles = 49 * 100.0 ** (-np.arange(4) / 4)
+    assert np.array_equal(cosines[0], np.ones(4))
+    np.testing.assert_allclose(cosines[49], np.cos(angles), atol=1e-5)
+    np.testing.assert_allclose(sines[49], np.sin(angles), atol=1e-5)

@@ -1,0 +1,324 @@
+"""The rules of a result are the same for every task: one row, behind the fence, in the table of its job's task."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, func, insert, select, text
+
+from jobs.errors import StaleLease
+from jobs.measures import bits_per_byte, perplexity
+from jobs.outcome import Failed, Outcome, RankedCandidate, Ranking, Score, TokenScore
+from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.store import engines, leases, tables
+from jobs.store.clock import db_time
+from jobs.store.database import Database
+from jobs.store.jobs import cancel, retry
+from jobs.store.leases import Work
+from jobs.store.progress import find_job
+from jobs.store.prune import prune_job
+from jobs.store.query import Condition
+from jobs.store.record import record
+from jobs.store.recount import contradictions
+from jobs.store.results import RESULTS, as_stored
+from jobs.store.tables import DocumentStatus
+from jobs.store.totals import totals, totals_by
+from tests.unit.store.conftest import MakeJob, translated
+
+LEASE_S = 60.0
+
+
+def scored(nll_sum: float = 6.0, num_tokens: int = 3, **how: Any) -> Score:
+    return Score(nll_sum=nll_sum, num_tokens=num_tokens, num_words=2, num_bytes=12, **how)
+
+
+def ranked() -> Ranking:
+    best = RankedCandidate("b", 1, -0.5, 2.0)
+    kept = RankedCandidate("a", 2, None, None, error="it holds no text")
+    return Ranking(candidates=(best, kept), num_tokens=7, num_computed=20, num_shared=4)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A task with a result of it."""
+
+    spec: JobSpec
+    outcome: Outcome
+    counters: tuple[int, int]  # source and target tokens of one result
+
+    @property
+    def table(self) -> Any:
+        return RESULTS[self.spec.task]
+
+
+def spec_of(task: Task, options: Any) -> JobSpec:
+    return JobSpec(task=task, model="tiny", model_revision="r1", options=options)
+
+
+KINDS = [
+    Kind(spec_of(Task.TRANSLATE, TranslateOptions()), translated(), (5, 4)),
+    Kind(spec_of(Task.SCORE, ScoreOptions()), scored(num_source_tokens=2), (2, 3)),
+    Kind(spec_of(Task.RERANK, RerankOptions()), ranked(), (20, 7)),
+]
+SCORE, RERANK = KINDS[1].spec, KINDS[2].spec
+each_task = pytest.mark.parametrize("kind", KINDS, ids=[kind.spec.task.value for kind in KINDS])
+
+
+def take(database: Database, *, lease_s: float = LEASE_S) -> Work:
+    work = leases.lease(database, 1, 0, lease_s)
+    assert work is not None
+    return work
+
+
+def write(database: Database, work: Work, *outcomes: Outcome) -> None:
+    record(database, work, 0, outcomes, learned={}, timings=[], lease_s=LEASE_S)
+
+
+def number(database: Database, table: Any) -> int:
+    with database.reading() as connection:
+        return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+
+
+def wrong(database: Database, job: int) -> list[str]:
+    with database.reading() as connection:
+        return contradictions(connection, job)
+
+
+def counts(database: Database, job: int) -> Any:
+    with database.reading() as connection:
+        return connection.execute(select(tables.JobCounts.__table__).where(tables.JobCounts.job_id == job)).one()
+
+
+@each_task
+def test_a_result_is_written_once_into_its_own_table_and_counted_once(
+    database: Database, make_job: MakeJob, kind: Kind
+) -> None:
+    job = make_job(documents=3, per_shard=3, spec=kind.spec)
+    work = take(database)
+
+    for _ in range(2):  # as after a COMMIT whose answer was lost
+        write(database, work, kind.outcome, kind.outcome, Failed("engine-error", "it broke"))
+
+    assert {table.__tablename__: number(database, table) for table in RESULTS.values()} == {
+        table.__tablename__: 2 * (table is kind.table) for table in RESULTS.values()
+    }
+    row = counts(database, job)
+    assert (row.succeeded, row.failed, row.estimated_done, row.shards_open) == (2, 1, 30, 0)
+    assert (row.source_tokens, row.target_tokens) == tuple(2 * tokens for tokens in kind.counters)
+    assert wrong(database, job) == []
+
+
+@each_task
+def test_whoever_slept_past_its_lease_writes_nothing(database: Database, make_job: MakeJob, kind: Kind) -> None:
+    job = make_job(documents=1, per_shard=1, spec=kind.spec)
+    sleeper = take(database, lease_s=-1.0)
+    leases.expire(database)
+    write(database, take(database), kind.outcome)
+
+    with pytest.raises(StaleLease):
+        write(database, sleeper, Failed("engine-error", "too late"))
+
+    assert (number(database, kind.table), counts(database, job).failed) == (1, 0)
+    assert wrong(database, job) == []
+
+
+@each_task
+def test_what_has_a_result_is_neither_leased_nor_cancelled_again(
+    database: Database, make_job: MakeJob, kind: Kind
+) -> None:
+    job = make_job(documents=3, per_shard=3, tokens=40_000, spec=kind.spec)  # a batch each
+    work = take(database)
+    write(database, work, kind.outcome)
+    leases.release(database, work)
+
+    again = take(database)
+    assert [document.position for batch in again.batches for document in batch] == [1, 2]
+    leases.release(database, again)
+
+    assert cancel(database, job) == 2
+    row = counts(database, job)
+    assert (row.succeeded, row.cancelled) == (1, 2)
+    assert wrong(database, job) == []
+
+
+@each_task
+def test_a_retry_puts_back_what_failed_and_nothing_else(database: Database, make_job: MakeJob, kind: Kind) -> None:
+    job = make_job(documents=2, per_shard=2, spec=kind.spec)
+    write(database, take(database), kind.outcome, Failed("engine-error", "it broke"))
+
+    assert retry(database, job) == 1
+    work = take(database)
+    assert [document.position for document in work.batches[0]] == [1]
+    write(database, work, kind.outcome)
+
+    assert (number(database, kind.table), counts(database, job).succeeded) == (2, 2)
+    assert wrong(database, job) == []
+
+
+@each_task
+def test_a_pruned_job_leaves_no_result(database: Database, make_job: MakeJob, kind: Kind) -> None:
+    job = make_job(documents=1, per_shard=1, spec=kind.spec)
+    write(database, take(database), kind.outcome)
+
+    prune_job(database, job)
+
+    assert number(database, kind.table) == number(database, tables.Document) == 0
+
+
+def test_a_result_in_the_table_of_another_task_is_found(database: Database, make_job: MakeJob) -> None:
+    job = make_job(documents=1, per_shard=1, spec=SCORE)
+    write(database, take(database), scored())
+    with database.writing() as connection:
+        stray = as_stored(ranked())
+        assert isinstance(stray, dict)
+        values = {"job_id": job, "position": 0, "shard_id": 1, "epoch": 1, "worker_id": 1}
+        connection.execute(insert(tables.Ranking).values(**stray, **values, finished_at=db_time()))
+
+    assert wrong(database, job) == ["results in the table rankings, which is not that of the job's task: 1"]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        scored(nll_sum=math.nan),
+        scored(nll_sum=math.inf),
+        scored(tokens=(TokenScore("a", 0, 1, math.nan),)),
+        Ranking((RankedCandidate("a", 1, math.nan, None),), 1, 1, 0),
+    ],
+)
+def test_a_number_that_is_none_never_reaches_a_table(
+    database: Database, make_job: MakeJob, outcome: Score | Ranking
+) -> None:
+    job = make_job(documents=1, per_shard=1, spec=SCORE if isinstance(outcome, Score) else RERANK)
+
+    write(database, take(database), outcome)
+
+    assert counts(database, job).failed == 1
+    with database.reading() as connection:
+        document = connection.execute(select(tables.Document.status, tables.Document.error_code)).one()
+    assert tuple(document) == (DocumentStatus.FAILED, "non-finite")
+    assert wrong(database, job) == []
+
+
+# views ---------------------------------------------------------------------------------------------------------------
+
+MEASURES = "perplexity, word_perplexity, byte_perplexity, bits_per_byte"
+
+
+@pytest.fixture
+def score_job(database: Database, make_job: MakeJob) -> int:
+    """Scores of 3 tokens at a mean of 2 nats, of tokens that nobody would believe, of none, and a failure."""
+    job = make_job(documents=4, per_shard=4, spec=SCORE)
+    unscored = Score(nll_sum=0.0, num_tokens=0, num_words=0, num_bytes=0)
+    write(database, take(database), scored(), scored(9e5, 1), unscored, Failed("engine-error", "it broke"))
+    return job
+
+
+def asked(connection: Connection, columns: str, where: str = "1 = 1") -> list[tuple[Any, ...]]:
+    found = connection.execute(text(f"SELECT {columns} FROM v_documents WHERE {where} ORDER BY position"))
+    return [tuple(row) for row in found]
+
+
+def test_the_views_measures_are_those_of_the_sums(database: Database, score_job: int) -> None:
+    with database.reading() as connection:
+        rows = asked(connection, f"status, {MEASURES}")
+
+    assert [row[0] for row in rows] == ["ok", "ok", "ok", "failed"]
+    assert rows[0][1:] == pytest.approx(
+        (perplexity(6.0, 3), perplexity(6.0, 2), perplexity(6.0, 12), bits_per_byte(6.0, 12)), rel=1e-12
+    )
+    assert rows[1][1:] == pytest.approx((math.inf, math.inf, math.inf, bits_per_byte(9e5, 12)))
+    assert rows[2][1:] == rows[3][1:] == (None, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("condition", "positions"),
+    [
+        ("perplexity < 50", [0]),
+        ("perplexity >= 50", [1]),
+        ("perplexity is null", [2, 3]),
+        ("num_tokens = 0", [2]),
+        ("bits_per_byte < 1 or error_code = 'engine-error'", [0, 3]),
+        ("translation is null and ranking is null", [0, 1, 2, 3]),
+    ],
+)
+def test_a_condition_may_be_about_measures(
+    database: Database, score_job: int, condition: str, positions: list[int]
+) -> None:
+    parsed = Condition.parse(condition)
+    with database.reading() as connection:
+        parsed.check(connection)
+        found = connection.execute(
+            text(f"SELECT position FROM v_documents WHERE {parsed.sql} ORDER BY position"), dict(parsed.parameters)
+        )
+        assert list(found.scalars()) == positions
+
+
+def test_throughput_is_that_of_every_task(database: Database, make_job: MakeJob) -> None:
+    jobs = [make_job(documents=1, per_shard=1, spec=kind.spec) for kind in KINDS]
+    for kind in KINDS:
+        write(database, take(database), kind.outcome)
+
+    with database.reading() as connection:
+        sql = "SELECT job_id, SUM(documents), SUM(source_tokens), SUM(target_tokens) FROM v_throughput GROUP BY job_id"
+        rows = connection.execute(text(f"{sql} ORDER BY job_id"))
+        assert [tuple(map(int, row)) for row in rows] == [
+            (job, 1, *kind.counters) for job, kind in zip(jobs, KINDS, strict=True)
+        ]
+
+
+@pytest.mark.parametrize("value", [-800.0, 0.0, 1.0, 709.0, 800.0, None, "x"])
+def test_mathematics_of_ours_are_those_of_sqlite(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where SQLite was built with them. A text counts as no number in ours; nobody takes the exponential of one."""
+    import sqlite3
+
+    theirs, ours = sqlite3.connect(":memory:"), sqlite3.connect(":memory:")
+    ours.create_function("exp", 1, engines._exp, deterministic=True)
+    ours.create_function("ln", 1, engines._ln, deterministic=True)
+
+    for function in ("exp", "ln"):
+        if value == "x":
+            assert ours.execute(f"SELECT {function}(?)", [value]).fetchone() == (None,)
+            continue
+        try:
+            expected = theirs.execute(f"SELECT {function}(?)", [value]).fetchone()
+        except sqlite3.OperationalError:
+            pytest.skip("this SQLite has no mathematics")
+        assert ours.execute(f"SELECT {function}(?)", [value]).fetchone() == pytest.approx(expected)
+    theirs.close()
+    ours.close()
+
+
+# totals --------------------------------------------------------------------------------------------------------------
+
+
+def test_totals_are_of_sums_and_never_a_mean(database: Database, make_job: MakeJob) -> None:
+    job = make_job(documents=4, per_shard=4, spec=SCORE)
+    unscored = Score(nll_sum=0.0, num_tokens=0, num_words=0, num_bytes=0)
+    write(database, take(database), scored(2.0, 1), scored(9.0, 9), unscored, Failed("engine-error", "it broke"))
+
+    with database.reading() as connection:
+        whole = totals(connection, find_job(connection, str(job)))
+
+    assert (whole.documents, whole.unscored, whole.num_tokens, whole.nll_sum) == (2, 1, 10, 11.0)
+    assert whole.perplexity == pytest.approx(math.exp(1.1))
+    assert whole.word_perplexity == pytest.approx(math.exp(11 / 4))
+    assert whole.bits_per_byte == pytest.approx(11 / 24 / math.log(2))
+
+
+def test_totals_by_a_field_tell_values_apart_as_json_does(database: Database, make_job: MakeJob) -> None:
+    values = ['{"a b": "1"}', '{"a b": 1}', '{"a b": true}', '{"a b": null}', None, '{"other": 1}', '{"a b": "1"}']
+    job = make_job(documents=7, per_shard=7, spec=SCORE)
+    with database.writing() as connection:
+        for position, fields in enumerate(values):
+            here = (tables.Document.job_id == job, tables.Document.position == position)
+            connection.execute(tables.Document.__table__.update().where(*here).values(fields=fields))
+    write(database, take(database), *[scored()] * 7)
+
+    with database.reading() as connection:
+        found = totals_by(connection, find_job(connection, str(job)), "a b")
+
+    groups = [(type(one.group).__name__, one.group, one.documents) for one in found]
+    assert groups == [("int", 1, 1), ("str", "1", 2), ("bool", True, 1), ("NoneType", None, 3)]
+    assert all(one.perplexity == pytest.approx(math.exp(2)) for one in found)

@@ -1,0 +1,88 @@
+"""
+The head of a causal language model: of all ids only the log-probability of the one that came.
+
+    log p(id) = x[id] - log sum exp x
+
+The vocabulary is gone through in blocks: their logits fit into a processor's cache, and all of them together would take
+608 KB a token (150,000 ids). What each block adds up to is the difference of a logit and its LogSoftmax, which
+onnxruntime computes faster than ReduceLogSumExp.
+
+Shapes: M rows · D width · V vocabulary · J blocks.
+"""
+
+import functools
+
+import numpy as np
+from onnx import TensorProto
+
+from worker.graphs.causal_weights import Array, CausalSizes, CausalWeights
+from worker.graphs.net import Net
+from worker.graphs.precision import Precision
+from worker.graphs.products import quantize_rows, quantized_product
+from worker.graphs.weights import Store
+
+BLOCK = 4096  # ids
+
+
+def head_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precision: Precision) -> Net:
+    """hidden (M, D), targets (M,) -> log_probs (M,), float32."""
+    net = Net("head", store)
+    dtype = np.float16 if precision is Precision.FP16 else np.float32
+    hidden = net.input("hidden", dtype, ["M", sizes.width])
+    targets = net.input("targets", np.int64, ["M"])
+    blocks = _Blocks(net, hidden, sizes, weights, precision)
+    last, size = net.constant("last_axis", [1]), net.constant("block_size", BLOCK)
+    column = net.op("Unsqueeze", net.op("Mod", targets, size, name="column"), last, name="columns")
+    block = net.op("Unsqueeze", net.op("Div", targets, size, name="block"), last, name="blocks")
+    first = net.constant("first", [0])
+    sums, found = [], []
+    for number, start in enumerate(range(0, sizes.vocab_size, BLOCK)):
+        name, stop = f"block.{number}", min(start + BLOCK, sizes.vocab_size)
+        logits = blocks.logits(name, start, stop)  # (M, stop - start)
+        log_probs = net.op("LogSoftmax", logits, name=f"{name}.log_probs", axis=-1)
+        one, its_log_prob = (
+            net.op("Gather", each, first, name=f"{name}.{what}", axis=1)
+            for each, what in ((logits, "first_logit"), (log_probs, "first_log_prob"))
+        )
+        sums.append(net.op("Sub", one, its_log_prob, name=f"{name}.log_sum"))
+        here = column
+        if stop - start < BLOCK:  # what is not in this block is found in another
+            here = net.op("Min", column, net.constant("last_column", [[stop - start - 1]]), name=f"{name}.columns")
+        found.append(net.op("GatherElements", logits, here, name=f"{name}.found", axis=1))
+    all_found = net.op("Concat", *found, name="all_found", axis=1)  # (M, J)
+    target = net.op("GatherElements", all_found, block, name="target", axis=1)  # (M, 1)
+    all_sums = net.op("Concat", *sums, name="all_log_sums", axis=1)
+    total = net.op("ReduceLogSumExp", all_sums, last, name="log_sum", keepdims=1)  # (M, 1)
+    log_prob = net.op("Sub", target, total, name="log_prob")
+    net.output(net.op("Squeeze", log_prob, last, name="squeezed"), "log_probs", np.float32, ["M"])
+    return net
+
+
+class _Blocks:
+    """Products of hidden states with some rows of the head."""
+
+    def __init__(self, net: Net, hidden: str, sizes: CausalSizes, weights: CausalWeights, precision: Precision) -> None:
+        self._net = net
+        self._hidden = hidden
+        self._precision = precision
+        self._dtype = np.float16 if precision is Precision.FP16 else np.float32
+        self._rows = "embeddings" if sizes.tied_head else "head.rows"
+        self._load = functools.cache(weights.head)  # once for all blocks
+        if precision is Precision.INT8:
+            self._quantized, self._scale = quantize_rows(net, hidden)
+
+    def logits(self, name: str, start: int, stop: int) -> str:
+        """(M, stop - start), float32."""
+        net = self._net
+        if self._precision is Precision.INT8:
+            # One by one, as each takes a row of its own for its scale.
+            product = quantized_product(net, self._quantized, f"head.{start}", lambda: self._load()[start:stop])
+            return net.op("Mul", product, self._scale, name=f"{name}.logits")
+        rows = net.part(self._rows, self._whole, start, stop)
+        if self._precision is Precision.FP32:
+            return net.op("Gemm", self._hidden, rows, name=f"{name}.logits", transB=1)
+        product = net.op("Gemm", self._hidden, rows, name=f"{name}.product", transB=1)
+        return net.op("Cast", product, name=f"{name}.logits", to=TensorProto.FLOAT)
+
+    def _whole(self) -> Array:
+        return self._load().astype(self._dtype)
