@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--seed", type=int, default=11)
     options = parser.parse_args()
-    score = _by_transformers(options.model) if has_weights(options.model) else _by_engine(options.model)
+    score = by_transformers(options.model) if has_weights(options.model) else by_engine(options.model)
 
     bulletins = list(unseen_bulletins(options.documents, options.seed))
     for name, texts in variants(bulletins, Random(f"shuffled {options.seed}")).items():
@@ -108,7 +108,7 @@ def mrr(ranks: Sequence[int]) -> float:
     return sum(1 / rank for rank in ranks if rank <= CUTOFF) / len(ranks)
 
 
-def _by_engine(directory: Path) -> Score:
+def by_engine(directory: Path) -> Score:
     reader = open_language_model(directory).new_reader()
     tokenizer = CausalTokenizer.open(directory)
 
@@ -122,7 +122,7 @@ def _by_engine(directory: Path) -> Score:
     return score
 
 
-def _by_transformers(directory: Path) -> Score:
+def by_transformers(directory: Path) -> Score:
     import torch
     import transformers
     from tokenizers import Tokenizer

@@ -39,8 +39,8 @@ CUT = (
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
-STEPS = 1200
-POLISH_STEPS = 300
+STEPS = 1500
+POLISH_STEPS = 400
 POLISH_SEED = 1000  # other rows than before
 SAVED_EVERY = 100  # steps
 BATCH_TOKENS = 4096
