@@ -15,10 +15,10 @@ from jobs.store.database import Database
 from jobs.store.posts import DISPATCHER, leave
 from jobs.store.workers import register
 from tests.integration.conftest import RedisServer
-from tests.unit.conftest import postgresql
+from tests.unit.conftest import empty_database, postgresql
 from tests.unit.store.conftest import SPEC, database, insert_job, make_job, sqlite
 
-__all__ = ["database", "make_job", "postgresql", "sqlite"]
+__all__ = ["database", "empty_database", "make_job", "postgresql", "sqlite"]
 
 
 @pytest.fixture
