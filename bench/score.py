@@ -140,6 +140,8 @@ def measure(
     """All engines of the works, in turns; and how each ran."""
     title = "mixed lengths" if works[0].mixed else "equal lengths"
     _say(f"{title}: {len(sequences)} sequences, {sum(map(len, sequences)):,} tokens")
+    # Before each turn, not counted: while the others ran, the system may have taken the weights out of memory.
+    short = [ids[:16] for ids in sequences[:2]]
     ours = [f"{OURS} {work.precision}" for work in works]
     names = list(dict.fromkeys([*ours, *(peer for work in works for peer in work.peers)]))
     runs: dict[str, list[Run]] = {name: [] for name in names}
@@ -149,12 +151,13 @@ def measure(
             _say(f"  {name}")
             peer = PEERS.get(name) or Peer("score_ours", name.removeprefix(f"{OURS} "))
             engines[name] = stack.enter_context(ScoreEngine(peer.module, peer.precision, checkpoint, folder))
-            engines[name].score([ids[:16] for ids in sequences[:2]])
+            engines[name].score(short)
             engines[name].tune(sequences)
         for number in range(repeats):
             _say(f"  round {number + 1} of {repeats}, load {load_average():.1f}")
             for name, engine in engines.items():
                 time.sleep(_PAUSE_S)
+                engine.score(short)
                 runs[name].append(engine.score(sequences))
                 _say(f"    {name:24} {runs[name][-1].rate:10,.0f} tokens/s")
         used = [Used(title, name, engine.configuration(), engine.peak_memory()) for name, engine in engines.items()]

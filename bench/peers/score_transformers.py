@@ -38,6 +38,7 @@ def tune(model: Model, sequences: list[list[int]]) -> None:
         model.batch_size = _MIXED_BATCH
         return
     rates = {}
+    score(model, sequences[: max(_BATCH_SIZES)])
     for size in _BATCH_SIZES:
         model.batch_size = size
         started = time.perf_counter()
