@@ -134,6 +134,8 @@ def submit(
         check_place(output, corpus=source.source)
     if advice := admission.advise_queue(spec.model, context.settings.models_dir, queue):
         say(advice)
+    if advice := admission.advise_precision(spec, context.settings.models_dir):
+        say(advice)
     if model is None:
         say(f"No --model was given: {WORDS[task].doing} with the bundled {spec.model}.")
     if dry_run:

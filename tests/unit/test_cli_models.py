@@ -110,7 +110,10 @@ def test_add_says_what_it_made_and_where(kvjobs: Kvjobs, checkpoint: Path, home:
     assert lines[2:5] == ["  kind       translation", "  layout     kv", "  precision  int8"]
     assert lines[5].startswith("  head       target, ")
     assert lines[6] == f"  source     {checkpoint}"
-    assert result.err == "Next: kvjobs submit CORPUS --model opus-tiny-int8 --wait\n"
+    assert result.err.splitlines() == [
+        "int8 is near fp32; how near, on your documents: kvjobs models verify opus-tiny-int8 --sample CORPUS",
+        "Next: kvjobs submit CORPUS --model opus-tiny-int8 --wait",
+    ]
     assert folder.is_dir()
 
 

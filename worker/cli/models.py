@@ -143,6 +143,8 @@ def add(
     if output.is_table:
         if added.precision == Precision.FP16:
             say("fp16 is for GPUs: kvjobs worker --device cuda:0. On a CPU, fp32 is as fast and exact, int8 faster.")
+        if added.precision == Precision.INT8:
+            say(f"int8 is near fp32; how near, on your documents: kvjobs models verify {added.name} --sample CORPUS")
         queue = " --queue gpu" if added.precision == Precision.FP16 else ""
         task = " --task score" if added.kind == Kind.CAUSAL else ""
         say(f"Next: kvjobs submit CORPUS{task} --model {added.name}{queue} --wait")

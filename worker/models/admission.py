@@ -10,6 +10,7 @@ from worker.engine.language_model import open_language_model
 from worker.engine.network import open_network
 from worker.engine.reranking import Reranker
 from worker.engine.scoring import Scorer
+from worker.graphs.precision import Precision
 from worker.models.causal_files import open_fitting_tokenizer
 from worker.models.halves import advise
 from worker.models.kinds import Kind
@@ -53,6 +54,17 @@ def advise_queue(name: str, models_dir: Path, queue: str) -> str | None:
     folder = find_model(name, models_dir)
     manifest = read_manifest(folder)
     return advise(folder.name, manifest, queue) if manifest else None
+
+
+def advise_precision(spec: JobSpec, models_dir: Path) -> str | None:
+    """What to say of numbers that are an approximation, if they are; of a translation its text says enough."""
+    manifest = read_manifest(find_model(spec.model, models_dir))
+    if spec.task is Task.TRANSLATE or manifest is None or manifest.precision != Precision.INT8:
+        return None
+    return (
+        f"Model {spec.model} is in int8, so its log-probabilities are near those of fp32; how near, on your documents: "
+        f"kvjobs models verify {spec.model} --sample CORPUS"
+    )
 
 
 def _check_task(task: Task, folder: ModelFolder, kind: Kind) -> None:

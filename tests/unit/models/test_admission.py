@@ -11,7 +11,7 @@ from tests.checkpoints import write_marian_checkpoint
 from worker.graphs.precision import Precision
 from worker.models import registry
 from worker.models.add import Request, add_model
-from worker.models.admission import admit, advise_queue
+from worker.models.admission import admit, advise_precision, advise_queue
 
 
 @pytest.fixture
@@ -128,3 +128,11 @@ def test_fp16_is_for_the_queue_of_gpus(causal_dir: Path, tmp_path: Path) -> None
     assert advise_queue("tiny", causal_dir, "cpu") is None
     with pytest.raises(SpecError, match=r"tiny is in fp32, .* --precision fp16; or submit to --queue cpu"):
         advise_queue("tiny", causal_dir, "gpu")
+
+
+def test_an_approximation_says_so(causal_dir: Path, tmp_path: Path) -> None:
+    add_model(Request(source=str(tmp_path / "tiny"), precision=Precision.INT8), causal_dir)
+    rough = admit(Task.SCORE, "tiny-int8", causal_dir, ScoreOptions())
+
+    assert "kvjobs models verify tiny-int8 --sample CORPUS" in (advise_precision(rough, causal_dir) or "")
+    assert advise_precision(admit(Task.SCORE, "tiny", causal_dir, ScoreOptions()), causal_dir) is None
