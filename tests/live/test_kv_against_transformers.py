@@ -44,6 +44,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "beam 6, length penalty": {"num_beams": 6, "num_return_sequences": 6, "length_penalty": 1.4},
 }
 SEED = 11  # not that of the golden files
+LEAST_SETTLED = 0.8  # of the sources
 LEAST_AGREEMENT = 0.5  # of int8's best hypotheses with float32's: half-taught models hesitate more than taught ones
 
 Ids = list[tuple[int, ...]]
@@ -56,6 +57,8 @@ class Family:
     checkpoint: Path
     sources: list[list[int]]
     wanted: dict[str, list[Ids]]  # by the name of the settings: hypotheses of each source
+    settled: dict[str, list[int]]  # sources to which transformers says the same in float64: in the others two
+    # hypotheses are so near that the rounding of a processor decides
 
 
 @pytest.fixture(scope="module", params=SHAPES)
@@ -79,7 +82,16 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         name: [generate(model, shape.eos_id, source, settings) for source in sources]
         for name, settings in SETTINGS.items()
     }
-    return Family(folder, sources, wanted)
+    model.double()
+    settled = {
+        name: [
+            place
+            for place, source in enumerate(sources)
+            if generate(model, shape.eos_id, source, settings) == wanted[name][place]
+        ]
+        for name, settings in SETTINGS.items()
+    }
+    return Family(folder, sources, wanted, settled)
 
 
 def generate(model: Any, eos_id: int, source: list[int], settings: dict[str, Any]) -> Ids:
@@ -116,7 +128,9 @@ def test_a_checkpoint_that_was_added_says_what_transformers_says(family: Family,
 
     for name, settings in SETTINGS.items():
         found = run(family, model, settings, rows)
-        assert found == family.wanted[name], name
+        settled = family.settled[name]
+        assert len(settled) >= LEAST_SETTLED * len(family.sources)
+        assert [found[place] for place in settled] == [family.wanted[name][place] for place in settled], name
         assert len({len(best[0]) for best in found}) > 3, "of different lengths, so rows begin and end at any time"
 
 
