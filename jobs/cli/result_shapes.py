@@ -1,6 +1,7 @@
 """What a result looks like in an export, task by task: keys of JSON, columns and rows of a table."""
 
 import enum
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +25,7 @@ class Extra(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Shape:
+class Shape(ABC):
     """The form of one task's results."""
 
     main: str  # the key of the result in JSON
@@ -45,13 +46,13 @@ class Shape:
         """The same of a table, in which the error is flat."""
         return self.keys | {*self.columns, "error_code", "error_message", "line"}
 
+    @abstractmethod
     def in_json(self, result: Mapping[str, Any]) -> Cells:
         """The keys of a document that has this result; without one the main key is null."""
-        raise NotImplementedError
 
+    @abstractmethod
     def in_table(self, result: Mapping[str, Any]) -> Iterator[Cells]:
         """The rows of a document with this result; one without a result has one row too."""
-        raise NotImplementedError
 
 
 class _Translation(Shape):

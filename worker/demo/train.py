@@ -12,7 +12,6 @@ import argparse
 import json
 import math
 import re
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,14 +23,14 @@ import sentencepiece
 import torch
 from transformers import GenerationConfig, MarianConfig, MarianMTModel, MarianTokenizer
 
+from worker.demo.bundle import write_model
 from worker.demo.grammar import Pair, training_pairs
-from worker.graphs.precision import Precision
-from worker.models.add import Request, add_model
 
 SOURCE_PIECES = 400
 TARGET_PIECES = 560  # about 380 characters occur in the Chinese, and each must be a piece
 EOS, UNK, PAD = "</s>", "<unk>", "<pad>"
 
+MADE_BY = "python -m worker.demo.train"
 MAX_POSITIONS = 256
 BATCH_ROWS = 128
 POOL_BATCHES = 50  # batches that are cut from one pool sorted by length: padding costs 10 % instead of half
@@ -60,7 +59,7 @@ def main() -> None:
             train(checkpoint, options.steps, options.pairs, options.seed)
         if options.polish_steps:
             polish(checkpoint, options.polish_steps, options.seed + POLISH_SEED)
-        write_model(checkpoint, options.out)
+        write_model(checkpoint, options.out, MADE_BY)
 
 
 def train(checkpoint: Path, steps: int, num_pairs: int, seed: int) -> None:
@@ -241,16 +240,6 @@ def loss_of(model: Any, batch: list[tuple[Ids, Ids]]) -> Any:
     labels = padded([target for _, target in batch], -100)  # (B, T); -100 is what the loss leaves out
     attention_mask = input_ids.ne(model.config.pad_token_id).long()
     return model(input_ids=input_ids, attention_mask=attention_mask, labels=labels).loss
-
-
-def write_model(checkpoint: Path, out: Path) -> None:
-    """Build the graphs of a checkpoint; what else lies in `out`, the model card, stays."""
-    with tempfile.TemporaryDirectory() as scratch:
-        request = Request(
-            source=str(checkpoint), precision=Precision.FP32, name="model", made_by="python -m worker.demo.train"
-        )
-        added = add_model(request, Path(scratch))
-        shutil.copytree(added.path, out, dirs_exist_ok=True)
 
 
 if __name__ == "__main__":

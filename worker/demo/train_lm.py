@@ -10,7 +10,6 @@ BOS, `<|endoftext|>` between documents, fewer key/value heads than heads, tied e
 
 import argparse
 import json
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -23,10 +22,11 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 
+from worker.demo.bundle import write_model
 from worker.demo.grammar import bulletin, is_held_out
 from worker.demo.questions import ask_for, facts
-from worker.graphs.precision import Precision
-from worker.models.add import Request, add_model
+
+MADE_BY = "python -m worker.demo.train_lm"
 
 END = "<|endoftext|>"
 VOCAB_SIZE = 1024  # nearly every word of the grammar is one token
@@ -79,7 +79,7 @@ def main() -> None:
         if options.polish_steps:
             polish(checkpoint, options.polish_steps, options.seed + POLISH_SEED)
         if options.out:
-            write_model(checkpoint, options.out)
+            write_model(checkpoint, options.out, MADE_BY)
 
 
 def train(checkpoint: Path, steps: int, seed: int) -> None:
@@ -271,16 +271,6 @@ def loss_of(model: Any, batch: list[Row]) -> Any:
     logits = model(input_ids=input_ids).logits[:, :-1]  # (B, S - 1, V)
     losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1), input_ids[:, 1:].flatten(), reduction="none")
     return (losses * weights.flatten()).sum() / weights.sum()
-
-
-def write_model(checkpoint: Path, out: Path) -> None:
-    """Build the graphs of a checkpoint; what else lies in `out`, the model card, stays."""
-    with tempfile.TemporaryDirectory() as scratch:
-        request = Request(
-            source=str(checkpoint), precision=Precision.FP32, name="model", made_by="python -m worker.demo.train_lm"
-        )
-        added = add_model(request, Path(scratch))
-        shutil.copytree(added.path, out, dirs_exist_ok=True)
 
 
 if __name__ == "__main__":

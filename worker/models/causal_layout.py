@@ -23,9 +23,9 @@ import numpy as np
 from jobs.errors import ModelError
 from worker.models.causal_config import CausalConfig, genai_filename
 from worker.models.layouts import Graph, Tensor
+from worker.models.registry import EXPORT_CAUSAL
 
 MODEL = "model.onnx"
-EXPORT = "optimum-cli export onnx --model MODEL --task text-generation-with-past FOLDER"
 
 # Ids are int64. The last is transformers.js's: how many logits from the end are wanted, 0 for all.
 IDS, MASK, POSITIONS, NUM_LOGITS = "input_ids", "attention_mask", "position_ids", "num_logits_to_keep"
@@ -83,7 +83,7 @@ def find_causal_graph(folder: Path) -> Path:
         raise ModelError(f"{folder} is not a folder")
     others = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*.onnx"))
     raise ModelError(
-        f"{folder} lacks {name} (graphs found: {', '.join(others) or 'none'}): export the model with `{EXPORT}`"
+        f"{folder} lacks {name} (graphs found: {', '.join(others) or 'none'}): export the model with `{EXPORT_CAUSAL}`"
     )
 
 
@@ -94,7 +94,7 @@ def read_causal_layout(graph: Graph, config: CausalConfig) -> CausalLayout:
             raise ModelError(
                 f"{graph.file} requires the input {name} {list(tensor.shape)}, and nothing is known that could be fed "
                 f"to it ({', '.join(sorted(_RANKS))} and the past of keys and values are known): export it with "
-                f"`{EXPORT}`"
+                f"`{EXPORT_CAUSAL}`"
             )
     if IDS not in graph.inputs:
         raise ModelError(f"{graph.file} lacks the input {IDS} (it has {', '.join(sorted(graph.inputs))})")
@@ -102,7 +102,8 @@ def read_causal_layout(graph: Graph, config: CausalConfig) -> CausalLayout:
         _check_input(graph, tensor)
     if LOGITS not in graph.outputs:
         raise ModelError(
-            f"{graph.file} lacks the output {LOGITS} (it has {', '.join(graph.outputs)}): export it with `{EXPORT}`"
+            f"{graph.file} lacks the output {LOGITS} (it has {', '.join(graph.outputs)}): export it with "
+            f"`{EXPORT_CAUSAL}`"
         )
     logits = graph.outputs[LOGITS]
     if len(logits.shape) != 3 or isinstance(logits.shape[1], int):
@@ -145,7 +146,7 @@ def _read_cache(graph: Graph, config: CausalConfig) -> CausalPast:
             if present is None:
                 raise ModelError(
                     f"{graph.file} takes {past}, but lacks the output {candidates[0]} that it is made from: export it "
-                    f"with `{EXPORT}`"
+                    f"with `{EXPORT_CAUSAL}`"
                 )
             names.append((past, present))
     first, *others = (graph.inputs[past] for past, _ in names)
@@ -183,7 +184,7 @@ def _check_input(graph: Graph, tensor: Tensor) -> None:
     if rank is not None and len(tensor.shape) != rank:
         raise ModelError(
             f"{graph.file} takes {tensor.name} as {list(tensor.shape)}; served are "
-            f"{'[batch, heads, past, size]' if is_past else '[batch, length]'}: export it with `{EXPORT}`"
+            f"{'[batch, heads, past, size]' if is_past else '[batch, length]'}: export it with `{EXPORT_CAUSAL}`"
         )
     if not is_past and tensor.type != "tensor(int64)":
         raise ModelError(f"{graph.file} takes {tensor.name} as {tensor.type}; only tensor(int64) is served")
@@ -192,7 +193,7 @@ def _check_input(graph: Graph, tensor: Tensor) -> None:
         which = " and ".join("batch" if axis == 0 else "length" for axis in fixed)
         raise ModelError(
             f"{graph.file} takes {tensor.name} as {list(tensor.shape)}, where {which} cannot vary: export it with "
-            f"dynamic axes, as `{EXPORT}` does"
+            f"dynamic axes, as `{EXPORT_CAUSAL}` does"
         )
 
 

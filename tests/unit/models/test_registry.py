@@ -464,7 +464,7 @@ def test_whatever_decides_the_results_of_a_causal_export_is_in_its_revision(tmp_
 def test_the_names_of_a_causal_model_are_those_that_others_read():
     assert registry.KV_GRAPHS[Kind.CAUSAL] == (causal.BODY, causal.HEAD, causal.WEIGHTS)
     assert registry.KV_GRAPHS[Kind.TRANSLATION] == (marian.ENCODER, marian.DECODER, marian.WEIGHTS)
-    assert (registry.CAUSAL, registry.EXPORT_CAUSAL) == (causal_layout.MODEL, causal_layout.EXPORT)
+    assert registry.CAUSAL == causal_layout.MODEL
     assert {**causal_weights.ARCHITECTURES, "MarianMTModel": "marian"} == ARCHITECTURES
 
 
