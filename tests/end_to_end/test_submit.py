@@ -85,6 +85,7 @@ def test_bad_lines_are_rejected_with_their_reason_and_the_rest_goes_on(machine: 
         (["c.jsonl", "--cache", "maybe"], 2, "hybrid:N"),
         (["c.jsonl", "--beam-size", "0"], 2, "greedy"),
         (["c.jsonl", "--n-best", "5", "--beam-size", "2"], 2, "beam-size"),
+        (["c.jsonl", "--n-best", "5", "--wait"], 2, "keeps 1: give --beam-size 5"),
         (["c.jsonl", "-o", "out.jsonl"], 2, "--wait"),
         (["c.jsonl", "--wait", "-o", "c.jsonl"], 2, "corpus itself"),
         (["c.jsonl", "--wait", "-o", "missing/out.jsonl"], 2, "mkdir"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from jobs.errors import ModelError
+from jobs.errors import ModelError, SpecError
 from jobs.spec import TranslateOptions
 
 EarlyStopping = bool | Literal["never"]
@@ -58,14 +58,21 @@ class Generation:
     renormalize_logits: bool = False  # after the rules, before scores are added up
 
     def with_options(self, options: TranslateOptions, *, max_positions: int) -> Self:
-        """The same rules, with what was asked for in their place; lengths stay within the model's positions."""
+        """The same rules, with what was asked for in their place; lengths stay within the model's positions. Raises
+        SpecError where more hypotheses are asked for than the search keeps."""
         asked: dict[str, Any] = {
             "num_beams": options.beam_size,
             "length_penalty": options.length_penalty,
             "early_stopping": options.early_stopping,
             "max_new_tokens": options.max_new_tokens and min(options.max_new_tokens, max_positions),
         }
-        return dataclasses.replace(self, **{name: value for name, value in asked.items() if value is not None})
+        rules = dataclasses.replace(self, **{name: value for name, value in asked.items() if value is not None})
+        if options.n_best > rules.num_beams:
+            raise SpecError(
+                f"n_best is {options.n_best}, and a search by the model's own settings keeps {rules.num_beams}: give "
+                f"--beam-size {options.n_best} or more as well, or lower --n-best"
+            )
+        return rules
 
 
 def read_json(file: Path) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
-from jobs.errors import SpecError
 from jobs.outcome import Failed, Flag, Outcome, SegmentTranslation
 from jobs.spec import TranslateOptions
 from worker.engine.assembly import join_document, join_pieces, merge_flags, runs_away
@@ -111,13 +110,7 @@ class Translator:
         """The rules of the search. Raises SpecError before any work is done."""
         self._tokenizer.check_language(options.target_language)
         self.model.check_cache(options.cache)
-        rules = self.model.generation.with_options(options, max_positions=self.model.max_positions)
-        if options.n_best > rules.num_beams:
-            raise SpecError(
-                f"n_best is {options.n_best}, but the search keeps {rules.num_beams} hypotheses, as the model's own "
-                "settings say: raise --beam-size, or lower --n-best"
-            )
-        return rules
+        return self.model.generation.with_options(options, max_positions=self.model.max_positions)
 
     def _translate_sentences(
         self,

@@ -41,7 +41,9 @@ def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> J
     match options:
         case TranslateOptions():
             MarianTokenizer.open(folder.path).check_language(options.target_language)
-            open_network(folder.path).check_cache(options.cache)
+            network = open_network(folder.path)
+            network.check_cache(options.cache)
+            network.generation.with_options(options, max_positions=network.max_positions)
         case ScoreOptions(pairs=True):
             _check_pairs(folder, options)
         case _:

@@ -338,7 +338,7 @@ def test_another_error_is_not_taken_for_a_shortage(translator: Translator, monke
 
 def test_more_hypotheses_than_beams_cannot_be_kept(translator: Translator) -> None:
     """The beam size may be the model's own, so that the options alone cannot tell."""
-    with pytest.raises(SpecError, match="n_best is 5, but the search keeps 4 hypotheses"):
+    with pytest.raises(SpecError, match=r"n_best is 5, .* keeps 4"):
         translate(translator, ["Alpha."], TranslateOptions(n_best=5))
 
 

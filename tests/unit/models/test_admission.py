@@ -8,6 +8,7 @@ from jobs.errors import ModelError, NotFoundError, SpecError
 from jobs.spec import Bos, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
+from worker.engine.network import open_network
 from worker.graphs.precision import Precision
 from worker.models import registry
 from worker.models.add import Request, add_model
@@ -25,6 +26,16 @@ def test_a_translation_model_translates(models_dir: Path) -> None:
 
     assert (spec.task, spec.model, spec.options) == (Task.TRANSLATE, "opus-tiny", TranslateOptions())
     assert spec.model_revision == registry.find_model("opus-tiny", models_dir).revision()
+
+
+def test_more_translations_than_the_model_keeps_hypotheses_are_refused(models_dir: Path) -> None:
+    """A job that asked for them could only be paused, and no `resume` would help it."""
+    beams = open_network(models_dir / "opus-tiny").generation.num_beams
+
+    assert admit(Task.TRANSLATE, "opus-tiny", models_dir, TranslateOptions(n_best=beams))
+    with pytest.raises(SpecError, match=rf"n_best is {beams + 1}, .* keeps {beams}: give --beam-size {beams + 1} or"):
+        admit(Task.TRANSLATE, "opus-tiny", models_dir, TranslateOptions(n_best=beams + 1))
+    assert admit(Task.TRANSLATE, "opus-tiny", models_dir, TranslateOptions(n_best=9, beam_size=9))
 
 
 def test_a_translation_model_scores_pairs(models_dir: Path) -> None:
