@@ -7,7 +7,8 @@ Every error a person may meet, grouped by what the caller does next.
     ├── ModelError              exit 2   the model on disk cannot be used as it is
     ├── NotFoundError           exit 5   no such job, no such model
     ├── StoreError              exit 1   the database refuses, and says why
-    │   └── TransientError      exit 1   ... waiting may fix it: the worker tries again
+    │   ├── TransientError      exit 1   ... waiting may fix it: the worker tries again
+    │   └── ValueRefused        exit 1   ... because of the values that were to be written: no other try would do better
     ├── StaleLease              exit 1   another worker holds the shard now; the work is dropped
     └── Stopped                 exit 130 somebody asked us to stop
 
@@ -50,6 +51,10 @@ class StoreError(KvjobsError):
 
 class TransientError(StoreError):
     """The database is busy, full or away: what was asked may succeed later."""
+
+
+class ValueRefused(StoreError):
+    """The database does not take these values, whoever writes them and whenever."""
 
 
 class StaleLease(KvjobsError):

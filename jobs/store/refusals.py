@@ -1,22 +1,33 @@
 """What a database says when it refuses, in the words of someone who can do something about it."""
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalError
 
-from jobs.errors import StoreError, TransientError
+from jobs.errors import StoreError, TransientError, ValueRefused
 
 # SQLSTATE classes and codes that waiting may mend (postgresql.org/docs/current/errcodes-appendix.html).
-LOST = ("08", "57P")  # connection exceptions; the server is shutting down, starting, or ended the session
+LOST = ("08", "57P", "25P03")  # connection exceptions; the server ended the session, or is starting
 CROWDED = ("53",)  # too many connections, out of memory, disk full
 COLLIDED = ("40", "55P03")  # a deadlock or a serialization failure; a lock that is not free
+STOPPED = ("57014", "58")  # somebody cancelled the statement; an error of the server's disk or system
+READ_ONLY = "25006"  # a standby, or a server in the middle of a failover
 
-# What the server says before there is a session has no SQLSTATE in libpq, only words; these no waiting mends.
-FOR_A_PERSON = ("authentication failed", "does not exist", "no pg_hba.conf entry", "no password supplied", "SSL")
+# What the server says before there is a session has no SQLSTATE in libpq, only words; these no waiting mends. A TLS
+# handshake that is cut off ("SSL error: unexpected eof") is not among them.
+FOR_A_PERSON = (
+    "authentication failed",
+    "does not exist",
+    "no pg_hba.conf entry",
+    "no password supplied",
+    "SSL was required",
+    "certificate",
+)
 
 
 def explain(error: DBAPIError, url: str) -> StoreError:
-    """The error as ours: TransientError where waiting may mend it."""
+    """The error as ours: TransientError where waiting may mend it, ValueRefused where no other try would do better."""
     module = type(error.orig).__module__
-    return _sqlite(str(error.orig), url) if module.startswith("sqlite3") else _postgresql(error, url)
+    explained = _sqlite(str(error.orig), url) if module.startswith("sqlite3") else _postgresql(error, url)
+    return ValueRefused(str(explained)) if isinstance(error, IntegrityError | DataError) else explained
 
 
 def _sqlite(text: str, url: str) -> StoreError:
@@ -42,13 +53,17 @@ def _postgresql(error: DBAPIError, url: str) -> StoreError:
         return TransientError(f"two transactions on {url} were in each other's way; try again ({said})")
     if state.startswith(CROWDED):
         return TransientError(f"the database {url} has no room ({said}); free some, then try again")
+    if state.startswith(STOPPED):
+        return TransientError(f"the database {url} stopped in the middle ({said}); try again")
+    if state == READ_ONLY:
+        return TransientError(f"the database {url} takes no writes now ({said}); is it a standby, or in a failover?")
     if error.connection_invalidated or state.startswith(LOST):
         return TransientError(f"the connection to the database {url} was lost ({said})")
-    if type(error.orig).__name__ == "OperationalError" and not state:
+    if isinstance(error, OperationalError) and not state:
         if any(words in said for words in FOR_A_PERSON):
             return StoreError(f"the database {url} lets nobody in: {_server_words(said)}; check the address")
         return TransientError(f"the database {url} does not answer ({_server_words(said)}); is it running?")
-    if state == "42501" or state == "25006":  # insufficient privilege; a read-only transaction or standby
+    if state == "42501":  # insufficient privilege
         return StoreError(f"the database {url} does not allow it: {said}")
     return StoreError(f"the database {url} refuses: {said}")
 
