@@ -14,8 +14,14 @@ from jobs.errors import SpecError
 
 BROKERS = ("redis://", "rediss://", "redis+socket://", "unix://", "sentinel://")
 SECRET = ("database", "broker")  # may hold a password: also read from the file that KVJOBS_<NAME>_FILE names
-# user:password@host, where the password may hold anything; or ?password= behind the name of the database.
-_PASSWORD = re.compile(r"(?P<before>://[^:@/?]*:).*(?=@)|(?P<name>[?&]password=)[^&]*", re.IGNORECASE)
+# user:password@host, where a password that nobody escaped may hold anything, an @ and a / too: up to the last @.
+# What begins otherwise (a message, an address without its scheme) is hidden from its first colon.
+_IN_AUTHORITY = re.compile(r"\A(?:[\w+.-]+://|(?![\w+.-]+://))[^:]*:(?P<secret>.*)@", re.DOTALL)
+# ?password=, ?sslpassword=, ... behind the name of the database. All that follows is hidden: it may hold an &.
+_IN_PARAMETER = re.compile(
+    r"(?:\A|[?&;\s])[\w.%-]*(?:pass|pwd|secret|token|key|credential|auth|%)[\w.%-]*\s*=(?P<secret>.*)",
+    re.DOTALL | re.IGNORECASE,
+)
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -134,5 +140,11 @@ def _cast(name: str, kind: Any, value: Any, source: str) -> Any:
 
 
 def hide_passwords(url: str) -> str:
-    """The URL of a database or a broker, as it may be shown."""
-    return _PASSWORD.sub(lambda match: f"{match['before'] or match['name']}***", url)
+    """The URL of a database or a broker, as it may be shown: rather too little of it than a part of a secret."""
+    authority, parameter = _IN_AUTHORITY.search(url), _IN_PARAMETER.search(url)
+    start, end = authority.span("secret") if authority else (len(url), len(url))
+    if parameter is None:
+        return url if authority is None else f"{url[:start]}***{url[end:]}"
+    if authority is None or parameter.start("secret") <= end:  # one within the other: who knows which is meant?
+        return f"{url[: min(start, parameter.start('secret'))]}***"
+    return f"{url[:start]}***{url[end : parameter.start('secret')]}***"

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import platform
 import re
+import shlex
 import shutil
 import sqlite3
 import sys
@@ -22,6 +23,7 @@ from jobs.cli.output import Output, output_options
 from jobs.cli.terminal import visible
 from jobs.cli.wording import counted, size
 from jobs.errors import KvjobsError
+from jobs.private import is_readable_by_others
 from jobs.process import available_cores
 from jobs.settings import hide_passwords
 
@@ -174,6 +176,22 @@ def _database(context: Context) -> Iterator[Check]:
     ok = version == migrate.HEAD
     found = f"{shown}, schema {version or 'empty'}" + ("" if ok else f", needs {migrate.HEAD}")
     yield Check("database", ok, found, "kvjobs db upgrade")
+    if url.startswith("sqlite:///"):
+        yield from _readable_by_others(Path(url.removeprefix("sqlite:///")))
+
+
+def _readable_by_others(file: Path) -> Iterator[Check]:
+    """What the database holds is what people submitted; a file from an older version was made as the umask says."""
+    files = [file, *(file.with_name(f"{file.name}-{part}") for part in ("wal", "shm"))]
+    open_to_others = [one for one in files if one.exists() and is_readable_by_others(one)]
+    if open_to_others:
+        yield Check(
+            "database files",
+            True,
+            f"other accounts of this machine may read {', '.join(map(str, open_to_others))}",
+            f"chmod 600 {shlex.join(map(str, open_to_others))}",
+            is_warning=True,
+        )
 
 
 def _broker(settings: "Settings") -> Iterator[Check]:

@@ -25,6 +25,7 @@ from jobs.corpus.retrieval import Retrieval, RetrievalReading
 from jobs.corpus.retrieval import survey as survey_retrieval
 from jobs.corpus.unpacking import DAMAGED, HashedBytes, unpacked
 from jobs.errors import CorpusError, KvjobsError, SpecError
+from jobs.private import make_folder
 
 CHUNK_BYTES = 1 << 20
 # A query with a thousand candidates of a paragraph is one line.
@@ -268,7 +269,7 @@ def _open(corpus: Corpus) -> BinaryIO:
 @contextmanager
 def _copied(raw: BinaryIO, corpus: Corpus, spool: Path) -> Iterator[BinaryIO]:
     try:
-        spool.mkdir(parents=True, exist_ok=True)
+        make_folder(spool)
         copy = tempfile.TemporaryFile(dir=spool)  # noqa: SIM115  # closed below: only the opening is tried here
     except OSError as error:
         raise KvjobsError(f"{corpus.source} cannot be kept in {spool}: {error.strerror}; set KVJOBS_HOME") from None

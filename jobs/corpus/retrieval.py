@@ -30,6 +30,7 @@ from jobs.corpus.documents import Record, Reject, Rejected, check_record, kind_o
 from jobs.corpus.line_file import LineFile
 from jobs.corpus.payload import payload_of_candidates
 from jobs.errors import CorpusError, KvjobsError
+from jobs.private import make_folder
 
 PACKED = ("", ".gz", ".zst")
 CACHE_KIB = 65_536
@@ -194,7 +195,7 @@ def _read_texts(file: LineFile, *, has_title: bool) -> Iterator[tuple[str, str]]
 def _opened(spool: Path) -> Iterator[sqlite3.Connection]:
     """Empty tables in a file without a name. Raises KvjobsError where it cannot be kept."""
     try:
-        spool.mkdir(parents=True, exist_ok=True)
+        make_folder(spool)
         handle, name = tempfile.mkstemp(dir=spool, suffix=".sqlite3")
         os.close(handle)
         with closing(sqlite3.connect(name, isolation_level=None)) as tables:

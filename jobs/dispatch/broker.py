@@ -139,7 +139,10 @@ def _reason(error: Exception) -> str:
 def _address(url: str) -> tuple[str, dict[str, Any]]:
     """The URL as kombu spells it, and the settings that it stands for. Raises SpecError where it is no URL."""
     try:
-        urlsplit(url).port  # noqa: B018 - raises where it is no number
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - raises where it is no number
+        if url.startswith(("redis://", "rediss://")) and "@" in f"{parts.path}{parts.query}{parts.fragment}":
+            raise ValueError("a password that holds a /")
     except ValueError:
         # The text may hold a password, so it is not repeated.
         raise SpecError(

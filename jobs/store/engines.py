@@ -4,7 +4,10 @@ Knows: drivers, pragmas, timeouts. Does not know: tables.
 """
 
 import math
+import re
 import sqlite3
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from jobs.errors import SpecError, StoreError
+from jobs.private import make_file, make_folder
 
 # SQLite's locks and its shared-memory index do not work across machines (sqlite.org/wal.html, "disadvantages" 2).
 NETWORK_FILE_SYSTEMS = {
@@ -40,6 +44,9 @@ POSTGRESQL = {
 }
 
 
+PASSWORD_IN_URL = "in a password write @, :, / and ? as %40, %3A, %2F and %3F"
+
+
 def make_engine(address: str, busy_timeout_s: float) -> Engine:
     """An engine for a SQLAlchemy URL. Raise SpecError for one that cannot be used, StoreError for a bad folder."""
     url = _parse(address)
@@ -47,15 +54,25 @@ def make_engine(address: str, busy_timeout_s: float) -> Engine:
 
 
 def _parse(address: str) -> URL:
+    # The text may hold a password, so no message repeats it.
     try:
         url = make_url(address)
     except ArgumentError:
-        # The text may hold a password, so it is not repeated.
         raise SpecError(
             "the database setting is not a URL; write sqlite:////path/kvjobs.db or postgresql://user@host/name"
         ) from None
+    except ValueError:  # the port
+        raise SpecError(f"the database setting is not a URL: its port is no number; {PASSWORD_IN_URL}") from None
+    if url.get_backend_name() == "postgresql" and not _has_one_reading(address, url):
+        raise SpecError(f"the database setting has an @ too many; {PASSWORD_IN_URL}")
     # What libpq, Docker and Heroku call a PostgreSQL address; SQLAlchemy would look for another driver.
     return url.set(drivername="postgresql+psycopg") if url.drivername in ("postgresql", "postgres") else url
+
+
+def _has_one_reading(address: str, url: URL) -> bool:
+    """Whether what stands behind the last @ is the host: else a part of the password is taken for it, and shown."""
+    _, at, behind = re.split(r"\?\w+=", address, maxsplit=1)[0].rpartition("@")
+    return not at or behind.lstrip("[").startswith(url.host or ("/" if url.database else ""))
 
 
 def _postgresql(url: URL) -> Engine:
@@ -81,16 +98,23 @@ def _sqlite(url: URL, busy_timeout_s: float) -> Engine:
             "a SQLite database in memory cannot be shared with a worker; name a file: sqlite:////path/kvjobs.db"
         )
     try:
-        path.absolute().parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.absolute().parent)
     except OSError as error:
         raise StoreError(
             f"the folder {path.absolute().parent} cannot be made: {error.strerror}; set KVJOBS_HOME to one that can"
         ) from None
     _refuse_network_file_system(path.absolute().parent)
     engine = create_engine(url, connect_args={"timeout": busy_timeout_s})
+    event.listen(engine, "do_connect", partial(_make_sqlite_file, path))
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _make_sqlite_file(path: Path, *_connecting: Any) -> None:
+    """SQLite would make the file as the umask says; its -wal and -shm have the mode of the file."""
+    with suppress(OSError):  # what is wrong with the place, SQLite says
+        make_file(path)
 
 
 def _set_up_sqlite(connection: sqlite3.Connection, _record: Any) -> None:

@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from jobs.errors import KvjobsError, SpecError
+from jobs.private import make_folder
 
 _PREFIX = ".adding-"
 _LOCK = "lock"
@@ -84,7 +85,7 @@ def staging(models_dir: Path) -> Iterator[Staging]:
     Also sweeps away what processes left that were killed. Raises KvjobsError where nothing can be written.
     """
     try:
-        models_dir.mkdir(parents=True, exist_ok=True)
+        make_folder(models_dir)
         sweep(models_dir)
         root, lock = _new_root(models_dir)
     except OSError as error:
