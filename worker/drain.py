@@ -82,6 +82,13 @@ def _work_through(database: Database, lane: Lane, shift: Shift, work: Work, queu
             result = _translate_suspects(database, shift, work, shift.open_cage)
         else:
             result = process_whatever_happens(compute, batch)
+        if changed := lane.changed_files():
+            # Nothing of the batch is kept. The next lease reads the files again: it pauses the job, or goes on where
+            # they say what they said.
+            log.warning(
+                "job %d: %s of its model changed meanwhile; a batch is dropped", work.job_id, ", ".join(changed)
+            )
+            raise Stopped("the model's files changed under a batch")
         failpoint("after-compute")
         timings = [] if work.spec.options.timing == Timing.OFF else [*late, *result.timings]
         started = time.perf_counter()

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -26,7 +26,7 @@ from worker.engine.session import PROVIDER, Device, Provider
 from worker.engine.translation import Translator
 from worker.models.halves import needs_half, runs_on_gpu
 from worker.models.kinds import Kind
-from worker.models.registry import ModelFolder, check_files, find_model, kind_of, read_manifest
+from worker.models.registry import FileStamp, ModelFolder, check_files, find_model, kind_of, read_manifest
 from worker.text.causal import CausalTokenizer
 from worker.text.marian import MarianTokenizer
 
@@ -36,10 +36,27 @@ MAX_WARM = 4  # models; the one that was used longest ago goes first
 
 
 @dataclass(frozen=True, slots=True)
+class OpenedFiles:
+    """A model's files as they were when it was opened.
+
+    Weights are mapped into memory: what another program writes into the file changes the model that is running.
+    """
+
+    folder: ModelFolder
+    stamps: Mapping[str, FileStamp]
+
+    def changed(self) -> list[str]:
+        """The names of the files that were written to, replaced, added or removed since."""
+        now = self.folder.stamps()
+        return sorted(name for name in {*now, *self.stamps} if now.get(name) != self.stamps.get(name))
+
+
+@dataclass(frozen=True, slots=True)
 class WarmTranslation:
     """A translation model, ready to run; every lane shares it."""
 
     name: str
+    files: OpenedFiles
     network: Network
     tokenizer: MarianTokenizer
     load_s: float
@@ -50,6 +67,7 @@ class WarmCausal:
     """A causal language model, ready to run; every lane shares it."""
 
     name: str
+    files: OpenedFiles
     model: CausalModel
     tokenizer: CausalTokenizer
     load_s: float
@@ -71,6 +89,14 @@ class Buffers(Protocol):
     def reuses(self) -> int: ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """An engine, and the model that it was made of."""
+
+    model: WarmModel
+    engine: Engine
+
+
 class WarmModels:
     """Opens each model once, at its first use, and not at start: a worker cannot know which it will meet."""
 
@@ -83,8 +109,16 @@ class WarmModels:
         self._warm: dict[str, WarmModel] = {}  # as it stands; replaced, never changed: to be read without the lock
 
     def open(self, spec: JobSpec) -> WarmModel:
-        """The model of a job. Raises ModelError where the files are not those that the job was submitted with."""
+        """The model of a job. Raises ModelError where the files are not those that the job was submitted with.
+
+        Files that have changed since the model was opened are read again: they may still say the same.
+        """
         with self._lock:  # also for the loading: two lanes must not load the same gigabyte twice
+            warm = self._models.get(spec.model_revision)
+            if warm is not None and (changed := warm.files.changed()):
+                log.warning("model %s: %s changed on the disk; opening it again", warm.name, ", ".join(changed))
+                del self._models[spec.model_revision]
+                self._warm = dict(self._models)
             if spec.model_revision not in self._models:
                 self._models[spec.model_revision] = self._load(spec)
                 while len(self._models) > MAX_WARM:
@@ -104,6 +138,7 @@ class WarmModels:
     def _load(self, spec: JobSpec) -> WarmModel:
         started = time.perf_counter()
         folder = find_model(spec.model, self._models_dir)
+        files = OpenedFiles(folder, folder.stamps())  # before anything is read: what changes from now on shows
         check_files(folder)
         if folder.revision() != spec.model_revision:
             raise ModelError(
@@ -113,9 +148,11 @@ class WarmModels:
         providers = self._providers_for(folder)
         if kind_of(folder) is Kind.CAUSAL:
             model = open_language_model(folder.path, threads=self._threads, providers=providers)
-            return WarmCausal(spec.model, model, CausalTokenizer.open(folder.path), time.perf_counter() - started)
+            tokenizer = CausalTokenizer.open(folder.path)
+            return WarmCausal(spec.model, files, model, tokenizer, time.perf_counter() - started)
         network = open_network(folder.path, threads=self._threads, providers=providers)
-        return WarmTranslation(spec.model, network, MarianTokenizer.open(folder.path), time.perf_counter() - started)
+        marian = MarianTokenizer.open(folder.path)
+        return WarmTranslation(spec.model, files, network, marian, time.perf_counter() - started)
 
     def _providers_for(self, folder: ModelFolder) -> Sequence[Provider]:
         """A job of the queue cpu is for any worker. What a GPU cannot run, this machine's CPU can."""
@@ -132,31 +169,37 @@ class Lane:
     def __init__(self, number: int, models: WarmModels) -> None:
         self.number = number
         self._models = models
-        self._engines: OrderedDict[tuple[str, type[Engine]], Engine] = OrderedDict()  # by revision and kind
+        self._engines: OrderedDict[tuple[str, type[Engine]], _Opened] = OrderedDict()  # by revision and kind
+        self._used: WarmModel | None = None  # what was opened last
 
     def open(self, spec: JobSpec) -> None:
         """Have a job's model ready. Raises NotFoundError and ModelError where it cannot be."""
-        self._models.open(spec)
+        self._used = self._models.open(spec)
+
+    def changed_files(self) -> list[str]:
+        """The names of those files of the model that was used last which have changed since it was opened. Whatever it
+        has computed since its last use began may come from other weights than the job's."""
+        return self._used.files.changed() if self._used else []
 
     def translator(self, spec: JobSpec) -> Translator:
         """The warm engine of a job that translates."""
         model = self._translation(spec)
-        return self._engine(spec, Translator, lambda: Translator(model.network, model.tokenizer))
+        return self._engine(spec, model, Translator, lambda: Translator(model.network, model.tokenizer))
 
     def forced_scorer(self, spec: JobSpec) -> ForcedScorer:
         """The warm engine of a job that scores pairs."""
         model = self._translation(spec)
-        return self._engine(spec, ForcedScorer, lambda: ForcedScorer(model.network, model.tokenizer))
+        return self._engine(spec, model, ForcedScorer, lambda: ForcedScorer(model.network, model.tokenizer))
 
     def scorer(self, spec: JobSpec) -> Scorer:
         """The warm engine of a job that scores texts."""
         model = self._causal(spec)
-        return self._engine(spec, Scorer, lambda: Scorer(model.model, model.tokenizer))
+        return self._engine(spec, model, Scorer, lambda: Scorer(model.model, model.tokenizer))
 
     def reranker(self, spec: JobSpec) -> Reranker:
         """The warm engine of a job that reranks."""
         model = self._causal(spec)
-        return self._engine(spec, Reranker, lambda: Reranker(model.model, model.tokenizer))
+        return self._engine(spec, model, Reranker, lambda: Reranker(model.model, model.tokenizer))
 
     @property
     def warm(self) -> tuple[str, ...]:
@@ -166,26 +209,28 @@ class Lane:
     @property
     def buffers(self) -> list[Buffers]:
         """Of every engine."""
-        return [_buffers(engine) for engine in list(self._engines.values())]
+        return [_buffers(opened.engine) for opened in list(self._engines.values())]
 
-    def _engine(self, spec: JobSpec, kind: type[Made], make: Callable[[], Made]) -> Made:
+    def _engine(self, spec: JobSpec, model: WarmModel, kind: type[Made], make: Callable[[], Made]) -> Made:
         key = (spec.model_revision, kind)
         found = self._engines.get(key)
-        if not isinstance(found, kind):
-            found = self._engines[key] = make()
+        engine = found.engine if found and found.model is model else None  # the files may have been read again
+        if not isinstance(engine, kind):
+            engine = make()
+            self._engines[key] = _Opened(model, engine)
             while len(self._engines) > MAX_WARM:
                 self._engines.popitem(last=False)
         self._engines.move_to_end(key)
-        return found
+        return engine
 
     def _translation(self, spec: JobSpec) -> WarmTranslation:
-        model = self._models.open(spec)
+        self._used = model = self._models.open(spec)
         if not isinstance(model, WarmTranslation):
             raise ModelError(f"{spec.model} is no translation model, and the job was made for one: cancel the job")
         return model
 
     def _causal(self, spec: JobSpec) -> WarmCausal:
-        model = self._models.open(spec)
+        self._used = model = self._models.open(spec)
         if not isinstance(model, WarmCausal):
             raise ModelError(f"{spec.model} is no causal language model, and the job was made for one: cancel the job")
         return model

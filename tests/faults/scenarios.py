@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults import brokers, control, corpora, databases, dying, grand, submitting
+from tests.faults import brokers, control, corpora, databases, dying, grand, model_files, submitting
 from tests.faults.corpus import Corpus
 from tests.faults.servers import PostgresServer, RedisServer, missing
 from tests.faults.trial import Broken, Trial
@@ -56,6 +56,7 @@ SCENARIOS = (
     Scenario("corpus-changed", NO_BROKER, submitting.changed_file, short=(), long_tries=2),
     Scenario("bad-lines", EVERYWHERE, corpora.bad_lines, short=(), long_tries=2),
     Scenario("poison", EVERYWHERE, corpora.poison, short=(), long_tries=2),
+    Scenario("model-changed", EVERYWHERE, model_files.overwritten, short=(SQLITE,), long_tries=2),
     Scenario("sqlite-locked", (SQLITE,), databases.locked, short=(), long_tries=2),
     Scenario("disk-full", (SQLITE,), databases.disk_full, short=()),
     Scenario("postgresql-restarted", ON_POSTGRESQL, databases.restarted, short=(FLEET,)),

@@ -10,6 +10,7 @@ holds what `kvjobs models add` writes (kvjobs.json, "kv" layout) or what Optimum
     causal        model.onnx, tokenizer.json                                            kv: body, head
 """
 
+import contextlib
 import difflib
 import hashlib
 import json
@@ -17,7 +18,7 @@ import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from jobs.errors import ModelError, NotFoundError
 from jobs.spec import Task
@@ -71,6 +72,16 @@ _CHUNK = 1 << 20
 _LFS_POINTER = b"version https://git-lfs"
 
 
+class FileStamp(NamedTuple):
+    """What tells a file from what it was, or from another file of its name."""
+
+    device: int
+    inode: int
+    num_bytes: int
+    modified_ns: int
+    changed_ns: int  # of content, name or permissions
+
+
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
     """A model on disk."""
@@ -87,6 +98,21 @@ class ModelFolder:
                 while chunk := content.read(_CHUNK):
                     digest.update(chunk)
         return digest.hexdigest()
+
+    def stamps(self) -> dict[str, FileStamp]:
+        """What the file system says of the same files, by name. Reads no content: cheap enough to ask for each batch.
+
+        Differs from an earlier answer if a file was written to, replaced, added or removed meanwhile: the inode changes
+        with a replacement, the size or a time with a write, and the time of change cannot be set back.
+        """
+        found = {}
+        for file in _deciding_files(self.path):
+            with contextlib.suppress(OSError):  # it has just gone
+                said = file.stat()
+                found[file.relative_to(self.path).as_posix()] = FileStamp(
+                    said.st_dev, said.st_ino, said.st_size, said.st_mtime_ns, said.st_ctime_ns
+                )
+        return found
 
 
 def default_model(task: Task) -> str:

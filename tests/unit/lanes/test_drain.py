@@ -35,6 +35,9 @@ class Echo:
     def open(self, spec: JobSpec) -> None:
         """Nothing to load."""
 
+    def changed_files(self) -> list[str]:
+        return []
+
     def translator(self, spec: JobSpec) -> "Echo":
         return self
 

@@ -1,6 +1,7 @@
 """A lane does every task with the models that it has warm, each engine opened once."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,37 @@ def test_a_job_whose_model_became_another_kind_is_refused(models_dir: Path) -> N
 
     with pytest.raises(ModelError, match="no translation model"):
         run(Lane(0, WarmModels(models_dir, threads=1)), pairs, PAIR)
+
+
+def test_files_that_were_touched_are_opened_again_and_the_job_goes_on(models_dir: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(models_dir / "tiny", tmp_path / "tiny"))
+    lane = Lane(0, WarmModels(tmp_path, threads=1))
+    spec = admit(Task.SCORE, str(folder), tmp_path, ScoreOptions())
+    first = run(lane, spec, "hello world")
+    opened = lane.scorer(spec)
+    assert lane.changed_files() == []
+
+    weights = folder / "weights.data"
+    weights.write_bytes(weights.read_bytes())
+
+    assert lane.changed_files() == ["weights.data"]
+    assert run(lane, spec, "hello world") == first
+    assert lane.scorer(spec) is not opened
+    assert lane.changed_files() == []
+
+
+def test_files_that_say_something_else_are_refused_however_warm_the_model_is(models_dir: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(models_dir / "tiny", tmp_path / "tiny"))
+    lane = Lane(0, WarmModels(tmp_path, threads=1))
+    spec = admit(Task.SCORE, str(folder), tmp_path, ScoreOptions())
+    run(lane, spec, "hello world")
+
+    weights = folder / "weights.data"
+    weights.write_bytes(weights.read_bytes()[::-1])
+
+    with pytest.raises(ModelError, match="have changed since the job was submitted"):
+        lane.open(spec)
+    assert spec.model_revision not in lane.warm
 
 
 # rehearsals ----------------------------------------------------------------------------------------------------------

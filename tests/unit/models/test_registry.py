@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -481,3 +482,32 @@ def test_a_bundled_model_that_is_not_in_the_installation_is_said_to_be_so(models
         NotFoundError, match=r"bundled model demo-none is not in this installation \(.*/none is missing"
     ):
         find_model("demo-none", models_dir)
+
+
+# --- stamps
+
+
+def overwrite_with_the_old_time(file: Path) -> None:
+    before = file.stat()
+    file.write_text(file.read_text().swapcase())
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def replace_by_another(file: Path) -> None:
+    new = file.with_name(".new")
+    shutil.copy2(file, new)
+    new.replace(file)
+
+
+@pytest.mark.parametrize("change", [overwrite_with_the_old_time, replace_by_another, Path.unlink])
+def test_stamps_tell_that_a_file_was_overwritten_replaced_or_removed(
+    tmp_path: Path, change: Callable[[Path], None]
+) -> None:
+    folder = ModelFolder("a", make_model(tmp_path / "a"))
+    before = folder.stamps()
+    assert folder.stamps() == before
+
+    change(tmp_path / "a" / "encoder_model.onnx")
+
+    after = folder.stamps()
+    assert {name for name in before if before[name] != after.get(name)} == {"encoder_model.onnx"}
