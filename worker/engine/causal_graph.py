@@ -60,8 +60,7 @@ class CausalGraph:
         outputs = [LOGITS] if wants_logits else []
         if cache:
             if not past:
-                nothing = np.empty((len(rows), cache.num_heads, 0, cache.head_size), cache.dtype)
-                past = [nothing] * len(cache.names)
+                past = [np.empty((len(rows), cache.num_heads, 0, size), cache.dtype) for size in cache.sizes]
             feed.update({name: array for (name, _), array in zip(cache.names, past, strict=True)})
             outputs += [name for _, name in cache.names] if wants_present else []
         options = onnxruntime.RunOptions()

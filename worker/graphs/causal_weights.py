@@ -76,7 +76,7 @@ class CausalSizes:
             sizes = {name: int(config[name]) for name in _SIZES}
         except (KeyError, TypeError, ValueError) as error:
             raise ModelError(f"config.json lacks {error}, or gives it a value that is not a size") from error
-        if (activation := config.get("hidden_act", "silu")) != "silu":
+        if (activation := config.get("hidden_act", "silu")) not in ("silu", "swish"):  # two names of one function
             raise ModelError(f"config.json says hidden_act = {activation}; only silu is supported")
         width, heads = sizes["hidden_size"], sizes["num_attention_heads"]
         kv_heads = int(config.get("num_key_value_heads") or _KEY_VALUE_HEADS.get(family, heads))

@@ -7,8 +7,10 @@ Exports that are known, each one file:
     transformers.js    onnx/model.onnx, the same, and an input num_logits_to_keep
     onnxruntime-genai  model.onnx beside genai_config.json, GroupQueryAttention inside, the head size left open
 
-Everything is read from the graph. config.json (or genai_config.json) fills only what the graph leaves open; where both
-speak and differ, that is a ModelError that names both. No graph is opened here.
+Everything is read from the graph. config.json (or genai_config.json) fills only what the graph leaves open. Where both
+speak of the layers or the vocabulary and differ, that is a ModelError that names both. How many heads of which size are
+kept is the graph's word alone: Falcon-7B's config.json calls the query heads `num_key_value_heads`, and DeepSeek-V3's
+`head_dim` is only the part of a head that turns. No graph is opened here.
 
 Shapes: B rows · S length · P past length · L layers · K key/value heads · H head size · V vocabulary.
 """
@@ -38,6 +40,7 @@ _NAMES = (
     ("past_{part}_{layer}", ("present_{part}_{layer}",)),
 )
 _PARTS = ("key", "value")
+_STACKED = re.compile(r"past_(\d+)")  # keys and values of a layer in one tensor, [2, batch, heads, past, size]
 _PAST = re.compile(r"past_key_values\.(\d+)\.(?:key|value)|past_(?:key|value)_(\d+)")
 _DTYPES: dict[str, np.dtype[Any]] = {
     "tensor(float)": np.dtype(np.float32),
@@ -51,14 +54,20 @@ class CausalPast:
 
     num_layers: int  # L
     num_heads: int  # K, of keys and values: fewer than the query heads where queries are grouped
-    head_size: int  # H
+    head_size: int  # H of a key
+    value_size: int  # H of a value: smaller in the latent attention of DeepSeek, else the same
     dtype: np.dtype[Any]
     names: tuple[tuple[str, str], ...]  # (past, present) of each key and value, layer by layer
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """H of each of the `names`."""
+        return (self.head_size, self.value_size) * self.num_layers
+
+    @property
     def position_bytes(self) -> int:
         """Memory of the keys and values of one token."""
-        return len(self.names) * self.num_heads * self.head_size * self.dtype.itemsize
+        return sum(self.sizes) * self.num_heads * self.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,12 @@ def find_causal_graph(folder: Path) -> Path:
 def read_causal_layout(graph: Graph, config: CausalConfig) -> CausalLayout:
     """The layout of a graph; raise ModelError where it cannot be served."""
     for name, tensor in sorted(graph.inputs.items()):
+        if _STACKED.fullmatch(name):
+            raise ModelError(
+                f"{graph.file} takes {name} {list(tensor.shape)}, the keys and values of a layer in one tensor, as "
+                "onnxruntime's GPT-2 converter writes them; served are past_key_values.N.key and .value: export the "
+                f"checkpoint again with `{EXPORT_CAUSAL}`"
+            )
         if name not in _RANKS and not _PAST.fullmatch(name):
             raise ModelError(
                 f"{graph.file} requires the input {name} {list(tensor.shape)}, and nothing is known that could be fed "
@@ -149,26 +164,28 @@ def _read_cache(graph: Graph, config: CausalConfig) -> CausalPast:
                     f"with `{EXPORT_CAUSAL}`"
                 )
             names.append((past, present))
-    first, *others = (graph.inputs[past] for past, _ in names)
-    for other in others:
-        if other.type != first.type or any(_differ(other.shape[axis], first.shape[axis]) for axis in (1, 3)):
+    first, value, *others = (graph.inputs[past] for past, _ in names)
+    for place, other in enumerate([value, *others], 1):
+        alike = (value if place % 2 else first).shape
+        if other.type != first.type or _differ(other.shape[1], first.shape[1]) or _differ(other.shape[3], alike[3]):
             raise ModelError(
                 f"{graph.file} takes {first.name} as {first.type} {list(first.shape)} and {other.name} as {other.type} "
                 f"{list(other.shape)}; served are caches whose layers are all alike"
             )
     return CausalPast(
         num_layers=len(layers),
-        num_heads=_agree(graph, first, 1, config, "num_key_value_heads"),
+        num_heads=_size(graph, first, 1, config, "num_key_value_heads"),
         head_size=_head_size(graph, first, config),
+        value_size=_head_size(graph, value, config),
         dtype=_dtype(graph, first),
         names=tuple(names),
     )
 
 
-def _head_size(graph: Graph, key: Tensor, config: CausalConfig) -> int:
-    """H. What config.json does not say outright fills a gap, but contradicts no graph: heads may have any size."""
-    if isinstance(key.shape[3], int) or config.head_dim or not (config.hidden_size and config.num_attention_heads):
-        return _agree(graph, key, 3, config, "head_dim")
+def _head_size(graph: Graph, part: Tensor, config: CausalConfig) -> int:
+    """H of keys or of values. Where nothing says it outright, heads share the width."""
+    if isinstance(part.shape[3], int) or config.head_dim or not (config.hidden_size and config.num_attention_heads):
+        return _size(graph, part, 3, config, "head_dim")
     return config.hidden_size // config.num_attention_heads
 
 
@@ -198,14 +215,20 @@ def _check_input(graph: Graph, tensor: Tensor) -> None:
 
 
 def _agree(graph: Graph, tensor: Tensor, axis: int, config: CausalConfig, key: str) -> int:
+    """The size of one axis, of which graph and configuration must not say different things."""
+    said, configured = tensor.shape[axis], getattr(config, key)
+    if isinstance(said, int) and configured is not None and configured != said:
+        raise ModelError(
+            f"{graph.file} says {tensor.name} is {list(tensor.shape)}, but {config.file} says {key} = "
+            f"{configured}: the files belong to different models"
+        )
+    return _size(graph, tensor, axis, config, key)
+
+
+def _size(graph: Graph, tensor: Tensor, axis: int, config: CausalConfig, key: str) -> int:
     """The size of one axis: from the graph; from the configuration only where the graph leaves it open."""
     said, configured = tensor.shape[axis], getattr(config, key)
     if isinstance(said, int):
-        if configured is not None and configured != said:
-            raise ModelError(
-                f"{graph.file} says {tensor.name} is {list(tensor.shape)}, but {config.file} says {key} = "
-                f"{configured}: the files belong to different models"
-            )
         return said
     if configured is None:
         raise ModelError(

@@ -26,7 +26,7 @@ class CausalTwin:
 
     def __init__(self, config: Mapping[str, Any], weights: Weights) -> None:
         """Raises ModelError for an activation, or a scaling of positions, that is not known."""
-        if (activation := config.get("hidden_act", "silu")) != "silu":
+        if (activation := config.get("hidden_act", "silu")) not in ("silu", "swish"):
             raise ModelError(f"hidden_act is {activation}; known is silu")
         self._config = config
         self._weights = weights

@@ -33,6 +33,44 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # read by every call
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 _WORD_START = "▁"  # what SentencePiece, and whoever follows it, makes of a space
+# The BOS that a tokenizer class of transformers 4.57 has where its files name none: those of causal models, without the
+# "Tokenizer" or "TokenizerFast" behind them. Qwen2's and PreTrainedTokenizerFast have none.
+_CLASS_BOS = {
+    "Bloom": "<s>",
+    "CodeGen": "<|endoftext|>",
+    "CodeLlama": "<s>",
+    "Cohere": "<BOS_TOKEN>",
+    "Gemma": "<bos>",
+    "GPT2": "<|endoftext|>",
+    "GPTNeoX": "<|endoftext|>",
+    "Llama": "<s>",
+    "XGLM": "<s>",
+}
+# The class where the files name none either, by the `model_type` of config.json.
+_MODEL_CLASS = {
+    "bloom": "Bloom",
+    "cohere": "Cohere",
+    "deepseek_v2": "Llama",
+    "deepseek_v3": "Llama",
+    "gemma": "Gemma",
+    "gemma2": "Gemma",
+    "gemma3_text": "Gemma",
+    "gpt2": "GPT2",
+    "gpt_bigcode": "GPT2",
+    "gpt_neo": "GPT2",
+    "gpt_neox": "GPTNeoX",
+    "gptj": "GPT2",
+    "llama": "Llama",
+    "mistral": "Llama",
+    "mixtral": "Llama",
+    "mpt": "GPTNeoX",
+    "olmo": "GPTNeoX",
+    "opt": "GPT2",
+    "phi": "CodeGen",
+    "phi3": "Llama",
+    "stablelm": "GPTNeoX",
+    "xglm": "XGLM",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,11 +120,13 @@ class CausalTokenizer:
             if name is not None and name.content not in ids:
                 raise ModelError(f"{name.file} says that {key} is {name.content!r}, which {file} does not have")
         special_ids = {ids[content] for content in special if content in ids}
-        found = {
-            key: ids[name.content] if name else _configured(folder, config, key, special_ids)
-            for key, name in names.items()
-        }
-        return cls(tokenizer, written, bos_id=found["bos_token"], eos_id=found["eos_token"])
+        bos, eos = names["bos_token"], names["eos_token"]
+        return cls(
+            tokenizer,
+            written,
+            bos_id=ids[bos.content] if bos else ids.get(_default_bos(folder, config)),
+            eos_id=ids[eos.content] if eos else _configured_eos(folder, config, special_ids),
+        )
 
     @property
     def vocab_size(self) -> int:
@@ -178,18 +218,35 @@ def _named(folder: Path, config: Mapping[str, Any], key: str) -> _Named | None:
     return _Named(content, file)
 
 
-def _configured(folder: Path, config: Mapping[str, Any], key: str, special_ids: set[int]) -> int | None:
-    """The id that the model's files give, where the tokenizer's files do not speak of the token (they may say that
-    there is none: Qwen2.5's config.json has a `bos_token_id` and its tokenizer no BOS). Only a special token counts: a
-    configuration class writes its own default, whatever the vocabulary has there."""
-    if key in config or key in _read_object(folder / "special_tokens_map.json", is_optional=True):
+def _default_bos(folder: Path, config: Mapping[str, Any]) -> str:
+    """What transformers takes as BOS where no file of the tokenizer speaks of it: the default of the tokenizer's class,
+    and not the `bos_token_id` of config.json, which no tokenizer reads and which a configuration class writes of its
+    own accord. Empty: there is none."""
+    if _speak_of(folder, config, "bos_token"):
+        return ""
+    of_model = _read_object(folder / "config.json", is_optional=True)
+    named = config.get("tokenizer_class") or of_model.get("tokenizer_class")
+    if not isinstance(named, str):
+        named = _MODEL_CLASS.get(str(of_model.get("model_type")), "")
+    return _CLASS_BOS.get(named.removesuffix("Fast").removesuffix("Tokenizer"), "")
+
+
+def _configured_eos(folder: Path, config: Mapping[str, Any], special_ids: set[int]) -> int | None:
+    """The id that the model's files give as EOS, where the tokenizer's files do not speak of it: generation ends there.
+    Only a special token counts: a configuration class writes its own default, whatever the vocabulary has there."""
+    if _speak_of(folder, config, "eos_token"):
         return None
     for name in ("generation_config.json", "config.json"):
-        value = _read_object(folder / name, is_optional=True).get(f"{key}_id")
+        value = _read_object(folder / name, is_optional=True).get("eos_token_id")
         first = value[0] if isinstance(value, list) and value else value
         if first is not None:
             return first if type(first) is int and first in special_ids else None
     return None
+
+
+def _speak_of(folder: Path, config: Mapping[str, Any], key: str) -> bool:
+    """Whether the tokenizer's files say what a token is, or that there is none."""
+    return key in config or key in _read_object(folder / "special_tokens_map.json", is_optional=True)
 
 
 def _vocabulary(description: Mapping[str, Any]) -> dict[str, int]:

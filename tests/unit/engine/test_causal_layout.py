@@ -140,7 +140,9 @@ def test_a_head_size_that_is_left_open_comes_from_the_configuration(config: Caus
     """As genai's builder leaves it: [batch, 2, past, kv_cache_dim]."""
     layout = read_causal_layout(graph(past=cache(OPTIMUM[0], size="kv_cache_dim")), config)
 
-    assert layout.cache == CausalPast(2, 2, size, np.dtype(np.float32), layout.cache.names if layout.cache else ())
+    assert layout.cache == CausalPast(
+        2, 2, size, size, np.dtype(np.float32), layout.cache.names if layout.cache else ()
+    )
 
 
 def test_heads_may_have_another_size_than_their_share_of_the_width() -> None:
@@ -150,11 +152,33 @@ def test_heads_may_have_another_size_than_their_share_of_the_width() -> None:
     assert layout.cache.head_size == 128
 
 
+@pytest.mark.parametrize("change", [{"num_key_value_heads": 14}, {"head_dim": 96}])
+def test_heads_that_a_graph_counts_are_not_contradicted_by_the_configuration(change: dict[str, int]) -> None:
+    """Falcon-7B's `num_key_value_heads` are its query heads; DeepSeek-V3's `head_dim` is a part of a head."""
+    assert read_causal_layout(graph(), dataclasses.replace(CONFIG, **change)) == read_causal_layout(graph(), CONFIG)
+
+
+def test_keys_and_values_may_have_heads_of_different_sizes() -> None:
+    """As DeepSeek-V3's: keys of 192, values of 128."""
+    past = [tensor for layer in (0, 1) for tensor in uneven(layer)]
+
+    cache = read_causal_layout(graph(past=past), CONFIG).cache
+
+    assert cache is not None
+    assert (cache.head_size, cache.value_size, cache.sizes) == (192, 128, (192, 128, 192, 128))
+    assert cache.position_bytes == 2 * (192 + 128) * 2 * 4
+    with pytest.raises(ModelError, match=r"past_key_values\.1\.key.*layers are all alike"):
+        read_causal_layout(graph(past=[*past[:2], *uneven(1, 128, 192)]), CONFIG)
+
+
+def uneven(layer: int, *sizes: int) -> list[Tensor]:
+    names = (OPTIMUM[0].format(layer=layer, part=part) for part in ("key", "value"))
+    return [Tensor(name, FLOAT, ("B", 2, "P", size)) for name, size in zip(names, sizes or (192, 128), strict=True)]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"num_key_value_heads": 14}, "['B', 2, 'P', 64], but config.json says num_key_value_heads = 14"),
-        ({"head_dim": 96}, "['B', 2, 'P', 64], but config.json says head_dim = 96"),
         ({"num_hidden_layers": 24}, "for 2 layers, but config.json says num_hidden_layers = 24"),
         ({"vocab_size": 99}, "logits is ['B', 'S', 151936], but config.json says vocab_size = 99"),
     ],
@@ -175,6 +199,7 @@ OPEN = cache(OPTIMUM[0], heads="K")
     [
         (graph(Tensor("use_cache_branch", "tensor(bool)", (1,))), "requires the input use_cache_branch"),
         (graph(Tensor("past_conv.0", FLOAT, ("B", 8, 3))), "requires the input past_conv.0"),
+        (graph(Tensor("past_0", FLOAT, (2, "B", 2, "P", 64)), past=[]), "onnxruntime's GPT-2 converter writes"),
         (graph(Tensor("token_type_ids", IDS, ("B", "S"))), "nothing is known that could be fed to it"),
         (without(graph(), "input_ids"), "lacks the input input_ids"),
         (without(graph(), "logits"), "lacks the output logits"),

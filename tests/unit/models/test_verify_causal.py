@@ -32,7 +32,7 @@ SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "llama, scaled, untied, biases": (
         "llama", {"rope_scaling": LLAMA3, "tied": False, "attention_bias": True, "mlp_bias": True}
     ),
-    "llama, half as fast": ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0}}),
+    "llama, half as fast, swish": ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0}, "hidden_act": "swish"}),
     "mistral": ("mistral", {}),
     "mistral, window": ("mistral", {"sliding_window": 9}),
     "qwen2": ("qwen2", {"kv_heads": 1}),

@@ -203,10 +203,16 @@ def test_a_lone_surrogate_counts_as_a_replacement_character(tokenizer: CausalTok
             1,
             None,
         ),
-        # The model's files speak where the tokenizer's are silent, and not where they say that there is none.
-        ({"config": {"bos_token_id": 1, "eos_token_id": 2}}, 1, 2),
+        # A tokenizer of transformers has no BOS that only config.json names: it has that of its files, or of its class.
+        ({"config": {"bos_token_id": 1, "eos_token_id": 2}}, None, 2),
+        ({"config": {"bos_token_id": 2, "model_type": "llama"}}, 1, None),
+        ({"config": {"model_type": "llama"}, "tokenizer_config": {"tokenizer_class": "Qwen2Tokenizer"}}, None, None),
+        ({"tokenizer_config": {"tokenizer_class": "LlamaTokenizerFast"}}, 1, None),
+        ({"tokenizer_config": {"tokenizer_class": "LlamaTokenizer", "bos_token": None}}, None, None),
+        ({"config": {"tokenizer_class": "GPT2Tokenizer"}}, None, None),  # <|endoftext|>, which this vocabulary lacks
+        # Of EOS the model's files speak where the tokenizer's are silent, and not where they say that there is none.
+        ({"config": {"eos_token_id": 2}, "tokenizer_config": {"eos_token": None}}, None, None),
         ({"config": {"eos_token_id": 1}, "generation_config": {"eos_token_id": [2, 1]}}, None, 2),
-        ({"config": {"bos_token_id": 1}, "tokenizer_config": {"bos_token": None}}, None, None),
         # A configuration class writes its defaults whatever the vocabulary has there.
         ({"config": {"bos_token_id": 5, "eos_token_id": 99999}}, None, None),
     ],

@@ -1,0 +1,47 @@
+"""Which token stands before a text: what transformers' tokenizers say, and not what config.json says."""
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+transformers = pytest.importorskip("transformers", reason="transformers is not installed (pip install '.[train]')")
+
+from tests.small_tokenizers import metaspace, write  # noqa: E402 - transformers may be missing
+from worker.text.causal import _CLASS_BOS, _MODEL_CLASS, CausalTokenizer  # noqa: E402 - transformers may be missing
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+SILENT: list[dict[str, Any]] = [
+    {"config": {"model_type": "llama", "bos_token_id": 2}},
+    {"config": {"model_type": "qwen2", "bos_token_id": 1}},
+    {"config": {"model_type": "llama"}, "tokenizer_config": {"tokenizer_class": "PreTrainedTokenizerFast"}},
+    {"config": {"model_type": "qwen2"}, "tokenizer_config": {"tokenizer_class": "LlamaTokenizerFast"}},
+]
+
+
+@pytest.mark.parametrize("name", _CLASS_BOS)
+def test_a_class_has_the_bos_that_transformers_gives_it(name: str) -> None:
+    made = getattr(transformers, f"{name}TokenizerFast")
+
+    assert inspect.signature(made.__init__).parameters["bos_token"].default == _CLASS_BOS[name]
+
+
+def test_a_model_type_has_the_class_that_transformers_gives_it() -> None:
+    mapping = transformers.models.auto.tokenization_auto.TOKENIZER_MAPPING_NAMES
+
+    assert {name: mapping[name][1] for name in _MODEL_CLASS} == {
+        name: f"{kind}TokenizerFast" for name, kind in _MODEL_CLASS.items()
+    }
+
+
+@pytest.mark.parametrize("files", SILENT)
+def test_where_the_tokenizer_is_silent_its_class_decides(tmp_path: Path, files: dict[str, Any]) -> None:
+    write(tmp_path, metaspace(), **files)
+
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path).bos_token_id
+
+    assert CausalTokenizer.open(tmp_path).bos_id == theirs
+    assert json.loads((tmp_path / "config.json").read_text()).get("bos_token_id") != theirs or theirs is None
