@@ -3,8 +3,9 @@
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,15 @@ _IN_PARAMETER = re.compile(
     r"(?:\A|[?&;\s])[\w.%-]*(?:pass|pwd|secret|token|key|credential|auth|%)[\w.%-]*\s*=(?P<secret>.*)",
     re.DOTALL | re.IGNORECASE,
 )
+PREFIX, FILE_NAME = "KVJOBS_", "kvjobs.toml"
+# What a kvjobs.toml may set that merely lies in the current folder.
+MOVING_NO_DATA = ("lanes", "lease_s", "heartbeat_s", "poll_s", "hang_s", "busy_timeout_s", "log_level")
+# Variables of ours that are no settings: of this module, of docker-compose.yml, of the shells' completion.
+OTHER_VARIABLES = {
+    *("KVJOBS_CONFIG", *(f"KVJOBS_{name.upper()}_FILE" for name in SECRET)),
+    *("KVJOBS_MODELS", "KVJOBS_WORKERS", "KVJOBS_POSTGRES_PORT", "KVJOBS_REDIS_PORT"),
+}
+FOR_TESTS = ("KVJOBS_TEST_", "KVJOBS_FAILPOINTS")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -72,54 +82,114 @@ class Setting:
     source: str  # flag | the variable's name | the file's path | default
 
 
-def read_settings(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> tuple[Settings, list[Setting]]:
-    """The settings and, for `kvjobs config`, where each one came from; raise SpecError for a bad one."""
-    home, home_source = _find_home(flags, environ)
-    file_values, file_source = _read_file(home, environ)
-    known = {field.name: field for field in fields(Settings)}
-    if unknown := sorted(file_values.keys() - known.keys()):
-        raise SpecError(f"{file_source}: there is no setting {unknown[0]!r}; known are {', '.join(known)}")
+def _in_silence(_sentence: str) -> None:
+    pass
+
+
+def read_settings(
+    flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ, *, warn: Callable[[str], None] = _in_silence
+) -> tuple[Settings, list[Setting]]:
+    """The settings and, for `kvjobs config`, where each one came from; `warn` hears what was asked for and is not done.
+    Raise SpecError for a bad one."""
+    for sentence in _unknown_variables(environ):
+        warn(sentence)
+    named = _named_file(flags, environ)
+    home, home_source = _find_home(flags, environ, named)
+    files = [named] if named else [*_found_here(home, warn), *_read_file(home / FILE_NAME)]
     defaults: dict[str, Any] = {"models_dir": home / "models"}
     found = [Setting("home", home, home_source)]
-    for name, field in known.items():
+    for field in fields(Settings):
+        name, variable = field.name, f"KVJOBS_{field.name.upper()}"
         if name == "home":
             continue
-        variable = f"KVJOBS_{name.upper()}"
         if flags.get(name) is not None:
             found.append(Setting(name, _cast(name, field.type, flags[name], f"--{name}"), "flag"))
         elif environ.get(variable):
             found.append(Setting(name, _cast(name, field.type, environ[variable], variable), variable))
         elif name in SECRET and (secret := environ.get(f"{variable}_FILE")):
             found.append(Setting(name, _read_secret(name, Path(secret)), f"{variable}_FILE"))
-        elif name in file_values:
-            found.append(Setting(name, _cast(name, field.type, file_values[name], file_source), file_source))
+        elif file := next((file for file in files if name in file.values), None):
+            found.append(Setting(name, _cast(name, field.type, file.values[name], str(file.path)), str(file.path)))
         else:
             found.append(Setting(name, defaults.get(name, field.default), "default"))
     return Settings(**{setting.name: setting.value for setting in found}), found
 
 
-def _find_home(flags: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Path, str]:
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A kvjobs.toml, and what it says."""
+
+    path: Path
+    values: Mapping[str, Any]
+
+
+def _unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:
+    """A sentence for each variable that looks like one of ours and is none: its setting would be missed in silence."""
+    known = {f"KVJOBS_{field.name.upper()}" for field in fields(Settings)} | OTHER_VARIABLES
+    for name in sorted(environ):
+        if name.startswith(PREFIX) and name not in known and not name.startswith(FOR_TESTS):
+            near = get_close_matches(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known], n=1)
+            meant = f"did you mean {PREFIX}{near[0]}?" if near else "kvjobs config lists those that there are."
+            yield f"There is no setting {name}; {meant}"
+
+
+def _named_file(flags: Mapping[str, Any], environ: Mapping[str, str]) -> _File | None:
+    """The file that somebody named."""
+    path = flags.get("config") or environ.get("KVJOBS_CONFIG")
+    if not path:
+        return None
+    try:
+        return next(iter(_read_file(Path(path), must_exist=True)))
+    except FileNotFoundError:
+        who = "--config" if flags.get("config") else "KVJOBS_CONFIG"
+        raise SpecError(f"{who} names {path}, which does not exist") from None
+
+
+def _found_here(home: Path, warn: Callable[[str], None]) -> Iterator[_File]:
+    """kvjobs.toml in the current folder, without the settings that say where data goes: it may have come with somebody
+    else's files."""
+    try:
+        if Path.cwd() == home.resolve():
+            return
+    except FileNotFoundError:  # the folder was deleted under our feet
+        return
+    for file in _read_file(Path(FILE_NAME)):
+        aside = [name for name in file.values if name not in MOVING_NO_DATA]
+        if aside:
+            warn(
+                f"Left aside in {file.path}, which nobody named: {', '.join(aside)}. To use "
+                f"{'it' if len(aside) == 1 else 'them'}: kvjobs --config {FILE_NAME} ..., or KVJOBS_CONFIG."
+            )
+        yield _File(file.path, {name: value for name, value in file.values.items() if name not in aside})
+
+
+def _find_home(flags: Mapping[str, Any], environ: Mapping[str, str], named: _File | None) -> tuple[Path, str]:
     if flags.get("home"):
         return Path(flags["home"]).expanduser().absolute(), "flag"
     if environ.get("KVJOBS_HOME"):
         return Path(environ["KVJOBS_HOME"]).expanduser().absolute(), "KVJOBS_HOME"
+    if named and "home" in named.values:
+        return _cast("home", Path, named.values["home"], str(named.path)), str(named.path)
     return Path(platformdirs.user_data_dir("kvjobs", appauthor=False)), "default"
 
 
-def _read_file(home: Path, environ: Mapping[str, str]) -> tuple[dict[str, Any], str]:
-    """The first of $KVJOBS_CONFIG, ./kvjobs.toml and kvjobs.toml under home that is there."""
-    named = environ.get("KVJOBS_CONFIG")
-    for path in [Path(named)] if named else [Path("kvjobs.toml"), home / "kvjobs.toml"]:
-        try:
-            return tomllib.loads(path.read_text(encoding="utf-8")), str(path.absolute())
-        except FileNotFoundError:
-            if named:
-                raise SpecError(f"KVJOBS_CONFIG names {path}, which does not exist") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SpecError(f"{path.absolute()} is not valid TOML: {error}") from None
-        except OSError as error:
-            raise SpecError(f"{path.absolute()} cannot be read: {error.strerror}") from None
-    return {}, ""
+def _read_file(path: Path, *, must_exist: bool = False) -> list[_File]:
+    """What a file says; nothing where there is none. Raises SpecError for one that cannot be understood."""
+    path = path.absolute()
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if must_exist:
+            raise
+        return []
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path} is not valid TOML: {error}") from None
+    except OSError as error:
+        raise SpecError(f"{path} cannot be read: {error.strerror}") from None
+    known = [field.name for field in fields(Settings)]
+    if unknown := sorted(values.keys() - set(known)):
+        raise SpecError(f"{path}: there is no setting {unknown[0]!r}; known are {', '.join(known)}")
+    return [_File(path, values)]
 
 
 def _read_secret(name: str, path: Path) -> str:

@@ -13,8 +13,11 @@ from jobs.settings import SECRET, hide_passwords
 def config(context: Context, output: Output) -> None:
     """Show every setting and where it comes from.
 
-    Flags go before KVJOBS_* variables, these before kvjobs.toml (in the current folder, then in the home folder), and
-    that before the defaults. Passwords are hidden.
+    Flags go before KVJOBS_* variables, these before kvjobs.toml, and that before the defaults. Passwords are hidden.
+
+    The file is the one that --config or KVJOBS_CONFIG names; else kvjobs.toml in the home folder, and before it
+    kvjobs.toml in the current folder. That one came perhaps with somebody else's data, so of its settings those alone
+    are used that move no data (lanes, lease_s, heartbeat_s, poll_s, hang_s, busy_timeout_s, log_level).
     """
     settings = context.settings
     rows = []

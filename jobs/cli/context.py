@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from jobs.cli.terminal import say
+
 if TYPE_CHECKING:
     from jobs.settings import Setting, Settings
     from jobs.store.database import Database
@@ -54,4 +56,4 @@ class Context:
     def _read(self) -> "tuple[Settings, list[Setting]]":
         from jobs.settings import read_settings
 
-        return read_settings(self.flags)
+        return read_settings(self.flags, warn=say)

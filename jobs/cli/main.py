@@ -111,18 +111,19 @@ class LazyGroup(click.Group):
 @click.option(
     "--database",
     metavar="URL",
-    help="Where the jobs are; a password belongs into the variable.  [env: KVJOBS_DATABASE]",
+    help="Where the jobs are. An address with a password: in the variable, not here.  [env: KVJOBS_DATABASE]",
 )
+@click.option("--config", metavar="FILE", help="Use the settings of this kvjobs.toml.  [env: KVJOBS_CONFIG]")
 @click.option("--debug", is_flag=True, help="Show a traceback with an error.")
 @click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
 @click.pass_context
-def cli(ctx: click.Context, home: str | None, database: str | None, debug: bool) -> None:
+def cli(ctx: click.Context, home: str | None, database: str | None, config: str | None, debug: bool) -> None:
     """Translate, score and rerank whole corpora in the background, on your own machines.
 
     A corpus is submitted as a job, workers process it, and every result lands in a database.
     JOB is the number of a job, its name, or "last".
     """
-    ctx.obj = Context({"home": home, "database": database}, debug)
+    ctx.obj = Context({"home": home, "database": database, "config": config}, debug)
 
 
 def main() -> None:

@@ -1,12 +1,13 @@
 """Settings: flags before variables before the file before the defaults."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given, strategies
 
 from jobs.errors import SpecError
-from jobs.settings import hide_passwords, read_settings
+from jobs.settings import Settings, hide_passwords, read_settings
 from tests.unit.conftest import Kvjobs
 
 
@@ -37,6 +38,102 @@ def test_the_file_of_the_current_folder_goes_before_that_of_home(home: Path, con
     Path("kvjobs.toml").write_text("lanes = 2")  # the test runs in a folder of its own
 
     assert read_settings({}, {"KVJOBS_HOME": str(home)})[0].lanes == 2
+
+
+MOVING = {
+    "database": '"postgresql://elsewhere/jobs"',
+    "broker": '"redis://elsewhere/0"',
+    "models_dir": '"theirs"',
+    "home": '"theirs"',
+    "queues": '"gpu"',
+}
+HARMLESS = {
+    "lanes": "3",
+    "lease_s": "90.0",
+    "heartbeat_s": "5.0",
+    "poll_s": "2.0",
+    "hang_s": "60.0",
+    "busy_timeout_s": "9.0",
+    "log_level": '"info"',
+}
+
+
+def toml(values: dict[str, str]) -> str:
+    return "".join(f"{name} = {value}\n" for name, value in values.items())
+
+
+def test_a_file_that_merely_lies_in_the_current_folder_moves_no_data(kvjobs: Kvjobs, home: Path) -> None:
+    assert MOVING.keys() | HARMLESS.keys() == {field.name for field in fields(Settings)}  # each was thought about
+    here = Path("kvjobs.toml").absolute()
+    here.write_text(toml(HARMLESS | MOVING))
+    (home / "kvjobs.toml").write_text('queues = "cpu,gpu"\nlanes = 7')
+
+    result = kvjobs("config", "--json")
+
+    found = {row["name"]: row for row in result.json}
+    assert {name for name in found if found[name]["source"] == str(here)} == HARMLESS.keys()
+    assert (found["lanes"]["value"], found["queues"]["value"]) == (3, "cpu,gpu")  # the user's own file goes on holding
+    (sentence,) = result.err.splitlines()
+    assert str(here) in sentence
+    assert all(name in sentence for name in MOVING)
+    assert "--config kvjobs.toml" in sentence
+
+
+def test_a_file_that_somebody_named_is_used_as_it_is(
+    kvjobs: Kvjobs, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Path("kvjobs.toml").write_text(toml(HARMLESS | MOVING))
+    monkeypatch.delenv("KVJOBS_HOME")
+
+    named = kvjobs("--config", "kvjobs.toml", "config", "--json")
+
+    found = {row["name"]: row["value"] for row in named.json}
+    assert named.err == ""
+    assert (found["database"], found["home"]) == ("postgresql://elsewhere/jobs", str(tmp_path / "theirs"))
+    assert {row["source"] for row in named.json} == {str(tmp_path / "kvjobs.toml")}
+
+    monkeypatch.setenv("KVJOBS_CONFIG", "kvjobs.toml")
+    assert kvjobs("config", "--json").json == named.json
+
+
+def test_the_file_of_the_home_folder_is_the_users_own_in_the_current_folder_too(
+    kvjobs: Kvjobs, home: Path, config_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config_file.write_text(f"broker = {MOVING['broker']}")
+    monkeypatch.chdir(home)
+
+    result = kvjobs("config", "--json")
+
+    assert result.err == ""
+    assert {row["name"]: row["source"] for row in result.json}["broker"] == str(config_file)
+
+
+@pytest.mark.parametrize("how", [["--config", "none.toml"], []])
+def test_a_named_file_that_is_not_there_is_refused(
+    kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch, how: list[str]
+) -> None:
+    if not how:
+        monkeypatch.setenv("KVJOBS_CONFIG", "none.toml")
+
+    result = kvjobs(*how, "config")
+
+    assert (result.exit_code, "names none.toml, which does not exist" in result.err) == (2, True)
+
+
+def test_a_variable_that_is_no_setting_is_named_with_what_was_meant(
+    kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("KVJOBS_LANNES", "KVJOBS_COLOUR", "KVJOBS_TEST_POSTGRES", "KVJOBS_FAILPOINTS_LOG", "KVJOBS_WORKERS"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("KVJOBS_BROKER_FILE", "/dev/null")
+
+    result = kvjobs("config", "--json")
+
+    assert (result.exit_code, result.err) == (
+        0,
+        "There is no setting KVJOBS_COLOUR; kvjobs config lists those that there are.\n"
+        "There is no setting KVJOBS_LANNES; did you mean KVJOBS_LANES?\n",
+    )
 
 
 @pytest.mark.parametrize(
