@@ -24,6 +24,7 @@ from jobs.spec import Task
 from jobs.store.database import Database
 from jobs.store.jobs import resume
 from jobs.store.progress import JobSummary, find_job
+from jobs.store.tables import JobState
 from jobs.store.totals import totals
 from jobs.store.workers import any_alive
 
@@ -56,6 +57,9 @@ def attend(settings: Settings, database: Database, submitted: Submitted, output:
             return INTERRUPTED
         finally:
             attendant.dismiss()
+        if job.state == JobState.CANCELLED:
+            say(_cancelled(job))
+            return job.exit_code or 0
         _write(database, job, output)
     say(_summary(job, output, _perplexity(database, job)))
     return job.exit_code or 0
@@ -144,6 +148,16 @@ def _perplexity(database: Database, job: JobSummary) -> str:
     unscored = f"; not a token scored of {counted(whole.unscored, 'document')}" if whole.unscored else ""
     lines = f"\nOnly the better lines: kvjobs export {job.job_id} --where 'perplexity < 50' --format original"
     return f"{said}{unscored}.{lines}"
+
+
+def _cancelled(job: JobSummary) -> str:
+    """Somebody else ended it: a file that looks whole would mislead."""
+    words = WORDS[job.task]
+    return (
+        f"Job {job.label} was cancelled: {count(job.succeeded)} of {words.counted(job.documents)} {words.done}, and no "
+        f"results written.\nTo go on with it: kvjobs retry {job.job_id}"
+        f"\nTo write what there is: kvjobs export {job.job_id} --only ok -o FILE"
+    )
 
 
 def _summary(job: JobSummary, output: Path | None, of_task: str) -> str:

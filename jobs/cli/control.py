@@ -40,6 +40,9 @@ def resume(context: Context, reference: str) -> None:
     with context.database() as database:
         job = _find(database, reference)
         jobs.resume(database, job.job_id)
+    if job.cancel_requested_at:
+        say(f"Job {job.label} is being cancelled. To take it up again: kvjobs retry {job.job_id}")
+        return
     was = "goes on" if job.paused else "was not paused"
     say(f"Job {job.label} {was}. To follow it: kvjobs watch {job.job_id}")
 
@@ -69,19 +72,25 @@ def cancel(context: Context, reference: str) -> None:
 @click.argument("reference", metavar="JOB")
 @click.pass_obj
 def retry(context: Context, reference: str) -> None:
-    """Put failed and quarantined documents back to work.
+    """Put failed, quarantined and cancelled documents back to work.
 
-    Rejected lines stay rejected: mend the corpus and submit it again. Results stay as they are.
+    A job that was cancelled goes on. Rejected lines stay rejected: mend the corpus and submit it again. Results stay
+    as they are.
     """
+    from jobs.cli.show import next_command
     from jobs.store import jobs
+    from jobs.store.tables import JobState
 
     with context.database() as database:
         job = _find(database, reference)
         again = jobs.retry(database, job.job_id)
-    if again:
+        was, job = job, _find(database, str(job.job_id))
+    if job.state == JobState.INGESTING:
+        say(f"Job {job.label} is taken up again. To read the rest of its corpus: {next_command(job)}")
+    elif again or was.state != job.state:
         say(f"{counted(again, 'document')} of job {job.label} put back. To follow it: kvjobs watch {job.job_id}")
     else:
-        say(f"Job {job.label} has no failed or quarantined document; nothing changed.")
+        say(f"Job {job.label} has no failed, quarantined or cancelled document; nothing changed.")
 
 
 def _find(database: "Database", reference: str) -> "JobSummary":

@@ -40,7 +40,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "pause": Entry("jobs.cli.control:pause", "Start no more work of a job until it is resumed."),
         "resume": Entry("jobs.cli.control:resume", "Let a paused job go on."),
         "cancel": Entry("jobs.cli.control:cancel", "Give up what a job has not done yet; results stay."),
-        "retry": Entry("jobs.cli.control:retry", "Put failed and quarantined documents back to work."),
+        "retry": Entry("jobs.cli.control:retry", "Put failed, quarantined and cancelled documents back to work."),
     },
     "Results": {
         "ls": Entry("jobs.cli.ls:ls", "List jobs, newest first."),

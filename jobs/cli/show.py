@@ -77,7 +77,7 @@ def next_command(job: JobSummary) -> str:
         return f"kvjobs db prune {job.job_id}"
     if not job.has_ended:
         return f"kvjobs {'resume' if job.paused else 'watch'} {job.job_id}"
-    if job.failed + job.quarantined:
+    if job.failed + job.quarantined + job.cancelled or job.state == JobState.CANCELLED:
         return f"kvjobs retry {job.job_id}"
     return f"kvjobs totals {job.job_id}" if job.task == Task.SCORE else f"kvjobs export {job.job_id} -o FILE"
 

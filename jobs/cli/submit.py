@@ -106,7 +106,8 @@ def submit(
     """Submit CORPUS to be translated, scored or reranked.
 
     CORPUS is a file of JSON Lines with "id" and "text" (or txt, csv, tsv; gz and zst by suffix), or - for standard
-    input. The same corpus and options are the same job: submit it again to go on where it was interrupted.
+    input. The same corpus and options are the same job: submit it again to go on where it was interrupted. (One that
+    was cancelled is refused: kvjobs retry goes on with it, --again makes another.)
 
     To score with a translation model, a line has "source" and "target". To rerank, it has "query" and "candidates":
     a list of {"id", "text", "score"}, the score of the first stage being optional; or CORPUS is a folder as BEIR has
@@ -152,6 +153,7 @@ def submit(
             strict=strict,
             again=again,
         )
+        _refuse_cancelled(submitted)
         say(_told(submitted))
         _wake_workers(context, database, submitted)
         if wait:
@@ -203,12 +205,21 @@ def _ingest(context: Context, database: "Database", source: "Corpus", spec: JobS
 
 def _wake_workers(context: Context, database: "Database", submitted: Submitted) -> None:
     """After the commit: no worker may come to a row that is not there. Without a broker they look for themselves."""
-    if not context.settings.broker or submitted.already in (Already.COMPLETE, Already.CANCELLED):
+    if not context.settings.broker or submitted.already is Already.COMPLETE:
         return
     from jobs.dispatch.hints import hint_at_once
 
     if problem := hint_at_once(database, context.settings):
         say(f"The workers could not be told ({problem}); they find the work by themselves within seconds.")
+
+
+def _refuse_cancelled(submitted: Submitted) -> None:
+    """Nobody works on what was cancelled: neither success nor a wait without an end would be an honest answer."""
+    if submitted.already is Already.CANCELLED:
+        raise SpecError(
+            f"job {submitted.job_id} was submitted before with this corpus and these options, and cancelled; to go on "
+            f"with it: kvjobs retry {submitted.job_id}, and for a new job submit it with --again"
+        )
 
 
 def _told(submitted: Submitted) -> str:
@@ -224,17 +235,15 @@ def _told(submitted: Submitted) -> str:
             return f"{label}: {size}; reading went on where it was interrupted."
         case Already.RUNNING:
             return f"{label}: {size}; it was submitted before and goes on. (--again makes a new job.)"
-        case Already.COMPLETE:
+        case _:
             return f"{label}: {size}; it was submitted before and is complete. (--again makes a new job.)"
-        case Already.CANCELLED:
-            return f"{label}: {size}; it was submitted before and cancelled. (--again makes a new job.)"
 
 
 def _say_next(context: Context, database: "Database", submitted: Submitted, queue: str, model: str) -> None:
     from jobs.store.waiting import is_served
     from jobs.store.workers import any_alive
 
-    if submitted.already in (Already.COMPLETE, Already.CANCELLED):
+    if submitted.already is Already.COMPLETE:
         say(f"Results: kvjobs export {submitted.job_id} -o FILE")
         return
     if not any_alive(database, SILENCE_S):

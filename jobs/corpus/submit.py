@@ -39,7 +39,7 @@ class Already(enum.StrEnum):
     RESUMED = "resumed"  # an ingest that was killed, or that another submit is at; now it is complete
     RUNNING = "running"
     COMPLETE = "complete"
-    CANCELLED = "cancelled"
+    CANCELLED = "cancelled"  # or about to be
 
 
 FOUND = {
@@ -115,7 +115,7 @@ def submit(
             again=again,
         )
         standing, is_new = ingest.begin(database, request)
-        already = Already.NEW if is_new else FOUND[standing.state]
+        already = Already.NEW if is_new else _found(standing)
         if standing.state == JobState.INGESTING:
             standing = _fill(database, standing, reading, corpus.holds, chain([first], records), contents, on_progress)
     if strict and standing.rejected:
@@ -147,6 +147,10 @@ def check_name(name: str | None) -> None:
             f"the name {name!r} would be taken for something else (a job's number, the last job, an option); "
             "choose another with --name"
         )
+
+
+def _found(standing: Standing) -> Already:
+    return Already.CANCELLED if standing.is_cancelling else FOUND[standing.state]
 
 
 def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, number: int) -> str:

@@ -48,6 +48,7 @@ class Standing:
     job_id: int
     name: str | None
     state: JobState
+    is_cancelling: bool  # somebody asked for it; workers may still end the batches they hold
     reason: str | None
     ingested: int
     ingest_digest: str | None  # over the documents that are written
@@ -385,6 +386,7 @@ def _standing(connection: Connection, job_id: int) -> Standing:
             Job.id.label("job_id"),
             Job.name,
             Job.state,
+            (Job.cancel_requested_at.is_not(None) & (Job.state == JobState.RUNNING)).label("is_cancelling"),
             Job.reason,
             Job.ingested,
             Job.ingest_digest,
@@ -398,4 +400,4 @@ def _standing(connection: Connection, job_id: int) -> Standing:
     ).one_or_none()
     if row is None:
         raise NotFoundError(f"job {job_id} was removed while its corpus was being read; submit it again")
-    return Standing(**{**row._mapping, "state": JobState(row.state)})
+    return Standing(**{**row._mapping, "state": JobState(row.state), "is_cancelling": bool(row.is_cancelling)})

@@ -12,6 +12,7 @@ from jobs.store.ledger import bump, lock
 from jobs.store.results import is_open, results_of
 from jobs.store.tables import Document, DocumentStatus, Job, JobState, Shard, ShardState
 
+PUT_BACK = (DocumentStatus.FAILED, DocumentStatus.QUARANTINED, DocumentStatus.CANCELLED)
 SHARDS_A_TRANSACTION = 50  # a job of ten million documents must not hold the write lock while it is cancelled
 
 
@@ -45,6 +46,8 @@ def cancel(database: Database, job_id: int) -> int:
     while True:
         with database.writing() as connection:
             lock(connection, job_id)  # a worker that gives its shard back meanwhile is either seen here, or sees us
+            if connection.execute(select(Job.cancel_requested_at).where(Job.id == job_id)).scalar() is None:
+                return cancelled  # somebody retries the job already: it goes on
             ready = select(Shard.id).where(Shard.job_id == job_id, Shard.state == ShardState.READY)
             shard_ids = connection.execute(ready.limit(SHARDS_A_TRANSACTION)).scalars().all()
             if not shard_ids:
@@ -58,16 +61,21 @@ def cancel(database: Database, job_id: int) -> int:
 
 
 def retry(database: Database, job_id: int) -> int:
-    """Put failed and quarantined documents back to wait for a worker; how many. The rest keeps its result."""
+    """Put failed, quarantined and cancelled documents back to wait for a worker; how many. The rest keeps its result.
+
+    A job that was cancelled goes on; if its corpus was not read to its end, the same submit reads the rest.
+    """
     with database.writing() as connection:
         lock(connection, job_id)
-        state = connection.execute(select(Job.state).where(Job.id == job_id)).scalar()
-        if state is None or state in (JobState.INGESTING, JobState.FAILED):
-            raise SpecError(f"job {job_id} was not read to its end ({state}); there is nothing to retry")
-        total = 0
-        for status in (DocumentStatus.FAILED, DocumentStatus.QUARANTINED):
-            total += _reopen(connection, job_id, status)
-        if not total:
+        job = connection.execute(
+            select(Job.state, Job.source, Job.ingested_at, Job.cancel_requested_at).where(Job.id == job_id)
+        ).one_or_none()
+        if job is None or job.state in (JobState.INGESTING, JobState.FAILED):
+            raise SpecError(
+                f"the corpus of job {job_id} was not read to its end, so there is nothing to retry; submit it again"
+            )
+        total = sum(_reopen(connection, job_id, status) for status in PUT_BACK)
+        if not total and job.cancel_requested_at is None:
             return 0
         waiting = exists().where(
             Document.job_id == Shard.job_id,
@@ -81,11 +89,14 @@ def retry(database: Database, job_id: int) -> int:
             .values(state=ShardState.READY, crashes=0, available_at=db_time())
         )
         bump(connection, job_id, shards_open=reopened.rowcount)
+        state = JobState.INGESTING if job.ingested_at is None else JobState.RUNNING
         connection.execute(
             update(Job)
             .where(Job.id == job_id)
-            .values(state=JobState.RUNNING, finished_at=None, cancel_requested_at=None, paused=False, reason=None)
+            .values(state=state, finished_at=None, cancel_requested_at=None, paused=False, reason=None)
         )
+        if state == JobState.RUNNING:
+            close_shards(connection, job_id, 0)  # cancelled, and yet every document had ended
         return total
 
 
@@ -109,6 +120,8 @@ def _require_unfinished(connection: Connection, job_id: int, verb: str) -> Any:
     if state is None:
         raise NotFoundError(f"there is no job {job_id}; kvjobs ls shows those there are")
     if state not in (JobState.INGESTING, JobState.RUNNING):
+        if state == JobState.CANCELLED and verb != "cancelled":
+            raise SpecError(f"job {job_id} is cancelled; to take it up again: kvjobs retry {job_id}")
         raise SpecError(f"job {job_id} is {state}; only an unfinished job can be {verb}")
     return state
 

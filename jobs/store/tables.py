@@ -37,6 +37,8 @@ class JobState(enum.StrEnum):
     ingesting --ingested--> running --last shard closed--> done
         |                      |
         +--aborted--> failed   +--cancel, last shard closed--> cancelled
+
+    retry leads from done and cancelled back to running; to ingesting where the corpus was not read to its end.
     """
 
     INGESTING = "ingesting"  # its documents are still being written; no worker sees it
@@ -62,7 +64,7 @@ class ShardState(enum.StrEnum):
 
 
 class DocumentStatus(enum.StrEnum):
-    """Why a document has no result and never will. A document without status and result is waiting."""
+    """Why a document has no result. A document without status and result is waiting; `retry` makes it wait again."""
 
     REJECTED = "rejected"  # the line could not be read as a document
     FAILED = "failed"  # the engine could not process it

@@ -275,11 +275,32 @@ def test_what_has_ended_cannot_be_paused_or_cancelled(kvjobs: Kvjobs, finished_j
         assert "is done" in result.err
 
 
-def test_retry_puts_failed_documents_back(kvjobs: Kvjobs, mixed_job: int, finished_job: int) -> None:
-    assert "2 documents of job" in kvjobs("retry", mixed_job).err
+def test_retry_puts_back_what_failed_or_was_cancelled(kvjobs: Kvjobs, mixed_job: int, finished_job: int) -> None:
+    assert "3 documents of job" in kvjobs("retry", mixed_job).err
     assert kvjobs("wait", mixed_job, "--timeout", "0").exit_code == 4
     assert kvjobs("db", "check", mixed_job).exit_code == 0
     assert "nothing changed" in kvjobs("retry", finished_job).err
+
+
+def test_a_cancelled_job_is_taken_up_by_retry_and_every_command_says_so(kvjobs: Kvjobs, running_job: int) -> None:
+    kvjobs("cancel", running_job)
+
+    for command in ("resume", "pause"):
+        assert kvjobs(command, running_job).err == (
+            f"Error: job {running_job} is cancelled; to take it up again: kvjobs retry {running_job}\n"
+        )
+    assert f"Next: kvjobs retry {running_job}" in kvjobs("show", running_job).out
+    assert kvjobs("retry", running_job).err == (
+        f"2 documents of job {running_job} (running) put back. To follow it: kvjobs watch {running_job}\n"
+    )
+    assert kvjobs("show", running_job, "--json").json["shown_state"] == "running"
+    assert kvjobs("db", "check", running_job).exit_code == 0
+
+
+def test_a_job_that_is_being_cancelled_is_not_said_to_go_on(kvjobs: Kvjobs, add_job: AddJob) -> None:
+    job = add_job(Line("a"), cancel_requested_at=db_time())
+
+    assert kvjobs("resume", job).err == f"Job {job} is being cancelled. To take it up again: kvjobs retry {job}\n"
 
 
 def finish(database: Database, job_id: int) -> None:

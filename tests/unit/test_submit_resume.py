@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import event, func, select, update
+from sqlalchemy import delete, event, func, select, update
 from sqlalchemy.exc import OperationalError
 
 from jobs.corpus import reading as corpus_reading
@@ -217,6 +217,35 @@ def test_a_locked_database_is_told_and_the_same_submit_goes_on(database: Databas
 
     assert send(impatient, path).documents == 20
     impatient.close()
+
+
+def test_a_submit_that_was_cancelled_goes_on_once_its_job_is_retried(database: Database, path: Path) -> None:
+    whole, cancelled = (replace(SPEC, model_revision=f"r{next(revisions)}") for _ in range(2))
+    expected = everything(database, send(database, path, spec=whole).job_id)
+    killed(database, path, 2, spec=cancelled)
+    jobs.cancel(database, 2)
+    assert states(database)[1] == (2, "cancelled")
+
+    assert jobs.retry(database, 2) == 12
+
+    assert states(database)[1] == (2, "ingesting")
+    assert send(database, path, spec=cancelled).already is Already.RESUMED
+    assert everything(database, 2) == expected
+
+
+def test_a_submit_that_was_cancelled_before_its_first_document_is_no_dead_end(database: Database, path: Path) -> None:
+    send(database, path)
+    with database.writing() as connection:  # as it is between `begin` and the first batch
+        begun = {"state": JobState.INGESTING, "ingested": 0, "ingest_digest": None, "ingested_at": None}
+        connection.execute(update(Job).values(begun))
+        for table in (Document, Shard):
+            connection.execute(delete(table))
+        connection.execute(update(JobCounts).values(documents=0, shards=0, shards_open=0, estimated_tokens=0))
+    jobs.cancel(database, 1)
+
+    assert jobs.retry(database, 1) == 0
+
+    assert send(database, path).documents == 20
 
 
 # changed ------------------------------------------------------------------------------------------------------------

@@ -1,3 +1,4 @@
+import itertools
 import json
 import threading
 
@@ -6,13 +7,14 @@ from sqlalchemy import func, select, update
 
 from jobs.errors import NotFoundError, SpecError, StaleLease
 from jobs.outcome import Failed, SegmentTranslation, StepTiming
-from jobs.store import leases, tables
+from jobs.store import jobs, leases, tables
 from jobs.store.batches import MAX_TOKENS
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.leases import Work
 from jobs.store.memory import recall
 from jobs.store.record import record
+from jobs.store.recount import contradictions
 from tests.unit.store.conftest import MakeJob, translated
 
 LEASE_S = 60.0
@@ -38,6 +40,11 @@ def counts(database: Database, job_id: int) -> tables.JobCounts:
 def value(database: Database, column: object, *where: object) -> object:
     with database.reading() as connection:
         return connection.execute(select(column).where(*where)).scalar()  # type: ignore[call-overload]
+
+
+def contradictory(database: Database, job_id: int) -> list[str]:
+    with database.reading() as connection:
+        return contradictions(connection, job_id)
 
 
 def events(database: Database) -> list[str]:
@@ -304,6 +311,49 @@ def test_cancel_keeps_results_and_ends_the_rest(database: Database, make_job: Ma
     row = counts(database, job)
     assert (row.succeeded, row.cancelled, row.rejected, row.shards_open) == (2, 3, 1, 0)
     assert value(database, tables.Job.state, tables.Job.id == job) == "cancelled"
+
+
+def test_a_cancelled_job_goes_on_by_retry_with_what_has_no_result(database: Database, make_job: MakeJob) -> None:
+    job = make_job(documents=6, per_shard=2, rejected=(5,))
+    write(database, take(database))
+    cancel(database, job)
+    assert value(database, tables.Job.state, tables.Job.id == job) == "cancelled"
+
+    assert retry(database, job) == 3
+
+    assert value(database, tables.Job.state, tables.Job.id == job) == "running"
+    assert contradictory(database, job) == []
+    row = counts(database, job)
+    assert (row.succeeded, row.cancelled, row.rejected, row.shards_open) == (2, 0, 1, 2)
+    while work := leases.lease(database, 1, 0, LEASE_S):
+        write(database, work)
+    row = counts(database, job)
+    assert (row.succeeded, row.cancelled, row.estimated_done) == (5, 0, 50)
+    assert value(database, tables.Job.state, tables.Job.id == job) == "done"
+    assert contradictory(database, job) == []
+
+
+def test_a_cancel_whose_job_is_retried_meanwhile_ends_and_leaves_the_rest_alone(
+    database: Database, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job of many shards is cancelled in several transactions, and anything may happen between two of them."""
+    job = make_job(documents=4, per_shard=1)
+    monkeypatch.setattr(jobs, "SHARDS_A_TRANSACTION", 1)
+    transactions, begin = itertools.count(1), database.writing
+
+    def writing() -> object:
+        if next(transactions) == 3:  # the first took down the request, the second cancelled one shard
+            assert retry(database, job) == 1
+        return begin()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "writing", writing)
+        assert cancel(database, job) == 1
+
+    assert value(database, tables.Job.state, tables.Job.id == job) == "running"
+    row = counts(database, job)
+    assert (row.cancelled, row.shards_open) == (0, 4)
+    assert contradictory(database, job) == []
 
 
 def test_a_batch_that_was_in_hand_when_its_job_was_cancelled_is_kept(database: Database, make_job: MakeJob) -> None:
