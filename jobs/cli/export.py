@@ -69,9 +69,9 @@ def export(
     """Write the results of a job in the order of its corpus.
 
     Every document that is in a terminal state is a record: id, status (ok, failed, rejected, quarantined,
-    cancelled), translation, score or ranking, error where there is one, and the other fields of its line. A field of
-    the corpus that has the name of one of ours stands under "fields". The same job gives the same bytes, whenever it is
-    exported.
+    cancelled), translation, score or ranking, error where there is one, and the other fields of its line, each number
+    as it was written. A field of the corpus that has the name of one of ours stands under "fields". The same job gives
+    the same bytes, whenever it is exported.
 
     A score holds nll_sum (-log p in nats, over the scored tokens), num_tokens, num_words, num_bytes, and what follows
     from them: perplexity, word_perplexity, byte_perplexity, bits_per_byte. A ranking holds the candidates, best first;

@@ -24,6 +24,7 @@ Row = Mapping[str, Any]
 
 # What a spreadsheet takes for the start of a formula (OWASP, "CSV injection").
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")  # as any corpus may have it in a column: no formula
 
 # JSON escapes U+0000 to U+001F by itself. A terminal obeys these too: DEL, U+0080 to U+009F, and the marks that
 # reverse the direction of writing; here in UTF-8.
@@ -151,10 +152,10 @@ def csv_cell(value: Any, clean: Callable[[str], str] = str) -> Any:
     """A cell that no spreadsheet takes for a formula: such text gets an apostrophe in front. Numbers stay."""
     if isinstance(value, str):
         text = clean(value)
-        return f"'{text}" if value.startswith(FORMULA_STARTS) else text
+        return f"'{text}" if value.startswith(FORMULA_STARTS) and not NUMBER.fullmatch(value) else text
     if isinstance(value, datetime):
         return _iso(value)
-    if isinstance(value, (bool, dict, list, tuple)):
+    if isinstance(value, (bool, orjson.Fragment, dict, list, tuple)):
         return to_json(value).decode()
     return value.hex() if isinstance(value, bytes) else value
 

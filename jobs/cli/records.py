@@ -21,6 +21,7 @@ import orjson
 from jobs.cli.output import csv_cell, csv_line, to_json
 from jobs.cli.result_shapes import SHAPES, Extra, Shape, extra_keys, extra_values
 from jobs.cli.terminal import visible
+from jobs.corpus.numbers import read_fields
 from jobs.spec import Task
 from jobs.store.export import ExportedDocument
 from jobs.store.progress import JobSummary
@@ -162,7 +163,7 @@ def _id(document: ExportedDocument) -> Any:
 
 def _split_fields(document: ExportedDocument, reserved: frozenset[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The other fields of the corpus' line: those that keep their names, and those whose names are ours."""
-    fields: dict[str, Any] = orjson.loads(document.fields) if document.fields else {}
+    fields = read_fields(document.fields)
     if reserved.isdisjoint(fields):
         return fields, {}
     own = {name: value for name, value in fields.items() if name not in reserved}

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import orjson
 
 from jobs.corpus.documents import MAX_ID_BYTES, Reject, kind_of, shown
+from jobs.corpus.numbers import digits, is_integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +80,19 @@ def _check(values: object) -> Candidate | str:
     """A candidate, or what is wrong with it."""
     if type(values) is not dict:
         return f'it is {kind_of(values)}, not an object; write {{"id": ..., "text": ...}}'
-    candidate_id = _exact(values.get("id"))
+    candidate_id = values.get("id")
     if type(candidate_id) is int:
         candidate_id = str(candidate_id)
+    elif type(candidate_id) is orjson.Fragment and is_integer(written := digits(candidate_id)):
+        candidate_id = written
     if type(candidate_id) is not str or not candidate_id:
         what = "it has no id" if candidate_id in (None, "") else f"its id is {kind_of(candidate_id)}"
         return f"{what}; write a string or a whole number"
     if len(candidate_id.encode()) > MAX_ID_BYTES:
         return f"its id {shown(candidate_id)} is longer than {MAX_ID_BYTES} bytes; write a shorter one"
-    text, score = values.get("text"), _exact(values.get("score"))
+    text, score = values.get("text"), values.get("score")
+    if type(score) is orjson.Fragment:
+        score = float(digits(score))
     if type(text) is not str:
         what = "has no text" if text is None else f"has a text that is {kind_of(text)}"
         return f"{shown(candidate_id)} {what}; write a string"
@@ -98,11 +103,6 @@ def _check(values: object) -> Candidate | str:
     if not _is_finite(score):
         return f"the score of {shown(candidate_id)} is too large or not a number; write a finite one, or none"
     return Candidate(candidate_id, text, float(score))
-
-
-def _exact(value: object) -> object:
-    """A number that was too long for orjson comes as its digits."""
-    return int(orjson.dumps(value)) if type(value) is orjson.Fragment else value
 
 
 def _is_finite(score: float) -> bool:

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, final
 
 import orjson
 
+from jobs.corpus.numbers import digits, is_integer
+
 MAX_ID_BYTES = 2048  # a B-tree entry of PostgreSQL holds 2,704 bytes, and the ids are indexed
 
 
@@ -110,6 +112,10 @@ def check_record(
         external_id, numeric_id, unnamed = str(line), True, True
     elif type(raw_id) is int:
         external_id, numeric_id = str(raw_id), True
+    elif type(raw_id) is orjson.Fragment and is_integer(written := digits(raw_id)):
+        external_id, numeric_id = written, True
+        if len(written) > MAX_ID_BYTES:
+            return reject(position, line, Reject.BAD_ID, f"the id {shown(written)} is longer than {MAX_ID_BYTES} bytes")
     else:
         reason = f"the id is {kind_of(raw_id)}; write a string or an integer, or none (then it is the line number)"
         return reject(position, line, Reject.BAD_ID, reason)

@@ -1,7 +1,6 @@
 """JSON Lines: an object a line. Strict JSON, as orjson reads it."""
 
 import json
-import re
 from collections.abc import Iterator
 from io import BufferedReader
 from typing import Any
@@ -10,12 +9,8 @@ import orjson
 
 from jobs.corpus.documents import Record, Reject, Rejected, check_record, kind_of, reject, shown
 from jobs.corpus.lines import bad_utf8, numbered_lines, too_long
+from jobs.corpus.numbers import may_differ, read_exactly
 from jobs.corpus.payload import Take, take_text
-
-# orjson makes a float of an integer of more than 64 bits, which has 19 digits at least. Values of these types
-# neither are such a float nor hold one.
-EXACT = frozenset({str, int, bool, type(None)})
-LONG_NUMBER = re.compile(rb"[0-9]{19}")
 
 
 def read_jsonl(
@@ -31,42 +26,39 @@ def read_jsonl(
             continue
         try:
             values = loads(line)
+            if type(values) is dict and may_differ(values, line):
+                values = read_exactly(line.decode())
         except orjson.JSONDecodeError as error:
             if line.isspace() or not line:
                 continue
-            yield _not_json(position, number, line, error)
+            values = _read_large_numbers(line, error)
+            if values is None:
+                yield _not_json(position, number, line, error)
+                position += 1
+                continue
+        except RecursionError:
+            yield reject(position, number, Reject.TOO_DEEP, "the line is nested too deep to be read; flatten it")
             position += 1
             continue
         if type(values) is not dict:
             yield _not_object(position, number, line, values)
-            position += 1
-            continue
-        raw_id = values.pop(id_field, None)
-        text = take(values)
-        inexact = type(raw_id) is float or not EXACT.issuperset(map(type, values.values()))
-        if inexact and LONG_NUMBER.search(line):
-            yield _read_exactly(position, number, line, id_field, text_field, take)
         else:
-            yield check_record(position, number, raw_id, text, values, text_field)
+            raw_id = values.pop(id_field, None)
+            yield check_record(position, number, raw_id, take(values), values, text_field)
         position += 1
 
 
-def _read_exactly(position: int, number: int, line: bytes, id_field: str, text_field: str, take: Take) -> Record:
-    """The same with every integer as it is written, however long."""
+def _read_large_numbers(line: bytes, error: orjson.JSONDecodeError) -> Any:
+    """The values of a line that orjson refused for nothing but a number that no double holds, which is JSON all the
+    same; else None."""
+    if "number" not in error.msg:
+        return None
     try:
-        values = json.loads(line, parse_int=_exact_integer)
-    except RecursionError:
-        return reject(position, number, Reject.TOO_DEEP, "the line is nested too deep to be read; flatten it")
-    raw_id = values.pop(id_field, None)
-    text = take(values)
-    if type(raw_id) is orjson.Fragment:
-        raw_id = int(orjson.dumps(raw_id))
-    return check_record(position, number, raw_id, text, values, text_field)
-
-
-def _exact_integer(digits: str) -> Any:
-    """An integer that orjson can write, else its digits as they stand: at most 309, for more it reads as infinity."""
-    return int(digits) if len(digits) < 19 else orjson.Fragment(digits)
+        values = read_exactly(line.decode())
+        json.dumps(values, ensure_ascii=False, default=str).encode()  # raises for half of a surrogate pair
+    except (ValueError, RecursionError):  # also for what is not UTF-8
+        return None
+    return values
 
 
 def _not_json(position: int, number: int, line: bytes, error: orjson.JSONDecodeError) -> Rejected:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import orjson
 
 from jobs.corpus.lines import numbered_lines
+from jobs.corpus.numbers import read_fields
 from jobs.corpus.payload import Holds
 from jobs.corpus.reading import BEIR, MAX_LINE_BYTES, Format
 from jobs.corpus.unpacking import HashedBytes, unpacked
@@ -161,7 +162,7 @@ class RewrittenLines:
         text = document.text or ""
         payload = {"text": text} if self._layout.holds is Holds.TEXT else orjson.loads(text or "{}")
         values |= {field: payload.get(role) for role, field in self._layout.fields.items()}
-        return values | (orjson.loads(document.fields) if document.fields else {})
+        return values | read_fields(document.fields)
 
     def _row(self, cells: Sequence[Any]) -> bytes:
         buffer = io.StringIO()

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 from sqlalchemy import (
     ColumnElement,
     Integer,
@@ -21,6 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import aliased
 
+from jobs.corpus.numbers import read_fields
 from jobs.store.database import Database
 from jobs.store.query import Condition
 from jobs.store.results import EXPORTED, ResultTable, is_of_document, results_of
@@ -96,7 +96,7 @@ def field_names(database: Database, job_id: int, among: int = 100) -> list[str]:
     with database.reading() as connection:
         first = select(Document.fields).where(Document.job_id == job_id).order_by(Document.position).limit(among)
         for text in connection.execute(first).scalars():
-            names.update(dict.fromkeys(orjson.loads(text) if text else ()))
+            names.update(dict.fromkeys(read_fields(text)))
     return list(names)
 
 

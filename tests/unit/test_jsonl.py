@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobs.cli.output import to_json
 from jobs.corpus.documents import MAX_ID_BYTES, Document, Record, Reject, Rejected
 from jobs.corpus.jsonl import read_jsonl
+from jobs.corpus.numbers import read_fields
 
 
 def read(data: bytes | str, id_field: str = "id", text_field: str = "text", limit: int = 1 << 20) -> list[Record]:
@@ -45,7 +47,7 @@ def test_without_an_id_the_line_number_is_the_id(line: str) -> None:
     assert [record[:4] for record in read(f"\n{line}\n\n{line}\n")] == [(0, "2", True, 2), (1, "4", True, 4)]
 
 
-@pytest.mark.parametrize("value", ["1.5", "true", "[1]", '{"a": 1}', "1e3"])
+@pytest.mark.parametrize("value", ["1.5", "true", "[1]", '{"a": 1}', "1e3", "1.0", "-0.0", "1E400"])
 def test_an_id_of_another_type_is_rejected(value: str) -> None:
     assert rejected(f'{{"id": {value}, "text": "x"}}').code == Reject.BAD_ID
 
@@ -54,7 +56,9 @@ def test_an_integer_id_of_any_length_is_kept_digit_by_digit() -> None:
     digits = "-123456789012345678901234567890"
 
     assert document(f'{{"id": {digits}, "text": "x"}}').external_id == digits
-    assert rejected('{"id": %s, "text": "x"}' % ("9" * 5000)).code == Reject.BAD_JSON
+    assert document('{"id": -0, "text": "x"}').external_id == "-0"
+    assert document('{"id": %s, "text": "x"}' % ("9" * MAX_ID_BYTES)).external_id == "9" * MAX_ID_BYTES
+    assert rejected('{"id": %s, "text": "x"}' % ("9" * 5000)).code == Reject.BAD_ID
 
 
 def test_an_id_that_no_index_can_hold_is_rejected() -> None:
@@ -130,7 +134,10 @@ def test_tokens_are_estimated_from_utf8_bytes() -> None:
         (b'{"text": "x",}', Reject.BAD_JSON),
         (b"{'text': 'x'}", Reject.BAD_JSON),
         (b'{"text": "x", "score": NaN}', Reject.BAD_JSON),
-        (b'{"text": "x", "score": 1e999}', Reject.BAD_JSON),
+        (b'{"text": "x", "score": -Infinity, "n": 1e999}', Reject.BAD_JSON),
+        (b'{"text": "x", "score": 1e999', Reject.BAD_JSON),
+        (b'{"text": "\\ud800", "score": 1e999}', Reject.LONE_SURROGATE),
+        (b'{"text": "x", "score": 1e999, "f": "\\udfff"}', Reject.BAD_JSON),
         (b'{"text": "x"} {"text": "y"}', Reject.BAD_JSON),
         (b'\0{"text": "x"}', Reject.BAD_JSON),
         (b'["x"]', Reject.NOT_OBJECT),
@@ -170,10 +177,41 @@ def test_blank_lines_carriage_returns_and_a_byte_order_mark_are_harmless() -> No
 # what passes through ------------------------------------------------------------------------------------------------
 
 
-def test_integers_of_any_length_pass_through_digit_by_digit() -> None:
-    fields = '{"a":123456789012345678901234567890,"b":[18446744073709551616],"c":{"d":-9999999999999999999},"e":1.5}'
+@pytest.mark.parametrize(
+    "number",
+    (
+        "123456789012345678901234567890 18446744073709551616 -9223372036854775809 -0 -0.0 0.10 1e5 1E5 1e+05 1E400 "
+        "-1e-400 0.00001 1e16 12345678901234567.0 0.1000000000000000055 " + "9" * 400
+    ).split(),
+)
+def test_a_number_passes_through_as_it_is_written(number: str) -> None:
+    for fields in ('{"n":%s}', '{"s":"a b","n":%s,"b":[true,null,1.5]}', '{"n":[%s]}', '{"n":{"m":[{"k":%s}]}}'):
+        kept = fields % number
+        assert document('{"text":"x",' + kept[1:]).fields == kept
+        assert document('{ "text" : "x \\u00e9",\t' + kept[1:].replace(":", " :\t")).fields == kept
 
-    assert document('{"text":"x",' + fields[1:]).fields == fields
+
+integers = st.from_regex(r"-?(0|[1-9][0-9]{0,30})", fullmatch=True)
+decimals = st.from_regex(r"-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?", fullmatch=True)
+doubles = st.floats(allow_nan=False, allow_infinity=False).map(repr)
+json_numbers = st.recursive(
+    integers | decimals | doubles,
+    lambda inner: (
+        st.lists(inner, min_size=1, max_size=3).map(lambda some: f"[{','.join(some)}]") | inner.map('{{"n":{}}}'.format)
+    ),
+    max_leaves=3,
+)
+
+
+@settings(max_examples=300)
+@given(written=st.lists(json_numbers, min_size=1, max_size=3))
+def test_every_number_of_json_is_kept_to_the_byte(written: list[str]) -> None:
+    fields = ",".join(f'"f{place}":{number}' for place, number in enumerate(written))
+    (record,) = read(f'{{"id":"a","text":"x",{fields}}}')
+
+    assert isinstance(record, Document)
+    assert record.fields == f"{{{fields}}}"
+    assert to_json(read_fields(record.fields)).decode() == record.fields
 
 
 numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)

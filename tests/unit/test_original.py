@@ -128,6 +128,29 @@ def test_a_line_without_an_id_gains_none_and_one_with_the_number_of_its_line_kee
     ]
 
 
+NUMBERS = ("18446744073709551616", "-0", "0.10", "1e5", "1E400", "-1.50")
+
+
+def test_every_number_is_exported_to_the_byte_in_every_format(kvjobs: Kvjobs, send: Send, tmp_path: Path) -> None:
+    lines = [f'{{"id":{place},"text":"x","n":{n},"m":[{{"k":{n}}}]}}\n' for place, n in enumerate(NUMBERS)]
+    job = send("".join(lines).encode() + b'{"id":-0,"text":"x","n":-5,"m":[]}\n')
+    (tmp_path / "corpus.jsonl").unlink()
+
+    def export(form: str) -> str:
+        return kvjobs("export", job, "--format", form, "--only", "waiting").out
+
+    for number, line in zip(NUMBERS, export("jsonl").splitlines(), strict=False):
+        assert f'"n":{number},"m":[{{"k":{number}}}]' in line
+    for form, delimiter in (("csv", ","), ("tsv", "\t")):
+        rows = list(csv.DictReader(io.StringIO(export(form)), delimiter=delimiter))
+        assert [row["n"] for row in rows] == [*NUMBERS, "-5"]
+        assert [json.loads(row["m"], parse_int=str, parse_float=str) for row in rows[:-1]] == [
+            [{"k": number}] for number in NUMBERS
+        ]
+        assert rows[-1]["id"] == "-0"
+    assert export("original").splitlines(keepends=True)[: len(lines)] == lines
+
+
 @ON_SQLITE
 def test_a_job_of_an_older_version_says_why_it_cannot(kvjobs: Kvjobs, finished_job: int) -> None:
     refused = kvjobs("export", finished_job, "--format", "original")

@@ -54,10 +54,15 @@ def test_a_json_list_without_members_is_a_list(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == '[\n  {"a":1},\n  {"a":2}\n]\n'
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx"])
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1+1", "-1\n", "-", "-x", "@x", "\tx", "\rx"])
 def test_a_cell_never_starts_a_formula(text: str) -> None:
     assert csv_cell(text) == f"'{text}"
     assert csv_cell(f"a{text}") == f"a{text}"
+
+
+@pytest.mark.parametrize("number", ["-1", "-0.50", "-1.5e-7"])
+def test_a_text_that_is_a_number_is_no_formula(number: str) -> None:
+    assert csv_cell(number) == number
 
 
 def test_a_number_stays_a_number() -> None:
