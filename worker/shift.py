@@ -48,9 +48,10 @@ class Shift:
         self._database = database
         self._heartbeat_s = heartbeat_s
         self._lock = threading.Lock()
-        self._open: dict[int, int] = {}  # shard id -> epoch of the leases that lanes hold
-        self._lost: set[tuple[int, int]] = set()
-        self._unwanted: frozenset[int] = frozenset()
+        # By the token of the lease: a lane may lease the shard that another lane has lost and does not know of.
+        self._open: dict[str, Work] = {}  # what lanes hold
+        self._lost: set[str] = set()
+        self._unwanted: frozenset[str] = frozenset()
         self._stopping = threading.Event()
         self._patience_ends = float("inf")
         self._over = threading.Event()
@@ -58,13 +59,13 @@ class Shift:
     def begin(self, work: Work) -> None:
         """A lane has leased a shard."""
         with self._lock:
-            self._open[work.shard_id] = work.epoch
+            self._open[work.token] = work
 
     def end(self, work: Work) -> None:
         """A lane has finished a shard, given it back, or lost it."""
         with self._lock:
-            self._open.pop(work.shard_id, None)
-            self._lost.discard((work.shard_id, work.epoch))
+            self._open.pop(work.token, None)
+            self._lost.discard(work.token)
 
     def is_stopping(self) -> bool:
         """Whether to lease no more."""
@@ -72,11 +73,11 @@ class Shift:
 
     def should_release(self, work: Work) -> bool:
         """Whether to give the shard back after the batch in hand: the shift stops, or nobody wants the job now."""
-        return self.is_stopping() or work.shard_id in self._unwanted
+        return self.is_stopping() or work.token in self._unwanted
 
     def must_stop(self, work: Work) -> bool:
         """Whether to drop the batch in hand: another worker has the shard by now, or patience is over."""
-        return (work.shard_id, work.epoch) in self._lost or time.monotonic() > self._patience_ends
+        return work.token in self._lost or time.monotonic() > self._patience_ends
 
     def stop(self) -> None:
         """Lease no more; finish the batch in hand if it does not take too long."""
@@ -108,9 +109,9 @@ class Shift:
     def pulse(self, warmth: Warmth) -> None:
         """One heartbeat: prolong the leases, learn which are lost or unwanted, and say what is warm."""
         with self._lock:
-            before = set(self._open.items())  # a lease taken after this line may be missing from the answer
-        held = heartbeat(self._database, self.worker_id, self.lease_s, [shard_id for shard_id, _ in before])
+            before = dict(self._open)  # a lease taken after this line may be missing from the answer
+        held = heartbeat(self._database, self.lease_s, before.values())
         with self._lock:
-            self._lost |= {(shard_id, epoch) for shard_id, epoch in before if held.epochs.get(shard_id) != epoch}
+            self._lost |= (before.keys() - held.tokens) & self._open.keys()
             self._unwanted = held.unwanted
         beat(self._database, self.worker_id, warmth)

@@ -1,10 +1,13 @@
 """The life of a lease: taken, prolonged, given back, or run out. (What is written under one: `record`.)
 
-A lease has an epoch, which is checked in the same transaction as the results: whoever slept past its lease finds
-another epoch and is refused, so nothing is counted twice. Times are the database's.
+A lease has an epoch and a token, which are checked in the same transaction as the results: whoever slept past its
+lease finds others and is refused, so nothing is counted twice. The epoch says which lease of its shard it is. The token
+is random: no other lease has it, also where a prune or a restore has given the numbers of jobs and shards to others.
+Times are the database's.
 """
 
 import json
+import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +40,7 @@ class Work:
     shard_id: int
     job_id: int
     epoch: int
+    token: str  # of the lease, and of no other
     worker_id: int
     lane: int
     spec: JobSpec
@@ -48,8 +52,8 @@ class Work:
 class Held:
     """What a heartbeat found: the leases that are still ours, and those of them that should be given back."""
 
-    epochs: dict[int, int]  # shard id -> epoch
-    unwanted: frozenset[int]  # shards whose job was paused or cancelled
+    tokens: frozenset[str]
+    unwanted: frozenset[str]  # tokens of the leases whose job was paused or cancelled
 
 
 def lease(
@@ -76,10 +80,19 @@ def lease(
                 lease_owner=worker_id,
                 lane=lane,
                 lease_epoch=Shard.lease_epoch + 1,
+                lease_token=secrets.token_hex(16),
                 lease_until=db_time(lease_s),
                 attempts=Shard.attempts + 1,
             )
-            .returning(Shard.id, Shard.job_id, Shard.start, Shard.stop, Shard.lease_epoch, Shard.crashes)
+            .returning(
+                Shard.id,
+                Shard.job_id,
+                Shard.start,
+                Shard.stop,
+                Shard.lease_epoch,
+                Shard.lease_token,
+                Shard.crashes,
+            )
         ).one_or_none()
         if taken is None:
             return None
@@ -88,17 +101,21 @@ def lease(
     return work
 
 
-def heartbeat(database: Database, worker_id: int, lease_s: float, shard_ids: Collection[int]) -> Held:
-    """Prolong the leases of a worker on the shards that its lanes hold. One that is not in the answer is lost: its work
-    must stop at once. A shard of its that no lane knows of (the answer to the lease was cut off) is left to run out."""
-    if not shard_ids:
-        return Held({}, frozenset())
+def heartbeat(database: Database, lease_s: float, works: Collection[Work]) -> Held:
+    """Prolong the leases that the lanes of a worker hold. One that is not in the answer is lost: its work must stop at
+    once. A lease that no lane knows of (the answer to it was cut off) is left to run out."""
+    if not works:
+        return Held(frozenset(), frozenset())
     with database.writing() as connection:
         rows = connection.execute(
             update(Shard)
-            .where(Shard.id.in_(shard_ids), Shard.lease_owner == worker_id, Shard.state == ShardState.LEASED)
+            .where(
+                Shard.id.in_({work.shard_id for work in works}),
+                Shard.lease_token.in_({work.token for work in works}),
+                Shard.state == ShardState.LEASED,
+            )
             .values(lease_until=db_time(lease_s))
-            .returning(Shard.id, Shard.lease_epoch, Shard.job_id)
+            .returning(Shard.lease_token, Shard.job_id)
         ).all()
         unwanted = connection.execute(
             select(Job.id).where(
@@ -108,8 +125,8 @@ def heartbeat(database: Database, worker_id: int, lease_s: float, shard_ids: Col
         ).scalars()
         stopped = set(unwanted)
     return Held(
-        epochs={row.id: row.lease_epoch for row in rows},
-        unwanted=frozenset(row.id for row in rows if row.job_id in stopped),
+        tokens=frozenset(row.lease_token for row in rows),
+        unwanted=frozenset(row.lease_token for row in rows if row.job_id in stopped),
     )
 
 
@@ -174,6 +191,7 @@ def _begin(connection: Connection, taken: Row[*tuple[Any, ...]], worker_id: int,
         shard_id=taken.id,
         job_id=taken.job_id,
         epoch=taken.lease_epoch,
+        token=taken.lease_token,
         worker_id=worker_id,
         lane=lane,
         spec=JobSpec.restore(
@@ -275,7 +293,26 @@ def _ready() -> dict[str, Any]:
 
 
 def fence(work: Work) -> tuple[Any, ...]:
-    return (Shard.id == work.shard_id, Shard.state == ShardState.LEASED, Shard.lease_epoch == work.epoch)
+    """What is true of a shard for as long as the lease of this work lasts."""
+    return (*newest(work), Shard.state == ShardState.LEASED)
+
+
+def newest(work: Work) -> tuple[Any, ...]:
+    """What is true of a shard until another leases it or the lease runs out, also after it was given back or finished
+    under this one."""
+    return (
+        Shard.id == work.shard_id,
+        Shard.job_id == work.job_id,
+        Shard.lease_epoch == work.epoch,
+        Shard.lease_token == work.token,
+    )
+
+
+def is_there(connection: Connection, work: Work) -> bool:
+    """Whether the shard still exists; it stays until the transaction ends. Something is logged only of one that does:
+    a prune deletes the shards first, then the log, so none of it is left behind."""
+    shard = select(Shard.id).where(Shard.id == work.shard_id, Shard.job_id == work.job_id)
+    return connection.execute(shard.with_for_update()).first() is not None
 
 
 def positions(batch: Batch) -> str:

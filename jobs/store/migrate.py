@@ -1,5 +1,7 @@
 """The schema's version: what it is, what it should be, and the way from one to the other."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from sqlalchemy.schema import SchemaItem
 
 # The newest migration. Kept here so that the usual start need not load alembic (80 ms); a test compares the two.
-HEAD = "0003"
+HEAD = "0004"
 UNREFERENCED = ("documents", "translations", "scores", "rankings", "steps", "shard_events")
 ONLY_ON_SQLITE = {f"fk_{table}_job_id_jobs" for table in UNREFERENCED}
 UPGRADING = 0x6B766A6F  # any number that no other program takes for its advisory lock: "kvjo"
@@ -38,23 +40,25 @@ def schema_version(engine: Engine) -> str | None:
         return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def upgrade(engine: Engine) -> None:
-    """Run every migration that is missing, all in one transaction; two at once wait for each other."""
+def upgrade(engine: Engine, revision: str = "head") -> None:
+    """Run every migration that is missing, all in one transaction; two at once wait for each other. (The tests stop at
+    an older `revision`; there are no views then.)"""
     from alembic import command
 
-    with engine.connect().execution_options(kvjobs_writing=True) as connection, connection.begin():
+    with _migrating(engine) as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(text(f"SELECT pg_advisory_xact_lock({UPGRADING})"))
         drop_views(connection)  # a table that a view reads cannot be altered
-        command.upgrade(_config(connection), "head")
-        create_views(connection)
+        command.upgrade(_config(connection), revision)
+        if revision == "head":
+            create_views(connection)
 
 
 def downgrade(engine: Engine) -> None:
     """Take every table of ours away."""
     from alembic import command
 
-    with engine.connect().execution_options(kvjobs_writing=True) as connection, connection.begin():
+    with _migrating(engine) as connection:
         drop_views(connection)
         command.downgrade(_config(connection), "base")
 
@@ -75,6 +79,32 @@ def differences(engine: Engine) -> list[str]:
 def is_compared(item: "SchemaItem", name: str | None, kind: str, _reflected: bool, _other: object) -> bool:
     """All but the references that only SQLite keeps (migration 0002 says why)."""
     return not (kind == "foreign_key_constraint" and name in ONLY_ON_SQLITE)
+
+
+@contextmanager
+def _migrating(engine: Engine) -> Iterator[Connection]:
+    """One transaction for all migrations. SQLite can change a table only by making it anew, and to drop the old one
+    would delete what refers to it, so references are not looked after meanwhile, but checked at the end. (Only
+    outside a transaction can that be switched.)"""
+    is_sqlite = engine.dialect.name == "sqlite"
+    with engine.connect().execution_options(kvjobs_writing=True) as connection:
+        if is_sqlite:
+            _look_after_references(connection, "OFF")
+        try:
+            with connection.begin():
+                yield connection
+                if is_sqlite and (astray := connection.execute(text("PRAGMA foreign_key_check")).all()):
+                    raise StoreError(f"after the upgrade {len(astray)} rows would refer to nothing; it was undone")
+        finally:
+            if is_sqlite:
+                _look_after_references(connection, "ON")
+
+
+def _look_after_references(connection: Connection, on_or_off: str) -> None:
+    """Past SQLAlchemy, which would begin a transaction."""
+    driver = connection.connection.driver_connection
+    assert driver is not None
+    driver.execute(f"PRAGMA foreign_keys = {on_or_off}")
 
 
 def _refuse_newer(version: str | None) -> None:

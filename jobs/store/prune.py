@@ -47,7 +47,8 @@ def prune_job(database: Database, job_id: int, advance: Callable[[int], None] = 
         if not claimed.rowcount:
             raise SpecError(f"job {job_id} goes on again, or is gone; nothing was deleted")
     positioned = map(_by_position, (*RESULTS.values(), Document))
-    for batch in (*positioned, *map(_by_id, (Step, ShardEvent, Shard))):
+    # The shards before their log: nothing more is logged of a shard that is gone.
+    for batch in (*positioned, *map(_by_id, (Shard, Step, ShardEvent))):
         while True:
             with database.writing() as connection:
                 deleted = batch(connection, job_id)

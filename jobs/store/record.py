@@ -15,7 +15,7 @@ from jobs.store.clock import db_time
 from jobs.store.database import Database
 from jobs.store.dialect import insert_rows
 from jobs.store.endings import end_documents
-from jobs.store.leases import Work, fence, finish, positions, set_in_flight
+from jobs.store.leases import Work, fence, finish, is_there, newest, positions, set_in_flight
 from jobs.store.ledger import bump, log_event
 from jobs.store.results import RESULTS, SUMMED, as_stored
 from jobs.store.tables import DocumentStatus, Shard, ShardState
@@ -35,7 +35,8 @@ def record(
     finish the shard: one transaction, behind the fence. Doing it twice (who knows whether a COMMIT whose answer was
     lost took place?) is harmless.
 
-    Raises StaleLease where the shard has another epoch by now: nothing is written, and the refusal is logged.
+    Raises StaleLease where the shard has another lease by now, or is gone with its job: nothing is written, and the
+    refusal is logged where there is a shard to log it of.
     """
     batch = work.batches[index]
     following = work.batches[index + 1] if index + 1 < len(work.batches) else None
@@ -59,19 +60,20 @@ def record(
                 finish(connection, work)
             failpoint("before-commit")
         accepted = bool(held.rowcount) or _was_recorded(connection, work, following)
-        if not accepted:
+        if not accepted and is_there(connection, work):
             log_event(connection, work.job_id, work.shard_id, "stale_commit", work.epoch, work.worker_id, len(batch))
     if not accepted:
-        raise StaleLease(f"shard {work.shard_id} was taken over after epoch {work.epoch}; {len(batch)} results dropped")
+        raise StaleLease(
+            f"shard {work.shard_id} of job {work.job_id} was taken over after epoch {work.epoch}, or its job is gone; "
+            f"{len(batch)} results dropped"
+        )
     failpoint("after-commit")
 
 
 def _was_recorded(connection: Connection, work: Work, following: Batch | None) -> bool:
     """Whether an earlier try of the same record was committed: then the shard stands exactly behind it."""
-    shard = connection.execute(
-        select(Shard.state, Shard.lease_epoch, Shard.in_flight).where(Shard.id == work.shard_id)
-    ).one_or_none()
-    if shard is None or shard.lease_epoch != work.epoch:
+    shard = connection.execute(select(Shard.state, Shard.in_flight).where(*newest(work))).one_or_none()
+    if shard is None:
         return False
     return bool(shard.in_flight == positions(following) if following else shard.state != ShardState.LEASED)
 

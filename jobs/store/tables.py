@@ -29,6 +29,9 @@ from jobs.store.clock import UtcDateTime
 # SQLite numbers rows by itself only for the exact type INTEGER.
 BigId = BigInteger().with_variant(Integer, "sqlite")
 
+# ... and gives the number of a row that was deleted to the next one, but for tables that are made so.
+NEVER_AGAIN = {"sqlite_autoincrement": True}
+
 WENT_WRONG = text("status IS NOT NULL")  # of a document
 
 
@@ -120,7 +123,7 @@ class Job(Base):
     started_at: Mapped[datetime | None]  # first lease
     finished_at: Mapped[datetime | None]
 
-    __table_args__ = (Index(None, "state", "priority"),)
+    __table_args__ = (Index(None, "state", "priority"), NEVER_AGAIN)
 
 
 class Document(Base):
@@ -169,12 +172,13 @@ class Shard(Base):
     lease_owner: Mapped[int | None]  # workers.id
     lane: Mapped[int | None]  # of that worker
     lease_epoch: Mapped[int]  # + 1 with every lease and every expiry; fences off whoever held it before
+    lease_token: Mapped[str | None]  # of the newest lease: random, so that no other has it, also after a restore
     lease_until: Mapped[datetime | None]
     in_flight: Mapped[str | None]  # positions being computed now, JSON; the suspects when the process dies
     attempts: Mapped[int]  # leases so far
     crashes: Mapped[int]  # leases in a row that ended without a word and without a recorded batch
 
-    __table_args__ = (Index(None, "job_id", "state", "id"), Index(None, "state", "lease_until"))
+    __table_args__ = (Index(None, "job_id", "state", "id"), Index(None, "state", "lease_until"), NEVER_AGAIN)
 
 
 class ResultRow(Base):
@@ -339,6 +343,8 @@ class Worker(Base):
     started_at: Mapped[datetime]
     heartbeat_at: Mapped[datetime]
     stopped_at: Mapped[datetime | None]
+
+    __table_args__ = (NEVER_AGAIN,)
 
 
 class Post(Base):

@@ -89,7 +89,7 @@ class Crowd:
                 try_again(lambda: leases.release(self.database, work))
                 return
             if fate < 0.15:
-                try_again(lambda: leases.heartbeat(self.database, number, 60.0, [work.shard_id]))
+                try_again(lambda: leases.heartbeat(self.database, 60.0, [work]))
             if not self._record(work, index, fails=chance.random() < 0.7):
                 return
 

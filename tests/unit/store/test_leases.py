@@ -202,9 +202,9 @@ def test_a_heartbeat_keeps_a_lease_from_expiring(database: Database, make_job: M
     make_job()
     work = take(database, worker_id=7, lease_s=-1.0)
 
-    held = leases.heartbeat(database, 7, LEASE_S, [work.shard_id])
+    held = leases.heartbeat(database, LEASE_S, [work])
 
-    assert held.epochs == {work.shard_id: work.epoch}
+    assert held.tokens == {work.token}
     assert leases.expire(database) == 0
 
 
@@ -214,7 +214,7 @@ def test_a_lease_whose_worker_never_heard_of_it_runs_out(database: Database, mak
     take(database, worker_id=7, lease_s=-1.0)
     known = take(database, worker_id=7, lease_s=-1.0)
 
-    leases.heartbeat(database, 7, LEASE_S, [known.shard_id])
+    leases.heartbeat(database, LEASE_S, [known])
 
     assert leases.expire(database) == 1
 
@@ -227,10 +227,10 @@ def test_a_heartbeat_tells_what_is_lost_and_what_is_unwanted(database: Database,
     unwanted = take(database, worker_id=7)
     pause(database, paused_job)
 
-    held = leases.heartbeat(database, 7, LEASE_S, [lost.shard_id, unwanted.shard_id])
+    held = leases.heartbeat(database, LEASE_S, [lost, unwanted])
 
-    assert lost.shard_id not in held.epochs
-    assert held.unwanted == {unwanted.shard_id}
+    assert lost.token not in held.tokens
+    assert held.unwanted == {unwanted.token}
 
 
 def test_an_expired_lease_leaves_its_documents_in_flight_as_evidence(database: Database, make_job: MakeJob) -> None:

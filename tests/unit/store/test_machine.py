@@ -1,14 +1,18 @@
-"""A model-based test of the lease machine: whatever order things happen in, no document is lost or counted twice.
+"""A model-based test of the lease machine: whatever order things happen in, no document is lost or counted twice, and
+nobody's work ends up under the numbers of somebody else.
 
     KVJOBS_SEQUENCES=5000 pytest tests/unit/store/test_machine.py
 
 tries so many sequences on each database instead of a few.
 """
 
+import contextlib
 import functools
+import itertools
 import os
 import shutil
 import tempfile
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,12 +28,36 @@ from jobs.store import leases, tables
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.leases import Work
+from jobs.store.prune import prune_job
 from jobs.store.record import record
 from tests.postgresql import empty
 from tests.unit.store.conftest import insert_job, translated
+from tests.unit.store.dump import Dump
 
 DOCUMENTS, PER_SHARD, TOKENS = 7, 3, 2_000  # two documents a batch, two batches a shard
 WORKERS = st.integers(1, 3)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A lease that some worker believes in. The model tells leases apart by a number of its own: whatever numbers and
+    tokens the store gives them is not for the model to trust."""
+
+    serial: int
+    work: Work
+    index: int = 0  # of the next batch
+
+
+@dataclass
+class Known:
+    """What the model knows of the database as it is, and forgets with it when an older copy is restored."""
+
+    job: int
+    accepted: dict[int, str] = field(default_factory=dict)  # position -> the text of the first accepted result
+    leases: dict[int, int] = field(default_factory=dict)  # serial -> next batch, of each lease that was ever taken
+
+    def copy(self) -> "Known":
+        return Known(self.job, dict(self.accepted), dict(self.leases))
 
 
 @functools.cache
@@ -41,13 +69,17 @@ def empty_database() -> str:
 
 
 class LeaseMachine(RuleBasedStateMachine):
-    held = Bundle("held")  # (work, next batch), for as long as some worker believes in it
+    held = Bundle("held")
 
     def __init__(self) -> None:
         super().__init__()
         self.database = self.open()
-        self.job = insert_job(self.database, DOCUMENTS, PER_SHARD, tokens=TOKENS, rejected=(4,))
-        self.accepted: dict[int, str] = {}  # position -> the text of the first accepted result
+        self.serials = itertools.count(1)
+        self.known = Known(self.submit())
+        self.backups = [(Dump.of(self.database), self.known.copy())]
+
+    def submit(self) -> int:
+        return insert_job(self.database, DOCUMENTS, PER_SHARD, tokens=TOKENS, rejected=(4,))
 
     def open(self) -> Database:
         raise NotImplementedError
@@ -58,45 +90,87 @@ class LeaseMachine(RuleBasedStateMachine):
 
     def lease(self, worker: int, in_time: bool) -> object:
         work = leases.lease(self.database, worker, 0, 60.0 if in_time else -1.0)
-        return (work, 0) if work is not None and work.batches else multiple()
+        if work is None or not work.batches:
+            return multiple()
+        held = Held(next(self.serials), work)
+        self.known.leases[held.serial] = 0
+        return held
 
     @rule(target=held, sleeper=held)
-    def take_over(self, sleeper: tuple[Work, int]) -> object:
+    def take_over(self, sleeper: Held) -> object:
         """A worker sleeps past its lease, and another takes its shard; the sleeper does not know."""
-        if self.epoch(sleeper[0]) == sleeper[0].epoch:
-            leases.expire_workers(self.database, [sleeper[0].worker_id])
+        if self.is_newest(sleeper):
+            leases.expire_workers(self.database, [sleeper.work.worker_id])
         return self.lease(worker=1, in_time=True)
 
     @rule(target=held, held=consumes(held), fails=st.sampled_from([None, Failed, Quarantined]), twice=st.booleans())
-    def record(self, held: tuple[Work, int], fails: Any, twice: bool) -> object:
-        work, index = held
+    def record(self, held: Held, fails: Any, twice: bool) -> object:
+        work, index = held.work, held.index
         batch = work.batches[index]
-        text = f"epoch {work.epoch} of shard {work.shard_id}"
+        text = f"lease {held.serial}"
+        # A copy that was made under this lease may stand before a batch that was recorded since.
+        is_due = self.is_newest(held) and self.known.leases[held.serial] == index
         outcomes = [fails("a-code", "x") if fails and i == 0 else translated(text) for i in range(len(batch))]
         try:
             for _ in range(1 + twice):
                 record(self.database, work, index, outcomes, learned={}, timings=[], lease_s=60.0)
         except StaleLease:
-            assert self.epoch(work) != work.epoch, "an accepted epoch was refused"
+            assert not is_due, "the newest lease was refused"
             return multiple()
-        assert self.epoch(work) == work.epoch, "a stale epoch was accepted"
+        assert is_due, "a stale lease was accepted"
+        self.known.leases[held.serial] = index + 1
         for document, outcome in zip(batch, outcomes, strict=True):
             if not isinstance(outcome, (Failed, Quarantined)):
-                assert document.position not in self.accepted, "a document was accepted twice"
-                self.accepted[document.position] = text
-        return (work, index + 1) if index + 1 < len(work.batches) else multiple()
+                assert document.position not in self.known.accepted, "a document was accepted twice"
+                self.known.accepted[document.position] = text
+        return replace(held, index=index + 1) if index + 1 < len(work.batches) else multiple()
 
     @rule(held=consumes(held))
-    def release(self, held: tuple[Work, int]) -> None:
-        leases.release(self.database, held[0])
+    def release(self, held: Held) -> None:
+        leases.release(self.database, held.work)
 
     @rule(held=consumes(held))
-    def forget(self, held: tuple[Work, int]) -> None:
+    def forget(self, held: Held) -> None:
         """The worker died without a word; a later rule may or may not notice."""
 
-    @rule(worker=WORKERS)
-    def heartbeat(self, worker: int) -> None:
-        leases.heartbeat(self.database, worker, 60.0, range(1, 4))
+    @rule(held=held)
+    def heartbeat(self, held: Held) -> None:
+        answered = leases.heartbeat(self.database, 60.0, [held.work])
+        assert bool(answered.tokens) == self.is_newest(held)
+
+    @rule(target=held)
+    def prune(self) -> object:
+        """The job goes, if nothing is left to do in it, and the next one is submitted and begun."""
+        if self.state() not in ("done", "cancelled"):
+            return multiple()
+        prune_job(self.database, self.known.job)
+        self.known = Known(self.submit())
+        return self.lease(worker=1, in_time=True)
+
+    @rule()
+    def others_finish(self) -> None:
+        """Whoever held a lease slept past it, and a worker that never sleeps has done all the rest."""
+        leases.expire_workers(self.database, [1, 2, 3])
+        with contextlib.suppress(SpecError):
+            resume(self.database, self.known.job)
+        while (work := leases.lease(self.database, 4, 0, 60.0)) is not None:
+            for index, batch in enumerate(work.batches):
+                outcomes = [translated("by another") for _ in batch]
+                record(self.database, work, index, outcomes, learned={}, timings=[], lease_s=60.0)
+                self.known.accepted |= {document.position: "by another" for document in batch}
+
+    @rule()
+    def back_up(self) -> None:
+        self.backups.append((Dump.of(self.database), self.known.copy()))
+
+    @rule(target=held, which=st.integers(1, 2))
+    def restore(self, which: int) -> object:
+        """The whole database is what it was at one of the last two copies, while workers hold leases of the time since;
+        another worker goes on."""
+        dump, known = self.backups[-which:][0]
+        dump.restore(self.database)
+        self.known = known.copy()
+        return self.lease(worker=1, in_time=True)
 
     @rule()
     def expire(self) -> None:
@@ -109,13 +183,13 @@ class LeaseMachine(RuleBasedStateMachine):
     @rule(verb=st.sampled_from([pause, resume, cancel]))
     def a_person_acts(self, verb: object) -> None:
         try:
-            verb(self.database, self.job)  # type: ignore[operator]
+            verb(self.database, self.known.job)  # type: ignore[operator]
         except SpecError:
             assert self.state() in ("done", "cancelled")
 
     @rule()
     def retry(self) -> None:
-        retry(self.database, self.job)
+        retry(self.database, self.known.job)
 
     @invariant()
     def every_document_is_in_one_state_and_the_counters_are_a_recount(self) -> None:
@@ -127,7 +201,7 @@ class LeaseMachine(RuleBasedStateMachine):
             results = {row.position: row.text for row in found}
             counts = connection.execute(select(tables.JobCounts.__table__)).one()
             shards = connection.execute(select(tables.Shard.__table__)).all()
-        assert results == self.accepted
+        assert results == self.known.accepted
         assert not [d for d in documents if d.status is not None and d.position in results]
         for status in ("rejected", "failed", "quarantined", "cancelled"):
             assert getattr(counts, status) == sum(d.status == status for d in documents)
@@ -141,10 +215,13 @@ class LeaseMachine(RuleBasedStateMachine):
             assert any(s.start <= position < s.stop for s in open_shards), f"document {position} is lost"
         assert (self.state() in ("done", "cancelled")) == (not open_shards)
 
-    def epoch(self, work: Work) -> int:
+    def is_newest(self, held: Held) -> bool:
+        """Whether the lease was taken in this database as it is, and its shard has had no other since."""
+        shard = tables.Shard
+        epoch = select(shard.lease_epoch).where(shard.id == held.work.shard_id, shard.job_id == held.work.job_id)
         with self.database.reading() as connection:
-            shard = tables.Shard
-            return int(connection.execute(select(shard.lease_epoch).where(shard.id == work.shard_id)).scalar_one())
+            is_of_shard = connection.execute(epoch).scalar() == held.work.epoch
+        return is_of_shard and held.serial in self.known.leases
 
     def state(self) -> str:
         with self.database.reading() as connection:

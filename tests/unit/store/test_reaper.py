@@ -48,7 +48,7 @@ def test_a_living_process_keeps_its_shards_until_its_lease_runs_out(database: Da
     assert any_alive(database, 60)
     assert reap(database) == 0
 
-    leases.heartbeat(database, worker_id, -1.0, [work.shard_id])
+    leases.heartbeat(database, -1.0, [work])
 
     assert reap(database) == 1
 

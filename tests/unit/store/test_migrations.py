@@ -1,0 +1,120 @@
+"""What an older database holds is there after the upgrade, to the row."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, insert, inspect, text
+
+from jobs.store import leases, tables
+from jobs.store.clock import db_time
+from jobs.store.database import Database
+from jobs.store.migrate import differences, upgrade
+from jobs.store.results import as_stored
+from tests.postgresql import own_database
+from tests.unit.conftest import ON_SQLITE
+from tests.unit.store.conftest import insert_job, translated
+
+BEFORE_TOKENS = "0003"
+Rows = dict[str, list[dict[str, Any]]]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    """As version 0003 left it: two jobs, of which the first has an open lease, and the log of a third shard that is
+    gone."""
+    if request.param == "sqlite":
+        yield from _older(f"sqlite:///{tmp_path / 'kvjobs.db'}")
+    else:
+        with own_database() as url:
+            yield from _older(url)
+
+
+def _older(url: str) -> Iterator[Database]:
+    database = Database.connect(url)
+    upgrade(database.engine, BEFORE_TOKENS)
+    first, _second = (insert_job(database, documents=4, per_shard=2) for _ in range(2))
+    with database.writing() as connection:
+        worker = {"host": "h", "machine": "m", "pid": 1, "process_started": 1.0, "version": "0", "device": "cpu"}
+        worker |= {"provider": "p", "lanes": 1, "models": "{}", "kv_bytes": 0, "buffer_allocations": 0}
+        times = {"started_at": db_time(), "heartbeat_at": db_time()}
+        connection.execute(insert(tables.Worker).values(**worker, buffer_reuses=0, **times))
+        connection.execute(text("UPDATE shards SET state = 'leased', lease_owner = 8, lease_epoch = 1 WHERE id = 1"))
+        connection.execute(
+            insert(tables.Translation).values(
+                **as_stored(translated("x")),
+                job_id=first,
+                position=2,
+                shard_id=2,
+                epoch=1,
+                worker_id=1,
+                finished_at=db_time(),
+            )
+        )
+        log = {"job_id": first, "shard_id": 77, "at": db_time(), "event": "leased", "epoch": 1, "worker_id": 9}
+        connection.execute(insert(tables.ShardEvent).values(log))
+    yield database
+    database.close()
+
+
+def rows(database: Database) -> Rows:
+    """Every row of every table."""
+    with database.reading() as connection:
+        names = [name for name in inspect(connection).get_table_names() if name != "alembic_version"]
+        return {
+            name: [dict(row) for row in connection.execute(text(f"SELECT * FROM {name} ORDER BY 1, 2")).mappings()]
+            for name in names
+        }
+
+
+def test_an_upgrade_keeps_every_row(database: Database) -> None:
+    before = rows(database)
+
+    upgrade(database.engine)
+
+    after = rows(database)
+    assert all(row.pop("lease_token") is None for row in after["shards"])
+    assert after == before
+    assert {name: len(found) for name, found in after.items() if found} == {
+        "jobs": 2,
+        "documents": 8,
+        "shards": 4,
+        "job_counts": 2,
+        "workers": 1,
+        "translations": 1,
+        "shard_events": 1,
+    }
+    assert differences(database.engine) == []
+
+
+def test_work_goes_on_after_an_upgrade(database: Database) -> None:
+    upgrade(database.engine)
+
+    leases.expire_workers(database, [8])
+
+    work = leases.lease(database, 1, 0, 60.0)
+    assert work is not None
+    assert (work.shard_id, work.epoch, [d.position for d in work.batches[0]]) == (1, 3, [0, 1])
+
+
+@ON_SQLITE
+def test_an_upgraded_file_goes_on_above_every_number_that_it_has_seen(database: Database) -> None:
+    upgrade(database.engine)
+
+    with database.reading() as connection:
+        given = connection.execute(text("SELECT name, seq FROM sqlite_sequence"))
+        numbers = {row.name: row.seq for row in given}
+        made = connection.execute(text("SELECT name FROM sqlite_master WHERE sql LIKE '%AUTOINCREMENT%'")).scalars()
+        assert set(made) == {"jobs", "shards", "workers"}
+    assert numbers == {"jobs": 2, "shards": 77, "workers": 9}
+
+
+@ON_SQLITE
+def test_an_upgraded_file_looks_after_its_references_again(database: Database) -> None:
+    upgrade(database.engine)
+
+    with database.writing() as connection:
+        connection.execute(delete(tables.Job).where(tables.Job.id == 1))
+
+    assert {row["job_id"] for row in rows(database)["documents"]} == {2}
