@@ -186,6 +186,8 @@ class _TorchPickler(pickle._Pickler):  # type: ignore[name-defined,misc]  # the 
             super().save(value, save_persistent_id)
             return
         storage = value if value.flags.c_contiguous else value.T  # a transposed matrix shares its memory
+        while 0 in storage.strides and storage.base is not None:  # as does what was made of fewer elements
+            storage = storage.base
         kind = {"float16": "HalfStorage", "float32": "FloatStorage", "float64": "DoubleStorage", "int64": "LongStorage"}
         self.storages.append(storage)
         self.write(b"ctorch._utils\n_rebuild_tensor_v2\n(")

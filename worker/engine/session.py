@@ -117,6 +117,11 @@ def _explain(file: Path, reason: str) -> str:
         )
     if "No Op registered" in reason or "Could not find an implementation" in reason:
         return f"{file} uses an operator that onnxruntime {installed} lacks: {_last_sentence(reason)}"
+    if "External data path validation failed" in reason:
+        return (
+            f"{file} names a file outside of its folder as the place of its weights, which is not read "
+            f"({_last_sentence(reason)}): export the model again, or download it again"
+        )
     if "xternal data" in reason or "external_data" in reason:
         return f"{file} keeps its weights in another file that is missing or damaged: {_last_sentence(reason)}"
     if file.read_bytes()[:8] == b"version ":

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from worker.models.links import refuse_link_out
 from worker.models.manifest import FileRecord, Manifest, records, sha256_of
 from worker.models.registry import has_weights
 
@@ -27,8 +28,9 @@ class Origin:
     note: str | None = None  # what a person should know of how it was fetched
 
     def copy(self, names: Iterable[str], folder: Path) -> None:
-        """Copy some of its files, by their paths in it."""
+        """Copy some of its files, by their paths in it; raise ModelError for a link that leads out of it."""
         for name in names:
+            refuse_link_out(self.folder / name, self.folder)
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(self.folder / name, folder / name)
 

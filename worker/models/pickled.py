@@ -11,6 +11,7 @@ Knows: both formats of torch.save (torch/serialization.py):
     before                              four pickles and the keys of the storages, then each: its length, its bytes
 """
 
+import math
 import pickle
 import pickletools
 import struct
@@ -150,7 +151,8 @@ def _place(file: Path, name: str, view: _View, starts: Mapping[str, int]) -> Sto
         raise _Damaged(f"{name} has a shape that makes no sense")
     last = view.offset + sum((size - 1) * stride for size, stride in zip(view.shape, view.strides, strict=True))
     start, is_empty = starts[storage.key], 0 in view.shape
-    if not is_empty and last >= storage.num_elements:
+    if not is_empty and max(last + 1, math.prod(view.shape)) > storage.num_elements:
+        # Strides of 0 could make any number of elements of one. Weights are never saved so.
         raise _Damaged(f"{name} is larger than what holds it")
     if start + storage.num_elements * storage.item_size > file.stat().st_size:
         raise _Damaged("it ends too early")

@@ -24,6 +24,7 @@ from jobs.errors import ModelError, NotFoundError
 from jobs.spec import Task
 from worker.models.causal_config import CONFIG, GENAI_CONFIG, genai_filename
 from worker.models.kinds import Kind, names_causal
+from worker.models.links import refuse_link_out
 from worker.models.manifest import MANIFEST, Manifest
 
 DEFAULT_MODEL = "demo-en-zh"
@@ -191,6 +192,7 @@ def check_files(folder: ModelFolder) -> None:
     else:
         _check_export(path)
     for file in _deciding_files(path):
+        refuse_link_out(file, path)
         refuse_hollow(file)
 
 

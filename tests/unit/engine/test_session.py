@@ -3,6 +3,8 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
 from jobs.errors import ModelError
@@ -83,3 +85,24 @@ def test_a_model_that_cannot_be_opened_is_found_when_it_is_opened(tmp_path: Path
 
     with pytest.raises(ModelError, match=r"decoder_model_merged.onnx is not an ONNX graph"):
         Seq2Seq.open(tmp_path)
+
+
+@pytest.mark.parametrize("place", ["../weights.data", "linked.data", "/weights.data"])
+def test_weights_that_a_graph_seeks_outside_of_its_folder_are_not_read(tmp_path: Path, place: str) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    np.arange(4, dtype=np.float32).tofile(tmp_path / "weights.data")
+    (folder / "linked.data").symlink_to("../weights.data")
+    place = str(tmp_path / "weights.data") if place.startswith("/") else place
+    weights = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[4], raw_data=bytes(16))
+    onnx.external_data_helper.set_external_data(weights, place)
+    weights.ClearField("raw_data")
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4]) for name in "xy")
+    add = onnx.helper.make_graph([onnx.helper.make_node("Add", ["x", "w"], ["y"])], "g", [x], [y], [weights])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    (folder / "model.onnx").write_bytes(
+        onnx.helper.make_model(add, ir_version=8, opset_imports=opsets).SerializeToString()
+    )
+
+    with pytest.raises(ModelError, match=r"model\.onnx names a file outside of its folder as the place of its weights"):
+        open_session(folder / "model.onnx")

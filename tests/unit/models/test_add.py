@@ -57,6 +57,15 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
+def test_weights_of_an_export_that_are_a_link_to_another_place_are_not_copied(add, export, tmp_path, models_dir):
+    (tmp_path / "secret").write_text("secret")
+    (export / "encoder_model.onnx_data").symlink_to(tmp_path / "secret")
+
+    with pytest.raises(ModelError, match=r"exported/encoder_model\.onnx_data is a link to .*/secret, outside"):
+        add(export)
+    assert not any(models_dir.iterdir())
+
+
 # --- checkpoints
 
 

@@ -131,6 +131,15 @@ def test_a_view_outside_its_storage_is_a_sentence(tmp_path):
         open_weights(tmp_path / "a.bin")
 
 
+def test_a_tensor_that_repeats_a_few_elements_a_million_million_times_is_a_sentence(tmp_path, zipped):
+    repeated = np.broadcast_to(np.ones(3, np.float32), (1 << 20, 1 << 20, 3))
+    write_pickle(tmp_path / "a.bin", {"a": repeated}, zipped=zipped)
+    assert (tmp_path / "a.bin").stat().st_size < 10_000
+
+    with pytest.raises(ModelError, match="a is larger than what holds it"):
+        open_weights(tmp_path / "a.bin")
+
+
 def test_a_compressed_archive_is_a_sentence(tmp_path):
     write_pickle(tmp_path / "a.bin", CONTENT)
     with zipfile.ZipFile(tmp_path / "a.bin") as archive:

@@ -248,6 +248,38 @@ def test_a_hollow_file_is_named(tmp_path, name, content, message):
         check_files(ModelFolder("m", folder))
 
 
+def test_a_link_that_leads_out_of_the_folder_is_not_followed(tmp_path):
+    folder = make_model(tmp_path / "m")
+    (tmp_path / "elsewhere").write_text("secret")
+    (folder / "weights.data").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(ModelError, match=r"m/weights\.data is a link to .*elsewhere, outside of the model's folder"):
+        check_files(ModelFolder("m", folder))
+
+
+def test_a_folder_of_graphs_that_leads_elsewhere_is_not_followed(tmp_path):
+    folder = make_model(tmp_path / "m", ["config.json", *TOKENIZER])
+    (folder / "onnx").symlink_to(make_model(tmp_path / "elsewhere"))
+
+    with pytest.raises(ModelError, match="outside of the model's folder"):
+        check_files(ModelFolder("m", folder))
+
+
+def test_links_within_the_folder_and_into_a_cache_of_the_hub_are_followed(tmp_path):
+    make_model(tmp_path / "m")
+    (tmp_path / "m" / "copy.data").symlink_to("encoder_model.onnx")
+    (tmp_path / "link").symlink_to("m")
+    cached = tmp_path / "hub" / "models--a--b"
+    make_model(cached / "blobs")
+    snapshot = cached / "snapshots" / "0123"
+    snapshot.mkdir(parents=True)
+    for name in COMPLETE:
+        (snapshot / name).symlink_to(Path("../../blobs") / name)
+
+    for folder in (tmp_path / "m", tmp_path / "link", snapshot):
+        check_files(ModelFolder("m", folder))
+
+
 def test_the_names_of_graphs_are_those_that_layouts_reads():
     ours = (registry.ENCODER, registry.MERGED, registry.DECODER, registry.WITH_PAST)
     assert ours == (layouts.ENCODER, layouts.MERGED, layouts.DECODER, layouts.WITH_PAST)
