@@ -20,6 +20,7 @@ NAMES = (
     "before-commit",  # ... everything is written, nothing is committed
     "after-commit",  # ... committed; the worker has not heard of it
     "in-finish",  # the shard's last batch is written, the shard is not closed
+    "in-cancel",  # a job is to be cancelled, and nothing of it is yet
     "after-ingest-batch",  # a batch of documents is committed
     "before-ingest-finish",  # all documents are there, no worker sees the job yet
 )

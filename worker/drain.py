@@ -14,7 +14,6 @@ from jobs.store import leases
 from jobs.store.batches import Batch
 from jobs.store.database import Database
 from jobs.store.deaths import log_death
-from jobs.store.jobs import pause
 from jobs.store.leases import Work
 from jobs.store.record import record
 from worker.cage import Died
@@ -148,8 +147,7 @@ def _give_back(database: Database, shift: Shift, work: Work) -> None:
 
 
 def _pause(database: Database, shift: Shift, work: Work, reason: str) -> None:
-    _give_back(database, shift, work)
-    _insist(shift, work, lambda: pause(database, work.job_id, reason))
+    _insist(shift, work, lambda: leases.refuse(database, work, reason))
 
 
 def _insist(shift: Shift, work: Work, write: Callable[[], T]) -> T:

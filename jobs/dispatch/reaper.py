@@ -3,6 +3,7 @@
 import logging
 
 from jobs.store.database import Database
+from jobs.store.jobs import finish_cancel, interrupted_cancels
 from jobs.store.leases import expire, expire_workers
 from jobs.store.posts import REAPER, hold
 from jobs.store.waiting import any_expired
@@ -17,8 +18,11 @@ def reap(database: Database, holder: str | None = None) -> int:
     """Free the shards of dead workers and of silent ones; how many.
 
     A process of this machine that is gone is dead for certain, so nobody waits for its lease to run out. Silent ones
-    are looked after by one process of the fleet: with a `holder`, only if it has the post.
+    are looked after by one process of the fleet: with a `holder`, only if it has the post. A `cancel` that died before
+    it was through is finished.
     """
+    for job_id in interrupted_cancels(database):
+        finish_cancel(database, job_id)
     dead = dead_workers(database)
     freed = expire_workers(database, dead)
     if any_expired(database) and (holder is None or hold(database, REAPER, holder, POST_S)):

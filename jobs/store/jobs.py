@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, exists, func, select, update
+from sqlalchemy import Connection, exists, func, or_, select, update
 
 from jobs.errors import NotFoundError, SpecError
+from jobs.failpoints import failpoint
 from jobs.store.clock import db_time
 from jobs.store.database import Database
 from jobs.store.endings import close_cancelled, close_shards, end_documents
 from jobs.store.ledger import bump, lock
 from jobs.store.results import is_open, results_of
-from jobs.store.tables import Document, DocumentStatus, Job, JobState, Shard, ShardState
+from jobs.store.tables import Document, DocumentStatus, Job, JobCounts, JobState, Shard, ShardState
 
 PUT_BACK = (DocumentStatus.FAILED, DocumentStatus.QUARANTINED, DocumentStatus.CANCELLED)
 SHARDS_A_TRANSACTION = 50  # a job of ten million documents must not hold the write lock while it is cancelled
@@ -32,7 +33,7 @@ def resume(database: Database, job_id: int) -> None:
 
 def cancel(database: Database, job_id: int) -> int:
     """Give up what has no result yet; how many documents that was. Results stay. A shard that is being worked on
-    follows when its worker's batch ends. Cancelling twice goes on where the first was interrupted."""
+    follows when its worker's batch ends. Where this is interrupted, the reaper goes on, or who cancels again."""
     with database.writing() as connection:
         state = _require_unfinished(connection, job_id, "cancelled")
         connection.execute(
@@ -42,17 +43,34 @@ def cancel(database: Database, job_id: int) -> int:
         )
         if state == JobState.INGESTING:  # its submit, if it still runs, finds the state changed and stops
             connection.execute(update(Job).where(Job.id == job_id).values(state=JobState.RUNNING))
+    failpoint("in-cancel")
+    return finish_cancel(database, job_id)
+
+
+def interrupted_cancels(database: Database) -> list[int]:
+    """The jobs that are to be cancelled and have shards that nobody works on: their `cancel` has died, or is just
+    about to end them."""
+    idle = exists().where(Shard.job_id == Job.id, Shard.state == ShardState.READY)
+    closed = exists().where(JobCounts.job_id == Job.id, JobCounts.shards_open == 0)
+    asked = (Job.state == JobState.RUNNING, Job.cancel_requested_at.is_not(None))
+    with database.reading() as connection:
+        return list(connection.execute(select(Job.id).where(*asked, or_(idle, closed))).scalars())
+
+
+def finish_cancel(database: Database, job_id: int) -> int:
+    """End the documents of the shards that nobody works on; how many. As many may do it at once as like."""
     cancelled = 0
     while True:
         with database.writing() as connection:
             lock(connection, job_id)  # a worker that gives its shard back meanwhile is either seen here, or sees us
-            if connection.execute(select(Job.cancel_requested_at).where(Job.id == job_id)).scalar() is None:
-                return cancelled  # somebody retries the job already: it goes on
+            job = connection.execute(select(Job.cancel_requested_at, Job.ingested_at).where(Job.id == job_id)).first()
+            if job is None or job.cancel_requested_at is None:
+                return cancelled  # somebody retries the job already, so it goes on; or it is gone
             ready = select(Shard.id).where(Shard.job_id == job_id, Shard.state == ShardState.READY)
             shard_ids = connection.execute(ready.limit(SHARDS_A_TRANSACTION)).scalars().all()
             if not shard_ids:
                 # Documents that an unfinished ingest had not cut into a shard yet.
-                if state == JobState.INGESTING:
+                if job.ingested_at is None:
                     result, written = results_of(connection, job_id), (0, _one_past_last(connection, job_id))
                     cancelled += end_documents(connection, result, job_id, *written, DocumentStatus.CANCELLED)
                 close_shards(connection, job_id, 0)
@@ -116,7 +134,7 @@ def _reopen(connection: Connection, job_id: int, status: DocumentStatus) -> int:
 
 
 def _require_unfinished(connection: Connection, job_id: int, verb: str) -> Any:
-    state = connection.execute(select(Job.state).where(Job.id == job_id)).scalar()
+    state = connection.execute(select(Job.state).where(Job.id == job_id).with_for_update()).scalar()
     if state is None:
         raise NotFoundError(f"there is no job {job_id}; kvjobs ls shows those there are")
     if state not in (JobState.INGESTING, JobState.RUNNING):

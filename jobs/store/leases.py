@@ -133,11 +133,16 @@ def heartbeat(database: Database, lease_s: float, works: Collection[Work]) -> He
 def release(database: Database, work: Work) -> None:
     """Give a shard back without blame: the next lease goes on where this one stopped. Nothing if it is not ours."""
     with database.writing() as connection:
-        released = connection.execute(update(Shard).where(*fence(work)).values(_ready()))
-        if released.rowcount:
-            lock(connection, work.job_id)
-            log_event(connection, work.job_id, work.shard_id, "released", work.epoch, work.worker_id)
-            close_cancelled(connection, work.job_id, [work.shard_id])
+        _release(connection, work)
+
+
+def refuse(database: Database, work: Work, reason: str) -> None:
+    """Give a shard back and pause its job until a person has looked. Nothing if the shard is not ours: by now its
+    number, or that of its job, may mean another."""
+    with database.writing() as connection:
+        if _release(connection, work):
+            running = (Job.id == work.job_id, Job.state == JobState.RUNNING)
+            connection.execute(update(Job).where(*running).values(paused=True, reason=reason))
 
 
 def expire(database: Database) -> int:
@@ -150,7 +155,7 @@ def expire_workers(database: Database, worker_ids: Sequence[int]) -> int:
     return _take_back(database, Shard.lease_owner.in_(worker_ids), "lost") if worker_ids else 0
 
 
-READY = and_(Shard.state == ShardState.READY, Shard.available_at <= db_time())
+READY = Shard.state == ShardState.READY
 
 
 def _next_job(queues: Queues, warm: Collection[str]) -> Any:
@@ -226,6 +231,16 @@ def _todo(connection: Connection, result: ResultTable, job_id: int, start: int, 
         PlannedDocument(row.position, row.text or "", row.estimated_tokens, ended=bool(row.ended)) for row in rows
     )
     return plan_batches(planned, MAX_TOKENS_OF_QUERIES if result is Ranking else MAX_TOKENS)
+
+
+def _release(connection: Connection, work: Work) -> bool:
+    """Whether the shard was ours to give back."""
+    if not connection.execute(update(Shard).where(*fence(work)).values(_ready())).rowcount:
+        return False
+    lock(connection, work.job_id)
+    log_event(connection, work.job_id, work.shard_id, "released", work.epoch, work.worker_id)
+    close_cancelled(connection, work.job_id, [work.shard_id])
+    return True
 
 
 def _take_back(database: Database, which: Any, why: str) -> int:

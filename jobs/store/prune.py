@@ -8,6 +8,7 @@ from sqlalchemy import Connection, delete, func, select, update
 from jobs.errors import SpecError
 from jobs.store.clock import db_time
 from jobs.store.database import Database
+from jobs.store.ledger import lock
 from jobs.store.progress import ENDED, JobSummary
 from jobs.store.results import RESULTS
 from jobs.store.tables import Document, Job, JobState, Shard, ShardEvent, Step
@@ -33,6 +34,7 @@ def require_ended(jobs: Sequence[JobSummary]) -> None:
 def prune_job(database: Database, job_id: int, advance: Callable[[int], None] = lambda rows: None) -> None:
     """Delete one ended job. Interrupted, it goes on when it is called again; `advance` hears of deleted rows."""
     with database.writing() as connection:
+        lock(connection, job_id)  # a retry is either seen here, or sees us
         # From here on the job is not whole: nobody may export it, resume it or find it by its name.
         claimed = connection.execute(
             update(Job)

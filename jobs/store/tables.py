@@ -60,7 +60,7 @@ class ShardState(enum.StrEnum):
     ready --cancel--> cancelled
     """
 
-    READY = "ready"  # may be leased from `available_at` on
+    READY = "ready"  # may be leased
     LEASED = "leased"  # `lease_owner` works on it until `lease_until`
     DONE = "done"  # every document of it is in a terminal state
     CANCELLED = "cancelled"  # its documents without a result were cancelled
@@ -168,7 +168,7 @@ class Shard(Base):
     estimated_tokens: Mapped[int]
     queue: Mapped[str]
     state: Mapped[str]
-    available_at: Mapped[datetime]
+    available_at: Mapped[datetime]  # when it last became ready; for display, since a clock may be set back
     lease_owner: Mapped[int | None]  # workers.id
     lane: Mapped[int | None]  # of that worker
     lease_epoch: Mapped[int]  # + 1 with every lease and every expiry; fences off whoever held it before

@@ -47,6 +47,7 @@ VIEWS = {
     "v_phases": """
         SELECT job_id, phase, SUM(calls) AS calls, SUM(rows) AS rows, SUM(tokens) AS tokens, SUM(seconds) AS seconds
         FROM steps GROUP BY job_id, phase""",
+    # One row a shard. `available_at` says since when it is ready, by the database's clock; nothing waits for it.
     "v_shards": """
         SELECT s.id AS shard_id, s.job_id, s.start, s.stop, s.estimated_tokens, s.queue, s.state, s.available_at,
                s.lease_owner AS worker_id, s.lane, s.lease_epoch AS epoch, s.lease_until, s.in_flight,

@@ -17,7 +17,7 @@ from jobs.store.tables import Worker
 from tests.faults.trial import Trial
 
 SHIM = Path(__file__).with_name("clock")  # a sitecustomize that moves Python's clock
-OF_SUBMIT = ("after-ingest-batch", "before-ingest-finish")
+OF_COMMANDS = ("in-cancel", "after-ingest-batch", "before-ingest-finish")
 
 
 def killed_at_random(trial: Trial) -> None:
@@ -50,7 +50,7 @@ def failpoints(trial: Trial) -> None:
     that what one leaves behind is not mended by the next."""
     times = 2 if trial.long else 1
     trial.remember()
-    for number, name in enumerate((name for name in NAMES if name not in OF_SUBMIT), start=1):
+    for number, name in enumerate((name for name in NAMES if name not in OF_COMMANDS), start=1):
         trial.submit(*(["--again"] if number > 1 else []))
         trial.job_id = number
         worker = trial.worker(KVJOBS_LANES="1", KVJOBS_FAILPOINTS=f"{name}:kill:{times}")

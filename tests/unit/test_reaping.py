@@ -1,10 +1,15 @@
 """Who takes back what: a dead process is seen on its own machine, a silent one by the holder of the post."""
 
+import pytest
+from sqlalchemy import select, update
+
 from jobs.dispatch.reaper import reap
 from jobs.process import ProcessId
-from jobs.store import leases
+from jobs.store import jobs, leases, tables
+from jobs.store.clock import db_time
 from jobs.store.database import Database
 from jobs.store.posts import REAPER, hold, leave
+from jobs.store.recount import contradictions
 from jobs.store.workers import register
 from tests.unit.conftest import AddJob, Line
 from tests.unit.store.test_reaper import ended_process, enter
@@ -38,3 +43,35 @@ def test_where_nothing_has_run_out_nobody_takes_the_post(database: Database, add
     reap(database, "ours")
 
     assert hold(database, REAPER, "theirs", 60)
+
+
+def test_a_cancel_that_died_half_way_is_finished(
+    database: Database, add_job: AddJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = add_job(Line("a"), Line("b"))
+
+    def dies(name: str) -> None:
+        raise KeyboardInterrupt(name)
+
+    monkeypatch.setattr(jobs, "failpoint", dies)
+    with pytest.raises(KeyboardInterrupt, match="in-cancel"):
+        jobs.cancel(database, job_id)
+
+    assert reap(database) == 0  # no shard was taken back from anybody
+
+    with database.reading() as connection:
+        assert connection.execute(select(tables.Job.state)).scalar() == "cancelled"
+        assert contradictions(connection, job_id) == []
+
+
+def test_a_cancel_that_only_missed_the_last_word_is_finished(database: Database, add_job: AddJob) -> None:
+    """Its shards were all closed when it died, one by a worker that ended just before."""
+    job_id = add_job(Line("a", "一"))
+    with database.writing() as connection:
+        connection.execute(update(tables.Job).values(state="running", finished_at=None, cancel_requested_at=db_time()))
+
+    reap(database)
+
+    with database.reading() as connection:
+        assert connection.execute(select(tables.Job.state)).scalar() == "done"
+        assert contradictions(connection, job_id) == []

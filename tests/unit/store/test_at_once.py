@@ -16,6 +16,7 @@ from jobs.store import leases, tables
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.leases import Work
+from jobs.store.prune import prune_job
 from jobs.store.record import record
 from jobs.store.recount import contradictions
 from tests.unit.store.conftest import MakeJob, translated
@@ -179,3 +180,44 @@ def test_a_shard_that_is_given_back_while_its_job_is_cancelled_is_cancelled_too(
     with database.reading() as connection:
         assert connection.execute(select(tables.Job.state)).scalar() == "cancelled"
         assert connection.execute(select(tables.JobCounts.cancelled)).scalar() == 2
+
+
+def test_a_job_is_either_pruned_or_retried(database: Database, make_job: MakeJob) -> None:
+    """On PostgreSQL the retry has seen that the job is done, and the prune that nobody has opened it again."""
+    job_id = make_job(documents=2, per_shard=2)
+    work = leases.lease(database, 1, 0, 60.0)
+    assert work is not None
+    record(database, work, 0, [Failed("engine-error", "x"), translated()], learned={}, timings=[], lease_s=60.0)
+    looked, go_on = threading.Event(), threading.Event()
+    refused: list[SpecError] = []
+
+    def dawdle(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        if threading.current_thread() is retrying and "UPDATE documents" in statement:
+            looked.set()
+            go_on.wait(timeout=10)
+
+    def prune() -> None:
+        try:
+            prune_job(database, job_id)
+        except SpecError as error:
+            refused.append(error)
+
+    retrying = threading.Thread(target=retry, args=(database, job_id))
+    pruning = threading.Thread(target=prune)
+    event.listen(database.engine, "after_cursor_execute", dawdle)
+    try:
+        retrying.start()
+        assert looked.wait(timeout=10)
+        pruning.start()
+        pruning.join(timeout=0.5)
+        go_on.set()
+        retrying.join()
+        pruning.join()
+    finally:
+        event.remove(database.engine, "after_cursor_execute", dawdle)
+
+    assert len(refused) == 1
+    with database.reading() as connection:
+        assert connection.execute(select(tables.Job.state)).scalar() == "running"
+        assert contradictions(connection, job_id) == []
+        assert connection.execute(select(tables.Translation.text)).scalar() == "x"

@@ -9,6 +9,7 @@ from jobs.errors import NotFoundError, SpecError, StaleLease
 from jobs.outcome import Failed, SegmentTranslation, StepTiming
 from jobs.store import jobs, leases, tables
 from jobs.store.batches import MAX_TOKENS
+from jobs.store.clock import db_time
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.leases import Work
@@ -398,3 +399,24 @@ def test_what_was_learned_comes_with_the_results_and_the_first_entry_stays(
     write(database, take(database), learned={b"k": SegmentTranslation(("再见",), (-0.1,), -0.1, 1, 1)})
 
     assert recall(database, [b"k", b"unknown"]) == {b"k": entry}
+
+
+def test_a_clock_that_is_set_back_after_a_submit_hides_no_shard(database: Database, make_job: MakeJob) -> None:
+    job = make_job(documents=3, per_shard=3)
+    with database.writing() as connection:
+        connection.execute(update(tables.Shard).values(available_at=db_time(3600.0)))
+
+    assert take(database).job_id == job
+
+
+def test_who_lost_its_lease_pauses_nothing(database: Database, make_job: MakeJob) -> None:
+    job = make_job(documents=3, per_shard=3)
+    sleeper = take(database, lease_s=-1.0)
+    leases.expire(database)
+
+    leases.refuse(database, sleeper, "a model that is gone")
+    assert value(database, tables.Job.paused, tables.Job.id == job) is False
+
+    leases.refuse(database, take(database), "a model that is gone")
+    assert value(database, tables.Job.reason, tables.Job.id == job) == "a model that is gone"
+    assert value(database, tables.Shard.state) == "ready"

@@ -1,0 +1,54 @@
+"""What the lanes of one process know of each other's leases."""
+
+from sqlalchemy import select
+
+from jobs.store import leases, tables
+from jobs.store.database import Database
+from jobs.store.leases import Work
+from jobs.store.workers import Warmth
+from tests.unit.store.conftest import MakeJob
+from worker.shift import Shift
+
+
+def take(database: Database, shift: Shift, lane: int, lease_s: float = 60.0) -> Work:
+    work = leases.lease(database, shift.worker_id, lane, lease_s)
+    assert work is not None
+    shift.begin(work)
+    return work
+
+
+def shift_of(database: Database) -> Shift:
+    return Shift(database, 1, lease_s=60.0, heartbeat_s=60.0)
+
+
+def test_a_lane_that_takes_the_expired_shard_of_another_keeps_it_when_the_other_ends(
+    database: Database, make_job: MakeJob
+) -> None:
+    make_job(documents=2, per_shard=2)
+    shift = shift_of(database)
+    slept = take(database, shift, lane=0, lease_s=-1.0)
+    leases.expire(database)
+    taken = take(database, shift, lane=1, lease_s=-1.0)
+    assert taken.shard_id == slept.shard_id
+
+    shift.end(slept)
+    shift.pulse(Warmth())
+
+    assert leases.expire(database) == 0  # the heartbeat has prolonged it
+    assert not shift.must_stop(taken)
+
+
+def test_of_two_lanes_with_leases_of_one_shard_only_the_older_has_to_stop(
+    database: Database, make_job: MakeJob
+) -> None:
+    job = make_job(documents=2, per_shard=2)
+    shift = shift_of(database)
+    slept = take(database, shift, lane=0, lease_s=-1.0)
+    leases.expire(database)
+    taken = take(database, shift, lane=1)
+
+    shift.pulse(Warmth())
+
+    assert (shift.must_stop(slept), shift.must_stop(taken)) == (True, False)
+    with database.reading() as connection:
+        assert connection.execute(select(tables.Shard.job_id)).scalar() == job
