@@ -20,7 +20,6 @@ import click
 import jobs
 from jobs.cli.context import Context
 from jobs.cli.output import Output, output_options
-from jobs.cli.terminal import visible
 from jobs.cli.wording import counted, size
 from jobs.errors import KvjobsError
 from jobs.private import is_readable_by_others
@@ -247,9 +246,13 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _print(checks: list[Check]) -> None:
-    width = max(len(check.name) for check in checks)
+    from jobs.cli.layout import print_page
+
+    name = max(len(check.name) for check in checks)
+    lines = []
     for check in checks:
         verdict = "PROBLEM" if not check.ok else "warning" if check.is_warning else "ok"
-        click.echo(visible(f"{verdict:<7}  {check.name:<{width}}  {check.found}"))
+        lines.append(f"{verdict:<7}  {check.name:<{name}}  {check.found}")
         if not check.ok or check.is_warning:
-            click.echo(visible(f"         {'':<{width}}  -> {check.mend}"))
+            lines.append(f"{'':<7}  {'':<{name}}  -> {check.mend}")
+    print_page(lines, indent=7 + 2 + name + 2)

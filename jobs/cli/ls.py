@@ -15,14 +15,14 @@ COLUMNS = (
     Column("name", "NAME"),
     Column("shown_state", "STATE"),
     Column("share_done", "DONE", percent, right=True),
-    Column("documents", "DOCUMENTS", count, right=True),
-    Column("succeeded", "OK", count, right=True),
-    Column("unsuccessful", "NOT OK", count, right=True),
-    Column("target_tokens", "TOKENS", count, right=True),
-    Column("elapsed_s", "TIME", duration, right=True),
-    Column("task", "TASK"),
-    Column("model", "MODEL"),
-    Column("created_at", "SUBMITTED", moment),
+    Column("documents", "DOCUMENTS", count, right=True, rank=3),
+    Column("succeeded", "OK", count, right=True, rank=1),
+    Column("unsuccessful", "NOT OK", count, right=True, rank=2),
+    Column("target_tokens", "TOKENS", count, right=True, rank=6),
+    Column("elapsed_s", "TIME", duration, right=True, rank=4),
+    Column("task", "TASK", rank=7),
+    Column("model", "MODEL", rank=5),
+    Column("created_at", "SUBMITTED", moment, rank=8),
 )
 
 

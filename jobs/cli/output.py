@@ -29,7 +29,6 @@ NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")  # as any corpus m
 # JSON escapes U+0000 to U+001F by itself. A terminal obeys these too: DEL, U+0080 to U+009F, and the marks that
 # reverse the direction of writing; here in UTF-8.
 _UNESCAPED = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]|\xef\xbb\xbf")
-WIDE = 100_000  # columns: where nobody looks, nothing is cut
 
 
 class Form(enum.StrEnum):
@@ -47,6 +46,8 @@ class Column:
     title: str
     show: Callable[[Any], str] = plain
     right: bool = False  # numbers
+    rank: int = 0  # 0: always shown; else, where the terminal is too narrow, the highest is left out first
+    is_text: bool | None = False  # prose, which may be shortened; an id, a name, a number never is. None: see the cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class Output:
             for row in rows:
                 click.echo(visible(row[fields[0]]))
         else:
+            from jobs.cli.layout import print_table
+
             print_table(rows, columns)
 
     def record(self, values: Row, show: Callable[[], None]) -> None:
@@ -106,29 +109,6 @@ def output_options(*, csv: bool = False, ids: bool = False) -> Callable[[Command
         return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(decorated)  # type: ignore[no-any-return]  # Any: click
 
     return decorate
-
-
-def print_table(rows: Iterable[Row], columns: Sequence[Column]) -> None:
-    """Print a table as wide as the terminal, or, into a file or pipe, as wide as its cells."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    terminal = sys.stdout.isatty()
-    table = Table(box=SIMPLE_HEAD if terminal else None, pad_edge=False, show_edge=False)
-    for column in columns:
-        table.add_column(column.title, justify="right" if column.right else "left", no_wrap=True, overflow="ellipsis")
-    for row in rows:
-        # Text, not str: a cell is no markup.
-        table.add_row(*(Text(visible(column.show(row[column.key]))) for column in columns))
-    if terminal:
-        Console(highlight=False, markup=False, emoji=False).print(table)
-        return
-    buffer = io.StringIO()
-    Console(file=buffer, width=WIDE, highlight=False, markup=False, emoji=False, no_color=True).print(table)
-    for line in buffer.getvalue().splitlines():
-        click.echo(line.rstrip())
 
 
 def print_json_rows(rows: Iterable[Any]) -> None:

@@ -13,6 +13,7 @@ from jobs.cli.terminal import say
 from jobs.store.query import ask
 
 TABLE_LIMIT = 1000
+NAMES = ("name", "model", "source", "host", "node", "queue", "queues", "flags", "error_code")
 
 
 @click.command()
@@ -56,7 +57,7 @@ def query(
     with context.database() as database, ask(database, sql, dict(parameters), timeout) as answer:
         fields = _distinct(answer.columns)
         rows = _CountedRows(fields, islice(answer.rows, limit))
-        output.rows(rows, [Column(field, field) for field in fields], fields)
+        output.rows(rows, [Column(field, field, is_text=_may_be_text(field)) for field in fields], fields)
         if rows.count == limit and next(answer.rows, None) is not None:
             say(f"Only the first {limit} rows; --limit allows more.")
 
@@ -73,6 +74,11 @@ class _CountedRows:
         for row in self.rows:
             self.count += 1
             yield dict(zip(self.fields, row, strict=True))
+
+
+def _may_be_text(field: str) -> bool | None:
+    """Not where the views have an id or a name; elsewhere what stands there tells."""
+    return False if field in NAMES or field.endswith("id") else None
 
 
 def _distinct(columns: Sequence[str]) -> list[str]:

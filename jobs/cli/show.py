@@ -7,7 +7,6 @@ import orjson
 
 from jobs.cli.context import Context
 from jobs.cli.output import Output, output_options
-from jobs.cli.terminal import visible
 from jobs.cli.wording import count, counted, duration, moment, percent
 from jobs.spec import Task
 from jobs.store.progress import Failure, JobSummary, failures, find_job
@@ -31,9 +30,11 @@ def show(context: Context, output: Output, reference: str) -> None:
         job = find_job(connection, reference)
         phases = summarize_steps(connection, job.job_id, By.PHASE)
         bad = failures(connection, job)
+    from jobs.cli.layout import print_page
+
     output.record(
         job.as_row() | {"phases": phases, "failures": bad, "next": next_command(job)},
-        lambda: click.echo("\n".join(visible(line) for line in describe(job, phases, bad))),
+        lambda: print_page(describe(job, phases, bad)),
     )
 
 

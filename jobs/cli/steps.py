@@ -44,11 +44,11 @@ def steps(context: Context, output: Output, reference: str, by: By) -> None:
         (
             Column("group", title, right=by is By.STEP),
             Column("seconds", "SECONDS", lambda seconds: f"{seconds:,.3f}", right=True),
-            Column("share", "SHARE", percent, right=True),
-            Column("calls", "CALLS", count, right=True),
-            Column("mean_ms", "MS/CALL", lambda mean: f"{mean:,.2f}", right=True),
-            Column("mean_rows", "ROWS/CALL", lambda mean: f"{mean:,.1f}", right=True),
-            Column("tokens", "TOKENS", count, right=True),
+            Column("share", "SHARE", percent, right=True, rank=1),
+            Column("calls", "CALLS", count, right=True, rank=3),
+            Column("mean_ms", "MS/CALL", lambda mean: f"{mean:,.2f}", right=True, rank=2),
+            Column("mean_rows", "ROWS/CALL", lambda mean: f"{mean:,.1f}", right=True, rank=4),
+            Column("tokens", "TOKENS", count, right=True, rank=5),
         ),
         FIELDS,
     )

@@ -22,13 +22,13 @@ def _measure(value: float | None) -> str:
 
 
 COLUMNS = (
-    Column("documents", "DOCUMENTS", count, right=True),
-    Column("unscored", "UNSCORED", count, right=True),
-    Column("num_tokens", "TOKENS", count, right=True),
+    Column("documents", "DOCUMENTS", count, right=True, rank=1),
+    Column("unscored", "UNSCORED", count, right=True, rank=6),
+    Column("num_tokens", "TOKENS", count, right=True, rank=2),
     Column("perplexity", "PERPLEXITY", _measure, right=True),
-    Column("word_perplexity", "BY WORD", _measure, right=True),
-    Column("byte_perplexity", "BY BYTE", _measure, right=True),
-    Column("bits_per_byte", "BITS/BYTE", _measure, right=True),
+    Column("word_perplexity", "BY WORD", _measure, right=True, rank=4),
+    Column("byte_perplexity", "BY BYTE", _measure, right=True, rank=5),
+    Column("bits_per_byte", "BITS/BYTE", _measure, right=True, rank=3),
 )
 
 

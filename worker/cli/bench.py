@@ -115,12 +115,12 @@ def cache(
 COLUMNS = (
     Column("target_tokens", "TOKENS OUT", right=True),
     Column("ratio", "FASTER BY", lambda ratio: f"{ratio:.1f} x", right=True),
-    Column("on", "TOKENS/S WITH", lambda measured: f"{measured['tokens_per_second']:,.0f}", right=True),
-    Column("off", "TOKENS/S WITHOUT", lambda measured: f"{measured['tokens_per_second']:,.0f}", right=True),
-    Column("on", "MS/STEP WITH", lambda measured: f"{1000 * measured['seconds_per_step']:.1f}", right=True),
-    Column("off", "MS/STEP WITHOUT", lambda measured: f"{1000 * measured['seconds_per_step']:.1f}", right=True),
-    Column("on_growth", "GROWTH WITH", lambda growth: f"{growth:.2f}", right=True),
-    Column("off_growth", "GROWTH WITHOUT", lambda growth: f"{growth:.2f}", right=True),
+    Column("on", "TOKENS/S WITH", lambda measured: f"{measured['tokens_per_second']:,.0f}", right=True, rank=1),
+    Column("off", "TOKENS/S WITHOUT", lambda measured: f"{measured['tokens_per_second']:,.0f}", right=True, rank=2),
+    Column("on", "MS/STEP WITH", lambda measured: f"{1000 * measured['seconds_per_step']:.1f}", right=True, rank=5),
+    Column("off", "MS/STEP WITHOUT", lambda measured: f"{1000 * measured['seconds_per_step']:.1f}", right=True, rank=6),
+    Column("on_growth", "GROWTH WITH", lambda growth: f"{growth:.2f}", right=True, rank=3),
+    Column("off_growth", "GROWTH WITHOUT", lambda growth: f"{growth:.2f}", right=True, rank=4),
     Column("is_equal", "SAME TOKENS"),
 )
 

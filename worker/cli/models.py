@@ -9,7 +9,7 @@ import click
 
 from jobs.cli.context import Context
 from jobs.cli.output import Column, Output, output_options
-from jobs.cli.terminal import say, visible
+from jobs.cli.terminal import say
 from jobs.cli.wording import NOTHING, count, counted, duration, percent, size
 from jobs.errors import ModelError, SpecError
 from worker.graphs.precision import Precision
@@ -38,11 +38,11 @@ CHECK_COLUMNS = (
     Column("name", "CHECK"),
     Column("against", "AGAINST"),
     Column("verdict", "VERDICT"),
-    Column("num_segments", "SEGMENTS", count, right=True),
-    Column("exact", "SAME SEGMENTS", lambda share: NOTHING if share is None else percent(share), right=True),
-    Column("tokens", "SAME TOKENS", lambda share: NOTHING if share is None else percent(share), right=True),
-    Column("chrf", "CHRF", lambda score: NOTHING if score is None else f"{score:.2f}", right=True),
-    Column("drift", "DRIFT", lambda nats: NOTHING if nats is None else f"{nats:.1e}", right=True),
+    Column("num_segments", "SEGMENTS", count, right=True, rank=5),
+    Column("exact", "SAME SEGMENTS", lambda share: NOTHING if share is None else percent(share), right=True, rank=4),
+    Column("tokens", "SAME TOKENS", lambda share: NOTHING if share is None else percent(share), right=True, rank=1),
+    Column("chrf", "CHRF", lambda score: NOTHING if score is None else f"{score:.2f}", right=True, rank=2),
+    Column("drift", "DRIFT", lambda nats: NOTHING if nats is None else f"{nats:.1e}", right=True, rank=3),
 )
 CAUSAL_CHECK_FIELDS = (
     "name", "against", "verdict", "num_segments", "num_tokens", "worst", "drift", "nats", "perplexity", "note",
@@ -51,12 +51,18 @@ CAUSAL_CHECK_COLUMNS = (
     Column("name", "CHECK"),
     Column("against", "AGAINST"),
     Column("verdict", "VERDICT"),
-    Column("num_segments", "DOCUMENTS", count, right=True),
-    Column("num_tokens", "TOKENS", lambda tokens: NOTHING if tokens is None else count(tokens), right=True),
-    Column("worst", "WORST TOKEN", lambda nats: NOTHING if nats is None else f"{nats:.1e}", right=True),
-    Column("drift", "DRIFT", lambda nats: NOTHING if nats is None else f"{nats:.1e}", right=True),
-    Column("nats", "NATS/TOKEN", lambda nats: NOTHING if nats is None else f"{nats:.4f}", right=True),
-    Column("perplexity", "PERPLEXITY", lambda share: NOTHING if share is None else f"{100 * share:+.3f} %", right=True),
+    Column("num_segments", "DOCUMENTS", count, right=True, rank=5),
+    Column("num_tokens", "TOKENS", lambda tokens: NOTHING if tokens is None else count(tokens), right=True, rank=6),
+    Column("worst", "WORST TOKEN", lambda nats: NOTHING if nats is None else f"{nats:.1e}", right=True, rank=1),
+    Column("drift", "DRIFT", lambda nats: NOTHING if nats is None else f"{nats:.1e}", right=True, rank=4),
+    Column("nats", "NATS/TOKEN", lambda nats: NOTHING if nats is None else f"{nats:.4f}", right=True, rank=2),
+    Column(
+        "perplexity",
+        "PERPLEXITY",
+        lambda share: NOTHING if share is None else f"{100 * share:+.3f} %",
+        right=True,
+        rank=3,
+    ),
 )
 
 
@@ -81,12 +87,12 @@ def ls(context: Context, output: Output) -> None:
         map(_row, folders),
         (
             Column("name", "MODEL"),
-            Column("kind", "KIND"),
-            Column("layout", "LAYOUT"),
-            Column("precision", "PRECISION"),
-            Column("size", "SIZE", size, right=True),
+            Column("kind", "KIND", rank=1),
+            Column("layout", "LAYOUT", rank=4),
+            Column("precision", "PRECISION", rank=2),
+            Column("size", "SIZE", size, right=True, rank=3),
             Column("state", "STATE"),
-            Column("path", "FOLDER"),
+            Column("path", "FOLDER", rank=5),
         ),
         ("name", "kind", "layout", "precision", "size", "state", "problem", "path"),
     )
@@ -139,7 +145,9 @@ def add(
     added = add_model(request, context.settings.models_dir)
     if added.note:
         say(added.note)
-    output.record(dataclasses.asdict(added), lambda: click.echo("\n".join(map(visible, describe_added(added)))))
+    from jobs.cli.layout import print_page
+
+    output.record(dataclasses.asdict(added), lambda: print_page(describe_added(added)))
     if output.is_table:
         if added.precision == Precision.FP16:
             say("fp16 is for GPUs: kvjobs worker --device cuda:0. On a CPU, fp32 is as fast and exact, int8 faster.")
@@ -160,10 +168,11 @@ def inspect(context: Context, output: Output, name: str) -> int:
     NAME is a model's name or the path of its folder. For a model that cannot be run: what is wrong with it, and how to
     export it right; the exit code is 1.
     """
+    from jobs.cli.layout import print_page
     from worker.models.inspect import inspect_model
 
     description = inspect_model(find_model(name, context.settings.models_dir))
-    output.record(description.to_dict(), lambda: click.echo("\n".join(map(visible, describe(description)))))
+    output.record(description.to_dict(), lambda: print_page(describe(description)))
     return 1 if description.problems else 0
 
 

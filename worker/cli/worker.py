@@ -22,15 +22,17 @@ if TYPE_CHECKING:
 COLUMNS = (
     Column("worker_id", "WORKER", right=True),
     Column("state", "STATE"),
-    Column("host", "HOST"),
-    Column("pid", "PID", right=True),
-    Column("device", "DEVICE"),
-    Column("queues", "QUEUES"),
-    Column("lanes", "LANES", right=True),
-    Column("models", "WARM", lambda models: " ".join(models) or "-"),
-    Column("shards", "WORKS ON", lambda shards: " ".join(f"{s['job_id']}/{s['shard_id']}" for s in shards) or "-"),
-    Column("in_flight", "DOCUMENTS", count, right=True),
-    Column("heartbeat_at", "LAST HEARD", moment),
+    Column("host", "HOST", rank=2),
+    Column("pid", "PID", right=True, rank=5),
+    Column("device", "DEVICE", rank=7),
+    Column("queues", "QUEUES", rank=4),
+    Column("lanes", "LANES", right=True, rank=6),
+    Column("models", "WARM", lambda models: " ".join(models) or "-", rank=9),
+    Column(
+        "shards", "WORKS ON", lambda shards: " ".join(f"{s['job_id']}/{s['shard_id']}" for s in shards) or "-", rank=3
+    ),
+    Column("in_flight", "DOCUMENTS", count, right=True, rank=8),
+    Column("heartbeat_at", "LAST HEARD", moment, rank=1),
 )
 
 
@@ -129,11 +131,11 @@ def ping(context: Context, output: Output, here: bool, timeout: float) -> int:
 
 PING_COLUMNS = (
     Column("worker_id", "WORKER", right=True),
-    Column("host", "HOST"),
-    Column("pid", "PID", right=True),
+    Column("host", "HOST", rank=1),
+    Column("pid", "PID", right=True, rank=3),
     Column("lives", "LIVES"),
-    Column("hint", "HEARS HINTS"),
-    Column("heartbeat_at", "LAST HEARD", moment),
+    Column("hint", "ANSWERS BROKER", rank=4),
+    Column("heartbeat_at", "LAST HEARD", moment, rank=2),
 )
 
 
