@@ -54,7 +54,11 @@ NAMED = (Format.JSONL, Format.CSV, Format.TSV)  # formats that the name of a fil
     multiple=True,
     help="Add what was worked on, or numbers.  [repeatable]",
 )
-@click.option("--raw", is_flag=True, help="CSV: leave texts alone that a spreadsheet takes for formulas.")
+@click.option(
+    "--defuse/--raw",
+    default=True,
+    help="CSV, TSV: put an apostrophe before texts that a spreadsheet would run, or keep them.  [default: defuse]",
+)
 @click.pass_obj
 def export(
     context: Context,
@@ -64,7 +68,7 @@ def export(
     only: Only | None,
     where: str | None,
     extras: tuple[Extra, ...],
-    raw: bool,
+    defuse: bool,
 ) -> None:
     """Write the results of a job in the order of its corpus.
 
@@ -83,8 +87,8 @@ def export(
 
     Of rankings --format trec writes a run, and --format cohere what Cohere's rerank endpoint answers, a query a line.
 
-    In CSV a text that begins with = + - @ gets an apostrophe in front, lest a spreadsheet run it; --raw leaves it.
-    In TSV a backslash, tab or newline within a text is written \\\\, \\t or \\n.
+    In CSV and TSV a text that begins with = + - @ and is no number gets an apostrophe in front, lest a spreadsheet run
+    it; --raw keeps it as it is. In TSV a backslash, tab or newline within a text is written \\\\, \\t or \\n.
     """
     from jobs.store.progress import find_job
     from jobs.store.query import Condition
@@ -105,12 +109,12 @@ def export(
                 only=only,
                 condition=condition,
                 extras=extras,
-                raw=raw,
+                defuse=defuse,
                 to_terminal=sys.stdout.isatty(),
             )
         else:
             num_written = export_file(
-                database, job, path, form=form, only=only, condition=condition, extras=extras, raw=raw
+                database, job, path, form=form, only=only, condition=condition, extras=extras, defuse=defuse
             )
             say(f"Wrote {counted(num_written, 'document')} of job {job.job_id} to {path}.")
         if job.waiting and only is not Only.WAITING:
@@ -126,14 +130,21 @@ def export_file(
     only: Only | None = None,
     condition: "Condition | None" = None,
     extras: "Sequence[Extra]" = (),
-    raw: bool = False,
+    defuse: bool = True,
 ) -> int:
     """Write a file of results, all of it or nothing; how many documents. The name decides the format if nobody does."""
     from jobs.cli.result_file import result_file
 
     with result_file(path, corpus=job.source) as target:
         return write_results(
-            database, job, target, form=form or format_of(path), only=only, condition=condition, extras=extras, raw=raw
+            database,
+            job,
+            target,
+            form=form or format_of(path),
+            only=only,
+            condition=condition,
+            extras=extras,
+            defuse=defuse,
         )
 
 
@@ -146,7 +157,7 @@ def write_results(
     only: Only | None = None,
     condition: "Condition | None" = None,
     extras: "Sequence[Extra]" = (),
-    raw: bool = False,
+    defuse: bool = True,
     to_terminal: bool = False,
 ) -> int:
     """Write the results of a job; how many documents. Raises SpecError for a format or an extra that it has not."""
@@ -163,7 +174,7 @@ def write_results(
             job,
             extras=extras,
             field_columns=[] if form is Format.JSONL else field_names(database, job.job_id),
-            raw=raw,
+            defuse=defuse,
             to_terminal=to_terminal,
         )
     target.write(records.head())

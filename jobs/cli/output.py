@@ -55,6 +55,7 @@ class Output:
     """How this call wants its data."""
 
     form: Form = Form.TABLE
+    defuse: bool = False  # CSV: no text that a spreadsheet would run
 
     @property
     def is_table(self) -> bool:
@@ -68,10 +69,7 @@ class Output:
         if self.form is Form.JSON:
             print_json_rows({name: row[name] for name in fields} for row in rows)
         elif self.form is Form.CSV:
-            clean = visible if sys.stdout.isatty() else str
-            click.echo(csv_line([clean(name) for name in fields]), nl=False)
-            for row in rows:
-                click.echo(csv_line([csv_cell(row[name], clean) for name in fields]), nl=False)
+            self._csv_rows(rows, fields)
         elif self.form is Form.IDS:
             for row in rows:
                 click.echo(visible(row[fields[0]]))
@@ -79,6 +77,21 @@ class Output:
             from jobs.cli.layout import print_table
 
             print_table(rows, columns)
+
+    def _csv_rows(self, rows: Iterable[Row], fields: Sequence[str]) -> None:
+        """To a pipe or a file exactly, in UTF-8; `click.echo` would take out what looks like a terminal's escapes."""
+        is_terminal = sys.stdout.isatty()
+        clean = visible if is_terminal else str
+        sys.stdout.flush()
+
+        def write(cells: Iterable[Any]) -> None:
+            line = csv_line([csv_cell(cell, clean, defuse=self.defuse) for cell in cells])
+            sys.stdout.buffer.write(line.encode("utf-8", "backslashreplace"))
+
+        write(fields)
+        for row in rows:
+            write(row[name] for name in fields)
+        sys.stdout.buffer.flush()
 
     def record(self, values: Row, show: Callable[[], None]) -> None:
         """Print one thing: JSON for programs, else what `show` prints for people."""
@@ -93,18 +106,24 @@ def output_options(*, csv: bool = False, ids: bool = False) -> Callable[[Command
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
-        def call(*args: Any, as_json: bool, as_csv: bool = False, only_ids: bool = False, **kw: Any) -> Any:
+        def call(
+            *args: Any, as_json: bool, as_csv: bool = False, defuse: bool = False, only_ids: bool = False, **kw: Any
+        ) -> Any:
             chosen = [
                 form for form, wanted in ((Form.JSON, as_json), (Form.CSV, as_csv), (Form.IDS, only_ids)) if wanted
             ]
             if len(chosen) > 1:
                 raise click.UsageError("--json, --csv and -q exclude one another.")
-            return command(*args, output=Output(*chosen), **kw)
+            if defuse and not as_csv:
+                raise click.UsageError("--defuse is about CSV: give --csv, too.")
+            return command(*args, output=Output(next(iter(chosen), Form.TABLE), defuse), **kw)
 
         decorated: Any = call
         if ids:
             decorated = click.option("-q", "--quiet", "only_ids", is_flag=True, help="Print ids only.")(decorated)
         if csv:
+            what = "CSV: put an apostrophe before texts that a spreadsheet would run, or keep them."
+            decorated = click.option("--defuse/--raw", default=False, help=f"{what}  [default: raw]")(decorated)
             decorated = click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")(decorated)
         return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(decorated)  # type: ignore[no-any-return]  # Any: click
 
@@ -128,16 +147,22 @@ def to_json(value: Any, *, indent: bool = False) -> bytes:
     return _UNESCAPED.sub(_json_escape, text) if _UNESCAPED.search(text) else text
 
 
-def csv_cell(value: Any, clean: Callable[[str], str] = str) -> Any:
-    """A cell that no spreadsheet takes for a formula: such text gets an apostrophe in front. Numbers stay."""
+def csv_cell(value: Any, clean: Callable[[str], str] = str, *, defuse: bool = True) -> Any:
+    """A cell; with `defuse` none that a spreadsheet takes for a formula: such a text gets an apostrophe in front.
+    Numbers stay."""
     if isinstance(value, str):
         text = clean(value)
-        return f"'{text}" if value.startswith(FORMULA_STARTS) and not NUMBER.fullmatch(value) else text
+        return f"'{text}" if defuse and is_formula(value) else text
     if isinstance(value, datetime):
         return _iso(value)
     if isinstance(value, (bool, orjson.Fragment, dict, list, tuple)):
         return to_json(value).decode()
     return value.hex() if isinstance(value, bytes) else value
+
+
+def is_formula(text: str) -> bool:
+    """Whether a spreadsheet would run it."""
+    return text.startswith(FORMULA_STARTS) and not NUMBER.fullmatch(text)
 
 
 def csv_line(cells: Sequence[Any]) -> str:

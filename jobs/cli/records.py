@@ -77,15 +77,15 @@ class JsonLines:
 
 @dataclass(frozen=True)
 class Delimited:
-    """CSV: quoted, and a text that a spreadsheet would take for a formula gets an apostrophe in front.
-    TSV: never quoted; backslash, tab and newline are written \\\\, \\t and \\n, so a line is a row."""
+    """CSV: quoted. TSV: never quoted; backslash, tab and newline are written \\\\, \\t and \\n, so a line is a row.
+    In both a text that a spreadsheet would take for a formula gets an apostrophe in front, with `defuse`."""
 
     shape: Shape
     tabs: bool
     field_columns: Sequence[str]  # fields of the corpus that are columns; the rest is JSON in the column `fields`
     extras: Sequence[str] = ()  # keys
     optional: Sequence[str] = ()  # columns that the job's options asked for
-    raw: bool = False  # leave formulas alone
+    defuse: bool = True  # formulas
     to_terminal: bool = False
 
     @cached_property
@@ -122,8 +122,8 @@ class Delimited:
     def _write(self, cells: Sequence[Any]) -> bytes:
         clean = visible if self.to_terminal else str
         if self.tabs:
-            return ("\t".join(_tsv_cell(cell, clean) for cell in cells) + "\n").encode()
-        return csv_line([_raw_cell(cell, clean) if self.raw else csv_cell(cell, clean) for cell in cells]).encode()
+            return ("\t".join(_tsv_cell(cell, clean, self.defuse) for cell in cells) + "\n").encode()
+        return csv_line([csv_cell(cell, clean, defuse=self.defuse) for cell in cells]).encode()
 
 
 def record_format(
@@ -132,7 +132,7 @@ def record_format(
     *,
     extras: Sequence[Extra],
     field_columns: Sequence[str],
-    raw: bool,
+    defuse: bool,
     to_terminal: bool,
 ) -> RecordFormat:
     """The writer of a format; raise SpecError for an extra that the job's task has not."""
@@ -141,7 +141,7 @@ def record_format(
     if form is Format.JSONL:
         return JsonLines(shape, keys, is_payload=job.task == Task.RERANK or bool(options.get("pairs")))
     optional = [key for key, is_asked_for in shape.optional.items() if is_asked_for(options)]
-    return Delimited(shape, form is Format.TSV, field_columns, keys, optional, raw, to_terminal)
+    return Delimited(shape, form is Format.TSV, field_columns, keys, optional, defuse, to_terminal)
 
 
 class _Number:
@@ -170,14 +170,10 @@ def _split_fields(document: ExportedDocument, reserved: frozenset[str]) -> tuple
     return own, {name: value for name, value in fields.items() if name in reserved}
 
 
-def _raw_cell(value: Any, clean: Callable[[str], str]) -> Any:
-    return clean(value) if isinstance(value, str) else csv_cell(value)
-
-
-def _tsv_cell(value: Any, clean: Callable[[str], str]) -> str:
+def _tsv_cell(value: Any, clean: Callable[[str], str], defuse: bool) -> str:
     if value is None:
         return ""
-    text = value if isinstance(value, str) else str(csv_cell(value))
+    text = str(csv_cell(value, defuse=defuse))
     for character, written in (("\\", r"\\"), ("\t", r"\t"), ("\n", r"\n"), ("\r", r"\r")):
         text = text.replace(character, written)
     return clean(text)

@@ -14,7 +14,7 @@ The help of every command, as `kvjobs COMMAND --help` prints it.
 
 Standard output is data; messages and progress go to standard error. `NO_COLOR` holds, and nothing moves where there is
 no terminal. Text from a corpus never reaches a terminal with a control character in it: `\\x1b` shows as just that.
-JSON is escaped likewise, and a list without members is `[]`.
+JSON is escaped likewise, and a list without members is `[]`. What goes into a pipe or a file is the data itself.
 
 | exit code | means |
 |---|---|

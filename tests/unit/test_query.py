@@ -1,5 +1,7 @@
 """Questions in SQL: they read, and do nothing else, and come to an end."""
 
+import csv
+import io
 import json
 import time
 from pathlib import Path
@@ -9,7 +11,7 @@ import pytest
 from jobs.errors import SpecError
 from jobs.store.database import Database
 from jobs.store.query import Condition, ask
-from tests.unit.conftest import ON_SQLITE, Kvjobs
+from tests.unit.conftest import ON_SQLITE, AddJob, Kvjobs, Line
 
 
 def test_a_query_answers_over_the_views(kvjobs: Kvjobs, mixed_job: int) -> None:
@@ -22,6 +24,20 @@ def test_a_query_answers_over_the_views(kvjobs: Kvjobs, mixed_job: int) -> None:
 
 def test_nothing_found_is_an_empty_list(kvjobs: Kvjobs, database: Database) -> None:
     assert kvjobs("query", "select * from v_jobs", "--json").out == "[]\n"
+
+
+def test_csv_into_a_pipe_is_what_the_database_holds(kvjobs: Kvjobs, add_job: AddJob) -> None:
+    texts = ["=1+1", "-x", "@a", "\x1b[31mred\x1b[0m", "\x9b\u202e\x7f", 'a "b", c\r\nd', "-5"]
+    add_job(*(Line(str(place), text) for place, text in enumerate(texts)))
+    sql = 'select translation as "=t" from v_documents order by position'
+
+    def cells(*options: str) -> list[str]:
+        out = kvjobs("query", sql, "--csv", *options).out
+        return [row[0] for row in csv.reader(io.StringIO(out, newline=""))]
+
+    assert cells() == cells("--raw") == ["=t", *texts]
+    assert cells("--defuse") == ["'=t", "'=1+1", "'-x", "'@a", *texts[3:]]
+    assert kvjobs("query", sql, "--json", "--defuse").exit_code == 2
 
 
 def test_every_view_can_be_asked(kvjobs: Kvjobs, finished_job: int) -> None:
@@ -140,7 +156,7 @@ def test_columns_of_one_name_are_told_apart(kvjobs: Kvjobs, database: Database) 
 
 @ON_SQLITE
 def test_csv_is_guarded_and_a_table_is_visible(kvjobs: Kvjobs, database: Database) -> None:
-    assert kvjobs("query", "select :x as x", "-p", "x", "=1", "--csv").out == "x\n'=1\n"
+    assert kvjobs("query", "select :x as x", "-p", "x", "=1", "--csv", "--defuse").out == "x\n'=1\n"
     assert r"\x1b" in kvjobs("query", "select char(27) as x").out
 
 
