@@ -1,5 +1,6 @@
 """What `--device` means: cpu, or cuda:N where onnxruntime can use it. Opens nothing: sessions do that."""
 
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from worker.engine.session import Provider
 
 CPU_PROVIDER, CUDA_PROVIDER = "CPUExecutionProvider", "CUDAExecutionProvider"
+GPU_FILES = "/dev/nvidiactl", "/dev/dxg"  # of the driver; the second under Windows' Linux
 _ASK = "import onnxruntime; print(*onnxruntime.get_available_providers())"
 
 
@@ -30,6 +32,15 @@ def check_device(name: str) -> str:
             "pip install 'onnxruntime-gpu[cuda,cudnn]'"
         )
     return name
+
+
+def device_for(queue: str) -> str:
+    """What a worker needs to serve the jobs of a queue; raise SpecError where this machine has nothing of the kind."""
+    if queue == CPU:
+        return CPU
+    if not any(map(os.path.exists, GPU_FILES)):
+        raise SpecError("this machine shows no NVIDIA GPU")
+    return check_device("cuda:0")
 
 
 def provider_name(device: str) -> str:

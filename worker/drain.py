@@ -33,11 +33,25 @@ T = TypeVar("T")
 LONGEST_PAUSE_S = 30.0
 
 
-def drain(database: Database, lane: Lane, shift: Shift, queues: Queues = Queues()) -> None:  # noqa: B008 - frozen
+def drain(
+    database: Database,
+    lane: Lane,
+    shift: Shift,
+    queues: Queues = Queues(),  # noqa: B008 - frozen
+    first_job: int | None = None,
+) -> None:
     """Work until no shard is ready, or the shift stops. Raises TransientError where the database does not answer."""
     while not shift.is_stopping():
         started = time.perf_counter()
-        work = leases.lease(database, shift.worker_id, lane.number, shift.lease_s, queues=queues, warm=lane.warm)
+        work = leases.lease(
+            database,
+            shift.worker_id,
+            lane.number,
+            shift.lease_s,
+            queues=queues,
+            warm=lane.warm,
+            first_job=first_job,
+        )
         if work is None:
             return
         shift.begin(work)

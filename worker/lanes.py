@@ -175,7 +175,7 @@ def _live(database: Database, lane: Lane, shift: Shift, orders: Orders, queues: 
         while not shift.is_stopping():
             heard = shift.bell.rung
             try:
-                drain(database, lane, shift, queues)
+                drain(database, lane, shift, queues, orders.first_job)
                 pause_s = 0.5
             except TransientError as error:
                 log.warning("lane %d: %s; trying again in %.1f s", lane.number, error, pause_s)

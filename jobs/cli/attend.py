@@ -1,6 +1,7 @@
 """What `submit --wait` does once there is a job: see that somebody works on it, follow it, write the results."""
 
 import contextlib
+import importlib
 import os
 import signal
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from jobs.cli.export import export_file, write_results
-from jobs.cli.follow import follow, progress
+from jobs.cli.follow import Turn, follow, progress
 from jobs.cli.records import Format
 from jobs.cli.task_words import WORDS
 from jobs.cli.terminal import say, this_command
@@ -18,7 +19,7 @@ from jobs.cli.wording import count, counted, duration
 from jobs.corpus.submit import Submitted
 from jobs.dispatch.embedded import EmbeddedWorker
 from jobs.dispatch.reaper import reap
-from jobs.errors import KvjobsError, TransientError
+from jobs.errors import KvjobsError, SpecError, TransientError
 from jobs.settings import Settings
 from jobs.spec import Task
 from jobs.store.database import Database
@@ -26,7 +27,7 @@ from jobs.store.jobs import resume
 from jobs.store.progress import JobSummary, find_job
 from jobs.store.tables import JobState
 from jobs.store.totals import totals
-from jobs.store.workers import any_alive
+from jobs.store.waiting import is_served
 
 INTERRUPTED = 130
 LOOK_EVERY_S = 2.0
@@ -46,8 +47,8 @@ def attend(settings: Settings, database: Database, submitted: Submitted, output:
                 with progress() as shown:
 
                     def update(summary: JobSummary) -> None:
-                        shown.update(summary)
                         attendant.look(summary)
+                        shown.update(summary, attendant.note)
 
                     job = follow(database, job.job_id, update)
         except KeyboardInterrupt:
@@ -66,16 +67,19 @@ def attend(settings: Settings, database: Database, submitted: Submitted, output:
 
 
 class Attendant:
-    """Brings a worker along if nobody else works on the database."""
+    """Brings a worker along for a job that no other worker serves, at whatever moment of its life that is."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
+        self.note = ""  # for the line of progress: why nothing moves
         self._settings = settings
         self._database = database
         self._worker: EmbeddedWorker | None = None
+        self._turn = Turn(database)
         self._next_look = 0.0
+        self._says_what_is_missing = True
 
     def look(self, job: JobSummary) -> None:
-        """Start a worker where there is none. Raises KvjobsError where the job cannot go on by itself."""
+        """Start a worker where none serves the job. Raises KvjobsError where the job cannot go on by itself."""
         if job.paused and job.reason:
             raise KvjobsError(f"job {job.label} is paused: {job.reason}")
         if self._worker:
@@ -87,9 +91,27 @@ class Attendant:
             return
         self._next_look = time.monotonic() + LOOK_EVERY_S
         with contextlib.suppress(TransientError):  # a database that is away for a moment: we look again
-            if not any_alive(self._database, self._settings.lease_s):
-                reap(self._database)
-                self._worker = EmbeddedWorker(self._settings)
+            if is_served(self._database, job.queue, job.model, self._settings.lease_s):
+                self.note = self._turn.wait(job)
+            else:
+                self._bring_worker(job)
+
+    def _bring_worker(self, job: JobSummary) -> None:
+        try:
+            # The worker's side knows devices; it is reached by name.
+            device = importlib.import_module("worker.device").device_for(job.queue)
+        except SpecError as error:
+            self.note = "no worker with a GPU"
+            if self._says_what_is_missing:
+                say(
+                    f"Job {job.label} waits for a worker with a GPU, as its queue says. None runs, and there can be "
+                    f"none here: {error}. Where there is a GPU, start one with: kvjobs worker --device cuda:0"
+                )
+            self._says_what_is_missing = False
+            return
+        self.note = ""
+        reap(self._database)
+        self._worker = EmbeddedWorker(self._settings, job.job_id, device)
 
     def dismiss(self) -> None:
         """Let our worker finish its batch and end."""

@@ -1,5 +1,6 @@
 """Following a job until it ends: on a terminal one line that moves, elsewhere a line now and then."""
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -8,10 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from jobs.cli.task_words import WORDS
 from jobs.cli.terminal import say, visible
-from jobs.cli.wording import count, duration, percent
+from jobs.cli.wording import count, counted, duration, percent
 from jobs.errors import TransientError
 from jobs.store.database import Database
 from jobs.store.progress import PAUSED, JobSummary, Pace, find_job
+from jobs.store.waiting import Ahead, ahead_of, is_served
 from jobs.store.workers import any_alive
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ HINT_AFTER_S = 3.0  # a worker that has just been started needs a moment
 class Progress(Protocol):
     """Where a job's progress is shown."""
 
-    def update(self, job: JobSummary) -> None: ...
+    def update(self, job: JobSummary, note: str = "") -> None: ...
 
 
 def follow(
@@ -56,11 +58,31 @@ def follow(
         time.sleep(min(POLL_S, left))
 
 
-class StuckHint:
-    """Says once why a job does not move, if that is for a person to change."""
+class Turn:
+    """While nobody works on a job: what is ahead of it. Says once what that is."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._is_told = False
+
+    def wait(self, job: JobSummary) -> str:
+        """In few words for the line of progress; empty where nothing is ahead."""
+        ahead = ahead_of(self._database, job.job_id)
+        if not ahead.jobs:
+            return ""
+        if not self._is_told:
+            say(tell_ahead(ahead))
+        self._is_told = True
+        return f"waits for {counted(ahead.jobs, 'job')} ahead of it"
+
+
+class StuckHint:
+    """Says once why a job does not move."""
+
+    def __init__(self, database: Database) -> None:
+        self.note = ""  # for the line of progress
+        self._database = database
+        self._turn = Turn(database)
         self._since = time.monotonic()
         self._said: str | None = None
 
@@ -72,17 +94,28 @@ class StuckHint:
         if job.shown_state == PAUSED:
             reason = f" ({job.reason})" if job.reason else ""
             hint = f"Job {job.label} is paused{reason}. To go on: kvjobs resume {job.job_id}"
-        elif job.shards_open and not self._is_worked_on():
-            hint = "No worker is running. To start one: kvjobs worker"
+        elif job.shards_open:
+            with contextlib.suppress(TransientError):  # nobody knows
+                hint = tell_unserved(self._database, job.queue, job.model)
+                self.note = self._turn.wait(job) if hint is None else ""
         if hint and hint != self._said:
             say(hint)
         self._said = hint
 
-    def _is_worked_on(self) -> bool:
-        try:
-            return any_alive(self._database, SILENCE_S)
-        except TransientError:
-            return True  # nobody knows
+
+def tell_unserved(database: Database, queue: str, model: str) -> str | None:
+    """What to do where no worker serves the jobs of a queue and model; None where one does."""
+    if is_served(database, queue, model, SILENCE_S):
+        return None
+    if not any_alive(database, SILENCE_S):
+        return "No worker is running. To start one: kvjobs worker"
+    return f"No worker serves the queue {queue} now; what each one serves: kvjobs worker ls"
+
+
+def tell_ahead(ahead: Ahead) -> str:
+    """`3 jobs with 600 documents are ahead of it.`"""
+    verb = "is" if ahead.jobs == 1 else "are"
+    return f"{counted(ahead.jobs, 'job')} with {counted(ahead.documents, 'document')} {verb} ahead of it."
 
 
 @contextmanager
@@ -113,14 +146,14 @@ class _Bar:
         self._task = task
         self._pace = Pace()
 
-    def update(self, job: JobSummary) -> None:
+    def update(self, job: JobSummary, note: str = "") -> None:
         self._pace.add(job, time.monotonic())
         self._bars.update(
             self._task,
             description=visible(f"job {job.label}"),
             total=job.documents or None,
             completed=job.ended_documents,
-            told=visible(tell(job, self._pace)),
+            told=visible(tell(job, self._pace, note)),
         )
 
 
@@ -129,24 +162,24 @@ class _Lines:
 
     def __init__(self) -> None:
         self._pace = Pace()
-        self._state: str | None = None
+        self._state: tuple[str, str] | None = None
         self._next = 0.0
 
-    def update(self, job: JobSummary) -> None:
+    def update(self, job: JobSummary, note: str = "") -> None:
         now = time.monotonic()
         self._pace.add(job, now)
-        if job.shown_state == self._state and now < self._next:
+        if (job.shown_state, note) == self._state and now < self._next:
             return
-        self._state, self._next = job.shown_state, now + LINE_EVERY_S
-        say(f"job {job.label}: {tell(job, self._pace)}")
+        self._state, self._next = (job.shown_state, note), now + LINE_EVERY_S
+        say(f"job {job.label}: {tell(job, self._pace, note)}")
 
 
-def tell(job: JobSummary, pace: Pace) -> str:
-    """How far, how fast, how long still, what failed."""
-    parts = [
-        f"{count(job.ended_documents)}/{WORDS[job.task].counted(job.documents)} ({percent(job.share_done)})",
-        f"{count(job.tokens)} tokens",
-    ]
+def tell(job: JobSummary, pace: Pace, note: str = "") -> str:
+    """How far, how fast, how long still, what failed; or why it has not begun."""
+    parts = [f"{count(job.ended_documents)}/{WORDS[job.task].counted(job.documents)} ({percent(job.share_done)})"]
+    if note and not job.has_ended:
+        return f"{parts[0]}, {note}"
+    parts.append(f"{count(job.tokens)} tokens")
     speed = job.tokens_per_s if job.has_ended else pace.tokens_per_s
     if speed is not None:
         parts.append(f"{speed:,.0f} tokens/s")

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from jobs.store.database import Database
 
 PRIORITIES = {"low": -10, "normal": 0, "high": 10}
-SILENCE_S = 60.0  # a worker that was not heard of for so long counts as gone
 
 
 class Priority(click.ParamType[int]):
@@ -47,7 +46,7 @@ class Priority(click.ParamType[int]):
     help="What to do with each document.",
 )
 @click.option("--model", metavar="NAME", help="A model's name, or its folder.  [default: the bundled one for the task]")
-@click.option("--wait", is_flag=True, help="Bring a worker along if none runs, show progress, write the results.")
+@click.option("--wait", is_flag=True, help="Bring a worker if none serves the job, show progress, write the results.")
 @click.option(
     "-o",
     "--output",
@@ -240,14 +239,14 @@ def _told(submitted: Submitted) -> str:
 
 
 def _say_next(context: Context, database: "Database", submitted: Submitted, queue: str, model: str) -> None:
-    from jobs.store.waiting import is_served
-    from jobs.store.workers import any_alive
+    from jobs.cli.follow import tell_ahead, tell_unserved
+    from jobs.store.waiting import ahead_of
 
     if submitted.already is Already.COMPLETE:
         say(f"Results: kvjobs export {submitted.job_id} -o FILE")
         return
-    if not any_alive(database, SILENCE_S):
-        say("No worker is running; start one with: kvjobs worker")
-    elif not is_served(database, queue, model, context.settings.lease_s):
-        say(f"No worker serves the queue {queue} now; kvjobs worker ls shows what each one serves.")
+    if unserved := tell_unserved(database, queue, model):
+        say(unserved)
+    elif (ahead := ahead_of(database, submitted.job_id)).jobs:
+        say(tell_ahead(ahead))
     say(f"Follow it: kvjobs watch {submitted.job_id}")

@@ -28,8 +28,8 @@ def watch(context: Context, reference: str) -> int:
         with progress() as shown:
 
             def update(summary: JobSummary) -> None:
-                shown.update(summary)
                 hint.update(summary)
+                shown.update(summary, hint.note)
 
             job = follow(database, job.job_id, update)
     say(f"Next: {next_command(job)}")

@@ -1,5 +1,6 @@
-"""The worker that `submit --wait` brings along on a machine where none runs."""
+"""The worker that `submit --wait` brings along where none serves its job."""
 
+import dataclasses
 import queue
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from contextlib import suppress
 
 from jobs.dispatch.orders import Orders
 from jobs.errors import KvjobsError
+from jobs.queues import CPU
 from jobs.settings import Settings
 
 GRACE_S = 40.0  # the worker itself gives its child 30 s
@@ -19,8 +21,9 @@ class EmbeddedWorker:
     It ends when we do, however that happens: its standard input is a pipe that only we hold.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        orders = Orders(settings)
+    def __init__(self, settings: Settings, job_id: int, device: str = CPU) -> None:
+        """It serves the job before all others, and the queues of its device whatever the settings say."""
+        orders = Orders(dataclasses.replace(settings, queues=""), device=device, first_job=job_id)
         # -P: a folder named `worker` in the user's current directory must not be taken for ours.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "worker.supervisor", orders.argument()],

@@ -20,6 +20,7 @@ class Orders:
     drain: bool = False  # end when no work is left
     device: str = CPU  # cpu | cuda:N
     node: str | None = None  # the parent's name among the Celery workers
+    first_job: int | None = None  # served before all others
 
     def argument(self) -> str:
         """As JSON, without what may hold a password: every user of the machine sees the arguments of a process."""
@@ -28,7 +29,8 @@ class Orders:
         }
         for name in SECRET:
             del values[name]
-        return json.dumps({"settings": values, "drain": self.drain, "device": self.device, "node": self.node})
+        orders = {name: getattr(self, name) for name in ("drain", "device", "node", "first_job")}
+        return json.dumps({"settings": values, **orders})
 
     def environment(self) -> dict[str, str]:
         """Of this process, and the secrets."""

@@ -64,10 +64,11 @@ def lease(
     *,
     queues: Queues = Queues(),  # noqa: B008 - frozen
     warm: Collection[str] = (),
+    first_job: int | None = None,
 ) -> Work | None:
-    """Take the next shard that is ready: highest priority, then a model that is warm (by revision), then the oldest
-    job, then the first range. None if there is none in these queues."""
-    job_id = _next_job(queues, warm)
+    """Take the next shard that is ready: of `first_job` while it has any, then highest priority, then a model that is
+    warm (by revision), then the oldest job, then the first range. None if there is none in these queues."""
+    job_id = _next_job(queues, warm, first_job)
     with database.reading() as connection:  # an idle worker asks often: it should not queue for the write lock
         if connection.execute(select(job_id)).scalar() is None:
             return None
@@ -158,7 +159,7 @@ def expire_workers(database: Database, worker_ids: Sequence[int]) -> int:
 READY = Shard.state == ShardState.READY
 
 
-def _next_job(queues: Queues, warm: Collection[str]) -> Any:
+def _next_job(queues: Queues, warm: Collection[str], first_job: int | None) -> Any:
     """The job to take a shard from. First the job, then its shard: both are index look-ups, however many shards a
     paused job has."""
     of_device = Job.queue == CPU if not queues.has_gpu else Job.queue.is_not(None)
@@ -171,7 +172,12 @@ def _next_job(queues: Queues, warm: Collection[str]) -> Any:
             or_(Job.queue.in_(queues.plain), and_(Job.model.in_(queues.models), of_device)),
             exists().where(Shard.job_id == Job.id, READY),
         )
-        .order_by(Job.priority.desc(), case((Job.model_revision.in_(list(warm)), 0), else_=1), Job.id)
+        .order_by(
+            case((Job.id == first_job, 0), else_=1),
+            Job.priority.desc(),
+            case((Job.model_revision.in_(list(warm)), 0), else_=1),
+            Job.id,
+        )
         .limit(1)
         .scalar_subquery()
     )

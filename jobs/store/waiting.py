@@ -3,15 +3,18 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, exists, func, select
+from sqlalchemy.orm import aliased
 
+from jobs.process import ProcessId
 from jobs.queues import CPU, Queues
 from jobs.store.clock import db_time
 from jobs.store.database import Database
 from jobs.store.leases import READY
-from jobs.store.tables import Job, JobState, Shard, ShardState, Worker
+from jobs.store.tables import Job, JobCounts, JobState, Shard, ShardState, Worker
 
 HINTS_PER_LANE = 2
+LEASABLE = (Job.state == JobState.RUNNING) & ~Job.paused & Job.cancel_requested_at.is_(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,14 @@ class Waiting:
     queue: str
     model: str
     shards: int  # counted up to a limit
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Of a job: the jobs that come first, and what they still have to do."""
+
+    jobs: int
+    documents: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +52,28 @@ def hints_wanted(database: Database, silence_s: float) -> dict[str, int]:
 
 
 def is_served(database: Database, queue: str, model: str, silence_s: float) -> bool:
-    """Whether a live worker takes such jobs."""
+    """Whether a live worker takes such jobs: a process that is not known to be dead, and that was heard of lately."""
     kind = Waiting(queue, model, 1)
     with database.reading() as connection:
         return any(_hears_in(worker.queues, kind) for worker in _serving(connection, silence_s))
+
+
+def ahead_of(database: Database, job_id: int) -> Ahead:
+    """What workers do before this job: what is older, or has a higher priority, in the same queue. Nothing where one
+    is at work on it already."""
+    mine, counts = aliased(Job), JobCounts
+    ended = counts.succeeded + counts.rejected + counts.failed + counts.quarantined + counts.cancelled
+    before = (Job.priority > mine.priority) | ((Job.priority == mine.priority) & (Job.id < mine.id))
+    is_begun = exists().where(Shard.job_id == mine.id, Shard.state == ShardState.LEASED)
+    with database.reading() as connection:
+        number, documents = connection.execute(
+            select(func.count(), func.coalesce(func.sum(counts.documents - ended), 0))
+            .select_from(Job)
+            .join(counts, counts.job_id == Job.id)
+            .join(mine, mine.id == job_id)
+            .where(LEASABLE, counts.shards_open > 0, Job.queue == mine.queue, before, ~is_begun)
+        ).one()
+    return Ahead(number, int(documents))
 
 
 def any_expired(database: Database) -> bool:
@@ -82,14 +111,14 @@ def _waiting(connection: Connection, limit: int) -> list[Waiting]:
     """By queue and model. Each job's shards are counted up to the limit: a job may have a million."""
     some = select(Shard.id).where(Shard.job_id == Job.id, READY).limit(limit).correlate(Job).subquery()
     count = select(func.count()).select_from(some).correlate(Job).scalar_subquery()
-    leasable = (Job.state == JobState.RUNNING) & ~Job.paused & Job.cancel_requested_at.is_(None)
     shards: dict[tuple[str, str], int] = {}
-    for queue, model, number in connection.execute(select(Job.queue, Job.model, count).where(leasable)):
+    for queue, model, number in connection.execute(select(Job.queue, Job.model, count).where(LEASABLE)):
         shards[queue, model] = shards.get((queue, model), 0) + number
     return [Waiting(queue, model, number) for (queue, model), number in shards.items() if number]
 
 
 def _serving(connection: Connection, silence_s: float) -> Iterator[Serving]:
-    live = (Worker.stopped_at.is_(None)) & (Worker.heartbeat_at > db_time(-silence_s))
-    for row in connection.execute(select(Worker.queues, Worker.device, Worker.lanes).where(live)):
-        yield Serving(Queues.parse(row.queues, row.device), row.lanes)
+    heard_of = (Worker.stopped_at.is_(None)) & (Worker.heartbeat_at > db_time(-silence_s))
+    for row in connection.execute(select(Worker.__table__).where(heard_of)):
+        if not ProcessId(row.machine, row.pid, row.process_started).is_dead():
+            yield Serving(Queues.parse(row.queues, row.device), row.lanes)

@@ -54,6 +54,21 @@ def test_the_same_submit_again_is_the_same_job_and_the_same_bytes(machine: Machi
     assert len(jobs) == 1
 
 
+def test_the_worker_that_is_brought_for_a_job_begins_with_it_whatever_is_older(
+    machine: Machine, bulletins: Bulletins
+) -> None:
+    bulletins(200, "older.jsonl")
+    bulletins(2)
+    machine.environment["KVJOBS_QUEUES"] = "model:other"  # what the machine's own workers serve
+    machine.kvjobs("submit", "older.jsonl", "--priority", "high")
+
+    done = machine.kvjobs("submit", "bulletins.jsonl", "--wait")
+
+    assert done.returncode == 0, done.stderr
+    leased = "select job_id from v_shard_events where event = 'leased' order by at"
+    assert json.loads(machine.kvjobs("query", leased, "--json").stdout)[0] == {"job_id": 2}
+
+
 def test_bad_lines_are_rejected_with_their_reason_and_the_rest_goes_on(machine: Machine) -> None:
     long = json.dumps({"id": "long", "text": "x" * (1 << 20)})
     (machine.folder / "c.jsonl").write_bytes(

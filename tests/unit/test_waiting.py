@@ -1,10 +1,13 @@
 """How many hints there should be, and where."""
 
 import pytest
+from sqlalchemy import update
 
 from jobs.queues import Queues
+from jobs.store import leases
 from jobs.store.database import Database
-from jobs.store.waiting import Serving, Waiting, any_expired, hints_wanted, is_served, spread
+from jobs.store.tables import DocumentStatus, Worker
+from jobs.store.waiting import Ahead, Serving, Waiting, ahead_of, any_expired, hints_wanted, is_served, spread
 from jobs.store.workers import register, retire
 from tests.unit.conftest import AddJob, Line
 
@@ -74,3 +77,24 @@ def test_a_queue_is_served_by_live_workers_that_have_what_it_asks_for(database: 
     assert not is_served(database, "gpu", "m", 60)
     assert not is_served(database, "cpu", "n", 60)
     assert not is_served(database, "cpu", "m", -1)
+    with database.writing() as connection:
+        connection.execute(update(Worker).values(process_started=Worker.process_started - 1))
+    assert not is_served(database, "cpu", "m", 60), "the process is gone, though it was heard of a moment ago"
+
+
+def test_what_is_ahead_of_a_job_is_older_or_more_urgent_in_its_queue(database: Database, add_job: AddJob) -> None:
+    older = [Line("a", "甲"), Line("b"), Line("c", status=DocumentStatus.REJECTED), Line("d")]
+    add_job(*older)
+    add_job(Line("a"), priority=-10)
+    add_job(Line("a"), queue="gpu")
+    add_job(Line("a"), paused=True)
+    add_job(Line("a", "甲"))
+    mine = add_job(Line("a"))
+    assert ahead_of(database, mine) == Ahead(jobs=1, documents=2)
+
+    add_job(Line("a"), Line("b"), priority=10)
+    add_job(Line("a"))
+    assert ahead_of(database, mine) == Ahead(jobs=2, documents=4)
+    assert ahead_of(database, 1) == Ahead(jobs=1, documents=2)
+    assert leases.lease(database, 1, 0, 60.0, first_job=mine)
+    assert ahead_of(database, mine) == Ahead(jobs=0, documents=0), "somebody works on it"

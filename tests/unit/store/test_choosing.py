@@ -13,8 +13,13 @@ from jobs.store.leases import SUSPECT_AFTER
 from tests.unit.store.conftest import MakeJob
 
 
-def job_of(database: Database, queues: Queues = Queues(), warm: tuple[str, ...] = ()) -> int | None:  # noqa: B008
-    work = leases.lease(database, 1, 0, 60.0, queues=queues, warm=warm)
+def job_of(
+    database: Database,
+    queues: Queues = Queues(),  # noqa: B008
+    warm: tuple[str, ...] = (),
+    first_job: int | None = None,
+) -> int | None:
+    work = leases.lease(database, 1, 0, 60.0, queues=queues, warm=warm, first_job=first_job)
     return None if work is None else work.job_id
 
 
@@ -26,6 +31,15 @@ def test_a_model_that_is_warm_goes_before_an_older_job_but_not_before_a_higher_p
     urgent = make_job(documents=1, model_revision="cold", priority=10)
 
     assert [job_of(database, warm=("warm",)) for _ in range(4)] == [urgent, warm, old, None]
+
+
+def test_a_worker_that_was_brought_for_a_job_serves_it_before_any_other(database: Database, make_job: MakeJob) -> None:
+    urgent, older = make_job(documents=1, priority=10, model_revision="warm"), make_job(documents=1)
+    mine = make_job(documents=2, per_shard=1, priority=-10)
+    elsewhere = make_job(documents=1, queue="gpu")
+
+    assert [job_of(database, warm=("warm",), first_job=mine) for _ in range(5)] == [mine, mine, urgent, older, None]
+    assert job_of(database, first_job=elsewhere) is None
 
 
 def test_work_that_needs_a_gpu_waits_for_a_worker_that_has_one(database: Database, make_job: MakeJob) -> None:

@@ -1,0 +1,167 @@
+"""Who works on a job that `submit --wait` follows: another's worker, or one that it brings."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+from sqlalchemy import update
+
+from jobs.cli import attend
+from jobs.cli.attend import Attendant
+from jobs.errors import KvjobsError
+from jobs.settings import Settings, read_settings
+from jobs.store.clock import db_time
+from jobs.store.database import Database
+from jobs.store.progress import find_job
+from jobs.store.tables import Job, Worker
+from jobs.store.workers import register, retire
+from tests.unit.conftest import AddJob, Line
+from worker import device
+
+
+@dataclass
+class Brought:
+    """Stands for a worker process: which job it was brought for, on what."""
+
+    settings: Settings
+    job_id: int
+    device: str
+    lives: bool = True
+    all: ClassVar[list["Brought"]] = []
+
+    def __post_init__(self) -> None:
+        self.all.append(self)
+
+    def news(self) -> list[str]:
+        return []
+
+    def check(self) -> bool:
+        return self.lives
+
+
+@pytest.fixture
+def brought(monkeypatch: pytest.MonkeyPatch) -> list[Brought]:
+    """The workers that were brought so far."""
+    monkeypatch.setattr(attend, "EmbeddedWorker", Brought)
+    monkeypatch.setattr(attend, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(Brought, "all", [])
+    return Brought.all
+
+
+@pytest.fixture
+def attendant(database: Database, brought: list[Brought]) -> Attendant:
+    return Attendant(read_settings({})[0], database)
+
+
+def look(attendant: Attendant, database: Database, job_id: int) -> None:
+    with database.reading() as connection:
+        job = find_job(connection, str(job_id))
+    attendant.look(job)
+
+
+def other_worker(database: Database, queues: str = "cpu") -> int:
+    return register(database, device="cpu", provider="test", lanes=1, queues=queues)
+
+
+def test_where_no_worker_runs_one_is_brought_for_the_job(
+    database: Database, attendant: Attendant, add_job: AddJob, brought: list[Brought]
+) -> None:
+    add_job(Line("a"), Line("b"))
+    mine = add_job(Line("a"))
+
+    look(attendant, database, mine)
+    look(attendant, database, mine)
+
+    assert [(one.job_id, one.device) for one in brought] == [(mine, "cpu")]
+    brought[0].lives = False  # it ended, and nobody asked it to
+    look(attendant, database, mine)
+    assert len(brought) == 2
+
+
+def test_a_worker_that_serves_the_job_is_left_to_it_for_as_long_as_it_is_there(
+    database: Database, attendant: Attendant, add_job: AddJob, brought: list[Brought]
+) -> None:
+    mine = add_job(Line("a"))
+    worker = other_worker(database)
+
+    look(attendant, database, mine)
+    assert brought == []
+
+    retire(database, [worker])
+    look(attendant, database, mine)
+    assert [one.job_id for one in brought] == [mine]
+
+
+@pytest.mark.parametrize("how", ["other queues", "stale"])
+def test_beside_a_worker_that_cannot_help_one_is_brought(
+    database: Database, attendant: Attendant, add_job: AddJob, brought: list[Brought], how: str
+) -> None:
+    mine = add_job(Line("a"))
+    other_worker(database, "model:other" if how == "other queues" else "cpu")
+    if how == "stale":  # its process is there, and does not move
+        with database.writing() as connection:
+            connection.execute(update(Worker).values(heartbeat_at=db_time(-120)))
+
+    look(attendant, database, mine)
+
+    assert [one.job_id for one in brought] == [mine]
+
+
+def test_what_is_ahead_is_said_once_and_the_line_of_progress_tells_that_the_job_waits(
+    database: Database, attendant: Attendant, add_job: AddJob, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(3):
+        add_job(*(Line(f"d{number}") for number in range(20)))
+    mine = add_job(Line("a"))
+    other_worker(database)
+
+    for _ in range(3):
+        look(attendant, database, mine)
+
+    assert capsys.readouterr().err == "3 jobs with 60 documents are ahead of it.\n"
+    assert attendant.note == "waits for 3 jobs ahead of it"
+    with database.writing() as connection:
+        connection.execute(update(Job).where(Job.id != mine).values(paused=True))
+    look(attendant, database, mine)
+    assert attendant.note == ""
+
+
+def test_a_job_for_a_gpu_says_that_there_is_none_and_waits(
+    database: Database,
+    attendant: Attendant,
+    add_job: AddJob,
+    brought: list[Brought],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    mine = add_job(Line("a"), queue="gpu")
+    other_worker(database)
+    monkeypatch.setattr(device, "GPU_FILES", ())
+
+    for _ in range(2):
+        look(attendant, database, mine)
+
+    assert brought == []
+    assert attendant.note == "no worker with a GPU"
+    err = capsys.readouterr().err
+    assert err.count(f"Job {mine} waits for a worker with a GPU") == 1
+    assert "kvjobs worker --device cuda:0" in err
+
+
+def test_a_job_for_a_gpu_gets_a_worker_that_has_it(
+    database: Database, attendant: Attendant, add_job: AddJob, brought: list[Brought], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = add_job(Line("a"), queue="gpu")
+    monkeypatch.setattr(device, "GPU_FILES", ("/",))
+    monkeypatch.setattr(device, "check_device", lambda name: name)
+
+    look(attendant, database, mine)
+
+    assert [one.device for one in brought] == ["cuda:0"]
+
+
+def test_a_job_that_its_worker_paused_ends_the_wait(database: Database, attendant: Attendant, add_job: AddJob) -> None:
+    mine = add_job(Line("a"), paused=True, reason="the model changed")
+
+    with pytest.raises(KvjobsError, match="is paused: the model changed"):
+        look(attendant, database, mine)
