@@ -1,7 +1,8 @@
 """The one child process of a worker, as its parent sees it: started, woken, waited for, ended.
 
 Two pipes lead to it. Each byte into its standard input wakes its lanes, and the end of that pipe means: finish the
-batch in hand and go. Its standard output has a line whenever all lanes rest: how many bytes it had heard by then.
+batch in hand and go. Its standard output has a line `worker N` once it has that number among the workers, and a line
+whenever all lanes rest: how many bytes it had heard by then.
 """
 
 import contextlib
@@ -10,12 +11,15 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 from jobs.dispatch.orders import Orders
 
 log = logging.getLogger(__name__)
 
 EXIT_REFUSED = 78  # the settings or the database are no good: starting again would not help (EX_CONFIG, sysexits.h)
+ENTERED = b"worker "
+LAST_WORDS_S = 1.0
 GRACE_S = 28.0  # from the request to stop until the child is killed; SIGTERM promises an exit within 30 s
 
 
@@ -29,12 +33,16 @@ class Child:
         self._woken = 0  # bytes written to this process
         self._rested = -1  # what it last said
         self._is_closed = False
+        self._worker_id: int | None = None
+        self._listener: threading.Thread | None = None
 
     def spawn(self) -> None:
-        """Start a process in the place of the last one, which has ended."""
+        """Start a process in the place of the last one, which has ended. Where one has run before, this one waits for
+        the database whatever it says."""
+        orders = replace(self._orders, has_run=self._worker_id is not None)
         # -P: a folder named `worker` in the user's current directory must not be taken for ours.
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "worker.lanes", self._orders.argument()],
+            [sys.executable, "-P", "-m", "worker.lanes", orders.argument()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=self._orders.environment(),
@@ -44,11 +52,19 @@ class Child:
         os.set_blocking(process.stdin.fileno(), False)  # a child that hangs must not hang its parent
         with self._changed:
             self._process, self._woken, self._rested = process, 0, -1
-        threading.Thread(target=self._listen, args=(process,), daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(process,), daemon=True)
+        self._listener.start()
 
     @property
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
+
+    def worker_id(self) -> int | None:
+        """Its number among the workers; None before any process of ours had one. Of a process that ended before it had
+        one: that of the last."""
+        if self._listener is not None and self.poll() is not None:
+            self._listener.join(LAST_WORDS_S)
+        return self._worker_id
 
     def poll(self) -> int | None:
         """Its exit code; None while it runs."""
@@ -107,7 +123,9 @@ class Child:
         assert process.stdout is not None
         for line in process.stdout:
             with self._changed:
-                if process is self._process:
+                if process is self._process and line.startswith(ENTERED):
+                    self._worker_id = int(line.removeprefix(ENTERED))
+                elif process is self._process:
                     self._rested = int(line)
                     self._changed.notify_all()
         with self._changed:  # it has ended: nobody waits for it any more

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from jobs.errors import ModelError, NotFoundError, SpecError, StaleLease, Stopped, TransientError
+from jobs.errors import ModelError, NotFoundError, SpecError, StaleLease, Stopped, StoreError, ValueRefused
 from jobs.failpoints import failpoint
 from jobs.outcome import SegmentTranslation, StepTiming
 from jobs.queues import Queues
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-LONGEST_PAUSE_S = 30.0
+LONGEST_PAUSE_S = 10.0
 
 
 def drain(
@@ -40,7 +40,7 @@ def drain(
     queues: Queues = Queues(),  # noqa: B008 - frozen
     first_job: int | None = None,
 ) -> None:
-    """Work until no shard is ready, or the shift stops. Raises TransientError where the database does not answer."""
+    """Work until no shard is ready, or the shift stops. Raises StoreError where the database is away or refuses."""
     while not shift.is_stopping():
         started = time.perf_counter()
         work = leases.lease(
@@ -61,7 +61,9 @@ def drain(
             log.warning("%s", error)
         except Stopped:
             _give_back(database, shift, work)
-        except TransientError:
+        except ValueRefused:
+            raise  # with blame: another worker would fare no better with these documents
+        except StoreError:
             # Without blame: a shard that is merely let go would run out as if its process had died.
             _give_back(database, shift, work)
             raise
@@ -139,7 +141,7 @@ class _Unwatched:
 def _record(
     database: Database, shift: Shift, work: Work, index: int, result: Produced, timings: list[StepTiming]
 ) -> None:
-    """Record, and go on trying while the database is locked or its disk full: the batch is worth more than the wait.
+    """Record, and go on trying whatever ails the database: the batch is worth more than the wait.
     If the lease is lost meanwhile, the fence says so."""
     _insist(
         shift,
@@ -165,17 +167,23 @@ def _pause(database: Database, shift: Shift, work: Work, reason: str) -> None:
 
 
 def _insist(shift: Shift, work: Work, write: Callable[[], T]) -> T:
-    """Try until the database takes it, or there is nothing left to write for. Raises TransientError then."""
+    """Try until the database takes it. Raises StoreError where there is nothing left to write for, and ValueRefused at
+    once."""
     pause_s = 0.5
     while True:
         try:
-            return write()
-        except TransientError as error:
+            done = write()
+        except ValueRefused:
+            raise
+        except StoreError as error:
             if shift.must_stop(work):
                 raise
-            log.warning("shard %d: %s; trying again in %.1f s", work.shard_id, error, pause_s)
-            time.sleep(pause_s)
+            shift.outage.met(error)
+            time.sleep(min(pause_s, 1.0) if shift.is_stopping() else pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        else:
+            shift.outage.over()
+            return done
 
 
 def _name(work: Work, documents: Batch) -> str:

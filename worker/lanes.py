@@ -19,14 +19,15 @@ from collections.abc import Callable
 from functools import partial
 
 from jobs.dispatch.orders import Orders
-from jobs.errors import KvjobsError, TransientError
+from jobs.dispatch.outage import Outage
+from jobs.errors import KvjobsError, StoreError, TransientError, ValueRefused
 from jobs.process import available_cores
 from jobs.queues import CPU, Queues
 from jobs.store.database import Database
 from jobs.store.workers import register, retire
 from worker.bell import Bell
 from worker.cage import Cage
-from worker.child import EXIT_REFUSED
+from worker.child import ENTERED, EXIT_REFUSED
 from worker.device import lanes_of, provider_name, providers
 from worker.drain import drain
 from worker.opening import open_patiently
@@ -36,7 +37,7 @@ from worker.warm import Lane, WarmModels, warmth
 
 log = logging.getLogger(__name__)
 
-LONGEST_PAUSE_S = 30.0
+LONGEST_PAUSE_S = 10.0
 LOOK_EVERY_S = 5.0  # at least, where a broker wakes the lanes
 
 
@@ -50,14 +51,15 @@ def main() -> int:
         limit_to_whole()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the parent decides
     num_lanes = lanes_of(orders.device, orders.settings.lanes)
-    calls = Calls(Bell(num_lanes, tell=_speaker()))
+    speak = _speaker()
+    calls = Calls(Bell(num_lanes, tell=lambda rung: speak(b"%d" % rung)))
     signal.signal(signal.SIGTERM, lambda *_: calls.end())
     threading.Thread(target=calls.listen, daemon=True).start()
     try:
-        database = open_patiently(orders.settings, calls.pause)
+        database = open_patiently(orders.settings, calls.pause, has_run=orders.has_run)
         if database is None:
             return 0
-        return _run(database, orders, num_lanes, calls)
+        return _run(database, orders, num_lanes, calls, speak)
     except KvjobsError as error:
         print(f"kvjobs worker: {error}", file=sys.stderr)
         return EXIT_REFUSED
@@ -93,19 +95,19 @@ class Calls:
             shift.stop()
 
 
-def _speaker() -> Callable[[int], None]:
-    """Tells the parent. What a library prints must not be taken for it, so that goes to standard error from now on."""
+def _speaker() -> Callable[[bytes], None]:
+    """Tells the parent a line. What a library prints must not be taken for one: it goes to standard error."""
     pipe = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
-    def tell(rung: int) -> None:
+    def speak(line: bytes) -> None:
         with contextlib.suppress(OSError):  # the parent has ended; its other pipe says so too
-            os.write(pipe, b"%d\n" % rung)
+            os.write(pipe, line + b"\n")
 
-    return tell
+    return speak
 
 
-def _run(database: Database, orders: Orders, num_lanes: int, calls: Calls) -> int:
+def _run(database: Database, orders: Orders, num_lanes: int, calls: Calls, speak: Callable[[bytes], None]) -> int:
     settings = orders.settings
     # One thread a lane beat one session with as many threads by 1.4 to 1 on two cores: the lanes never wait for
     # each other at the end of a product.
@@ -116,6 +118,7 @@ def _run(database: Database, orders: Orders, num_lanes: int, calls: Calls) -> in
     worker_id = _register(database, orders, num_lanes, queues, calls)
     if worker_id is None:
         return 0
+    speak(ENTERED + b"%d" % worker_id)
     shift = Shift(
         database,
         worker_id,
@@ -144,13 +147,15 @@ def _run(database: Database, orders: Orders, num_lanes: int, calls: Calls) -> in
         print(failure, file=sys.stderr)
     try:
         retire(database, [worker_id])
-    except TransientError as error:
+    except StoreError as error:
         log.warning("%s", error)
     return 1 if failures else 0
 
 
 def _register(database: Database, orders: Orders, num_lanes: int, queues: Queues, calls: Calls) -> int | None:
-    """Our number among the workers, as soon as the database takes it; None if we are to go."""
+    """Our number among the workers, as soon as the database takes it; None if we are to go. Raises StoreError for what
+    waiting does not mend, as `open_patiently` does."""
+    outage = Outage()
     while True:
         try:
             return register(
@@ -161,8 +166,10 @@ def _register(database: Database, orders: Orders, num_lanes: int, queues: Queues
                 queues=str(queues),
                 node=orders.node,
             )
-        except TransientError as error:
-            log.warning("%s; trying again", error)
+        except StoreError as error:
+            if not (orders.has_run or isinstance(error, TransientError)):
+                raise
+            outage.met(error)
         if calls.pause(1.0):
             return None
 
@@ -177,8 +184,11 @@ def _live(database: Database, lane: Lane, shift: Shift, orders: Orders, queues: 
             try:
                 drain(database, lane, shift, queues, orders.first_job)
                 pause_s = 0.5
-            except TransientError as error:
-                log.warning("lane %d: %s; trying again in %.1f s", lane.number, error, pause_s)
+                shift.outage.over()
+            except ValueRefused:
+                raise
+            except StoreError as error:
+                shift.outage.met(error)
                 shift.bell.pause(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 continue

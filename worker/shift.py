@@ -3,12 +3,12 @@
 A thread of its own keeps the leases alive, over a connection of its own, however long a model call takes.
 """
 
-import logging
 import threading
 import time
 from collections.abc import Callable
 
-from jobs.errors import TransientError
+from jobs.dispatch.outage import Outage
+from jobs.errors import StoreError
 from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.leases import Work, heartbeat
@@ -16,8 +16,6 @@ from jobs.store.workers import Warmth, beat
 from worker.bell import Bell
 from worker.suspects import Caged
 from worker.watch import Watch
-
-log = logging.getLogger(__name__)
 
 # A process for the suspects of a job, given how long it may be silent and whether to stop (see `worker.cage`).
 OpenCage = Callable[[JobSpec, Callable[[], float], Callable[[], bool]], Caged]
@@ -43,7 +41,8 @@ class Shift:
         self.worker_id = worker_id
         self.lease_s = lease_s
         self.bell = bell or Bell()
-        self.watch = Watch(hang_s, lease_s)
+        self.watch = Watch(hang_s, lease_s, hang_up=database.hang_up)
+        self.outage = Outage()  # of the database, for all lanes
         self.open_cage = open_cage  # None: a suspect batch runs like any other
         self._database = database
         self._heartbeat_s = heartbeat_s
@@ -96,8 +95,9 @@ class Shift:
             try:
                 self.pulse(warmth())
                 pause_s = self._heartbeat_s
-            except TransientError as error:
-                log.warning("no heartbeat: %s", error)
+                self.outage.over()
+            except StoreError as error:
+                self.outage.met(error)
                 pause_s = min(1.0, self._heartbeat_s)
             self.watch.heard_heartbeat()
 

@@ -12,6 +12,7 @@ import time
 from types import FrameType
 
 from jobs.dispatch.orders import Orders
+from jobs.dispatch.outage import Outage
 from jobs.dispatch.reaper import reap
 from jobs.errors import KvjobsError, StoreError
 from jobs.store.database import Database
@@ -22,6 +23,7 @@ from worker.opening import open_patiently
 log = logging.getLogger(__name__)
 
 REAP_EVERY_S = 5.0
+MOMENT_S = 20.0  # longer than it takes a worker that lives to connect anew
 SHORTEST_LIFE_S = 10.0  # a child that dies sooner is replaced more and more slowly
 LONGEST_PAUSE_S = 30.0
 INTERRUPTED = 130
@@ -30,7 +32,7 @@ LOOK_EVERY_S = 0.2
 
 def supervise(orders: Orders, database: Database, child: Child, stop: threading.Event) -> int:
     """Keep one child at work until `stop` is set or (with `orders.drain`) no work is left; the exit code."""
-    reaping = Reaping(database)
+    reaping = Reaping(database, orders.settings.lease_s)
     reaping.reap()
     threading.Thread(target=reaping.run, args=(stop,), daemon=True).start()
     pause_s = 0.0
@@ -39,6 +41,7 @@ def supervise(orders: Orders, database: Database, child: Child, stop: threading.
         child.spawn()
         started = time.monotonic()
         while (code := child.wait(LOOK_EVERY_S)) is None:
+            reaping.hang_up_if_silent()
             if stop.is_set():
                 child.end()
                 return 0
@@ -50,7 +53,7 @@ def supervise(orders: Orders, database: Database, child: Child, stop: threading.
                 return 0
         if code:
             log.warning("the worker process ended with code %d; starting another", code)
-        reaping.soon()
+        reaping.soon(child.worker_id())
         lived_long = time.monotonic() - started > SHORTEST_LIFE_S
         pause_s = 0.2 if lived_long or not code else min(max(0.2, 2 * pause_s), LONGEST_PAUSE_S)
     return 0
@@ -87,11 +90,16 @@ def stop_on_signals(stop: threading.Event, child: Child) -> None:
 class Reaping:
     """Takes back what the dead held, in a thread of its own: a database that is away must not hold up the parent."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, lease_s: float) -> None:
         self.freed = 0  # shards so far
         self._database = database
+        self._lease_s = lease_s
         self._holder = new_holder()
         self._due = threading.Event()
+        self._ended: set[int] = set()  # children of ours: nobody has taken back yet what they held
+        self._outage = Outage()
+        self._asked_at: float | None = None  # the question that has no answer yet
+        self._away_until = float("-inf")  # when the database was last found to be away
 
     def run(self, stop: threading.Event) -> None:
         """Every few seconds until `stop`."""
@@ -100,16 +108,34 @@ class Reaping:
             self._due.clear()
             self.reap()
 
-    def soon(self) -> None:
-        """A child has just died."""
+    def soon(self, ended: int | None) -> None:
+        """A child has just died, which was this worker."""
+        if ended is not None:
+            self._ended.add(ended)
         self._due.set()
 
     def reap(self) -> None:
-        """Once."""
+        """Once. Where the database was away, leases have run out whose workers live: they have a moment to say so."""
+        ended = frozenset(self._ended)
+        self._asked_at = time.monotonic()
+        moment_s = min(MOMENT_S, self._lease_s)
         try:
-            self.freed += reap(self._database, self._holder)
+            is_long_back = self._asked_at - self._away_until > moment_s
+            self.freed += reap(self._database, self._holder, ended=ended, silent_too=is_long_back)
+            self._ended.difference_update(ended)
+            self._outage.over()
         except StoreError as error:  # whatever it is: the next round may do better, and the worker goes on
-            log.warning("%s", error)
+            self._away_until = time.monotonic()
+            self._outage.met(error)
+        finally:
+            self._asked_at = None
+
+    def hang_up_if_silent(self) -> None:
+        """Do not wait for ever for a database that took our question and gives no answer."""
+        asked_at = self._asked_at  # another thread may change it
+        if asked_at is not None and time.monotonic() - asked_at > self._lease_s:
+            self._asked_at = time.monotonic()  # the next one has its time too
+            self._database.hang_up()
 
 
 def _stop_with_parent(stop: threading.Event) -> None:

@@ -27,10 +27,18 @@ TIMES_USUAL = 20  # longer than the usual step: a hang
 class Watch:
     """Of one process: its lanes and its heartbeat. Threads share it."""
 
-    def __init__(self, hang_s: float, lease_s: float, give_up: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        hang_s: float,
+        lease_s: float,
+        give_up: Callable[[str], None] | None = None,
+        hang_up: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`hang_up` lets every thread that waits for the database have an error for an answer."""
         self.now = 0.0  # seconds of ticks: a step is far shorter than a tick, and mostly lasts 0
         self._hang_s = hang_s
         self._lease_s = lease_s
+        self._hang_up = hang_up
         self._give_up = _end_process if give_up is None else give_up
         # Fine enough that one tick, times `TIMES_USUAL`, is no deadline of its own.
         self._interval_s = min(1.0, hang_s / (2 * TIMES_USUAL))
@@ -38,6 +46,7 @@ class Watch:
         self._calls: set[Call] = set()
         self._steps: deque[float] = deque(maxlen=USUAL_STEPS)
         self._heartbeat_at = 0.0
+        self._hung_up_at = 0.0
         self._over = threading.Event()
 
     @contextlib.contextmanager
@@ -92,6 +101,10 @@ class Watch:
             if call.silent_s > deadline_s:
                 self._give_up(f"no step for {call.silent_s:.0f} s in {call.what}")
         silent_s = self.now - self._heartbeat_at
+        if min(silent_s, self.now - self._hung_up_at) > self._lease_s:
+            self._hung_up_at = self.now
+            log.warning("no answer from the database for %.0f s; connecting anew", silent_s)
+            self._hang_up()
         if silent_s > max(self._hang_s, 2 * self._lease_s):
             self._give_up(f"no answer to the heartbeat for {silent_s:.0f} s (a connection that is dead on one side?)")
         self._arm()

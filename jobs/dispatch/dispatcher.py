@@ -8,7 +8,7 @@ from celery import Celery
 from jobs.dispatch.broker import BrokerError
 from jobs.dispatch.hints import send_missing
 from jobs.dispatch.presence import Presence
-from jobs.errors import StoreError, TransientError
+from jobs.errors import StoreError
 from jobs.store.database import Database
 from jobs.store.posts import DISPATCHER, hold, leave
 
@@ -46,8 +46,6 @@ class Dispatcher:
                 self._presence.back()
         except BrokerError as error:
             self._presence.lost(str(error))
-        except TransientError as error:
-            log.info("no hints: %s", error)  # the supervisor and the lanes say so themselves
         except StoreError as error:
-            log.warning("no hints: %s", error)
+            log.info("no hints: %s", error)  # the supervisor and the lanes say so themselves
         return True

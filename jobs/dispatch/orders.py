@@ -21,6 +21,7 @@ class Orders:
     device: str = CPU  # cpu | cuda:N
     node: str | None = None  # the parent's name among the Celery workers
     first_job: int | None = None  # served before all others
+    has_run: bool = False  # another process of this worker did, with the same database
 
     def argument(self) -> str:
         """As JSON, without what may hold a password: every user of the machine sees the arguments of a process."""
@@ -29,7 +30,7 @@ class Orders:
         }
         for name in SECRET:
             del values[name]
-        orders = {name: getattr(self, name) for name in ("drain", "device", "node", "first_job")}
+        orders = {name: getattr(self, name) for name in ("drain", "device", "node", "first_job", "has_run")}
         return json.dumps({"settings": values, **orders})
 
     def environment(self) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Takes back what the dead have left behind. As many may run as like: each step is one fenced transaction."""
 
 import logging
+from collections.abc import Collection
 
 from jobs.store.database import Database
 from jobs.store.jobs import finish_cancel, interrupted_cancels
@@ -14,18 +15,19 @@ log = logging.getLogger(__name__)
 POST_S = 15.0
 
 
-def reap(database: Database, holder: str | None = None) -> int:
+def reap(database: Database, holder: str | None = None, *, ended: Collection[int] = (), silent_too: bool = True) -> int:
     """Free the shards of dead workers and of silent ones; how many.
 
-    A process of this machine that is gone is dead for certain, so nobody waits for its lease to run out. Silent ones
-    are looked after by one process of the fleet: with a `holder`, only if it has the post. A `cancel` that died before
-    it was through is finished.
+    A process of this machine that is gone is dead for certain, and so are the workers whose processes have `ended`
+    under the eyes of the caller: nobody waits for their leases to run out. Silent ones (`silent_too`) are looked after
+    by one process of the fleet: with a `holder`, only if it has the post. A `cancel` that died before it was through is
+    finished.
     """
     for job_id in interrupted_cancels(database):
         finish_cancel(database, job_id)
-    dead = dead_workers(database)
+    dead = sorted({*dead_workers(database), *ended})
     freed = expire_workers(database, dead)
-    if any_expired(database) and (holder is None or hold(database, REAPER, holder, POST_S)):
+    if silent_too and any_expired(database) and (holder is None or hold(database, REAPER, holder, POST_S)):
         freed += expire(database)
     if dead:
         retire(database, dead)

@@ -10,6 +10,7 @@ from jobs.settings import hide_passwords
 from jobs.store.engines import make_engine
 from jobs.store.migrate import bring_up_to_date
 from jobs.store.refusals import explain
+from jobs.store.sockets import Sockets
 
 BUSY_TIMEOUT_S = 30.0
 
@@ -22,19 +23,24 @@ class Database:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self._sockets = Sockets(engine)
 
     @classmethod
-    def open(cls, url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> "Database":
-        """Connect, and see to it that the schema is ours: a SQLite file is made and upgraded on the way."""
-        database = cls.connect(url, busy_timeout_s=busy_timeout_s)
+    def open(cls, url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S, silence_s: float | None = None) -> "Database":
+        """Connect, and see to it that the schema is ours: a SQLite file is made and upgraded on the way.
+
+        `silence_s` is for a worker, which has no transaction open while it computes: a server rolls one back in which
+        it heard nothing for so long, and no statement waits for a lock for longer than `busy_timeout_s`.
+        """
+        database = cls.connect(url, busy_timeout_s=busy_timeout_s, silence_s=silence_s)
         with database.explained():
             bring_up_to_date(database.engine)
         return database
 
     @classmethod
-    def connect(cls, url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> "Database":
+    def connect(cls, url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S, silence_s: float | None = None) -> "Database":
         """As `open`, whatever the schema is: for those who look after it."""
-        return cls(make_engine(url, busy_timeout_s))
+        return cls(make_engine(url, busy_timeout_s, silence_s))
 
     @property
     def is_sqlite(self) -> bool:
@@ -63,6 +69,10 @@ class Database:
             connection = connection.execution_options(kvjobs_writing=True)
             with connection.begin():
                 yield connection
+
+    def hang_up(self) -> None:
+        """Cut every connection to the server, so that each thread that waits for an answer gets a TransientError."""
+        self._sockets.cut()
 
     def close(self) -> None:
         self.engine.dispose()

@@ -6,6 +6,7 @@ Knows: drivers, pragmas, timeouts. Does not know: tables.
 import math
 import re
 import sqlite3
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -42,15 +43,26 @@ POSTGRESQL = {
     "keepalives_count": 4,
     "tcp_user_timeout": 60_000,  # milliseconds
 }
+# The same the other way round: what a vanished client leaves behind on the server goes after a minute, not after two
+# hours (postgresql.org/docs/current/runtime-config-connection.html).
+SESSION = {"tcp_keepalives_idle": 20, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 4}
 
 
 PASSWORD_IN_URL = "in a password write @, :, / and ? as %40, %3A, %2F and %3F"
 
 
-def make_engine(address: str, busy_timeout_s: float) -> Engine:
-    """An engine for a SQLAlchemy URL. Raise SpecError for one that cannot be used, StoreError for a bad folder."""
+def make_engine(address: str, busy_timeout_s: float, silence_s: float | None = None) -> Engine:
+    """An engine for a SQLAlchemy URL. `silence_s`: see `Database.open`. Raise SpecError for one that cannot be used,
+    StoreError for a bad folder."""
     url = _parse(address)
-    return _sqlite(url, busy_timeout_s) if url.get_backend_name() == "sqlite" else _postgresql(url)
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url, busy_timeout_s)
+    engine, session = _postgresql(url), dict(SESSION)
+    if silence_s is not None:
+        session["idle_in_transaction_session_timeout"] = max(1, int(1000 * silence_s))  # milliseconds
+        session["lock_timeout"] = max(1, int(1000 * busy_timeout_s))
+    event.listen(engine, "connect", partial(_set_up_postgresql, session))
+    return engine
 
 
 def _parse(address: str) -> URL:
@@ -89,6 +101,15 @@ def _postgresql(url: URL) -> Engine:
         raise SpecError(
             f"a PostgreSQL database needs {error.name}, which is not installed: pip install 'kvjobs[postgres]'"
         ) from None
+
+
+def _set_up_postgresql(session: Mapping[str, int], connection: Any, _record: Any) -> None:
+    """One statement, hence one more way to the server and back. (As `options` of the connection they would cost none,
+    and pgbouncer would refuse it.)"""
+    settings = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in session.items())
+    connection.autocommit = True
+    connection.execute(f"SELECT {settings}")
+    connection.autocommit = False
 
 
 def _sqlite(url: URL, busy_timeout_s: float) -> Engine:

@@ -10,7 +10,7 @@ from pathlib import Path
 from jobs.dispatch.orders import Orders
 from jobs.settings import Settings
 from jobs.store.database import Database
-from worker.child import Child
+from worker.child import EXIT_REFUSED, Child
 
 
 def test_a_child_says_when_it_has_looked_for_work_and_goes_when_it_is_told(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_a_child_says_when_it_has_looked_for_work_and_goes_when_it_is_told(tmp_p
             child.wake()
             assert child.wait_idle(10)
 
-        os.kill(child.pid or 0, signal.SIGSTOP)
+        freeze(child)
         child.wake()
         assert not child.wait_idle(0.3)
         os.kill(child.pid or 0, signal.SIGCONT)
@@ -37,7 +37,7 @@ def test_whoever_waits_for_a_child_that_dies_is_let_go(tmp_path: Path) -> None:
     child = Child(Orders(Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=1, poll_s=600)))
     child.spawn()
     assert child.wait_idle(30)
-    os.kill(child.pid or 0, signal.SIGSTOP)
+    freeze(child)
     child.wake()
     waiting = threading.Thread(target=child.wait_idle, args=(60,), daemon=True)
     waiting.start()
@@ -72,3 +72,35 @@ def test_a_child_whose_database_is_away_waits_for_it_and_can_be_told_to_go_meanw
 
     assert first.wait_idle(20)
     assert first.end() == 0
+
+
+def test_a_child_that_follows_another_waits_for_a_database_that_its_first_would_have_refused(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=1, poll_s=600)
+    child = Child(Orders(settings))
+    child.spawn()
+    assert child.wait_idle(30)
+    assert child.worker_id() == 1
+    child.kill()
+    child.wait(10)
+    (tmp_path / "kvjobs.db").rename(tmp_path / "kept.db")
+    for path in tmp_path.glob("kvjobs.db-*"):
+        path.unlink()
+    (tmp_path / "kvjobs.db").write_bytes(b"no database any more" * 100)
+
+    stranger = Child(Orders(settings))
+    stranger.spawn()
+    child.spawn()
+    assert stranger.wait(30) == EXIT_REFUSED
+    assert not child.wait_idle(1)
+    assert child.poll() is None
+    (tmp_path / "kept.db").replace(tmp_path / "kvjobs.db")
+
+    assert child.wait_idle(30)
+    assert child.end() == 0
+
+
+def freeze(child: Child) -> None:
+    """SIGSTOP, and wait until no thread of it runs any more."""
+    assert child.pid is not None
+    os.kill(child.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, child.pid, os.WSTOPPED)

@@ -8,6 +8,7 @@ import pytest
 from jobs.errors import StoreError
 from jobs.settings import Settings
 from jobs.store.database import Database
+from tests.unit.conftest import ON_SQLITE
 from worker.opening import open_patiently
 
 
@@ -48,6 +49,26 @@ def test_whoever_is_told_to_go_waits_no_longer(database: Database, home: Path) -
 
     assert open_patiently(settings_of(home / "kvjobs.db"), lambda seconds: True) is None
     lock.close()
+
+
+@ON_SQLITE
+def test_a_worker_that_has_run_waits_for_its_database_whatever_it_says(database: Database, home: Path) -> None:
+    database.close()
+    good = (home / "kvjobs.db").read_bytes()
+    (home / "kvjobs.db").write_text("this is no database, until somebody brings the copy back" * 50)
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> bool:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            (home / "kvjobs.db").write_bytes(good)
+        return False
+
+    opened = open_patiently(settings_of(home / "kvjobs.db"), pause, has_run=True)
+
+    assert opened is not None
+    opened.close()
+    assert len(pauses) == 2
 
 
 def test_what_waiting_cannot_mend_is_refused_at_once(home: Path) -> None:

@@ -4,15 +4,18 @@ import pytest
 from sqlalchemy import select, update
 
 from jobs.dispatch.reaper import reap
+from jobs.errors import TransientError
 from jobs.process import ProcessId
 from jobs.store import jobs, leases, tables
 from jobs.store.clock import db_time
 from jobs.store.database import Database
 from jobs.store.posts import REAPER, hold, leave
 from jobs.store.recount import contradictions
-from jobs.store.workers import register
+from jobs.store.workers import any_alive, register
 from tests.unit.conftest import AddJob, Line
 from tests.unit.store.test_reaper import ended_process, enter
+from worker import supervisor
+from worker.supervisor import Reaping
 
 
 def test_leases_that_ran_out_are_left_to_the_holder_of_the_post(database: Database, add_job: AddJob) -> None:
@@ -75,3 +78,66 @@ def test_a_cancel_that_only_missed_the_last_word_is_finished(database: Database,
     with database.reading() as connection:
         assert connection.execute(select(tables.Job.state)).scalar() == "done"
         assert contradictions(connection, job_id) == []
+
+
+def test_a_child_that_ended_under_its_parents_eyes_needs_no_proof(database: Database, add_job: AddJob) -> None:
+    """Nothing is known of processes elsewhere, nor where /proc is hidden; of its own child a parent knows."""
+    add_job(Line("a"))
+    worker_id = enter(database, ProcessId("another boot", 1, 1.0))
+    leases.lease(database, worker_id, 0, lease_s=60)
+    reaping = Reaping(database, lease_s=60)
+
+    reaping.reap()
+    assert reaping.freed == 0
+
+    reaping.soon(worker_id)
+    reaping.reap()
+    assert reaping.freed == 1
+    assert not any_alive(database, 60)
+
+
+def test_after_an_outage_workers_that_live_have_a_moment_to_say_so(
+    database: Database, add_job: AddJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_job(Line("a"))
+    worker_id = register(database, device="cpu", provider="test", lanes=1)
+    leases.lease(database, worker_id, 0, lease_s=-1)
+    now = [1000.0]
+    monkeypatch.setattr(supervisor.time, "monotonic", lambda: now[0])
+    reaping = Reaping(database, lease_s=60)
+
+    def be_away(*_: object, **__: object) -> int:
+        raise TransientError("away")
+
+    with monkeypatch.context() as away:
+        away.setattr(supervisor, "reap", be_away)
+        reaping.reap()
+    now[0] += supervisor.MOMENT_S
+    reaping.reap()
+    assert reaping.freed == 0
+
+    now[0] += 1
+    reaping.reap()
+    assert reaping.freed == 1
+
+
+def test_a_question_without_an_answer_is_given_up_after_a_lease(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, hung_up = [1000.0], []
+    monkeypatch.setattr(supervisor.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(database, "hang_up", lambda: hung_up.append(now[0]))
+    reaping = Reaping(database, lease_s=60)
+
+    def take_two_minutes(*_: object, **__: object) -> int:
+        for _ in range(120):
+            now[0] += 1
+            reaping.hang_up_if_silent()
+        return 0
+
+    monkeypatch.setattr(supervisor, "reap", take_two_minutes)
+    reaping.reap()
+    now[0] += 1000
+    reaping.hang_up_if_silent()
+
+    assert hung_up == [1061.0]

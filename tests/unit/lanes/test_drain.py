@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from jobs.errors import ModelError, Stopped, TransientError
+from jobs.errors import ModelError, Stopped, StoreError, TransientError, ValueRefused
 from jobs.spec import JobSpec, TranslateOptions
 from jobs.store import leases, tables
 from jobs.store.batches import MAX_TOKENS
@@ -166,11 +166,11 @@ def test_a_model_that_cannot_run_pauses_its_job_and_the_next_job_goes_on(databas
     assert jobs[good].state == "done"
 
 
-def test_a_batch_waits_for_a_database_that_is_locked(
+def test_a_batch_waits_for_a_database_that_is_locked_or_refuses(
     database: Database, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_job(documents=2, per_shard=2)
-    refusals = iter([TransientError("locked"), TransientError("full")])
+    refusals = iter([TransientError("locked"), StoreError("permission denied"), TransientError("full")])
 
     def record(*arguments: Any, **options: Any) -> None:
         if (error := next(refusals, None)) is not None:
@@ -186,17 +186,35 @@ def test_a_batch_waits_for_a_database_that_is_locked(
     assert scalar(database, tables.JobCounts.succeeded) == 2
 
 
+def test_a_batch_that_no_column_takes_is_not_tried_for_ever(
+    database: Database, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends the process, with the shard in hand: after a few deaths the job waits for a person."""
+    make_job(documents=2, per_shard=2)
+
+    def record(*arguments: Any, **options: Any) -> None:
+        raise ValueRefused("a text holds NUL")
+
+    monkeypatch.setattr(drain_module, "record", record)
+
+    with pytest.raises(ValueRefused):
+        drain(database, Echo(), shift_of(database))  # type: ignore[arg-type]
+
+    assert scalar(database, tables.Shard.state) == "leased"
+
+
+@pytest.mark.parametrize("error", [TransientError("the connection was lost"), StoreError("permission denied")])
 def test_a_shard_that_is_let_go_because_the_database_was_away_is_given_back(
-    database: Database, make_job: MakeJob
+    database: Database, make_job: MakeJob, error: StoreError
 ) -> None:
     """The heartbeat prolongs whatever its worker has leased: nobody else would ever get it."""
     make_job(documents=2, per_shard=2)
     shift = shift_of(database)
 
     def lose_the_connection(batch: int, _: object) -> None:
-        raise TransientError("the connection was lost")
+        raise error
 
-    with pytest.raises(TransientError):
+    with pytest.raises(type(error)):
         drain(database, Echo(before=lose_the_connection), shift)  # type: ignore[arg-type]
 
     assert scalar(database, tables.Shard.state) == "ready"

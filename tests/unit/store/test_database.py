@@ -290,3 +290,60 @@ def test_two_upgrades_at_once_wait_for_each_other() -> None:
         database = Database.open(url)
         assert differences(database.engine) == []
         database.close()
+
+
+def test_whoever_waits_for_an_answer_is_let_go_when_the_connections_are_cut(postgresql: Database) -> None:
+    raised: list[Exception] = []
+    asking = threading.Event()
+
+    def wait_for_ever() -> None:
+        try:
+            with postgresql.writing() as connection:
+                connection.execute(text("SELECT 1"))
+                asking.set()
+                connection.execute(text("SELECT pg_sleep(3600)"))
+        except TransientError as error:
+            raised.append(error)
+
+    waiting = threading.Thread(target=wait_for_ever)
+    waiting.start()
+    asking.wait()
+    postgresql.hang_up()
+    waiting.join(20)
+
+    assert not waiting.is_alive()
+    assert "was lost" in str(raised[0])
+    with postgresql.reading() as connection:
+        assert connection.execute(text("SELECT 1")).scalar() == 1
+
+
+@pytest.fixture
+def worker_like(postgresql: Database) -> Iterator[Database]:
+    """A database as a worker opens it, only less patient."""
+    url = postgresql.engine.url.render_as_string(hide_password=False)
+    database = Database.open(url, busy_timeout_s=0.2, silence_s=0.2)
+    yield database
+    database.close()
+
+
+def test_a_worker_that_stops_in_the_middle_of_a_transaction_holds_its_locks_for_no_longer_than_a_lease(
+    postgresql: Database, worker_like: Database
+) -> None:
+    def sleep_with_a_lock() -> None:
+        with worker_like.writing() as connection:
+            connection.execute(text("LOCK TABLE posts"))
+            with postgresql.writing() as other:
+                other.execute(text("LOCK TABLE posts"))  # as soon as the server has ended the first one
+            connection.execute(text("SELECT 1"))
+
+    with pytest.raises(TransientError, match="was lost"):
+        sleep_with_a_lock()
+
+
+def test_a_worker_waits_for_a_lock_for_no_longer_than_for_a_locked_file(
+    postgresql: Database, worker_like: Database
+) -> None:
+    with postgresql.writing() as connection:
+        connection.execute(text("LOCK TABLE posts"))
+        with pytest.raises(TransientError, match="lock timeout"), worker_like.writing() as other:
+            other.execute(text("LOCK TABLE posts"))

@@ -1,0 +1,38 @@
+"""A database that is away or refuses, as a worker tells of it: at once, then once a minute, and when it is over."""
+
+import logging
+import threading
+import time
+
+from jobs.errors import StoreError
+
+log = logging.getLogger(__name__)
+
+SAY_EVERY_S = 60.0
+
+
+class Outage:
+    """Threads share it: it is over when each that met it has been answered again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._unanswered: set[int] = set()
+        self._said_at = float("-inf")
+
+    def met(self, error: StoreError) -> None:
+        """This thread got an error for an answer, and is to try again."""
+        with self._lock:
+            self._unanswered.add(threading.get_ident())
+            if time.monotonic() - self._said_at > SAY_EVERY_S:
+                self._said_at = time.monotonic()
+                log.warning("%s; waiting for it", error)
+
+    def over(self) -> None:
+        """This thread was answered."""
+        if not self._unanswered:  # as nearly always
+            return
+        with self._lock:
+            self._unanswered.discard(threading.get_ident())
+            if not self._unanswered:
+                self._said_at = float("-inf")
+                log.warning("the database answers again")

@@ -1,0 +1,49 @@
+"""What a worker says of a database that is away."""
+
+import logging
+import threading
+
+import pytest
+
+from jobs.dispatch import outage as outage_module
+from jobs.dispatch.outage import Outage
+from jobs.errors import StoreError
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, to be changed."""
+    now = [1000.0]
+    monkeypatch.setattr(outage_module.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_it_is_said_at_once_then_once_a_minute_and_once_more_when_it_is_over(
+    now: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    outage = Outage()
+    outage.over()
+
+    for _ in range(150):
+        outage.met(StoreError("the database does not answer"))
+        now[0] += 1
+    outage.over()
+    outage.over()
+
+    assert [record.message for record in caplog.records] == [
+        *["the database does not answer; waiting for it"] * 3,
+        "the database answers again",
+    ]
+
+
+def test_it_is_not_over_while_one_thread_is_still_refused(now: list[float], caplog: pytest.LogCaptureFixture) -> None:
+    outage = Outage()
+    outage.met(StoreError("permission denied for table documents"))
+
+    heartbeat = threading.Thread(target=outage.over)
+    heartbeat.start()
+    heartbeat.join()
+    outage.met(StoreError("permission denied for table documents"))
+
+    assert len(caplog.records) == 1
