@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from jobs.store.database import Database
     from jobs.store.progress import JobSummary
-    from jobs.store.query import Condition
+    from jobs.store.where.condition import Condition
 
 NAMED = (Format.JSONL, Format.CSV, Format.TSV)  # formats that the name of a file may tell
 
@@ -46,7 +46,11 @@ NAMED = (Format.JSONL, Format.CSV, Format.TSV)  # formats that the name of a fil
     type=click.Choice(Only, case_sensitive=False),
     help="Documents with a result, without one, or still waiting.",
 )
-@click.option("--where", metavar="CONDITION", help='Over the columns of v_documents: "perplexity < 50 and line > 10".')
+@click.option(
+    "--where",
+    metavar="CONDITION",
+    help="Over the columns of v_documents and the corpus' own fields: \"perplexity < 50 and lang = 'de'\".",
+)
 @click.option(
     "--with",
     "extras",
@@ -91,14 +95,14 @@ def export(
     it; --raw keeps it as it is. In TSV a backslash, tab or newline within a text is written \\\\, \\t or \\n.
     """
     from jobs.store.progress import find_job
-    from jobs.store.query import Condition
+    from jobs.store.where.condition import Condition
 
     with context.database() as database:
         condition = Condition.parse(where) if where is not None else None
         with database.reading() as connection:
             job = find_job(connection, reference)
             if condition is not None:
-                condition.check(connection)
+                condition = condition.of_job(connection, job.job_id)
         if path is None or str(path) == "-":
             sys.stdout.flush()  # what follows goes past its buffer
             num_written = write_results(

@@ -11,7 +11,7 @@ from jobs.store.tables import DocumentStatus
 if TYPE_CHECKING:
     from jobs.store.database import Database
     from jobs.store.progress import JobSummary
-    from jobs.store.query import Condition
+    from jobs.store.where.condition import Condition
 
 
 def write_originals(

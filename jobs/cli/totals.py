@@ -34,7 +34,9 @@ COLUMNS = (
 
 @click.command("totals")
 @click.argument("reference", metavar="JOB")
-@click.option("--by", "field", metavar="FIELD", help="A line for each value of this field of the corpus.")
+@click.option(
+    "--by", "field", metavar="FIELD", help="A line for each value of this field of the corpus: lang, meta.lang."
+)
 @output_options(csv=True)
 @click.pass_obj
 def show_totals(context: Context, output: Output, reference: str, field: str | None) -> None:

@@ -11,20 +11,19 @@ from sqlalchemy import (
     Select,
     bindparam,
     case,
-    column,
     func,
     literal,
     null,
     select,
-    table,
 )
 from sqlalchemy.orm import aliased
 
 from jobs.corpus.numbers import read_fields
 from jobs.store.database import Database
-from jobs.store.query import Condition
 from jobs.store.results import EXPORTED, ResultTable, is_of_document, results_of
 from jobs.store.tables import Document
+from jobs.store.where.condition import Condition
+from jobs.store.where.values import VIEW
 
 OK, WAITING = "ok", "waiting"
 FIRST_PAGE = 100  # rows, until it is known how long they are
@@ -72,7 +71,8 @@ def read_documents(
     neither a checkpoint nor a vacuum; a result never changes, so a finished job reads the same every time."""
     with database.reading() as connection:
         result = results_of(connection, job_id)
-    statement = _documents(job_id, result, only, condition, with_text, with_next_line)
+    dialect = database.engine.dialect.name
+    statement = _documents(job_id, result, only, condition, with_text, with_next_line, dialect)
     names = [column.key for column in EXPORTED[result]]
     after, limit = -1, FIRST_PAGE
     while True:
@@ -107,6 +107,7 @@ def _documents(
     condition: Condition | None,
     with_text: bool,
     with_next_line: bool,
+    dialect: str,
 ) -> Select[Any]:
     """A page: the first `:limit` documents behind position `:after`, in the columns of ExportedDocument, then those
     of the result."""
@@ -132,10 +133,12 @@ def _documents(
     )
     if condition is None:
         return statement.where(_wanted(status, only))
-    view = table("v_documents", column("job_id"), column("position"), column("status"))
+    view = VIEW
     matching = (
         select(view.c.position)
-        .where(view.c.job_id == job_id, view.c.position > after, _wanted(view.c.status, only), condition.clause())
+        .where(
+            view.c.job_id == job_id, view.c.position > after, _wanted(view.c.status, only), condition.clause(dialect)
+        )
         .order_by(view.c.position)
         .limit(limit)
     )

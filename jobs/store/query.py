@@ -1,4 +1,4 @@
-"""What people ask in SQL: a whole statement, read-only; or one condition over the columns of `v_documents`."""
+"""What people ask in SQL: a whole statement, read-only."""
 
 import re
 import sqlite3
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, TextClause, text
+from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, StatementError
 
 from jobs.errors import SpecError, StoreError
@@ -141,91 +141,3 @@ def _number_or_text(value: str) -> int | float | str:
     if re.fullmatch(r"-?(0|[1-9]\d{0,17})", value):
         return int(value)
     return float(value) if re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", value) else value
-
-
-# One condition --------------------------------------------------------------------------------------------------------
-
-CONDITION_COLUMNS = (
-    *("position", "id", "line", "status", "text", "translation", "log_prob", "num_segments", "num_reused"),
-    *("num_source_tokens", "num_target_tokens", "flags", "fields", "error_code", "error", "shard_id", "epoch"),
-    *("worker_id", "finished_at", "nll_sum", "num_tokens", "num_words", "num_bytes", "perplexity", "word_perplexity"),
-    *("byte_perplexity", "bits_per_byte", "token_scores", "ranking", "num_candidates", "num_unscored", "num_computed"),
-    "num_shared",
-)
-_WORDS = {"and", "or", "not", "is", "null", "in", "between", "like", "case", "when", "then", "else", "end"}
-_FUNCTIONS = {"abs", "coalesce", "length", "lower", "upper", "nullif", "round", "substr", "trim", "json_extract"}
-_TOKEN = re.compile(
-    r"""\s*(?:
-        (?P<text>'(?:[^']|'')*')
-      | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
-      | (?P<word>[A-Za-z_][A-Za-z_0-9]*)
-      | (?P<forbidden>--|/\*)
-      | (?P<sign><>|!=|==|<=|>=|\|\||[-+*/%<>=(),])
-    )""",
-    re.VERBOSE,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A condition of a person's, safe to put behind WHERE: known words alone, values as parameters."""
-
-    sql: str
-    parameters: Mapping[str, Any]
-
-    @classmethod
-    def parse(cls, source: str) -> "Condition":
-        """Read `log_prob < -5 and num_target_tokens > 10`; raise SpecError for anything but an expression over the
-        columns of v_documents."""
-        words: list[str] = []
-        parameters: dict[str, Any] = {}
-        depth = at = 0
-        source = source.rstrip()
-        while at < len(source):
-            match = _TOKEN.match(source, at)
-            if match is None or match.lastgroup == "forbidden":
-                raise SpecError(f"--where cannot hold {source[at:].lstrip()[:10]!r}; texts stand in single quotes")
-            at, token, name = match.end(), match[match.lastgroup or 0], f"where_{len(parameters)}"
-            if match.lastgroup == "text":
-                parameters[name] = token[1:-1].replace("''", "'")
-                token = f":{name}"
-            elif match.lastgroup == "number":
-                parameters[name] = float(token) if re.search("[.eE]", token) else _integer(token)
-                token = f":{name}"
-            elif match.lastgroup == "word":
-                token = _known_word(token)
-            elif token == "==":
-                token = "="
-            depth += {"(": 1, ")": -1}.get(token, 0)
-            if depth < 0:
-                break
-            words.append(token)
-        if depth or not words:
-            raise SpecError("--where is empty" if not words else "the parentheses of --where do not match")
-        return cls(f"({' '.join(words)})", parameters)
-
-    def clause(self) -> TextClause:
-        return text(self.sql).bindparams(**self.parameters)
-
-    def check(self, connection: Connection) -> None:
-        """Raise SpecError where the database does not understand it."""
-        try:
-            connection.execute(
-                text(f"SELECT 1 FROM v_documents WHERE job_id = -1 AND {self.sql}"), dict(self.parameters)
-            )
-        except (DBAPIError, OverflowError) as error:
-            said = str(error.orig if isinstance(error, DBAPIError) else error).strip().split("\n")[0]
-            raise SpecError(f"--where is no condition that the database understands: {said}") from None
-
-
-def _integer(token: str) -> int:
-    if len(token) > 18:
-        raise SpecError(f"--where: {token[:20]} is larger than any number in the database")
-    return int(token)
-
-
-def _known_word(word: str) -> str:
-    lower = word.lower()
-    if lower in _WORDS or lower in _FUNCTIONS or lower in CONDITION_COLUMNS:
-        return lower
-    raise SpecError(f"--where does not know {word!r}; columns are {', '.join(CONDITION_COLUMNS)}")

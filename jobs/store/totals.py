@@ -1,12 +1,12 @@
 """The measures of a scoring job as a whole, or of its documents by one of their fields: sums first, division last."""
 
+import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-from sqlalchemy import ColumnElement, Connection, Text, case, cast, func, literal, select
-from sqlalchemy.dialects import postgresql
+from sqlalchemy import Connection, func, select
 
 from jobs import measures
 from jobs.errors import SpecError
@@ -14,6 +14,8 @@ from jobs.spec import Task
 from jobs.store.progress import JobSummary
 from jobs.store.results import is_of_document
 from jobs.store.tables import Document, Score
+from jobs.store.where.fields import field_of, resolve
+from jobs.store.where.grammar import read_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +54,20 @@ def totals(connection: Connection, job: JobSummary) -> Totals:
 
 
 def totals_by(connection: Connection, job: JobSummary, field: str) -> list[Totals]:
-    """The same for each value of a field that the corpus' lines have besides, by what the value says."""
+    """The same for each value of a field that the corpus' lines have besides; raise SpecError where none has it.
+
+    Equal numbers are one value however they are written; a text that says the same is another."""
     _require_scores(job)
-    value = _value_of(connection, field)
+    path = resolve(connection, job.job_id, read_name(field))
+    value = field_of(Document.__table__.c.fields, path, connection.dialect.name)
+    kinds = {"number": value.number, "text": value.text, "truth": value.truth, "rest": value.rest}
     rows = connection.execute(
-        select(value.label("value"), *_sums())
+        select(*(one.label(f"group_{kind}") for kind, one in kinds.items()), *_sums())
         .join_from(Score, Document, is_of_document(Score))
         .where(Score.job_id == job.job_id)
-        .group_by("value")
+        .group_by(*(f"group_{kind}" for kind in kinds))
     )
-    found = [_read(value, sums) for value, *sums in rows]
+    found = [_read(_group(*row[: len(kinds)]), row[len(kinds) :]) for row in rows]
     return sorted(found, key=lambda one: (one.group is None, str(one.group), type(one.group).__name__))
 
 
@@ -70,10 +76,10 @@ def _require_scores(job: JobSummary) -> None:
         raise SpecError(f"job {job.label} has no scores to sum up: its task is {job.task}")
 
 
-def _read(value: str | None, row: Sequence[Any]) -> Totals:
+def _read(group: Any, row: Sequence[Any]) -> Totals:
     documents, unscored, num_tokens, num_words, num_bytes, nll_sum = row
     return Totals(
-        group=None if value is None else orjson.loads(value),
+        group=group,
         documents=int(documents),
         unscored=int(unscored),
         num_tokens=int(num_tokens),
@@ -83,6 +89,17 @@ def _read(value: str | None, row: Sequence[Any]) -> Totals:
     )
 
 
+def _group(number: Any, text: str | None, truth: bool | None, rest: str | None) -> Any:
+    """The one that is not null, as JSON says it."""
+    if number is not None and not math.isfinite(number):
+        return str(float(number))  # more than JSON's readers hold
+    if number is not None:
+        return int(number) if number == int(number) else float(number)
+    if truth is not None:
+        return bool(truth)
+    return text if rest is None else json.loads(rest)
+
+
 def _sums() -> tuple[Any, ...]:
     return (
         func.count().filter(Score.num_tokens > 0),
@@ -90,18 +107,3 @@ def _sums() -> tuple[Any, ...]:
         *(func.coalesce(func.sum(column), 0) for column in (Score.num_tokens, Score.num_words, Score.num_bytes)),
         func.coalesce(func.sum(Score.nll_sum), 0.0),
     )
-
-
-def _value_of(connection: Connection, field: str) -> ColumnElement[Any]:
-    """JSON of the field's value, which tells the text 1 from the number; null where there is none."""
-    if '"' in field or "\\" in field or not field.isprintable():
-        raise SpecError(f"a field of the name {field!r} cannot be asked for: it holds a quote, or what is no letter")
-    path = literal(f'$."{field}"')
-    if connection.dialect.name == "sqlite":
-        # json_extract makes 1 of true, and json_quote text of any other value again.
-        kind, value = func.json_type(Document.fields, path), func.json_extract(Document.fields, path)
-        written: ColumnElement[Any] = case((kind.in_(["true", "false"]), kind), else_=func.json_quote(value))
-    else:
-        value = func.jsonb_path_query_first(cast(Document.fields, postgresql.JSONB), cast(path, postgresql.JSONPATH))
-        written = cast(value, Text)
-    return func.nullif(written, "null")

@@ -14,7 +14,7 @@ from jobs.spec import TranslateOptions
 from jobs.store import export as store_export
 from jobs.store.database import Database
 from jobs.store.export import Only, read_documents
-from jobs.store.query import Condition
+from jobs.store.where.condition import Condition
 from tests.unit.conftest import AddJob, Kvjobs, Line
 
 
@@ -300,7 +300,21 @@ def replace_id(line: Line) -> Line:
         "line = :job",
         "line =",
         "",
-        "line = 99999999999999999999999",
+        "line = 1e999",
+        "line + 1",
+        "log_prob < 'a'",
+        "status > 3",
+        "substr(id, line) = 'a'",
+        "length(id, id) = 1",
+        "id like line",
+        "line is 5",
+        "json_extract(id, '$.a') = 1",
+        "json_extract(fields, '$[') = 1",
+        "(" * 50 + "line = 1" + ")" * 50,
+        "line = " + "coalesce(" * 30 + "kind, 1" + ")" * 30,
+        "line = " + "-" * 60 + " 1",
+        "line = '\udcff'",
+        "line = 1" + " + 1" * 2000,
         "v_documents.line = 1",
         "pragma_table_info",
     ],

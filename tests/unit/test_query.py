@@ -10,7 +10,7 @@ import pytest
 
 from jobs.errors import SpecError
 from jobs.store.database import Database
-from jobs.store.query import Condition, ask
+from jobs.store.query import ask
 from tests.unit.conftest import ON_SQLITE, AddJob, Kvjobs, Line
 
 
@@ -176,12 +176,3 @@ def test_the_file_need_not_be_writable(database: Database, finished_job: int, ho
 
     with ask(database, "select job_id from v_jobs", {}, 5) as answer:
         assert list(answer.rows) == [(finished_job,)]
-
-
-def test_a_condition_holds_values_as_parameters() -> None:
-    condition = Condition.parse("LOG_PROB < -5 and (id = 'it''s' or line IN (1, 2.5)) and fields is not null")
-
-    assert condition.sql == (
-        "(log_prob < - :where_0 and ( id = :where_1 or line in ( :where_2 , :where_3 ) ) and fields is not null)"
-    )
-    assert dict(condition.parameters) == {"where_0": 5, "where_1": "it's", "where_2": 1, "where_3": 2.5}

@@ -18,12 +18,13 @@ from jobs.store.jobs import cancel, retry
 from jobs.store.leases import Work
 from jobs.store.progress import find_job
 from jobs.store.prune import prune_job
-from jobs.store.query import Condition
 from jobs.store.record import record
 from jobs.store.recount import contradictions
 from jobs.store.results import RESULTS, as_stored
 from jobs.store.tables import DocumentStatus
 from jobs.store.totals import totals, totals_by
+from jobs.store.where.condition import Condition
+from jobs.store.where.values import VIEW
 from tests.unit.store.conftest import MakeJob, translated
 
 LEASE_S = 60.0
@@ -248,12 +249,9 @@ def test_the_views_measures_are_those_of_the_sums(database: Database, score_job:
 def test_a_condition_may_be_about_measures(
     database: Database, score_job: int, condition: str, positions: list[int]
 ) -> None:
-    parsed = Condition.parse(condition)
     with database.reading() as connection:
-        parsed.check(connection)
-        found = connection.execute(
-            text(f"SELECT position FROM v_documents WHERE {parsed.sql} ORDER BY position"), dict(parsed.parameters)
-        )
+        clause = Condition.parse(condition).of_job(connection, score_job).clause(connection.dialect.name)
+        found = connection.execute(select(VIEW.c.position).where(clause).order_by(VIEW.c.position))
         assert list(found.scalars()) == positions
 
 

@@ -1,0 +1,59 @@
+"""What is asked of the documents of a job: over the columns of `v_documents`, and the other fields of their lines."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy.exc import DBAPIError
+
+from jobs.errors import SpecError
+from jobs.store.where.compiler import compile_condition
+from jobs.store.where.fields import resolve
+from jobs.store.where.grammar import read_condition
+from jobs.store.where.tree import Name, Node, names_in
+from jobs.store.where.values import VIEW, is_column
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What is asked, read but not yet compared with what there is."""
+
+    tree: Node
+    paths: Mapping[tuple[str, ...], tuple[str, ...]]  # fields with dots that turned out to be one name
+
+    @classmethod
+    def parse(cls, source: str) -> "Condition":
+        """Read `perplexity < 50 and lang = 'de'`; raise SpecError for what is no condition, whatever the job."""
+        condition = cls(read_condition(source), {})
+        for dialect in ("sqlite", "postgresql"):
+            condition.clause(dialect)
+        return condition
+
+    def of_job(self, connection: Connection, job_id: int) -> "Condition":
+        """The same, its names found among the documents of a job. Raises SpecError where no document has one, and where
+        the database does not understand it."""
+        found = replace(self, paths={name.path: _found(connection, job_id, name) for name in self._fields()})
+        try:
+            clause = found.clause(connection.dialect.name)
+            connection.execute(select(VIEW.c.position).where(VIEW.c.job_id == -1, clause))
+        except (DBAPIError, RecursionError) as error:
+            said = str(error.orig if isinstance(error, DBAPIError) else error).strip().split("\n")[0]
+            raise SpecError(f"--where is no condition that the database understands: {said}") from None
+        return found
+
+    def clause(self, dialect: str) -> ColumnElement[Any]:
+        """To stand behind WHERE, over VIEW."""
+        return compile_condition(self.tree, dialect, self.paths)
+
+    def _fields(self) -> list[Name]:
+        return list(dict.fromkeys(name for name in names_in(self.tree) if not is_column(name)))
+
+
+def _found(connection: Connection, job_id: int, name: Name) -> tuple[str, ...]:
+    try:
+        return resolve(connection, job_id, name.path)
+    except SpecError as error:
+        if not name.is_quoted:
+            raise
+        raise SpecError(f"{error}; a text stands in single quotes: '{name.path[0]}'") from None

@@ -1,0 +1,193 @@
+"""The other fields of a document, in SQL: what a line of the corpus has besides, whatever its names and kinds.
+
+A field is found by its way from the outermost object. Names are parameters, never SQL. Where a name stands twice in an
+object, the last one counts, as JSON's readers have it. U+0000, which PostgreSQL's texts cannot hold, is read as U+FFFD.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    ColumnElement,
+    Connection,
+    Integer,
+    Numeric,
+    Text,
+    and_,
+    case,
+    cast,
+    column,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+)
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.types import TypeEngine
+
+from jobs.errors import SpecError
+from jobs.store.tables import Document
+from jobs.store.where.tree import Name, spell
+from jobs.store.where.values import is_column
+
+FIRST_LOOKED_AT = 100  # documents, before all of them are
+NAMES_SHOWN = 12
+LONGEST_NUMBER = 1000  # digits of a number that PostgreSQL is given as it stands
+
+Path = tuple[str | int, ...]  # names of objects' members; a number counts in a list, from 0
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field as the expressions that it is. Of the last four one at most is not null: a value has one kind."""
+
+    is_there: ColumnElement[Any]  # whether the document has it, though it be JSON's null
+    is_null: ColumnElement[Any]  # whether it is JSON's null, or the document has it not
+    number: ColumnElement[Any]  # numeric on PostgreSQL
+    text: ColumnElement[Any]
+    truth: ColumnElement[Any]
+    rest: ColumnElement[Any]  # a list or an object, as JSON
+
+
+def field_of(document: ColumnElement[Any], path: Path, dialect: str) -> Field:
+    """The field of a column that holds a JSON object or list, or null."""
+    return _sqlite(document, path) if dialect == "sqlite" else _postgresql(document, path)
+
+
+def number_in(written: ColumnElement[Any], dialect: str) -> ColumnElement[Any]:
+    """The number that a text says, in JSON's grammar; null for any other text."""
+    if dialect == "sqlite":
+        kind = case((func.json_valid(written) == 1, func.json_type(written)))
+        return case((kind.in_(["integer", "real"]), func.json_extract(written, "$")))
+    is_number = written.regexp_match(r"^[ \t\n\r]*-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?[ \t\n\r]*$")
+    return case((is_number, _numeric(written)))
+
+
+def resolve(connection: Connection, job_id: int, path: tuple[str, ...]) -> tuple[str, ...]:
+    """The way that some document of the job has: `path` as it is, else, where it has dots, as one name. Raises
+    SpecError where no document has either."""
+    ways = [path] if len(path) == 1 else [path, (".".join(path),)]
+    first = select(Document.fields).where(Document.job_id == job_id).order_by(Document.position).limit(FIRST_LOOKED_AT)
+    objects = [_read(text) for text in connection.execute(first).scalars() if text]
+    for way in ways:
+        if any(_has(one, way) for one in objects):
+            return way
+    for way in ways:
+        has_it = field_of(Document.__table__.c.fields, way, connection.dialect.name).is_there
+        if connection.execute(select(Document.position).where(Document.job_id == job_id, has_it).limit(1)).first():
+            return way
+    names = list(dict.fromkeys(_as_asked(name) for one in objects for name in one))
+    more = ", ..." if names[NAMES_SHOWN:] else ""
+    there = f"there are {', '.join(names[:NAMES_SHOWN])}{more}" if names else "its lines have no other fields"
+    raise SpecError(f"no document has {'.'.join(path)!r}; {there}")
+
+
+def _as_asked(name: str) -> str:
+    return f"fields.{spell(name)}" if is_column(Name((name,))) else spell(name)
+
+
+def _read(text: str) -> Mapping[str, Any]:
+    """The names are wanted, not the numbers, which may be too long for Python."""
+    found = json.loads(text, parse_int=str, parse_float=str)
+    return found if isinstance(found, dict) else {}
+
+
+def _has(value: Any, path: tuple[str, ...]) -> bool:
+    for name in path:
+        if not isinstance(value, dict) or name not in value:
+            return False
+        value = value[name]
+    return True
+
+
+def _sqlite(document: ColumnElement[Any], path: Path) -> Field:
+    """`json_each` takes names as they are; a path of SQLite's cannot hold a quote."""
+    whole = _without_nul(document, func.instr)
+    for name in path[:-1]:
+        members = _members(whole)
+        inner = case((members.c.type.in_(["object", "array"]), members.c.value), else_="{}")
+        whole = _last(inner, members, name)
+
+    def value_where(*kinds: str) -> ColumnElement[Any]:
+        members = _members(whole)
+        return _last(case((members.c.type.in_(kinds), members.c.value)), members, path[-1])
+
+    members = _members(whole)
+    kind = _last(members.c.type, members, path[-1])
+    return Field(
+        is_there=kind.is_not(None),
+        is_null=func.coalesce(kind, "null") == "null",
+        number=value_where("integer", "real"),
+        text=value_where("text"),
+        truth=value_where("true", "false"),
+        rest=value_where("object", "array"),
+    )
+
+
+def _members(whole: ColumnElement[Any]) -> Any:
+    return func.json_each(whole).table_valued("key", "value", "type", "id")
+
+
+def _last(wanted: Any, members: Any, name: str | int) -> ColumnElement[Any]:
+    chosen = select(wanted).where(members.c.key == _key(name)).order_by(members.c.id.desc()).limit(1)
+    return chosen.scalar_subquery()
+
+
+def _key(name: str | int) -> ColumnElement[Any]:
+    return literal(name, Text() if isinstance(name, str) else Integer())
+
+
+def _postgresql(document: ColumnElement[Any], path: Path) -> Field:
+    """As json, not jsonb: that refuses the whole document for one number that is too long."""
+    value: ColumnElement[Any] = cast(_without_nul(document, func.strpos), JSON)
+    for name in path:
+        value = value.op("->", return_type=JSON())(_key(name))
+    kind = func.json_typeof(value)
+    return Field(
+        is_there=kind.is_not(None),
+        is_null=func.coalesce(kind, "null") == "null",
+        number=_one(value, JSON(), lambda one: case((func.json_typeof(one) == "number", _numeric(_written(one))))),
+        text=_one(value, JSON(), lambda one: case((func.json_typeof(one) == "string", _written(one)))),
+        truth=_one(value, JSON(), lambda one: case((func.json_typeof(one) == "boolean", _written(one) == "true"))),
+        rest=_one(value, JSON(), lambda one: case((func.json_typeof(one).in_(["object", "array"]), _written(one)))),
+    )
+
+
+def _written(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    """A text without its quotes, all else as JSON has it."""
+    return value.op("#>>", return_type=Text())(literal_column("'{}'"))
+
+
+def _one(
+    value: ColumnElement[Any], kind: TypeEngine[Any], wanted: Callable[[ColumnElement[Any]], ColumnElement[Any]]
+) -> ColumnElement[Any]:
+    """An expression over a value that PostgreSQL is to find once, however often it is named."""
+    row = func.unnest(postgresql.array([value])).table_valued(column("value", kind)).render_derived()
+    return select(wanted(row.c.value)).scalar_subquery()
+
+
+def _numeric(written: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The number that a text is. What is beyond any that PostgreSQL holds, some 131,000 digits, is infinite, as in
+    SQLite, where a double ends at 309."""
+    return _one(written, Text(), _numeric_of)
+
+
+def _numeric_of(written: ColumnElement[Any]) -> ColumnElement[Any]:
+    is_short = and_(func.length(written) < LONGEST_NUMBER, ~written.regexp_match(r"[eE][+-]?0*[1-9]\d{3}"))
+    is_zero = or_(written.regexp_match(r"^\s*-?[0.]+([eE].*)?$"), written.regexp_match(r"[eE]-0*[1-9]\d{3}"))
+    is_huge = or_(written.regexp_match(r"^\s*-?\d{200}\d{200}"), written.regexp_match(r"[eE]\+?0*[1-9]\d{3}"))
+    infinite = case((written.regexp_match(r"^\s*-"), "-Infinity"), else_="Infinity")
+    exponent = func.coalesce(func.substring(written, r"[eE].*$"), "")
+    shortened = func.left(func.substring(written, r"^[^eE]*"), 900).concat(exponent)
+    return cast(case((is_short, written), (is_zero, "0"), (is_huge, infinite), else_=shortened), Numeric)
+
+
+def _without_nul(document: ColumnElement[Any], find: Any) -> ColumnElement[Any]:
+    r"""JSON without \u0000. A backslash that is escaped itself is put aside meanwhile; U+0001 stands in no JSON."""
+    nul, backslash, aside = r"\u0000", "\\\\", "\x01"
+    cleaned = func.replace(func.replace(func.replace(document, backslash, aside), nul, "\ufffd"), aside, backslash)
+    return case((find(document, nul) > 0, cleaned), else_=document)

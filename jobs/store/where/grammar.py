@@ -1,0 +1,344 @@
+"""What a person writes behind `--where`, read into a tree: the grammar of SQL's expressions, as far as it is needed.
+
+or   and   not   = <> < <= > >=   is, in, between, like   + -   * / % ||   -x   ( ... )
+
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+
+from jobs.errors import SpecError
+from jobs.store.where.tree import (
+    WORDS,
+    All,
+    Among,
+    Any,
+    Call,
+    Choice,
+    Comparison,
+    Is,
+    Like,
+    Name,
+    Negative,
+    Node,
+    Not,
+    Number,
+    Operation,
+    Text,
+    Truth,
+    spell,
+)
+
+DEEPEST = 40  # levels of parentheses, calls and signs; each costs frames of Python's stack
+LONGEST_CHAIN = 100  # of + or * without parentheses: each is a level of the tree
+FUNCTIONS = (
+    "abs",
+    "coalesce",
+    "json_extract",
+    "length",
+    "lower",
+    "nullif",
+    "number",
+    "round",
+    "substr",
+    "trim",
+    "upper",
+)
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<text>'(?:[^']|'')*')
+      | (?P<quoted>"(?:[^"]|"")*")
+      | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+      | (?P<word>[^\W\d]\w*)
+      | (?P<forbidden>--|/\*)
+      | (?P<sign>->>|->|<>|!=|==|<=|>=|\|\||[-+*/%<>=(),.])
+    )""",
+    re.VERBOSE,
+)
+_SAME = {"==": "=", "!=": "<>"}
+_TRUTHS = {"null": None, "true": True, "false": False}
+_COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+
+
+def read_condition(source: str) -> Node:
+    """Read `perplexity < 50 and meta.lang = 'de'`; raise SpecError for anything but one expression."""
+    parser = _Parser(source)
+    if parser.at_end:
+        raise SpecError("--where is empty")
+    tree = parser.expression()
+    if not parser.at_end:
+        raise parser.unexpected()
+    return tree
+
+
+def read_name(source: str) -> tuple[str, ...]:
+    """The way to a field that `source` names: `lang`, `meta.lang`, `"my field"`, `fields.text`; and any other text is
+    the name itself."""
+    try:
+        tree = read_condition(source)
+    except SpecError:
+        return (source,)
+    return tree.path if isinstance(tree, Name) else (source,)
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+
+    @property
+    def word(self) -> str:
+        return self.text.lower() if self.kind == "word" else ""
+
+    @property
+    def sign(self) -> str:
+        return self.text if self.kind == "sign" else ""
+
+
+_END = _Token("end", "")
+
+
+def _tokens(source: str) -> list[_Token]:
+    found, at, source = [], 0, source.rstrip()
+    if "\0" in source or any("\ud800" <= sign <= "\udfff" for sign in source):
+        raise SpecError("--where holds bytes that are no text in UTF-8")
+    while at < len(source):
+        match = _TOKEN.match(source, at)
+        if match is None or match.lastgroup in (None, "forbidden"):
+            raise SpecError(f"--where cannot hold {source[at:].lstrip()[:10]!r}; texts stand in single quotes")
+        found.append(_Token(str(match.lastgroup), match[str(match.lastgroup)]))
+        at = match.end()
+    return found
+
+
+class _Parser:
+    """Recursive descent: a method for each strength of binding."""
+
+    def __init__(self, source: str) -> None:
+        self._tokens = _tokens(source)
+        self._at = 0
+        self._depth = 0
+
+    @property
+    def at_end(self) -> bool:
+        return self._at == len(self._tokens)
+
+    def unexpected(self) -> SpecError:
+        if sum(_balance(token) for token in self._tokens):
+            return SpecError("the parentheses of --where do not match")
+        if self.at_end:
+            return SpecError("--where ends in the middle of a condition")
+        text = self._next.text
+        hint = f'; a field of this name stands in double quotes: "{text}"' if self._next.word in WORDS else ""
+        return SpecError(f"--where does not expect {text[:40]!r} after {self._before()!r}{hint}")
+
+    def expression(self) -> Node:
+        with self._deeper():
+            terms = [self._conjunction()]
+            while self._takes("or"):
+                terms.append(self._conjunction())
+        return terms[0] if len(terms) == 1 else Any(tuple(terms))
+
+    def _conjunction(self) -> Node:
+        terms = [self._negation()]
+        while self._takes("and"):
+            terms.append(self._negation())
+        return terms[0] if len(terms) == 1 else All(tuple(terms))
+
+    def _negation(self) -> Node:
+        negations = 0
+        while self._takes("not"):
+            negations += 1
+        tree = self._comparison()
+        return Not(tree) if negations % 2 else (Not(Not(tree)) if negations else tree)
+
+    def _comparison(self) -> Node:
+        left = self._sum()
+        sign = _SAME.get(self._next.sign, self._next.sign)
+        if sign in _COMPARISONS:
+            self._at += 1
+            return Comparison(sign, left, self._sum())
+        if self._takes("is"):
+            negated = self._takes("not")
+            return _negated(negated, Is(left, self._truth_value("is")))
+        negated = self._takes("not")
+        if self._takes("in"):
+            return _negated(negated, Among(left, self._list()))
+        if self._takes("between"):
+            low = self._sum()
+            self._demand("and")
+            return _negated(negated, All((Comparison(">=", left, low), Comparison("<=", left, self._sum()))))
+        if self._takes("like"):
+            return _negated(negated, Like(left, self._pattern()))
+        if negated:
+            raise self.unexpected()
+        return left
+
+    def _sum(self) -> Node:
+        return self._chain(("+", "-"), self._product)
+
+    def _product(self) -> Node:
+        return self._chain(("*", "/", "%", "||"), self._signed)
+
+    def _chain(self, signs: tuple[str, ...], operand: Callable[[], Node]) -> Node:
+        tree, length = operand(), 0
+        while self._next.sign in signs:
+            length += 1
+            if length > LONGEST_CHAIN:
+                raise SpecError(f"--where joins more than {LONGEST_CHAIN} terms by {self._next.sign}")
+            sign = self._take().text
+            tree = Operation(sign, tree, operand())
+        return tree
+
+    def _signed(self) -> Node:
+        if self._next.sign not in ("+", "-"):
+            return self._primary()
+        sign = self._take().text
+        with self._deeper():
+            operand = self._signed()
+        if sign == "+":
+            return operand
+        if isinstance(operand, Number):
+            return Number(-operand.value, f"-{operand.written}")
+        return Negative(operand)
+
+    def _primary(self) -> Node:
+        token = self._next
+        if token.kind == "text":
+            self._at += 1
+            return Text(token.text[1:-1].replace("''", "'"))
+        if token.kind == "number":
+            self._at += 1
+            return _number(token.text)
+        if token.sign == "(":
+            self._at += 1
+            tree = self.expression()
+            self._demand(")")
+            return tree
+        if token.word in ("null", "true", "false"):
+            return Truth(self._truth_value("a value"))
+        if self._takes("case"):
+            return self._choice()
+        if token.word not in WORDS and token.kind in ("word", "quoted"):
+            return self._call() if self._follows("(") and token.kind == "word" else self._name()
+        raise self.unexpected()
+
+    def _name(self) -> Name:
+        is_quoted = self._next.kind == "quoted"
+        path = [self._part()]
+        while self._takes("."):
+            path.append(self._part())
+        if self._next.sign in ("->", "->>"):
+            raise self._arrow(path)
+        if path[0].lower() == "fields" and not is_quoted and len(path) > 1:
+            return Name(tuple(path[1:]), is_field=True)
+        return Name(tuple(path), is_quoted=is_quoted)
+
+    def _part(self) -> str:
+        token = self._next
+        if token.kind not in ("word", "quoted"):
+            raise self.unexpected()
+        self._at += 1
+        return token.text if token.kind == "word" else token.text[1:-1].replace('""', '"')
+
+    def _arrow(self, path: list[str]) -> SpecError:
+        """`fields->>'kind'` is one database's own; we say how both are asked."""
+        if path[0].lower() == "fields":
+            del path[0]
+        while self._next.sign in ("->", "->>"):
+            self._at += 1
+            if self._next.kind == "text":
+                path.append(self._take().text[1:-1].replace("''", "'").removeprefix("$."))
+        name = ".".join(map(spell, path)) or "its name"
+        return SpecError(f"--where knows a field by its name: write {name}, without -> and ->>")
+
+    def _call(self) -> Node:
+        function = self._take().text.lower()
+        if function not in FUNCTIONS:
+            raise SpecError(f"--where does not know the function {function!r}; there are {', '.join(FUNCTIONS)}")
+        return Call(function, self._list())
+
+    def _list(self) -> tuple[Node, ...]:
+        self._demand("(")
+        members = [self.expression()]
+        while self._takes(","):
+            members.append(self.expression())
+        self._demand(")")
+        return tuple(members)
+
+    def _choice(self) -> Node:
+        operand = None if self._next.word == "when" else self.expression()
+        cases: list[tuple[Node, Node]] = []
+        while self._takes("when"):
+            when = self.expression()
+            self._demand("then")
+            cases.append((when if operand is None else Comparison("=", operand, when), self.expression()))
+        otherwise = self.expression() if self._takes("else") else Truth(None)
+        self._demand("end")
+        if not cases:
+            raise SpecError("--where has a case without when")
+        return Choice(tuple(cases), otherwise)
+
+    def _pattern(self) -> str:
+        if self._next.kind != "text":
+            raise SpecError(
+                "--where: behind like stands a text in single quotes, with % and _ for what may be anything"
+            )
+        return self._take().text[1:-1].replace("''", "'")
+
+    def _truth_value(self, after: str) -> bool | None:
+        if self._next.word not in _TRUTHS:
+            raise SpecError(f"--where: behind {after} stands null, true or false")
+        return _TRUTHS[self._take().word]
+
+    @contextmanager
+    def _deeper(self) -> Iterator[None]:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise SpecError(f"--where is nested more than {DEEPEST} levels deep")
+        yield
+        self._depth -= 1
+
+    @property
+    def _next(self) -> _Token:
+        return _END if self.at_end else self._tokens[self._at]
+
+    def _follows(self, sign: str) -> bool:
+        return self._at + 1 < len(self._tokens) and self._tokens[self._at + 1].sign == sign
+
+    def _take(self) -> _Token:
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _takes(self, text: str) -> bool:
+        """Whether the next token is this word or sign, which is taken then."""
+        if text not in (self._next.word, self._next.sign):
+            return False
+        self._at += 1
+        return True
+
+    def _demand(self, text: str) -> None:
+        if not self._takes(text):
+            raise self.unexpected()
+
+    def _before(self) -> str:
+        return " ".join(token.text for token in self._tokens[max(0, self._at - 3) : self._at])
+
+
+def _balance(token: _Token) -> int:
+    return {"(": 1, ")": -1}.get(token.sign, 0)
+
+
+def _negated(negated: bool, tree: Node) -> Node:
+    return Not(tree) if negated else tree
+
+
+def _number(written: str) -> Number:
+    value = Decimal(written)
+    if len(written) > 100 or abs(value.adjusted()) > 300:
+        raise SpecError(f"--where: {written[:20]} is no number that a database holds")
+    return Number(value, written)

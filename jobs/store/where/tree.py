@@ -1,0 +1,168 @@
+"""A condition as a tree.
+
+Knows: words and signs. Does not know: which names there are, databases.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from decimal import Decimal
+
+# What cannot be a name without double quotes.
+WORDS = frozenset(
+    ("and", "or", "not", "is", "null", "true", "false", "in", "between", "like", "case", "when", "then", "else", "end")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    value: Decimal
+    written: str
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    value: bool | None  # None: null
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A column, or a field by its way from the outermost object."""
+
+    path: tuple[str, ...]
+    is_field: bool = False  # it said `fields.`
+    is_quoted: bool = False  # it stood in double quotes
+
+    @property
+    def written(self) -> str:
+        return ".".join(map(spell, self.path))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    function: str
+    arguments: "tuple[Node, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Arithmetic and the joining of texts."""
+
+    sign: str
+    left: "Node"
+    right: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Negative:
+    operand: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    sign: str
+    left: "Node"
+    right: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    operand: "Node"
+    members: "tuple[Node, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    operand: "Node"
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class Is:
+    operand: "Node"
+    what: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    operand: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    operands: "tuple[Node, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Any:
+    operands: "tuple[Node, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The value of the first case that holds."""
+
+    cases: "tuple[tuple[Node, Node], ...]"
+    otherwise: "Node"
+
+
+Node = (
+    Text
+    | Number
+    | Truth
+    | Name
+    | Call
+    | Operation
+    | Negative
+    | Comparison
+    | Among
+    | Like
+    | Is
+    | Not
+    | All
+    | Any
+    | Choice
+)
+
+
+def names_in(tree: Node) -> Iterator[Name]:
+    """Every name of a tree, from left to right."""
+    if isinstance(tree, Name):
+        yield tree
+        return
+    for one in fields(tree):
+        yield from _names_below(getattr(tree, one.name))
+
+
+def _names_below(value: object) -> Iterator[Name]:
+    if isinstance(value, tuple):
+        for one in value:
+            yield from _names_below(one)
+    elif isinstance(value, Node):
+        yield from names_in(value)
+
+
+def spell(name: str) -> str:
+    """One part of a name as it has to be written."""
+    is_plain = re.fullmatch(r"[^\W\d]\w*", name) and name.lower() not in WORDS
+    return name if is_plain else '"' + name.replace('"', '""') + '"'
+
+
+def shown(node: Node) -> str:
+    """For a message."""
+    match node:
+        case Name():
+            return node.written
+        case Text(value):
+            return "'" + (value if len(value) < 40 else value[:39] + "…") + "'"
+        case Number():
+            return node.written
+        case Call(function):
+            return f"{function}(...)"
+        case _:
+            return "what stands there"

@@ -1,0 +1,82 @@
+"""Values of a condition in SQL, by their kind; and the columns of `v_documents`, which are some."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import ColumnElement, column, false, func, table
+
+from jobs.store.where.tree import Name
+
+# The columns of v_documents by kind.
+INTEGERS = (
+    *("position", "line", "num_segments", "num_reused", "num_source_tokens", "num_target_tokens", "shard_id", "epoch"),
+    *("worker_id", "num_tokens", "num_words", "num_bytes", "num_candidates", "num_unscored", "num_computed"),
+    "num_shared",
+)
+DOUBLES = ("log_prob", "nll_sum", "perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte")
+JSONS = ("fields", "token_scores", "ranking")
+TEXTS = ("id", "status", "text", "translation", "flags", "error_code", "error", *JSONS)
+MOMENT = "finished_at"
+VIEW = table("v_documents", *map(column, ("job_id", *INTEGERS, *DOUBLES, *TEXTS, MOMENT)))
+
+Column = ColumnElement[Any]
+
+
+def is_column(name: Name) -> bool:
+    """Whether a name is a column's, and no field's."""
+    key = name.path[0] if name.is_quoted else name.path[0].lower()
+    return not name.is_field and len(name.path) == 1 and key in VIEW.c and key != "job_id"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An expression by the kinds that it may have: of the first three, one at most is not null at a time."""
+
+    number: Column | None = None
+    text: Column | None = None
+    truth: Column | None = None
+    is_null: Column = field(default_factory=false)
+    weight: int = 1  # how often columns and constants stand in it
+    written: str | None = None  # a constant, as it stands there
+    is_text_column: bool = False
+    is_integer: bool = False  # of the number: `/` has to know
+    stored: str = ""  # of the number, in PostgreSQL: "double" or "numeric" where it is not an integer or a constant
+
+    @property
+    def kinds(self) -> str:
+        named = {"a number": self.number, "a text": self.text, "true or false": self.truth}
+        return " or ".join(kind for kind, expression in named.items() if expression is not None) or "null"
+
+
+def first_of(expressions: list[Column]) -> Column:
+    """The one that is not null."""
+    return expressions[0] if len(expressions) == 1 else func.coalesce(*expressions)
+
+
+def there(expression: Column | None) -> Column:
+    assert expression is not None
+    return expression
+
+
+def weight_of(values: Sequence[Value]) -> int:
+    return sum(value.weight for value in values)
+
+
+def truth_of(expression: Column, *values: Value, is_null: Column | None = None, weight: int = 0) -> Value:
+    is_null = expression.is_(None) if is_null is None else is_null
+    return Value(truth=expression, is_null=is_null, weight=weight + weight_of(values))
+
+
+def number_of(expression: Column, *values: Value, is_integer: bool = False, stored: str = "numeric") -> Value:
+    return Value(
+        number=expression,
+        is_null=expression.is_(None),
+        weight=1 + weight_of(values),
+        is_integer=is_integer,
+        stored=stored,
+    )
+
+
+def text_of(expression: Column, *values: Value) -> Value:
+    return Value(text=expression, is_null=expression.is_(None), weight=1 + weight_of(values))

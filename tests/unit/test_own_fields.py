@@ -1,0 +1,101 @@
+"""The other fields of the corpus' lines, in `--where` and `totals --by`, as people name them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from jobs.outcome import Score
+from jobs.spec import ScoreOptions, Task
+from tests.unit.conftest import AddJob, Kvjobs, Line
+
+
+@pytest.fixture
+def own_fields(add_job: AddJob) -> int:
+    """Three scored documents with fields of every kind."""
+    score = Score(6.0, 3, 2, 12)
+    return add_job(
+        Line(
+            "a", result=score, fields={"kind": "fluent", "n": 5, "meta": {"lang": "de"}, "text": "x", "my field": True}
+        ),
+        Line("b", result=score, fields={"kind": "noise", "n": "5", "meta": {"lang": "fr"}, "a.b": 1}),
+        Line("c", result=score, fields={"kind": 7, "n": 5.0, "meta": None}),
+        task=Task.SCORE,
+        options=ScoreOptions(),
+    )
+
+
+def ids(out: str) -> str:
+    return "".join(json.loads(line)["id"] for line in out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("kind = 'fluent'", "a"),
+        ("kind <> 'fluent'", "b"),
+        ("n > 3", "ac"),
+        ("n = '5'", "b"),
+        ("number(n) = 5", "abc"),
+        ("meta.lang = 'de' and perplexity < 50", "a"),
+        ("meta.lang is null", "c"),
+        ('"my field"', "a"),
+        ("a.b = 1", "b"),
+        ("fields.text = 'x'", "a"),
+        ("text = 'x'", ""),
+        ("json_extract(fields, '$.meta.lang') in ('fr', 'it')", "b"),
+        ("upper(kind) like 'flu%' or kind in (7, 'x')", "ac"),
+        ("id = 'a' or line = 2", "ab"),
+        ("finished_at > '2020-01-01'", "abc"),
+        ("finished_at < '2020-01-01T00:00:00+02:00'", ""),
+        ("num_words / num_tokens = 0 and n / 2 > 2.25", "ac"),
+    ],
+)
+def test_a_field_of_the_corpus_is_a_column_of_its_own_kind(
+    kvjobs: Kvjobs, own_fields: int, condition: str, expected: str
+) -> None:
+    result = kvjobs("export", own_fields, "--where", condition)
+
+    assert (result.exit_code, ids(result.out)) == (0, expected)
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("nosuch = 1", 'no document has \'nosuch\'; there are kind, n, meta, fields.text, "my field", "a.b"'),
+        ("meta.nosuch = 1", "no document has 'meta.nosuch'"),
+        ("fields->>'kind' = 'noise'", "write kind, without -> and ->>"),
+        ("fields->'meta'->>'lang' = 'de'", "write meta.lang,"),
+        ("json_extract(fields, 'kind') = 'x'", "a path like '$.meta.lang'"),
+        ('kind = "fluent"', "a text stands in single quotes: 'fluent'"),
+        ("end = 1", 'a field of this name stands in double quotes: "end"'),
+    ],
+)
+def test_a_name_that_no_document_has_is_answered_with_those_that_there_are(
+    kvjobs: Kvjobs, own_fields: int, condition: str, said: str
+) -> None:
+    result = kvjobs("export", own_fields, "--where", condition)
+
+    assert (result.exit_code, result.out) == (2, "")
+    assert said in result.err
+
+
+def test_a_field_that_only_a_late_document_has_is_found(kvjobs: Kvjobs, add_job: AddJob) -> None:
+    lines = [Line(f"d{number}", "译", fields={"n": 1}) for number in range(120)]
+    job = add_job(*lines, Line("z", "译", fields={"late": {"n": 2}}))
+
+    assert ids(kvjobs("export", job, "--where", "late.n = 2").out) == "z"
+
+
+def test_totals_are_by_a_field_however_it_is_named(kvjobs: Kvjobs, own_fields: int) -> None:
+    def groups(field: str) -> list[tuple[Any, int]]:
+        return [(row["group"], row["documents"]) for row in kvjobs("totals", own_fields, "--by", field, "--json").json]
+
+    assert groups("n") == [(5, 2), ("5", 1)]
+    assert groups("meta.lang") == [("de", 1), ("fr", 1), (None, 1)]
+    assert groups("my field") == groups('"my field"') == [(True, 1), (None, 2)]
+    assert groups("a.b") == [(1, 1), (None, 2)]
+    assert groups("text") == groups("fields.text") == [("x", 1), (None, 2)]
+    refused = kvjobs("totals", own_fields, "--by", 'no"such')
+    assert refused.exit_code == 2
+    assert "no document has 'no\"such'; there are kind, n, meta" in refused.err
