@@ -151,7 +151,7 @@ def _write(database: Database, job: JobSummary, output: Path | None) -> None:
         return  # what is wanted of scores is mostly another command's output: the corpus without its worst lines
     if output is None or str(output) == "-":
         sys.stdout.flush()  # what follows goes past its buffer
-        write_results(database, job, sys.stdout.buffer, form=Format.JSONL, to_terminal=sys.stdout.isatty())
+        write_results(database, job, sys.stdout.buffer, form=Format.JSONL)
     else:
         export_file(database, job, output)
 

@@ -114,7 +114,6 @@ def export(
                 condition=condition,
                 extras=extras,
                 defuse=defuse,
-                to_terminal=sys.stdout.isatty(),
             )
         else:
             num_written = export_file(
@@ -162,9 +161,9 @@ def write_results(
     condition: "Condition | None" = None,
     extras: "Sequence[Extra]" = (),
     defuse: bool = True,
-    to_terminal: bool = False,
 ) -> int:
     """Write the results of a job; how many documents. Raises SpecError for a format or an extra that it has not."""
+    to_terminal = target.isatty()
     if extras and form not in NAMED:
         raise SpecError(f"--format {form} has no place for more; leave --with {extras[0]} out")
     if form is Format.ORIGINAL:

@@ -16,6 +16,7 @@ import click
 
 from jobs import __version__
 from jobs.cli.context import Context
+from jobs.cli.streams import prepare_streams, settle_streams
 from jobs.cli.terminal import say, visible
 from jobs.errors import KvjobsError
 
@@ -128,9 +129,7 @@ def cli(ctx: click.Context, home: str | None, database: str | None, config: str 
 
 def main() -> None:
     """The console script."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # an old locale must not turn a translation into a crash
-            stream.reconfigure(errors="backslashreplace")
+    prepare_streams()
     if instruction := os.environ.get("_KVJOBS_COMPLETE"):
         from click.shell_completion import shell_complete
 
@@ -142,26 +141,31 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command; its exit code."""
     debug = False
     try:
-        with cli.make_context(PROGRAM, list(arguments)) as context:
-            debug = bool(context.params["debug"])
-            code = cli.invoke(context)
+        try:
+            with cli.make_context(PROGRAM, list(arguments)) as context:
+                debug = bool(context.params["debug"])
+                code = cli.invoke(context)
+        except click.exceptions.Exit as done:  # of --help and --version
+            code = done.exit_code
         sys.stdout.flush()
-    except click.exceptions.Exit as done:
-        return done.exit_code
     except click.ClickException as error:
         error.show()
         return 2
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except Exception as error:
+        is_written = settle_streams()
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
-            _discard_output()
             return 0  # whoever read us has seen enough
         if debug:
             import traceback
 
             traceback.print_exc()
-        say(f"Error: {explain(error)}")
+        if isinstance(error, OSError) and not is_written:
+            reason = "it is closed" if error.errno == errno.EBADF else error.strerror
+            say(f"Error: standard output cannot be written ({reason}); send it to a file or to a program")
+        else:
+            say(f"Error: {explain(error)}")
         return error.exit_code if isinstance(error, KvjobsError) else 1
     return code if isinstance(code, int) else 0
 
@@ -191,17 +195,6 @@ def explain(error: Exception) -> str:
         f"this is a bug in kvjobs ({type(error).__name__}: {error}); "
         "run it again as `kvjobs --debug ...` and report what it prints"
     )
-
-
-def _discard_output() -> None:
-    """Let Python's last flush of a closed pipe go nowhere, instead of to a message."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
 
 
 if __name__ == "__main__":

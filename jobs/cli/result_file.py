@@ -1,8 +1,10 @@
 """A file of results: written beside its place and moved there when it is whole; never in the place of the corpus."""
 
+import fcntl
 import gzip
 import os
-import stat
+import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,34 +12,42 @@ from typing import BinaryIO, cast
 
 from jobs.errors import SpecError, StoreError
 
+# What the process has open already: `-o /dev/stdout`, or bash's `-o >(command)`, which is /dev/fd/63.
+_OPEN_ALREADY = re.compile(
+    r"/dev/(?:(?P<name>stdout|stderr)|fd/(?P<number>[0-9]{1,9}))|/proc/self/fd/(?P<same>[0-9]{1,9})"
+)
+_NUMBERS = {"stdout": 1, "stderr": 2}
+
 
 @contextmanager
 def result_file(path: Path, *, corpus: str) -> Iterator[BinaryIO]:
     """Open a file for writing that is there under its name only once everything is in it: a run that breaks off
     leaves what was there before. Compressed where the name ends in .gz or .zst. A pipe or device is written to
     directly. Raises SpecError for a place that cannot be, StoreError when the disk refuses."""
-    place = Path(os.path.realpath(path))
     check_place(path, corpus=corpus)
-    if place.exists() and not stat.S_ISREG(place.stat().st_mode):
-        with place.open("wb") as file:
-            yield file
-        return
-    beside = place.with_name(f".{place.name}.{os.getpid()}.part")
+    place = Path(os.path.realpath(path))
     try:
-        with beside.open("wb") as file, _compressed(file, place.suffix) as target:
-            yield target
-        _sync(beside)
-        beside.replace(place)
+        if (number := _open_already(path)) is not None:
+            with os.fdopen(os.dup(number), "wb") as file:
+                yield file
+        elif place.exists() and not place.is_file():
+            with place.open("wb") as file:
+                yield file
+        else:
+            with _replaced(place) as file:
+                yield file
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
         raise StoreError(f"{path} cannot be written: {error.strerror}") from None
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def check_place(path: Path, *, corpus: str) -> None:
     """Raise SpecError where no file of results may be written: better before the work than after it."""
+    if (number := _open_already(path)) is not None:
+        if not _is_writable(number):
+            raise SpecError(f"{path} is not open for writing; name a file, or - for standard output")
+        return
     place = Path(os.path.realpath(path))
     if place.is_dir():
         raise SpecError(f"{path} is a folder; name a file in it")
@@ -47,6 +57,36 @@ def check_place(path: Path, *, corpus: str) -> None:
     same = place == Path(os.path.realpath(source))
     if same or (place.exists() and source.is_file() and place.samefile(source)):
         raise SpecError(f"{path} is the corpus itself; name another file")
+
+
+def _open_already(path: Path) -> int | None:
+    """The number of the open file that this path means."""
+    found = _OPEN_ALREADY.fullmatch(str(path))
+    if found is None:
+        return None
+    return _NUMBERS.get(found["name"] or "") or int(found["number"] or found["same"])
+
+
+def _is_writable(number: int) -> bool:
+    try:
+        return fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+    except OSError:
+        return False
+
+
+@contextmanager
+def _replaced(place: Path) -> Iterator[BinaryIO]:
+    # Nobody can guess its name and put a link to another file there, which "x" would not follow either.
+    beside = place.with_name(f".kvjobs-{secrets.token_hex(8)}.part")
+    with beside.open("xb") as file:
+        try:
+            with _compressed(file, place.suffix) as target:
+                yield target
+            file.flush()
+            os.fsync(file.fileno())  # what replaces an older file is on the disk first
+            beside.replace(place)
+        finally:
+            beside.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -62,9 +102,3 @@ def _compressed(file: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
             yield cast(BinaryIO, written)
     else:
         yield file
-
-
-def _sync(path: Path) -> None:
-    """What replaces an older file is on the disk first."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())

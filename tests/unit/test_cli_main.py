@@ -23,6 +23,7 @@ from jobs.errors import (
 )
 from tests.unit.conftest import Kvjobs
 
+REPOSITORY = Path(main.__file__).parents[2]
 HEAVY = (
     *("sqlalchemy", "celery", "kombu", "redis", "rich", "onnxruntime", "numpy", "alembic", "orjson", "platformdirs"),
     *("worker", "jobs.settings"),
@@ -153,6 +154,36 @@ def test_a_missing_command_is_a_sentence(monkeypatch: pytest.MonkeyPatch, kvjobs
 
     assert result.exit_code == 1
     assert "lacks worker.cli.no_such_module" in result.err
+
+
+@pytest.mark.parametrize(
+    ("call", "exit_code", "says"),
+    [
+        (
+            "ls --json >&-",
+            1,
+            "Error: standard output cannot be written (it is closed); send it to a file or to a program",
+        ),
+        ("--help >&- <&-", 1, "Error: standard output cannot be written (it is closed)"),
+        ("--version >/dev/full", 1, "Error: standard output cannot be written (No space left on device)"),
+        ("ls >&- <&-", 0, "There is no job yet"),
+        ("ls 2>&-", 0, ""),
+        ("--help | true", 0, ""),
+    ],
+)
+def test_a_stream_that_is_closed_is_one_sentence_at_most(
+    home: Path, call: str, exit_code: int, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+
+    shell = f"{sys.executable} -m jobs.cli.main {call}; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", shell], capture_output=True, text=True, timeout=60, check=False, cwd=REPOSITORY
+    )
+
+    assert done.returncode == exit_code
+    assert says in done.stderr
+    assert done.stderr.count("\n") == bool(says)
 
 
 def test_a_closed_pipe_is_no_error(home: Path) -> None:

@@ -1,0 +1,93 @@
+"""The file of results: whole or not there, in nobody else's place, and wherever a shell can point."""
+
+import os
+import secrets
+import stat
+from pathlib import Path
+
+import pytest
+
+from jobs.cli.result_file import check_place, result_file
+from jobs.errors import SpecError, StoreError
+
+
+def write(path: Path, data: bytes = b"results") -> None:
+    with result_file(path, corpus="") as file:
+        file.write(data)
+
+
+def test_a_link_that_waits_under_its_temporary_name_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    monkeypatch.setattr(secrets, "token_hex", lambda _size: "guessed")
+    link = tmp_path / ".kvjobs-guessed.part"
+    link.symlink_to(precious)
+
+    with pytest.raises(StoreError, match="cannot be written: File exists"):
+        write(tmp_path / "out.jsonl")
+
+    assert precious.read_text() == "precious"
+    assert link.is_symlink()
+
+
+def test_its_temporary_name_is_another_each_time(tmp_path: Path) -> None:
+    names = set()
+    for _ in range(2):
+        with result_file(tmp_path / "out.jsonl", corpus=""):
+            names |= {path.name for path in tmp_path.glob(".*.part")}
+
+    assert len(names) == 2
+    assert os.listdir(tmp_path) == ["out.jsonl"]
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
+def test_it_has_the_permissions_of_any_new_file(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        write(tmp_path / "out.jsonl")
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE((tmp_path / "out.jsonl").stat().st_mode) == mode
+
+
+def test_a_disk_that_is_full_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    path.write_text("before")
+
+    def break_off() -> None:
+        with result_file(path, corpus="") as file:
+            file.write(b"half")
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(StoreError, match="No space left on device"):
+        break_off()
+
+    assert path.read_text() == "before"
+    assert os.listdir(tmp_path) == ["out.jsonl"]
+
+
+@pytest.mark.parametrize("folder", ["/dev/fd", "/proc/self/fd"])
+def test_what_the_process_has_open_already_is_written_where_it_stands(tmp_path: Path, folder: str) -> None:
+    reader, writer = os.pipe()
+    write(Path(f"{folder}/{writer}"))
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        assert file.read() == b"results"
+
+    with (tmp_path / "log").open("ab") as log:  # as of `>> log`
+        log.write(b"before ")
+        log.flush()
+        write(Path(f"{folder}/{log.fileno()}"))
+    assert (tmp_path / "log").read_bytes() == b"before results"
+    with (tmp_path / "log").open("rb") as log, pytest.raises(SpecError, match="is not open for writing"):
+        check_place(Path(f"{folder}/{log.fileno()}"), corpus="")
+    with pytest.raises(SpecError, match="/dev/fd/999999 is not open for writing; name a file"):
+        write(Path("/dev/fd/999999"))
+
+
+def test_a_device_that_takes_nothing_is_named() -> None:
+    with pytest.raises(StoreError, match="/dev/full cannot be written: No space left on device"):
+        write(Path("/dev/full"))
