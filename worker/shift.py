@@ -114,4 +114,5 @@ class Shift:
         with self._lock:
             self._lost |= (before.keys() - held.tokens) & self._open.keys()
             self._unwanted = held.unwanted
-        beat(self._database, self.worker_id, warmth)
+        if not self._over.is_set():  # else the worker has retired, or is about to
+            beat(self._database, self.worker_id, warmth)

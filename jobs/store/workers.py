@@ -3,14 +3,16 @@
 import socket
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import ColumnElement, case, insert, select, update
 
 from jobs import __version__
-from jobs.process import ProcessId, this_machine
+from jobs.process import ProcessId
 from jobs.queues import CPU
 from jobs.store.clock import db_time
 from jobs.store.database import Database
 from jobs.store.tables import Worker
+
+UNKNOWN = ""  # a machine: matches none
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,19 @@ def register(
 
 
 def beat(database: Database, worker_id: int, warmth: Warmth) -> None:
-    """Say that the worker is alive, and what it has warm."""
+    """Say that the worker is alive, and what it has warm. Where it was marked as stopped, somebody took its process for
+    dead: it is a worker again, and from now on nobody judges it by its process."""
+    was_misjudged = Worker.stopped_at.is_not(None)
     with database.writing() as connection:
         connection.execute(
-            update(Worker).where(Worker.id == worker_id).values(heartbeat_at=db_time(), **asdict(warmth))
+            update(Worker)
+            .where(Worker.id == worker_id)
+            .values(
+                heartbeat_at=db_time(),
+                stopped_at=None,
+                machine=case((was_misjudged, UNKNOWN), else_=Worker.machine),
+                **asdict(warmth),
+            )
         )
 
 
@@ -74,19 +85,12 @@ def dead_workers(database: Database) -> list[int]:
 
 
 def any_alive(database: Database, silence_s: float) -> bool:
-    """Whether a worker runs: a process of this machine that lives, or one elsewhere that was heard of lately."""
-    if any(process.machine == this_machine() and not process.is_dead() for _, process in _unretired(database)):
-        return True
-    with database.reading() as connection:
-        heard = select(Worker.id).where(
-            Worker.stopped_at.is_(None), Worker.heartbeat_at > db_time(-silence_s), Worker.machine != this_machine()
-        )
-        return connection.execute(heard.limit(1)).first() is not None
+    """Whether a worker runs: one that was heard of lately, and whose process is not known to be dead."""
+    return any(not process.is_dead() for _, process in _unretired(database, Worker.heartbeat_at > db_time(-silence_s)))
 
 
-def _unretired(database: Database) -> list[tuple[int, ProcessId]]:
+def _unretired(database: Database, *which: ColumnElement[bool]) -> list[tuple[int, ProcessId]]:
+    columns = (Worker.id, Worker.machine, Worker.pid, Worker.process_started)
     with database.reading() as connection:
-        rows = connection.execute(
-            select(Worker.id, Worker.machine, Worker.pid, Worker.process_started).where(Worker.stopped_at.is_(None))
-        ).all()
+        rows = connection.execute(select(*columns).where(Worker.stopped_at.is_(None), *which)).all()
     return [(row.id, ProcessId(row.machine, row.pid, row.process_started)) for row in rows]

@@ -62,6 +62,16 @@ def test_a_worker_elsewhere_lives_but_is_not_here(database: Database, kvjobs: Kv
     assert kvjobs("worker", "ping", "--here").exit_code == 0
 
 
+def test_where_machines_cannot_be_told_apart_their_names_say_what_is_here(database: Database, kvjobs: Kvjobs) -> None:
+    enter(database, ProcessId("", 1, 1.0))  # as under systemd's ProcSubset=pid
+
+    assert kvjobs("worker", "ping", "--here").exit_code == 0
+
+    with database.writing() as connection:
+        connection.execute(update(Worker).values(host="another"))
+    assert kvjobs("worker", "ping", "--here").exit_code == 1
+
+
 def test_a_worker_that_is_dead_or_silent_does_not_live(database: Database, kvjobs: Kvjobs) -> None:
     enter(database, ended_process())
     silent = register(database, device="cpu", provider="test", lanes=1)

@@ -1,8 +1,13 @@
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
 from sqlalchemy import select
 
+from jobs import process as process_module
 from jobs.dispatch.reaper import reap
 from jobs.process import ProcessId
 from jobs.store import leases, tables
@@ -80,6 +85,92 @@ def test_a_zombie_is_dead() -> None:
     assert started.is_dead()
     process.wait()
     process.stdout.close()
+
+
+def test_a_process_that_is_hidden_lives_as_long_as_its_number_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for hidepid, where no namespace can be made: /proc shows nothing of another user's processes."""
+    me, ended = ProcessId.mine(), ended_process()
+
+    def refuse_or_deny(pid: int, _signal: int) -> None:
+        raise ProcessLookupError if pid == ended.pid else PermissionError
+
+    monkeypatch.setattr(process_module, "_stat", lambda pid: None)
+    monkeypatch.setattr(process_module.os, "kill", refuse_or_deny)
+
+    assert not me.is_dead()
+    assert ended.is_dead()
+
+
+ASK = """
+import json, sys
+from jobs.process import ProcessId, this_machine
+print(json.dumps([this_machine(), *(ProcessId(machine, pid, started).is_dead() for machine, pid, started in {asked})]))
+"""
+
+
+def seen_from(*namespaces: str) -> tuple[str, bool, bool]:
+    """As a process in other namespaces sees it: which machine this is, and whether we and one that ended are dead."""
+    asked = [(process.machine, process.pid, process.started) for process in (ProcessId.mine(), ended_process())]
+    done = subprocess.run(
+        ["unshare", *namespaces, sys.executable, "-c", ASK.format(asked=asked)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
+    )
+    if done.returncode and ("unshare:" in done.stderr or "mount:" in done.stderr):
+        pytest.skip(f"no namespace can be made here ({done.stderr.strip()})")
+    assert done.returncode == 0, done.stderr
+    machine, me, ended = json.loads(done.stdout)
+    return machine, me, ended
+
+
+def with_proc(option: str, user: int) -> tuple[str, ...]:
+    mounted = f'mount -t proc -o {option} proc /proc && exec setpriv --reuid={user} --clear-groups "$@"'
+    return ("--mount", "sh", "-c", mounted, "sh")
+
+
+def test_a_process_of_another_user_that_proc_hides_is_not_dead() -> None:
+    machine, me, ended = seen_from(*with_proc("hidepid=2", user=65534))
+
+    assert machine == ProcessId.mine().machine
+    assert (me, ended) == (False, True)
+
+
+def test_where_proc_does_not_tell_the_machine_nothing_is_known_of_any_process() -> None:
+    """As under systemd's ProcSubset=pid. Two such machines are not the same one either."""
+    machine, me, ended = seen_from(*with_proc("subset=pid", user=0))
+
+    assert (machine, me, ended) == ("", False, False)
+    assert not ProcessId("", ended_process().pid, 1.0).is_dead()
+
+
+def test_times_since_boot_are_not_compared_across_time_namespaces() -> None:
+    machine, me, ended = seen_from("--time", "--boottime", "86400", "--fork")
+
+    assert machine != ProcessId.mine().machine
+    assert (me, ended) == (False, False)
+
+
+def test_a_live_worker_that_was_marked_as_stopped_comes_back_with_its_next_heartbeat(database: Database) -> None:
+    worker_id = enter(database, ended_process())  # as somebody took it for
+    reap(database)
+    assert not any_alive(database, 60)
+
+    beat(database, worker_id, Warmth())
+
+    assert any_alive(database, 60)
+    assert reap(database) == 0
+    assert any_alive(database, 60), "it was judged by its process again"
+
+
+def test_a_worker_of_an_unknown_machine_lives_by_its_heartbeat(database: Database) -> None:
+    enter(database, ProcessId("", ended_process().pid, 1.0))
+
+    reap(database)
+
+    assert any_alive(database, 60)
+    assert not any_alive(database, -1)
 
 
 def test_a_worker_that_retired_is_not_alive(database: Database) -> None:
