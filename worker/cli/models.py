@@ -130,7 +130,8 @@ def add(
 
     SOURCE is a checkpoint of a translation model (Marian, OPUS-MT) or of a causal language model (Llama, Mistral,
     Qwen2, Qwen3): an id of the Hugging Face hub, OWNER/NAME or OWNER/NAME@REVISION, or a folder. Graphs are built of
-    it. An ONNX export is copied as it is. Nothing half-made stays behind: what was interrupted can be run again, and a
+    it. An ONNX export is copied as it is. Quantized checkpoints, adapters (LoRA), GGUF files, and models that bring
+    code of their own are refused by name. Nothing half-made stays behind: what was interrupted can be run again, and a
     download goes on where it stopped. HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE and HF_TOKEN hold.
     """
     from worker.models.add import Request, add_model

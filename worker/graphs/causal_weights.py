@@ -132,8 +132,11 @@ def family_of(config: Mapping[str, Any]) -> str:
     """Which of the families a config.json is of; raise ModelError that names the others where it is of none."""
     named = config.get("architectures") or []
     known = ", ".join(ARCHITECTURES)
-    if isinstance(named, list) and len(named) == 1 and named[0] in ARCHITECTURES:
-        return ARCHITECTURES[named[0]]
+    if isinstance(named, list) and len(named) == 1:
+        whole = str(named[0])
+        whole = f"{whole.removesuffix('Model')}ForCausalLM" if whole.endswith("Model") else whole  # saved by AutoModel
+        if whole in ARCHITECTURES:
+            return ARCHITECTURES[whole]
     if not named and config.get("model_type") in ARCHITECTURES.values():
         return str(config["model_type"])
     what = ", ".join(map(str, named)) if isinstance(named, list) and named else config.get("model_type")
@@ -153,6 +156,21 @@ def _windows(config: Mapping[str, Any], family: str, layers: int, max_positions:
     if window is None or int(window) >= max_positions:
         return (None,) * layers
     return tuple(int(window) if kind == "sliding_attention" else None for kind in kinds)
+
+
+def tensor_names(sizes: CausalSizes) -> frozenset[str]:
+    """What a checkpoint of these sizes holds, a tied head under both of its names: all that a graph is made of."""
+    products = {"q_proj": "self_attn", "k_proj": "self_attn", "v_proj": "self_attn", "o_proj": "self_attn"}
+    products |= {"gate_proj": "mlp", "up_proj": "mlp", "down_proj": "mlp"}
+    biased = {"q_proj", "k_proj", "v_proj"} if sizes.qkv_bias else set()
+    biased |= {"o_proj"} if sizes.out_bias else set()
+    biased |= {"gate_proj", "up_proj", "down_proj"} if sizes.inner_bias else set()
+    names = {f"{block}.{name}.weight" for name, block in products.items()}
+    names |= {f"{products[name]}.{name}.bias" for name in biased}
+    names |= {"input_layernorm.weight", "post_attention_layernorm.weight"}
+    names |= {"self_attn.q_norm.weight", "self_attn.k_norm.weight"} if sizes.normalizes_heads else set()
+    layers = {f"model.layers.{layer}.{name}" for layer in range(sizes.layers) for name in names}
+    return frozenset({"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"} | layers)
 
 
 class CausalWeights:

@@ -96,6 +96,24 @@ class MarianSizes:
         return float((self.width // self.heads) ** -0.5)
 
 
+def tensor_names(sizes: MarianSizes) -> frozenset[str]:
+    """What a checkpoint of these sizes may hold, tied tensors under each of their names: all that a graph is made of,
+    and the table of positions, which is computed again."""
+    names = {"final_logits_bias", "lm_head.weight", "model.shared.weight"}
+    for side, layers in (("encoder", sizes.encoder_layers), ("decoder", sizes.decoder_layers)):
+        attentions = ("self_attn", "encoder_attn") if side == "decoder" else ("self_attn",)
+        maps = [f"{block}.{part}_proj" for block in attentions for part in ("q", "k", "v", "out")]
+        maps += [*(f"{block}_layer_norm" for block in attentions), "fc1", "fc2", "final_layer_norm"]
+        names |= {f"model.{side}.embed_tokens.weight", f"model.{side}.embed_positions.weight"}
+        names |= {
+            f"model.{side}.layers.{layer}.{one}.{part}"
+            for layer in range(layers)
+            for one in maps
+            for part in ("weight", "bias")
+        }
+    return frozenset(names)
+
+
 class MarianWeights:
     """The tensors of a checkpoint, by what they are for."""
 

@@ -36,12 +36,20 @@ class Rope:
         said = _parameters(config)
         kind = str(said.get("rope_type") or said.get("type") or "default")
         try:
-            base = float(said.get("rope_theta") or config.get("rope_theta") or 10_000.0)
+            base = float(_first(said.get("rope_theta"), config.get("rope_theta"), 10_000.0))
             partial = float(said.get("partial_rotary_factor") or config.get("partial_rotary_factor") or 1.0)
             if partial != 1.0:
                 raise ModelError(f"config.json says partial_rotary_factor = {partial}; only 1 is supported")
+            if not base > 0:
+                raise ValueError(f"rope_theta = {base}")
+            if "factor" in said and not 0 < float(said["factor"]) < math.inf:
+                raise ValueError(f"factor = {said['factor']}")
             frequencies, factor = _frequencies(kind, said, base, head_size, max_positions)
-        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            if not (np.isfinite(frequencies).all() and (frequencies > 0).all() and math.isfinite(factor)):
+                raise ValueError("some frequencies are not positive numbers")
+        except KeyError as error:
+            raise ModelError(f"config.json gives rope parameters ({kind}) without {error}") from error
+        except (TypeError, ValueError, ZeroDivisionError) as error:
             raise ModelError(f"config.json gives rope parameters ({kind}) that make no sense: {error}") from error
         return cls(tuple(map(float, frequencies)), factor)
 
@@ -49,6 +57,11 @@ class Rope:
         """Cosines and sines of each position, (num_positions, H / 2) each."""
         angles = np.arange(num_positions, dtype=np.float32)[:, None] * np.asarray(self.frequencies, np.float32)
         return np.cos(angles) * np.float32(self.factor), np.sin(angles) * np.float32(self.factor)
+
+
+def _first(*values: Any) -> Any:
+    """The first that says something: 0 does."""
+    return next(value for value in values if value is not None)
 
 
 def _parameters(config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -29,6 +29,7 @@ from worker.models.marian_files import build_marian, copy_marian_export, head_si
 from worker.models.origin import Origin
 from worker.models.registry import ModelFolder, check_files, has_graphs, has_weights, is_plain, kind_of
 from worker.models.staging import Staging, staging, taken
+from worker.models.unbuildable import GGUF, refused_gguf
 
 _HUB_ID = re.compile(r"(?P<id>[\w-][\w.-]*/[\w.-]+)(@(?P<revision>[^@\s]+))?", re.ASCII)
 
@@ -137,6 +138,8 @@ def _find(source: str) -> Origin:
     if source and os.path.isdir(source):
         folder = Path(os.path.abspath(source))
         return Origin(folder, str(folder))
+    if os.path.isfile(source) and source.endswith(GGUF):
+        raise ModelError(refused_gguf(source, os.path.basename(source)))
     match = _HUB_ID.fullmatch(source)
     if match is None:
         raise NotFoundError(
@@ -157,7 +160,9 @@ def _fill(stage: Staging, origin: Origin, request: Request) -> Manifest:
         manifest = _build(stage.path, origin, request)
     else:
         _refuse_options(request, "holds graphs that are used as they are")
-        is_marian = kind_of(ModelFolder(origin.source, origin.folder)) is Kind.TRANSLATION
+        export = ModelFolder(origin.source, origin.folder)
+        check_files(export)  # what is wrong with it is better said before gigabytes are copied
+        is_marian = kind_of(export) is Kind.TRANSLATION
         manifest = (copy_marian_export if is_marian else copy_causal_export)(stage.path, origin)
     (stage.path / MANIFEST).write_bytes(manifest.to_bytes())
     return manifest

@@ -9,7 +9,7 @@ Knows: which files hold the weights. Does not know: graphs, where the folder cam
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -19,12 +19,20 @@ import safetensors
 from jobs.errors import ModelError
 from worker.engine.generation import read_json
 from worker.graphs.causal_weights import CausalSizes
-from worker.models.kinds import ARCHITECTURES, Kind, architecture_of
+from worker.graphs.causal_weights import tensor_names as causal_names
+from worker.graphs.marian_weights import MarianSizes
+from worker.graphs.marian_weights import tensor_names as marian_names
+from worker.models.kinds import ARCHITECTURES, Kind, architecture_of, lacks_head
 from worker.models.pickled import read_pickle
 from worker.models.registry import CHECKPOINT, EXPORT_CAUSAL, refuse_hollow
 from worker.models.stored import StoredTensor, StoredWeights, Weight
+from worker.models.unbuildable import refuse_files, refuse_own_code, refuse_quantized
 
 SAFETENSORS, INDEX, PICKLE = CHECKPOINT
+
+# Ends of the names of buffers that older versions of transformers saved, and that are computed from config.json.
+_BUFFERS = ("rotary_emb.inv_freq", "rotary_emb.cos_cached", "rotary_emb.sin_cached", "masked_bias", "position_ids")
+_NUM_SHOWN = 3  # tensors in an error message
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,7 @@ class Checkpoint:
     @classmethod
     def open(cls, folder: Path) -> Self:
         """Look at config.json and at the heads of the weight files; raise ModelError for what cannot be built."""
+        refuse_files({file.name for file in folder.iterdir()}, str(folder))
         architecture, config = check_architecture(folder / "config.json", str(folder))
         if (folder / SAFETENSORS).is_file():
             files: tuple[str, ...] = (SAFETENSORS,)
@@ -54,6 +63,7 @@ class Checkpoint:
             weights = StoredWeights(read_pickle(folder / PICKLE))
         else:
             raise ModelError(_no_weights(folder))
+        _check_tensors(folder, architecture, config, weights.keys())
         return cls(folder, architecture, config, weights, ("config.json", *files))
 
     @property
@@ -67,17 +77,48 @@ def check_architecture(file: Path, name: str) -> tuple[str, dict[str, Any]]:
     config = read_json(file)
     architecture = architecture_of(config)
     if architecture is not None:
-        if Kind.of_architecture(architecture) is Kind.CAUSAL:
-            try:
-                CausalSizes.read(config)  # a family has forms that are not built
-            except ModelError as error:
-                raise ModelError(f"{name}: {error}") from error
+        refuse_own_code(config, name)
+        refuse_quantized(config, name)
+        try:
+            _sizes(architecture, config)  # a family has forms that are not built
+        except ModelError as error:
+            raise ModelError(f"{name}: {error}") from error
+        if lacks_head(config) and not config.get("tie_word_embeddings"):
+            raise ModelError(_no_head(name))
         return architecture, config
     named = config.get("architectures") or []
     what = ", ".join(map(str, named)) if isinstance(named, list) and named else config.get("model_type")
     raise ModelError(
         f"{name} is a model of the architecture {what or '(config.json names none)'}; `kvjobs models add` builds "
         f"graphs of {', '.join(ARCHITECTURES)}; of another causal language model it takes an export ({EXPORT_CAUSAL})"
+    )
+
+
+def _sizes(architecture: str, config: Mapping[str, Any]) -> CausalSizes | MarianSizes:
+    is_causal = Kind.of_architecture(architecture) is Kind.CAUSAL
+    return CausalSizes.read(config) if is_causal else MarianSizes.read(config)
+
+
+def _check_tensors(folder: Path, architecture: str, config: Mapping[str, Any], names: Collection[str]) -> None:
+    """Raise ModelError for tensors that no graph of ours would read: what they do would be missing."""
+    sizes = _sizes(architecture, config)
+    known = causal_names(sizes) if isinstance(sizes, CausalSizes) else marian_names(sizes)
+    unread = sorted(name for name in names if name not in known and not name.endswith(_BUFFERS))
+    if unread:
+        some = ", ".join(unread[:_NUM_SHOWN]) + (f" and {len(unread) - _NUM_SHOWN} more" if unread[_NUM_SHOWN:] else "")
+        raise ModelError(
+            f"{folder} has tensors that are no part of a {architecture} network as config.json describes it ({some}), "
+            "so its graph would compute something else: take the checkpoint that belongs to this config.json; where "
+            "the tensors may go, save it again with transformers, which leaves them out"
+        )
+    if isinstance(sizes, CausalSizes) and not sizes.tied_head and "lm_head.weight" not in names:
+        raise ModelError(_no_head(str(folder)))
+
+
+def _no_head(name: str) -> str:
+    return (
+        f"{name} was saved without its head (lm_head.weight), and config.json does not say that the embeddings are the "
+        "head (tie_word_embeddings): it gives no probabilities; take the checkpoint of the whole model, ...ForCausalLM"
     )
 
 

@@ -42,6 +42,7 @@ from worker.models.registry import (
     kind_of,
     lacks_tokenizer,
 )
+from worker.models.unbuildable import refuse_files
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
 
@@ -195,6 +196,7 @@ def _fetch_large(model_id: str, commit: str, hub: Hub, file: _File) -> None:
 
 
 def _check_names(model_id: str, hub: Hub, names: Collection[str], chosen: Collection[str]) -> None:
+    refuse_files(names, model_id)
     if not chosen:
         some = ", ".join(sorted(names)[:_NUM_SHOWN]) or "none"
         more = f" and {len(names) - _NUM_SHOWN} more" if len(names) > _NUM_SHOWN else ""

@@ -42,9 +42,21 @@ def architecture_of(config: Mapping[str, Any]) -> str | None:
     """Which of the `ARCHITECTURES` a config.json names, as a model_type; None for another, or for none."""
     named = config.get("architectures") or []
     if isinstance(named, list) and len(named) == 1:
-        return ARCHITECTURES.get(str(named[0]))
+        return ARCHITECTURES.get(str(named[0])) or ARCHITECTURES.get(_with_head(str(named[0])))
     model_type = str(config.get("model_type"))
     return model_type if not named and model_type in ARCHITECTURES.values() else None
+
+
+def lacks_head(config: Mapping[str, Any]) -> bool:
+    """Whether a config.json names a causal network without its head (LlamaModel), as AutoModel saves it."""
+    named = config.get("architectures") or []
+    return isinstance(named, list) and len(named) == 1 and _with_head(str(named[0])) in ARCHITECTURES
+
+
+def _with_head(name: str) -> str:
+    """LlamaForCausalLM of LlamaModel; nothing of a name of another form."""
+    stem = name.removesuffix("Model")
+    return f"{stem}ForCausalLM" if stem != name else ""
 
 
 def names_causal(config: Mapping[str, Any]) -> bool:

@@ -18,14 +18,15 @@ import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from jobs.errors import ModelError, NotFoundError
 from jobs.spec import Task
 from worker.models.causal_config import CONFIG, GENAI_CONFIG, genai_filename
-from worker.models.kinds import Kind, names_causal
+from worker.models.kinds import MARIAN, Kind, names_causal
 from worker.models.links import refuse_link_out
 from worker.models.manifest import MANIFEST, Manifest
+from worker.models.unbuildable import refuse_files
 
 DEFAULT_MODEL = "demo-en-zh"
 DEFAULT_CAUSAL = "demo-lm"
@@ -158,7 +159,7 @@ def kind_of(folder: ModelFolder) -> Kind:
         return Kind.TRANSLATION
     if _has(path, _causal_graph(path)) or (path / GENAI_CONFIG).is_file():
         return Kind.CAUSAL
-    return Kind.CAUSAL if _configures_causal(path / "config.json") else Kind.TRANSLATION
+    return Kind.CAUSAL if names_causal(_said(path / "config.json")) else Kind.TRANSLATION
 
 
 def layout_of(folder: ModelFolder) -> str | None:
@@ -258,6 +259,12 @@ def _check_export(path: Path) -> None:
         _refuse_checkpoint(path)
     _require(path / "config.json", f"the model's configuration. {_A_MODEL}")
     _require(graphs / ENCODER, f"the encoder. {_A_MODEL}")
+    model_type = _said(path / "config.json").get("model_type", MARIAN)
+    if model_type != MARIAN:
+        raise ModelError(
+            f"{path} is an export of {model_type} (model_type in its config.json), which kvjobs cannot translate with "
+            "yet: take a Marian (OPUS-MT) model"
+        )
     if not (graphs / MERGED).is_file():
         _require(graphs / DECODER, f"the decoder (or {MERGED}, which does the work of both decoders). {_A_MODEL}")
     for name in TOKENIZER:
@@ -275,6 +282,7 @@ def _check_causal_export(path: Path) -> None:
 
 
 def _refuse_checkpoint(path: Path) -> None:
+    refuse_files({file.name for file in _files(path)}, str(path))
     if has_weights(path):
         raise ModelError(
             f"{path} is a checkpoint, of which graphs have to be built first: run `{ADD} {path}`, and name the model "
@@ -293,13 +301,13 @@ def _causal_layout(path: Path) -> str | None:
     return "with past" if any(one.name.startswith("past_") for one in head.inputs) else "no cache"
 
 
-def _configures_causal(file: Path) -> bool:
-    """What cannot be read configures nothing; whoever needs it says what is wrong with it."""
+def _said(file: Path) -> dict[str, Any]:
+    """The object in a configuration. What cannot be read says nothing; whoever needs it says what is wrong with it."""
     try:
         said = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return False
-    return isinstance(said, dict) and names_causal(said)
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 def _remedy(path: Path, manifest: Manifest) -> str:

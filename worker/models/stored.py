@@ -56,11 +56,21 @@ class StoredTensor:
         return np.ascontiguousarray(np.lib.stride_tricks.as_strided(weight, self.shape, steps))
 
 
+_BASE = ("embed_tokens.", "layers.", "shared.", "encoder.")
+_HEAD = ("lm_head.", "final_logits_bias")
+
+
 class StoredWeights(Mapping[str, Weight]):
     """Weights by name. Each access reads one tensor from the disk; none is kept."""
 
     def __init__(self, tensors: Iterable[StoredTensor]) -> None:
-        self._tensors = {tensor.name: tensor for tensor in tensors}
+        found = {tensor.name: tensor for tensor in tensors}
+        # A network that was saved without its head lacks the first part of each name; transformers puts it back too.
+        is_base = any(name.startswith(_BASE) for name in found) and not any(name.startswith("model.") for name in found)
+        self._tensors = {
+            f"model.{name}" if is_base and not name.startswith(_HEAD) else name: tensor
+            for name, tensor in found.items()
+        }
 
     def __getitem__(self, name: str) -> Weight:
         return self._tensors[name].read()

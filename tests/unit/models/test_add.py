@@ -350,7 +350,7 @@ def spoil_spm(folder: Path) -> None:
 
 def spoil_names(folder: Path) -> None:
     file = folder / "model.safetensors"
-    file.write_bytes(file.read_bytes().replace(b"encoder.layers.1.fc1.bias", b"encoder.layers.1.fc9.bias"))
+    file.write_bytes(file.read_bytes().replace(b"encoder.layers.1.fc1.bias", b"encoder.lay1.position_ids"))
 
 
 @pytest.mark.parametrize(

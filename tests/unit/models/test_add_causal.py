@@ -185,7 +185,7 @@ def spoil_config(**changes: Any) -> Callable[[Path], None]:
 
 def spoil_names(folder: Path) -> None:
     file = folder / "model.safetensors"
-    file.write_bytes(file.read_bytes().replace(b"layers.1.mlp.up_proj", b"layers.1.mlp.up_poor"))
+    file.write_bytes(file.read_bytes().replace(b"layers.1.mlp.up_proj.weight", b"layers.1.mlp.up.masked_bias"))
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def spoil_names(folder: Path) -> None:
         (spoil_config(architectures=["LlamaForSequenceClassification"]), "architecture LlamaForSequenceClassification"),
         (spoil_config(hidden_act="gelu"), r"/tiny: config\.json says hidden_act = gelu"),
         (spoil_config(rope_scaling={"rope_type": "longrope"}), "rope_type = longrope; supported are"),
-        (spoil_names, r"layers\.1\.mlp\.up_proj\.weight"),
+        (spoil_names, r"lacks the tensor model\.layers\.1\.mlp\.up_proj\.weight"),
         (lambda folder: (folder / "model.safetensors").unlink(), "has no weights"),
     ],
 )

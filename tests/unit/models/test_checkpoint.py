@@ -62,10 +62,12 @@ def test_half_precision_is_read_as_float32(tmp_path, dtype, error):
 
 
 def test_bf16_keeps_every_bit(folder):
-    exact = {"weight": np.array([[1.0, -2.5, 0.0], [np.inf, -np.inf, 2.0**-130]], np.float32)}  # all are bf16 numbers
+    exact = {
+        "final_logits_bias": np.array([[1.0, -2.5, 0.0], [np.inf, -np.inf, 2.0**-130]], np.float32)
+    }  # all are bf16 numbers
     write_weights(folder, exact, dtype="BF16", shards=1)
 
-    np.testing.assert_array_equal(Checkpoint.open(folder).weights["weight"], exact["weight"])
+    np.testing.assert_array_equal(Checkpoint.open(folder).weights["final_logits_bias"], exact["final_logits_bias"])
 
 
 def test_a_single_weight_is_in_memory_at_a_time(tmp_path):

@@ -1,5 +1,6 @@
 """Models from the hub: what is fetched, what is kept, and what is said where it fails. The hub is a server of ours."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -270,6 +271,18 @@ def test_another_architecture_is_refused_before_its_weights_are_fetched(hub, ser
     with pytest.raises(ModelError, match=f"{ID} is a model of the architecture GPT2LMHeadModel; .* LlamaForCausalLM"):
         fetch(ID, None, hub)
     assert server.fetched(repository / "model.safetensors") == []
+
+
+def test_a_quantized_model_and_an_adapter_are_refused_before_their_weights_are_fetched(hub, server, repository):
+    config = json.loads((repository / "config.json").read_text()) | {"quantization_config": {"quant_method": "awq"}}
+    (repository / "config.json").write_text(json.dumps(config))
+
+    with pytest.raises(ModelError, match=rf"{ID} is quantized \(AWQ; quantization_config in config\.json\)"):
+        fetch(ID, None, hub)
+    (repository / "adapter_config.json").write_text("{}")
+    with pytest.raises(ModelError, match=f"{ID} is an adapter"):
+        fetch(ID, None, hub)
+    assert not any(request.path.startswith("/storage") for request in server.requests)
 
 
 def test_a_repository_without_a_model_says_what_it_has(hub, repository):

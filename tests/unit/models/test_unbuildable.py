@@ -1,0 +1,269 @@
+"""Checkpoints that would be built wrongly, or not at all, and what is said of them; and those that only look so."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from jobs.errors import ModelError
+from tests.causal_checkpoints import write_causal_checkpoint
+from tests.checkpoints import write_marian_checkpoint
+from worker.graphs import causal_weights, marian_weights
+from worker.graphs.causal import write_causal
+from worker.graphs.marian import write_marian
+from worker.graphs.precision import Precision
+from worker.models.add import Request, add_model
+from worker.models.checkpoint import Checkpoint
+from worker.models.registry import ModelFolder, check_files
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "tiny-swish-tied"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_causal_checkpoint(tmp_path / "tiny", "qwen2")
+
+
+def change_config(folder: Path, **changes: Any) -> None:
+    config = json.loads((folder / "config.json").read_text()) | changes
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def change_weights(folder: Path, change: Any) -> None:
+    file = folder / "model.safetensors"
+    save_file(change(load_file(file)), file)
+
+
+def add(source: Path, models_dir: Path) -> dict[str, bytes]:
+    """The graphs and weights that come of it."""
+    path = Path(add_model(Request(source=str(source)), models_dir).path)
+    return {file.name: file.read_bytes() for file in path.iterdir() if file.suffix in (".onnx", ".data")}
+
+
+# --- quantized
+
+
+@pytest.mark.parametrize(
+    ("config", "known"),
+    [
+        ({"quant_method": "gptq", "bits": 4}, "GPTQ"),
+        ({"quant_method": "awq"}, "AWQ"),
+        ({"quant_method": "fp8"}, "FP8"),
+        ({"quant_method": "bitnet"}, "BitNet"),
+        ({"quant_method": "compressed-tensors", "format": "fakequant"}, "compressed-tensors"),
+        ({"load_in_8bit": True}, "bitsandbytes, 8 bits"),
+        ({"quant_method": "of-tomorrow"}, "quant_method of-tomorrow"),
+        ({"bits": 2}, "it does not say how"),
+        ("4 bits", "it does not say how"),
+    ],
+)
+def test_a_quantized_checkpoint_is_refused_by_the_name_of_its_method(folder, config, known):
+    change_config(folder, quantization_config=config)
+
+    with pytest.raises(
+        ModelError, match=rf"/tiny is quantized \({known}; quantization_config in config\.json\), .*int8"
+    ):
+        Checkpoint.open(folder)
+
+
+def test_the_first_name_of_compressed_tensors_is_known_too(folder):
+    change_config(folder, compression_config={"format": "pack-quantized"})
+
+    with pytest.raises(ModelError, match=r"is quantized \(.*; compression_config in config\.json\)"):
+        Checkpoint.open(folder)
+
+
+@pytest.mark.parametrize("nothing", [None, {}])
+def test_a_configuration_that_names_no_quantization_is_built(folder, nothing):
+    change_config(folder, quantization_config=nothing)
+
+    assert Checkpoint.open(folder).architecture == "qwen2"
+
+
+# --- own code
+
+
+def test_a_network_of_its_own_code_is_refused_though_it_names_an_architecture_of_ours(folder):
+    change_config(
+        folder, auto_map={"AutoModelForCausalLM": "modeling.Qwen2ForCausalLM", "AutoConfig": "modeling.Config"}
+    )
+
+    with pytest.raises(
+        ModelError, match=r"/tiny brings code of its own \(AutoConfig, AutoModelForCausalLM of auto_map"
+    ):
+        Checkpoint.open(folder)
+
+
+def test_the_code_of_a_tokenizer_is_no_matter(folder):
+    change_config(folder, auto_map={"AutoTokenizer": ["tokenization.Tokenizer", None]})
+
+    assert Checkpoint.open(folder).architecture == "qwen2"
+
+
+# --- other forms
+
+
+def test_an_adapter_is_refused_with_how_to_merge_it(folder, tmp_path):
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text('{"peft_type": "LORA", "base_model_name_or_path": "a/b"}')
+    (adapter / "adapter_model.safetensors").write_bytes(b"\0")
+
+    for made in (adapter, shutil.copytree(folder, adapter, dirs_exist_ok=True)):
+        with pytest.raises(ModelError, match=r"/adapter is an adapter \(LoRA .*merge_and_unload\(\)"):
+            add(made, tmp_path / "models")
+
+
+def test_gguf_is_refused_as_a_folder_and_as_a_file(folder, tmp_path):
+    quantized = tmp_path / "quantized"
+    quantized.mkdir()
+    (quantized / "model-Q4_K_M.gguf").write_bytes(b"GGUF")
+
+    for source in (quantized, quantized / "model-Q4_K_M.gguf"):
+        with pytest.raises(ModelError, match=r"is in llama\.cpp's format \(model-Q4_K_M\.gguf\), which is not read"):
+            add(source, tmp_path / "models")
+    with pytest.raises(ModelError, match=r"llama\.cpp's format"):
+        check_files(ModelFolder("m", quantized))
+    shutil.copy(quantized / "model-Q4_K_M.gguf", folder)
+    assert Checkpoint.open(folder).architecture == "qwen2", "with weights beside it, it is built of those"
+
+
+@pytest.mark.parametrize("model_type", ["m2m_100", "t5", "bart"])
+@pytest.mark.parametrize("has_spm", [True, False])
+def test_an_export_of_another_translation_model_is_refused_by_its_name(tmp_path, model_type, has_spm):
+    folder = tmp_path / "exported"
+    shutil.copytree(GOLDEN, folder)
+    change_config(folder, model_type=model_type)
+    for name in ("source.spm", "target.spm", "vocab.json") if has_spm else ():
+        (folder / name).write_text("{}")
+    message = rf"/exported is an export of {model_type} .*, which kvjobs cannot translate with yet: take a Marian"
+
+    with pytest.raises(ModelError, match=message):
+        check_files(ModelFolder("m", folder))
+    with pytest.raises(ModelError, match=message):
+        add(folder, tmp_path / "models")
+
+
+# --- tensors
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "model.layers.0.self_attn.o_proj.bias",  # Qwen2 has none
+        "model.layers.1.self_attn.q_proj.lora_A.weight",
+        "model.layers.2.mlp.up_proj.weight",  # one layer more than config.json says
+        "score.weight",
+    ],
+)
+def test_a_tensor_that_no_graph_reads_is_named(folder, extra):
+    change_weights(folder, lambda weights: weights | {extra: np.ones(4, np.float32)})
+
+    with pytest.raises(
+        ModelError, match=rf"/tiny has tensors that are no part of a qwen2 network .*\({re.escape(extra)}\)"
+    ):
+        Checkpoint.open(folder)
+
+
+def test_of_many_tensors_that_no_graph_reads_some_are_named(folder):
+    change_weights(folder, lambda weights: weights | {f"mtp.{i}": np.ones(1, np.float32) for i in range(9)})
+
+    with pytest.raises(ModelError, match=r"\(mtp\.0, mtp\.1, mtp\.2 and 6 more\)"):
+        Checkpoint.open(folder)
+
+
+def test_buffers_of_older_versions_change_nothing(folder, tmp_path):
+    expected = add(folder, tmp_path / "models")
+    buffers = {f"model.layers.{i}.self_attn.rotary_emb.inv_freq": np.ones(4, np.float32) for i in range(2)}
+    change_weights(folder, lambda weights: weights | buffers | {"lm_head.weight": weights["model.embed_tokens.weight"]})
+
+    assert add(folder, tmp_path / "others") == expected
+
+
+class Recorded(dict[str, Any]):
+    """Weights that remember which of them were asked for."""
+
+    def __init__(self, weights: Any) -> None:
+        super().__init__(weights)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+
+@pytest.mark.parametrize(
+    ("family", "config"),
+    [
+        ("llama", {"attention_bias": True, "mlp_bias": True}),
+        ("llama", {"tied": False}),
+        ("mistral", {}),
+        ("qwen2", {"tied": False}),
+        ("qwen3", {"attention_bias": True}),
+    ],
+)
+def test_the_names_of_a_causal_checkpoint_are_those_that_its_graph_reads(tmp_path, family, config):
+    checkpoint = Checkpoint.open(write_causal_checkpoint(tmp_path / "tiny", family, **config))
+    weights = Recorded(checkpoint.weights)
+
+    write_causal(tmp_path, checkpoint.config, weights, precision=Precision.FP32)
+
+    names = causal_weights.tensor_names(causal_weights.CausalSizes.read(checkpoint.config))
+    assert weights.read == weights.keys()
+    assert names - weights.read <= {"lm_head.weight"}
+
+
+@pytest.mark.parametrize("target_vocab_size", [None, 60])
+def test_the_names_of_a_marian_checkpoint_are_those_that_its_graph_reads(tmp_path, target_vocab_size):
+    checkpoint = Checkpoint.open(write_marian_checkpoint(tmp_path / "tiny", target_vocab_size=target_vocab_size))
+    weights = Recorded(checkpoint.weights)
+
+    write_marian(tmp_path, checkpoint.config, weights, precision=Precision.FP32)
+
+    names = marian_weights.tensor_names(marian_weights.MarianSizes.read(checkpoint.config))
+    tied = {
+        "lm_head.weight",
+        "model.shared.weight",
+        "model.encoder.embed_tokens.weight",
+        "model.decoder.embed_tokens.weight",
+    }
+    positions = {f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")}
+    assert weights.read <= names
+    assert names - weights.read <= tied | positions
+
+
+# --- without its head
+
+
+def without_head(weights: dict[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix("model."): weight for name, weight in weights.items() if not name.startswith("lm_head")}
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3"])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_checkpoint_that_was_saved_without_its_head_gives_the_same_graphs(tmp_path, family, named):
+    folder = write_causal_checkpoint(tmp_path / "tiny", family)
+    expected = add(folder, tmp_path / "models")
+    change_weights(folder, without_head)
+    if named:
+        architecture = json.loads((folder / "config.json").read_text())["architectures"][0]
+        change_config(folder, architectures=[architecture.replace("ForCausalLM", "Model")])
+
+    assert add(folder, tmp_path / "others") == expected
+
+
+@pytest.mark.parametrize("architecture", ["LlamaModel", "LlamaForCausalLM"])
+def test_without_a_head_that_is_not_tied_there_are_no_probabilities(tmp_path, architecture):
+    folder = write_causal_checkpoint(tmp_path / "tiny", "llama", tied=False)
+    change_weights(folder, without_head)
+    change_config(folder, architectures=[architecture])
+
+    with pytest.raises(
+        ModelError, match=r"/tiny was saved without its head \(lm_head\.weight\), .*gives no probabilities"
+    ):
+        Checkpoint.open(folder)
