@@ -16,7 +16,7 @@ from jobs.cli.records import Format
 from jobs.cli.task_words import WORDS
 from jobs.cli.terminal import say, this_command
 from jobs.cli.wording import count, counted, duration
-from jobs.corpus.submit import Submitted
+from jobs.corpus.submitted import Submitted
 from jobs.dispatch.embedded import EmbeddedWorker
 from jobs.dispatch.reaper import reap
 from jobs.errors import KvjobsError, SpecError, TransientError

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from jobs.choices import Only
 from jobs.cli.context import Context
-from jobs.cli.originals import write_originals
-from jobs.cli.rankings import ranking_format
 from jobs.cli.records import Format, RecordFormat, record_format
 from jobs.cli.result_shapes import Extra
 from jobs.cli.terminal import say
 from jobs.cli.wording import counted
 from jobs.errors import SpecError
-from jobs.store.export import Only, field_names, read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -163,6 +161,10 @@ def write_results(
     defuse: bool = True,
 ) -> int:
     """Write the results of a job; how many documents. Raises SpecError for a format or an extra that it has not."""
+    from jobs.cli.originals import write_originals
+    from jobs.cli.rankings import ranking_format
+    from jobs.store.export import field_names, read_documents
+
     to_terminal = target.isatty()
     if extras and form not in NAMED:
         raise SpecError(f"--format {form} has no place for more; leave --with {extras[0]} out")

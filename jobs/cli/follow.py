@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from jobs.choices import PAUSED
 from jobs.cli.task_words import WORDS
 from jobs.cli.terminal import say, visible
 from jobs.cli.wording import count, counted, duration, percent
 from jobs.errors import TransientError
 from jobs.store.database import Database
-from jobs.store.progress import PAUSED, JobSummary, Pace, find_job
+from jobs.store.progress import JobSummary, Pace, find_job
 from jobs.store.waiting import Ahead, ahead_of, is_served
 from jobs.store.workers import any_alive
 

@@ -2,11 +2,11 @@
 
 import click
 
+from jobs.choices import SHOWN_STATES
 from jobs.cli.context import Context
 from jobs.cli.output import Column, Output, output_options
 from jobs.cli.terminal import say
 from jobs.cli.wording import count, duration, moment, percent
-from jobs.store.progress import SHOWN_STATES, SUMMARY_FIELDS, list_jobs
 
 DEFAULT_LIMIT = 20
 
@@ -48,6 +48,8 @@ COLUMNS = (
 @click.pass_obj
 def ls(context: Context, output: Output, everything: bool, states: tuple[str, ...], limit: int) -> None:
     """List jobs, newest first."""
+    from jobs.store.progress import SUMMARY_FIELDS, list_jobs
+
     with context.database() as database, database.reading() as connection:
         jobs = list_jobs(connection, states=states, limit=None if everything else limit + 1)
     shown = jobs if everything else jobs[:limit]

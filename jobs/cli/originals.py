@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING, BinaryIO
 
+from jobs.choices import Only
 from jobs.cli.terminal import say, visible
 from jobs.corpus.original import Layout, Lines, RewrittenLines, copied_lines
-from jobs.store.export import Only, field_names, read_documents
+from jobs.store.export import field_names, read_documents
 from jobs.store.originals import Origin, find_origin
 from jobs.store.tables import DocumentStatus
 

@@ -10,7 +10,6 @@ import click
 from jobs.cli.context import Context
 from jobs.cli.output import Column, Output, output_options
 from jobs.cli.terminal import say
-from jobs.store.query import ask
 
 TABLE_LIMIT = 1000
 NAMES = ("name", "model", "source", "host", "node", "queue", "queues", "flags", "error_code")
@@ -51,6 +50,8 @@ def query(
     \b
     kvjobs query "select status, count(*) from v_documents where job_id = :job group by 1" -p job 3
     """
+    from jobs.store.query import ask
+
     if sql == "-":
         sql = sys.stdin.read()
     limit = limit or (TABLE_LIMIT if output.is_table else None)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from jobs.cli.wording import counted
-from jobs.corpus.submit import IngestProgress
+from jobs.corpus.submitted import IngestProgress
 
 
 @contextmanager

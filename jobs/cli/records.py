@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
@@ -23,8 +23,10 @@ from jobs.cli.result_shapes import SHAPES, Extra, Shape, extra_keys, extra_value
 from jobs.cli.terminal import visible
 from jobs.corpus.numbers import read_fields
 from jobs.spec import Task
-from jobs.store.export import ExportedDocument
-from jobs.store.progress import JobSummary
+
+if TYPE_CHECKING:
+    from jobs.store.export import ExportedDocument
+    from jobs.store.progress import JobSummary
 
 
 class Format(enum.StrEnum):
@@ -46,7 +48,7 @@ class RecordFormat(Protocol):
 
     def head(self) -> bytes: ...
 
-    def line(self, document: ExportedDocument) -> bytes: ...
+    def line(self, document: "ExportedDocument") -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class JsonLines:
     def head(self) -> bytes:
         return b""
 
-    def line(self, document: ExportedDocument) -> bytes:
+    def line(self, document: "ExportedDocument") -> bytes:
         record: dict[str, Any] = {"id": _id(document), "status": document.status}
         record |= self.shape.in_json(document.result)
         record |= extra_values(self.extras, document)
@@ -99,7 +101,7 @@ class Delimited:
     def head(self) -> bytes:
         return self._write(self.columns)
 
-    def line(self, document: ExportedDocument) -> bytes:
+    def line(self, document: "ExportedDocument") -> bytes:
         own, hidden = _split_fields(document, self.shape.table_keys)
         for name in own.keys() - set(self.field_columns):
             hidden[name] = own.pop(name)
@@ -128,7 +130,7 @@ class Delimited:
 
 def record_format(
     form: Format,
-    job: JobSummary,
+    job: "JobSummary",
     *,
     extras: Sequence[Extra],
     field_columns: Sequence[str],
@@ -154,14 +156,14 @@ class _Number:
         return str(self.digits)
 
 
-def _id(document: ExportedDocument) -> Any:
+def _id(document: "ExportedDocument") -> Any:
     """As the corpus wrote it; a number of any length stays exact."""
     if document.numeric_id and document.external_id and _JSON_NUMBER.fullmatch(document.external_id):
         return orjson.Fragment(document.external_id)
     return document.external_id
 
 
-def _split_fields(document: ExportedDocument, reserved: frozenset[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _split_fields(document: "ExportedDocument", reserved: frozenset[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The other fields of the corpus' line: those that keep their names, and those whose names are ours."""
     fields = read_fields(document.fields)
     if reserved.isdisjoint(fields):

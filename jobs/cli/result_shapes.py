@@ -4,14 +4,16 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from jobs import measures
 from jobs.errors import SpecError
 from jobs.spec import Task
-from jobs.store.export import ExportedDocument
+
+if TYPE_CHECKING:
+    from jobs.store.export import ExportedDocument
 
 Cells = dict[str, Any]
 
@@ -135,7 +137,7 @@ def extra_keys(shape: Shape, extras: Sequence[Extra]) -> list[str]:
     return keys
 
 
-def extra_values(keys: Sequence[str], document: ExportedDocument) -> Cells:
+def extra_values(keys: Sequence[str], document: "ExportedDocument") -> Cells:
     """The values of those keys."""
     return {key: document.text if key == Extra.TEXT else document.result.get(key) for key in keys}
 

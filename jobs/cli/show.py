@@ -1,17 +1,20 @@
 """`kvjobs show`: all about one job on one page."""
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 import orjson
 
+from jobs.choices import By
 from jobs.cli.context import Context
 from jobs.cli.output import Output, output_options
 from jobs.cli.wording import count, counted, duration, moment, percent
 from jobs.spec import Task
-from jobs.store.progress import Failure, JobSummary, failures, find_job
-from jobs.store.steps import By, StepSummary, summarize_steps
-from jobs.store.tables import JobState
+
+if TYPE_CHECKING:
+    from jobs.store.progress import Failure, JobSummary
+    from jobs.store.steps import StepSummary
 
 PHASES_SHOWN = 3
 LONGEST_MESSAGE = 200  # characters of a failed document's error; the export has it whole
@@ -26,19 +29,21 @@ def show(context: Context, output: Output, reference: str) -> None:
 
     The counts, the options, where the seconds went, failures by reason with samples, and what to do next.
     """
+    from jobs.cli.layout import print_page
+    from jobs.store.progress import failures, find_job
+    from jobs.store.steps import summarize_steps
+
     with context.database() as database, database.reading() as connection:
         job = find_job(connection, reference)
         phases = summarize_steps(connection, job.job_id, By.PHASE)
         bad = failures(connection, job)
-    from jobs.cli.layout import print_page
-
     output.record(
         job.as_row() | {"phases": phases, "failures": bad, "next": next_command(job)},
         lambda: print_page(describe(job, phases, bad)),
     )
 
 
-def describe(job: JobSummary, phases: Sequence[StepSummary], bad: Sequence[Failure]) -> Iterator[str]:
+def describe(job: "JobSummary", phases: "Sequence[StepSummary]", bad: "Sequence[Failure]") -> Iterator[str]:
     """The page, line by line."""
     yield f"Job {job.label}: {job.shown_state}" + (f" ({job.reason})" if job.reason else "")
     yield f"  task       {job.task}"
@@ -69,8 +74,10 @@ def describe(job: JobSummary, phases: Sequence[StepSummary], bad: Sequence[Failu
     yield f"Next: {next_command(job)}"
 
 
-def next_command(job: JobSummary) -> str:
+def next_command(job: "JobSummary") -> str:
     """What most people do with a job in this state."""
+    from jobs.store.tables import JobState
+
     if job.state == JobState.INGESTING:
         task = "" if job.task == Task.TRANSLATE else f" --task {job.task}"
         return f"kvjobs submit {job.source}{task}"  # goes on where it was interrupted
@@ -83,7 +90,7 @@ def next_command(job: JobSummary) -> str:
     return f"kvjobs totals {job.job_id}" if job.task == Task.SCORE else f"kvjobs export {job.job_id} -o FILE"
 
 
-def _tokens(job: JobSummary) -> str:
+def _tokens(job: "JobSummary") -> str:
     match job.task:
         case Task.SCORE:
             sources = f", after sources of {count(job.source_tokens)}" if job.source_tokens else ""
@@ -96,12 +103,12 @@ def _tokens(job: JobSummary) -> str:
     )
 
 
-def _options(job: JobSummary) -> str:
+def _options(job: "JobSummary") -> str:
     options = orjson.loads(job.options)
     return ", ".join(f"{name} {value}" for name, value in options.items() if value is not None)
 
 
-def _documents(job: JobSummary) -> str:
+def _documents(job: "JobSummary") -> str:
     parts = {
         "ok": job.succeeded,
         "failed": job.failed,
@@ -114,7 +121,7 @@ def _documents(job: JobSummary) -> str:
     return f"{count(job.documents)}, {percent(job.share_done)} done" + (f": {told}" if told else "")
 
 
-def _times(job: JobSummary) -> str:
+def _times(job: "JobSummary") -> str:
     if job.started_at is None:
         return f"submitted {moment(job.created_at)}; no worker has started it"
     speed = f", {job.tokens_per_s:,.0f} tokens/s on average" if job.tokens_per_s else ""

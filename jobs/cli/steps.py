@@ -4,12 +4,11 @@ from dataclasses import asdict
 
 import click
 
+from jobs.choices import By
 from jobs.cli.context import Context
 from jobs.cli.output import Column, Output, output_options
 from jobs.cli.terminal import say
 from jobs.cli.wording import count, percent
-from jobs.store.progress import find_job
-from jobs.store.steps import By, summarize_steps
 
 FIELDS = ("group", "calls", "rows", "tokens", "seconds", "share", "mean_ms", "mean_rows")
 
@@ -31,6 +30,9 @@ def steps(context: Context, output: Output, reference: str, by: By) -> None:
     Seconds are those of all lanes together. With --by step the milliseconds of a call should stay flat as the
     translation grows: then the cache works.
     """
+    from jobs.store.progress import find_job
+    from jobs.store.steps import summarize_steps
+
     with context.database() as database, database.reading() as connection:
         job = find_job(connection, reference)
         summaries = summarize_steps(connection, job.job_id, by)

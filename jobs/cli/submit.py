@@ -12,7 +12,7 @@ from jobs.cli.context import Context
 from jobs.cli.task_words import WORDS
 from jobs.cli.terminal import say, visible
 from jobs.cli.wording import counted
-from jobs.corpus.submit import Already, Submitted, check_name
+from jobs.corpus.submitted import Already, Submitted, check_name
 from jobs.errors import SpecError
 from jobs.queues import CPU, check_queue
 from jobs.spec import JobSpec, Task, Timing

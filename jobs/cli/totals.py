@@ -1,6 +1,6 @@
 """`kvjobs totals`: the measures of a scoring job as a whole, or by a field."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -8,8 +8,9 @@ from jobs.cli.context import Context
 from jobs.cli.output import Column, Output, output_options
 from jobs.cli.terminal import say
 from jobs.cli.wording import NOTHING, count, counted
-from jobs.store.progress import find_job
-from jobs.store.totals import Totals, totals, totals_by
+
+if TYPE_CHECKING:
+    from jobs.store.totals import Totals
 
 MEASURES = ("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte")
 COUNTS = ("documents", "unscored", "num_tokens", "num_words", "num_bytes", "nll_sum")
@@ -46,6 +47,9 @@ def show_totals(context: Context, output: Output, reference: str, field: str | N
     perplexities would be something else. Documents of which no token could be scored are counted apart; those without
     a result are in no figure.
     """
+    from jobs.store.progress import find_job
+    from jobs.store.totals import totals, totals_by
+
     with context.database() as database, database.reading() as connection:
         job = find_job(connection, reference)
         found = [totals(connection, job)] if field is None else totals_by(connection, job, field)
@@ -56,6 +60,6 @@ def show_totals(context: Context, output: Output, reference: str, field: str | N
         say(f"Job {job.label} has not ended; still waiting, and in no figure: {counted(job.waiting, 'document')}.")
 
 
-def as_row(one: Totals) -> dict[str, Any]:
+def as_row(one: "Totals") -> dict[str, Any]:
     """All that is known, for JSON and CSV."""
     return {name: getattr(one, name) for name in ("group", *COUNTS, *MEASURES)}

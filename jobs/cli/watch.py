@@ -1,13 +1,16 @@
 """`kvjobs watch` and `kvjobs wait`: until the job has ended."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.follow import StuckHint, follow, progress
 from jobs.cli.show import next_command
 from jobs.cli.terminal import say
 from jobs.cli.wording import counted
-from jobs.store.progress import JobSummary, find_job
+
+if TYPE_CHECKING:
+    from jobs.store.progress import JobSummary
 
 TIMED_OUT = 4
 
@@ -21,13 +24,16 @@ def watch(context: Context, reference: str) -> int:
     Documents and tokens done, tokens per second over the last minute, the time left as the tokens left say, and what
     failed. Leaving with Ctrl-C does not disturb the job. The exit code is that of `kvjobs wait`.
     """
+    from jobs.cli.follow import StuckHint, follow, progress
+    from jobs.store.progress import find_job
+
     with context.database() as database:
         with database.reading() as connection:
             job = find_job(connection, reference)
         hint = StuckHint(database)
         with progress() as shown:
 
-            def update(summary: JobSummary) -> None:
+            def update(summary: "JobSummary") -> None:
                 hint.update(summary)
                 shown.update(summary, hint.note)
 
@@ -48,6 +54,9 @@ def wait(context: Context, reference: str, timeout: float | None) -> int:
     0: every document succeeded. 3: some failed, were rejected or cancelled. 1: its corpus was never read to the end.
     4: it has not ended within the timeout.
     """
+    from jobs.cli.follow import StuckHint, follow
+    from jobs.store.progress import find_job
+
     with context.database() as database:
         with database.reading() as connection:
             job = find_job(connection, reference)

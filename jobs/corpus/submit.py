@@ -3,11 +3,9 @@
 Knows: when two submits are the same job, and for what a corpus is refused. Does not know: formats, SQL.
 """
 
-import enum
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
@@ -17,7 +15,8 @@ from jobs.corpus.payload import Holds
 from jobs.corpus.reading import BEIR, Contents, Corpus, Reading, surveyed
 from jobs.corpus.retrieval import RetrievalReading
 from jobs.corpus.shards import cut_batches
-from jobs.errors import CorpusError, KvjobsError, SpecError
+from jobs.corpus.submitted import Already, IngestProgress, Submitted, check_name
+from jobs.errors import CorpusError, KvjobsError
 from jobs.failpoints import failpoint
 from jobs.queues import CPU, check_queue
 from jobs.spec import JobSpec
@@ -27,19 +26,8 @@ from jobs.store.ingest import JobRequest, Standing
 from jobs.store.tables import JobState
 
 READERS = 1  # + 1 when a reader makes other documents of the same bytes: then it is another job
-MAX_NAME = 100
 SHOWN_REJECTED = 20
 SKIPPED_AT_ONCE = 20_000
-
-
-class Already(enum.StrEnum):
-    """What there was of the job before this submit."""
-
-    NEW = "new"
-    RESUMED = "resumed"  # an ingest that was killed, or that another submit is at; now it is complete
-    RUNNING = "running"
-    COMPLETE = "complete"
-    CANCELLED = "cancelled"  # or about to be
 
 
 FOUND = {
@@ -48,31 +36,6 @@ FOUND = {
     JobState.DONE: Already.COMPLETE,
     JobState.CANCELLED: Already.CANCELLED,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted:
-    """The job that a submit made or found."""
-
-    job_id: int
-    name: str | None  # a job that had one keeps it
-    state: JobState
-    already: Already
-    documents: int  # rejected ones too
-    rejected: int
-    shards: int
-    estimated_tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IngestProgress:
-    """How far a submit has come, told whenever a batch is safe in the database."""
-
-    job_id: int
-    documents: int
-    rejected: int
-    bytes_read: int
-    num_bytes: int  # of the whole corpus as it is stored
 
 
 Tell = Callable[[IngestProgress], None]
@@ -134,19 +97,6 @@ def submit(
         shards=standing.shards,
         estimated_tokens=standing.estimated_tokens,
     )
-
-
-def check_name(name: str | None) -> None:
-    """Raise SpecError for a name that could not be used in place of a job's number."""
-    if name is None:
-        return
-    if not name or not name.isprintable() or name != name.strip() or len(name) > MAX_NAME:
-        raise SpecError(f"the name {name[:MAX_NAME]!r} cannot be used; give 1 to {MAX_NAME} printable characters")
-    if name.isdecimal() or name == "last" or name.startswith("-"):
-        raise SpecError(
-            f"the name {name!r} would be taken for something else (a job's number, the last job, an option); "
-            "choose another with --name"
-        )
 
 
 def _found(standing: Standing) -> Already:

@@ -1,6 +1,5 @@
 """The documents of a job with what became of each, in the order of the corpus, in bounded memory."""
 
-import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import aliased
 
+from jobs.choices import Only
 from jobs.corpus.numbers import read_fields
 from jobs.store.database import Database
 from jobs.store.results import EXPORTED, ResultTable, is_of_document, results_of
@@ -30,14 +30,6 @@ FIRST_PAGE = 100  # rows, until it is known how long they are
 LARGEST_PAGE = 5_000
 CHARACTERS_A_PAGE = 4_000_000
 NUM_OWN = 11  # columns of a document's own, its status the last, before those of its result
-
-
-class Only(enum.StrEnum):
-    """Which documents are wanted. Without a choice: all that are in a terminal state."""
-
-    OK = "ok"  # those with a result
-    FAILED = "failed"  # those that ended without: failed, rejected, quarantined, cancelled
-    WAITING = "waiting"  # those that are not in a terminal state yet
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,14 @@ from typing import Any
 
 from sqlalchemy import Boolean, Connection, Select, case, column, func, select, table
 
+from jobs.choices import CANCELLING, PAUSED
 from jobs.errors import NotFoundError
 from jobs.spec import Task
 from jobs.store.clock import UtcDateTime, db_time
 from jobs.store.tables import Document, DocumentStatus, Job, JobState
 
 LAST = "last"
-PAUSED, CANCELLING = "paused", "cancelling"  # shown as states, though they are properties of a running job
 ENDED = (JobState.DONE, JobState.CANCELLED, JobState.FAILED)
-SHOWN_STATES = (JobState.INGESTING.value, JobState.RUNNING.value, PAUSED, CANCELLING, *(state.value for state in ENDED))
 LARGEST_ID = 2**63 - 1
 
 

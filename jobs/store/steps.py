@@ -1,22 +1,14 @@
 """Where the seconds of a job went, summed by phase, decoder step or lane."""
 
-import enum
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from jobs.choices import By
 from jobs.store.tables import Step
 
 DECODER_PHASES = ("prefill", "decode")
-
-
-class By(enum.StrEnum):
-    """What the rows of a summary stand for."""
-
-    PHASE = "phase"  # encode, prefill, decode, ... ; most seconds first
-    STEP = "step"  # decoder calls by their number within the batch: flat milliseconds mean that the cache works
-    LANE = "lane"  # one thread of one worker
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,11 @@ HEAVY = (
     *("sqlalchemy", "celery", "kombu", "redis", "rich", "onnxruntime", "numpy", "alembic", "orjson", "platformdirs"),
     *("worker", "jobs.settings"),
 )
+# A command may know its settings and how to write JSON.
+HEAVY_FOR_A_COMMAND = (
+    *("sqlalchemy", "celery", "kombu", "redis", "rich", "onnxruntime", "numpy", "alembic"),
+    *("zstandard", "onnx", "tokenizers", "psycopg", "asyncio"),
+)
 
 
 def python(code: str, *arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
@@ -44,6 +49,27 @@ assert run(["--help"]) == 0
 print("LOADED", [name for name in {HEAVY} if name in sys.modules])
 """
     assert "LOADED []" in python(code).stdout
+
+
+def test_the_help_of_no_command_loads_a_database_a_broker_or_a_model() -> None:
+    """One process for all: what any of them loads is loaded at the end."""
+    code = f"""
+import sys
+import click
+from jobs.cli.main import COMMANDS, load_command, run
+
+def helps(path, command):
+    assert run([*path, "--help"]) == 0
+    for name, part in getattr(command, "commands", {{}}).items():
+        helps([*path, name], part)
+
+for name in COMMANDS:
+    helps([name], load_command(name))
+print("LOADED", [name for name in {HEAVY_FOR_A_COMMAND} if name in sys.modules])
+"""
+    done = python(code)
+    assert "LOADED []" in done.stdout, done.stderr
+    assert done.stdout.count("Usage: ") > len(COMMANDS)
 
 
 @pytest.mark.parametrize("arguments", [["export", "--help"], ["query", "--help"], ["ls"], ["show", "1"], ["doctor"]])

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import event, update
 
+from jobs.choices import CANCELLING, PAUSED, SHOWN_STATES
 from jobs.errors import NotFoundError
 from jobs.store import tables
 from jobs.store.clock import db_time
@@ -172,3 +173,7 @@ def test_a_name_of_digits_loses_to_the_number(database: Database, finished_job: 
         connection.execute(named)
 
     assert find(database, finished_job).job_id == finished_job
+
+
+def test_every_state_of_a_job_can_be_asked_for() -> None:
+    assert set(SHOWN_STATES) == {*(state.value for state in JobState), PAUSED, CANCELLING}

@@ -14,7 +14,8 @@ from sqlalchemy import event, func, select, update
 from jobs.corpus import shards
 from jobs.corpus.documents import Reject
 from jobs.corpus.reading import Corpus
-from jobs.corpus.submit import Already, IngestProgress, Submitted, submit
+from jobs.corpus.submit import submit
+from jobs.corpus.submitted import Already, IngestProgress, Submitted
 from jobs.errors import CorpusError, SpecError
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store import ingest

@@ -19,7 +19,8 @@ from sqlalchemy.exc import OperationalError
 from jobs.corpus import reading as corpus_reading
 from jobs.corpus import shards
 from jobs.corpus.reading import Corpus
-from jobs.corpus.submit import Already, IngestProgress, Submitted, submit
+from jobs.corpus.submit import submit
+from jobs.corpus.submitted import Already, IngestProgress, Submitted
 from jobs.errors import CorpusError, KvjobsError, TransientError
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store import ingest, jobs

@@ -14,7 +14,6 @@ from jobs.cli.wording import count, counted, moment
 from jobs.dispatch.orders import Orders, new_node
 from jobs.queues import Queues
 from jobs.settings import hide_passwords
-from jobs.store.roster import ROSTER_FIELDS, list_workers
 
 if TYPE_CHECKING:
     from jobs.store.roster import Member
@@ -95,6 +94,8 @@ def ls(context: Context, output: Output, everything: bool) -> None:
 
     A worker is busy, idle, stale (not heard of for as long as a lease lasts) or stopped.
     """
+    from jobs.store.roster import ROSTER_FIELDS, list_workers
+
     with context.database() as database, database.reading() as connection:
         members = list_workers(connection, context.settings.lease_s, everything=everything)
     if output.is_table and not members:
@@ -114,6 +115,8 @@ def ping(context: Context, output: Output, here: bool, timeout: float) -> int:
     A worker lives if its process is there (on this machine) and its heartbeat is not older than a lease lasts. With a
     broker, each is asked over it too. Exit code 1 if none lives.
     """
+    from jobs.store.roster import list_workers
+
     with context.database() as database, database.reading() as connection:
         members = [m for m in list_workers(connection, context.settings.lease_s) if m.is_here or not here]
     answers = _ask(context, members, timeout) if context.settings.broker else {}
