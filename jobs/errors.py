@@ -21,28 +21,34 @@ class KvjobsError(Exception):
     """Something went wrong that kvjobs knows about."""
 
     exit_code = 1
+    code = "operational"  # for programs: a word that stays as it is
 
 
 class SpecError(KvjobsError):
     """What was asked for cannot be done as asked; the message says what to change."""
 
     exit_code = 2
+    code = "refused"
 
 
 class CorpusError(SpecError):
     """The corpus cannot be read; the message names the file and, where there is one, the line."""
+
+    code = "corpus"
 
 
 class ModelError(KvjobsError):
     """The model on disk cannot be used; the message names the file or the graph input at fault."""
 
     exit_code = 2
+    code = "model"
 
 
 class NotFoundError(KvjobsError):
     """There is no such job or model."""
 
     exit_code = 5
+    code = "not_found"
 
 
 class StoreError(KvjobsError):
@@ -51,6 +57,8 @@ class StoreError(KvjobsError):
 
 class TransientError(StoreError):
     """The database is busy, full or away: what was asked may succeed later."""
+
+    code = "unavailable"
 
 
 class ValueRefused(StoreError):
@@ -65,3 +73,4 @@ class Stopped(KvjobsError):
     """The work was interrupted on request, between two steps."""
 
     exit_code = 130
+    code = "interrupted"

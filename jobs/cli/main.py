@@ -16,12 +16,12 @@ import click
 
 from jobs import __version__
 from jobs.cli.context import Context
+from jobs.cli.failure import tell_failure
 from jobs.cli.streams import prepare_streams, settle_streams
-from jobs.cli.terminal import say, visible
+from jobs.cli.terminal import Voice, speaking, visible
 from jobs.errors import KvjobsError
 
 PROGRAM = "kvjobs"
-INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +139,12 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; its exit code."""
+    as_json = "--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)
+    with speaking(Voice.JSON if as_json else Voice.PLAIN):
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
     debug = False
     try:
         try:
@@ -148,11 +154,8 @@ def run(arguments: Sequence[str]) -> int:
         except click.exceptions.Exit as done:  # of --help and --version
             code = done.exit_code
         sys.stdout.flush()
-    except click.ClickException as error:
-        error.show()
-        return 2
-    except (KeyboardInterrupt, click.Abort):
-        return INTERRUPTED
+    except (KeyboardInterrupt, click.Abort, click.ClickException) as error:
+        return tell_failure(error, str(error), _called(arguments))
     except Exception as error:
         is_written = settle_streams()
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
@@ -161,13 +164,17 @@ def run(arguments: Sequence[str]) -> int:
             import traceback
 
             traceback.print_exc()
+        sentence = explain(error)
         if isinstance(error, OSError) and not is_written:
             reason = "it is closed" if error.errno == errno.EBADF else error.strerror
-            say(f"Error: standard output cannot be written ({reason}); send it to a file or to a program")
-        else:
-            say(f"Error: {explain(error)}")
-        return error.exit_code if isinstance(error, KvjobsError) else 1
+            sentence = f"standard output cannot be written ({reason}); send it to a file or to a program"
+        return tell_failure(error, sentence, _called(arguments))
     return code if isinstance(code, int) else 0
+
+
+def _called(arguments: Sequence[str]) -> str:
+    """`kvjobs submit`, or `kvjobs` where no command stands."""
+    return " ".join([PROGRAM, *(name for name in arguments if name in COMMANDS)][:2])
 
 
 def load_command(name: str) -> click.Command:

@@ -26,6 +26,23 @@ JSON is escaped likewise, and a list without members is `[]`. What goes into a p
 | 5 | no such job or model |
 | 130 | interrupted |
 
+Where `--json` is asked for, standard error is JSON as well, an object a line: `{"message"}` is what people are told
+meanwhile, and an error is the last line: `{"error": {"code", "message", "hint"}}`. As with gh, docker, kubectl and aws,
+what a script reads from standard output is data, or nothing. `message` is the whole sentence, `hint` what to do, and
+`code` is one of these, which stay as they are:
+
+| code | exit code | means |
+|---|---|---|
+| `usage` | 2 | the command line is wrong |
+| `refused` | 2 | what was asked for cannot be done as asked |
+| `corpus` | 2 | the corpus cannot be read |
+| `model` | 2 | the model on disk cannot be used |
+| `not_found` | 5 | no such job or model |
+| `unavailable` | 1 | the database is busy, full or away: later it may work |
+| `operational` | 1 | another operational failure |
+| `interrupted` | 130 | Ctrl-C, or a signal |
+| `bug` | 1 | an error that kvjobs does not know |
+
 Global options stand before the command: `kvjobs --home FOLDER ls`.
 
 <!-- made by: python -m jobs.cli.reference > docs/cli.md -->

@@ -1,10 +1,26 @@
-"""What may reach a terminal: words from a corpus never steer it."""
+"""What may reach a terminal: words from a corpus never steer it. And in which voice messages are said."""
 
+import enum
+import json
 import re
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import click
+
+
+class Voice(enum.Enum):
+    """To whom a command speaks on standard error."""
+
+    PLAIN = "plain"  # to people
+    JSON = "json"  # to a program: a JSON object a line
+    QUIET = "quiet"  # to nobody, but of errors
+
+
+_voice = ContextVar("voice", default=Voice.PLAIN)
 
 # Control characters, the marks that reverse the direction of writing, line separators, and halves of surrogate pairs.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
@@ -17,9 +33,34 @@ def visible(text: object) -> str:
 
 
 def say(message: str) -> None:
-    """Print a message for a person: to standard error, line by line safe."""
-    for line in message.split("\n"):
-        click.echo(visible(line), err=True)
+    """Print a message: to standard error, line by line safe; in the voice of this command."""
+    lines = [visible(line) for line in message.split("\n")]
+    match _voice.get():
+        case Voice.PLAIN:
+            for line in lines:
+                click.echo(line, err=True)
+        case Voice.JSON:
+            click.echo(json.dumps({"message": "\n".join(lines)}, ensure_ascii=False), err=True)
+
+
+def voice() -> Voice:
+    """That of this command."""
+    return _voice.get()
+
+
+def hush() -> None:
+    """Say nothing more in this command; only an error is told."""
+    _voice.set(Voice.QUIET)
+
+
+@contextmanager
+def speaking(how: Voice) -> Iterator[None]:
+    """While inside, unless `hush` is called."""
+    before = _voice.set(how)
+    try:
+        yield
+    finally:
+        _voice.reset(before)
 
 
 def this_command() -> str:

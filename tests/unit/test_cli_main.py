@@ -1,6 +1,7 @@
 """The entry: light, lazy, and the one place where errors become sentences and exit codes."""
 
 import errno
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,11 @@ import click
 import pytest
 
 from jobs.cli import main
+from jobs.cli.failure import HINTS
 from jobs.cli.main import COMMANDS, Entry, explain, load_command, run
+from jobs.cli.terminal import Voice, say, speaking
 from jobs.errors import (
+    CorpusError,
     KvjobsError,
     ModelError,
     NotFoundError,
@@ -117,6 +121,65 @@ def test_an_error_is_a_sentence_and_a_code(
     assert capsys.readouterr() == ("", "Error: sentence\n")
 
 
+@pytest.mark.parametrize(
+    ("error", "exit_code", "told"),
+    [
+        (SpecError("a is 7; give 1"), 2, ("refused", "a is 7; give 1", "give 1")),
+        (SpecError("a is 7"), 2, ("refused", "a is 7", "kvjobs ls --help")),
+        (CorpusError("line 3"), 2, ("corpus", "line 3", HINTS["corpus"])),
+        (ModelError("no graph"), 2, ("model", "no graph", "kvjobs models ls")),
+        (NotFoundError("there is no job"), 5, ("not_found", "there is no job", "kvjobs ls --all")),
+        (TransientError("locked"), 1, ("unavailable", "locked", "run it again later")),
+        (OSError(errno.ENOSPC, "full"), 1, ("operational", "full", "kvjobs doctor")),
+        (KeyboardInterrupt("On: kvjobs watch 3"), 130, ("interrupted", "On: kvjobs watch 3", "kvjobs watch 3")),
+        (KeyboardInterrupt(), 130, ("interrupted", "interrupted", HINTS["interrupted"])),
+        (click.UsageError("no such option"), 2, ("usage", "no such option", "kvjobs ls --help")),
+        (SpecError("\x1b[2J \u202e 'é'"), 2, ("refused", "\\x1b[2J \\u202e 'é'", "kvjobs ls --help")),
+    ],
+)
+def test_where_json_was_asked_for_an_error_is_an_object_on_standard_error(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+    exit_code: int,
+    told: tuple[str, str, str],
+) -> None:
+    raising(monkeypatch, error)
+
+    assert run(["ls", "--json"]) == exit_code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert json.loads(err) == {"error": dict(zip(("code", "message", "hint"), told, strict=True))}
+
+
+def test_every_kind_of_error_has_a_code_and_a_hint() -> None:
+    def kinds(error: type[KvjobsError]) -> list[type[KvjobsError]]:
+        return [error, *(kind for below in error.__subclasses__() for kind in kinds(below))]
+
+    assert {kind.code for kind in kinds(KvjobsError)} | {"usage", "bug"} == HINTS.keys()
+
+
+@pytest.mark.parametrize("arguments", [["no-such"], ["ls", "--no-such"], ["show"], ["steps", "1", "--by", "x"]])
+def test_wrong_usage_is_an_object_too(kvjobs: Kvjobs, arguments: list[str]) -> None:
+    result = kvjobs(*arguments, "--json")
+
+    assert (result.exit_code, result.out) == (2, "")
+    assert json.loads(result.err)["error"]["code"] == "usage"
+
+
+def test_a_message_beside_json_is_json_and_no_voice_outlives_its_command(
+    kvjobs: Kvjobs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with speaking(Voice.JSON):
+        say("two\nlines \x1b")
+    assert capsys.readouterr().err == '{"message": "two\\nlines \\\\x1b"}\n'
+    with speaking(Voice.QUIET):
+        say("nothing")
+    assert capsys.readouterr().err == ""
+    kvjobs("steps", "--json")
+    assert kvjobs("steps").err.startswith("Usage: ")
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
 def test_an_interrupt_is_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException
@@ -188,9 +251,13 @@ def test_a_missing_command_is_a_sentence(monkeypatch: pytest.MonkeyPatch, kvjobs
         (
             "ls --json >&-",
             1,
+            '{"error": {"code": "operational", "message": "standard output cannot be written (it is closed); send it',
+        ),
+        (
+            "--help >&- <&-",
+            1,
             "Error: standard output cannot be written (it is closed); send it to a file or to a program",
         ),
-        ("--help >&- <&-", 1, "Error: standard output cannot be written (it is closed)"),
         ("--version >/dev/full", 1, "Error: standard output cannot be written (No space left on device)"),
         ("ls >&- <&-", 0, "There is no job yet"),
         ("ls 2>&-", 0, ""),
@@ -252,7 +319,8 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     """`kvjobs ls` raises."""
 
     @click.command()
-    def command() -> None:
+    @click.option("--json", "as_json", is_flag=True)
+    def command(as_json: bool) -> None:
         raise error
 
     monkeypatch.setattr(main, "load_command", lambda _name: command)

@@ -1,0 +1,81 @@
+"""An error on its way out: a sentence for people, and, where --json was asked for, an object for programs.
+
+    {"error": {"code": "not_found", "message": "there is no job 7; kvjobs ls ...", "hint": "kvjobs ls ..."}}
+
+It is the last line of standard error, as with gh, docker, kubectl and aws: whoever reads standard output gets data or
+nothing, and never has to tell an error from a job.
+"""
+
+import json
+
+import click
+
+from jobs.cli.terminal import Voice, visible, voice
+from jobs.errors import KvjobsError
+
+INTERRUPTED = 130
+USAGE = 2
+
+# What to do about an error of a kind, where its sentence does not say.
+HINTS = {
+    "usage": "{command} --help",
+    "refused": "{command} --help",
+    "corpus": "mend the corpus, or see what would be read of it: kvjobs submit CORPUS --dry-run",
+    "model": "kvjobs models ls",
+    "not_found": "kvjobs ls --all",
+    "unavailable": "run it again later",
+    "operational": "kvjobs doctor",
+    "interrupted": "run it again: what was done is kept",
+    "bug": "run it again as `kvjobs --debug ...` and report what it prints",
+}
+
+
+def tell_failure(error: BaseException, sentence: str, command: str) -> int:
+    """Say to standard error why a command failed; the exit code. `sentence` is `error` in words."""
+    code, exit_code = _code(error), _exit_code(error)
+    if voice() is Voice.JSON:
+        sentence = error.format_message() if isinstance(error, click.ClickException) else sentence
+        message = "\n".join(map(visible, sentence.split("\n"))) or code
+        told = {"code": code, "message": message, "hint": _hint(code, message, command)}
+        click.echo(json.dumps({"error": told}, ensure_ascii=False), err=True)
+    elif isinstance(error, click.ClickException):
+        error.show()
+    elif isinstance(error, KeyboardInterrupt | click.Abort):
+        _print(sentence)  # somebody wanted it so
+    else:
+        _print(f"Error: {sentence}")
+    return exit_code
+
+
+def _code(error: BaseException) -> str:
+    """A short word that stays as it is."""
+    if isinstance(error, KvjobsError):
+        return error.code
+    if isinstance(error, click.ClickException):
+        return "usage"
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return "interrupted"
+    return "operational" if isinstance(error, OSError | ImportError) else "bug"
+
+
+def _exit_code(error: BaseException) -> int:
+    if isinstance(error, KvjobsError):
+        return error.exit_code
+    if isinstance(error, click.ClickException):
+        return USAGE
+    return INTERRUPTED if isinstance(error, KeyboardInterrupt | click.Abort) else 1
+
+
+def _hint(code: str, message: str, command: str) -> str:
+    """What to do: by the rule of our sentences what stands behind the semicolon; else what helps with such errors."""
+    _, _, advice = message.partition("\n")[0].partition("; ")
+    if advice:
+        return advice.rstrip(":")
+    if (advised := message.rpartition(": ")[2]).startswith("kvjobs "):
+        return advised
+    return HINTS[code].format(command=command)
+
+
+def _print(sentence: str) -> None:
+    for line in sentence.split("\n") if sentence else ():
+        click.echo(visible(line), err=True)
