@@ -1,6 +1,7 @@
 """What a database says when it refuses, in the words of someone who can do something about it."""
 
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jobs.errors import StoreError, TransientError, ValueRefused
 
@@ -23,16 +24,23 @@ FOR_A_PERSON = (
 )
 
 
-def explain(error: DBAPIError, url: str) -> StoreError:
+def explain(error: DBAPIError | PoolTimeout, url: str) -> StoreError:
     """The error as ours: TransientError where waiting may mend it, ValueRefused where no other try would do better."""
+    if isinstance(error, PoolTimeout):
+        return TransientError(f"all connections of this program to the database {url} are in use; wait and try again")
     module = type(error.orig).__module__
     explained = _sqlite(str(error.orig), url) if module.startswith("sqlite3") else _postgresql(error, url)
     return ValueRefused(str(explained)) if isinstance(error, IntegrityError | DataError) else explained
 
 
+def locked(url: str) -> TransientError:
+    """A SQLite file to which somebody else writes."""
+    return TransientError(f"the database {url} is locked by another program; close it, or wait and try again")
+
+
 def _sqlite(text: str, url: str) -> StoreError:
     if "database is locked" in text:
-        return TransientError(f"the database {url} is locked by another program; close it, or wait and try again")
+        return locked(url)
     if "disk is full" in text:
         return TransientError(f"the disk of the database {url} is full; free some space there, then try again")
     if "disk I/O error" in text:

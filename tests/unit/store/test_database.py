@@ -3,11 +3,12 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
 
 from jobs.errors import SpecError, StoreError, TransientError
 from jobs.store import tables
@@ -117,6 +118,56 @@ def test_writers_wait_for_each_other(sqlite: Database) -> None:
 
     with sqlite.reading() as connection:
         assert connection.execute(text("SELECT n FROM tally")).scalar() == 80
+
+
+def test_as_many_threads_as_like_have_a_transaction_open(database: Database) -> None:
+    everybody = threading.Barrier(40)
+    met = []
+
+    def read() -> None:
+        with database.reading() as connection:
+            connection.execute(text("SELECT 1"))
+            met.append(everybody.wait(timeout=10))
+
+    threads = [threading.Thread(target=read) for _ in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(met) == 40
+
+
+def test_a_pool_without_a_free_connection_is_worth_waiting_for(sqlite: Database) -> None:
+    narrow = Database(create_engine(sqlite.engine.url, pool_size=1, max_overflow=0, pool_timeout=0.01))
+
+    with narrow.reading(), pytest.raises(TransientError, match="in use"), narrow.reading():
+        pass
+    narrow.close()
+
+
+def test_a_thread_of_a_process_that_writes_all_the_time_has_its_turn(sqlite: Database) -> None:
+    """SQLite's own waiting lets a busy writer in again and again before one that waits."""
+    turns: list[str] = []
+    begun = threading.Event()
+
+    def write_again_and_again() -> None:
+        while len(turns) < 200 and "patient" not in turns:
+            with sqlite.writing():
+                turns.append("busy")
+                begun.set()
+                time.sleep(0.002)
+
+    busy = [threading.Thread(target=write_again_and_again) for _ in range(3)]
+    for thread in busy:
+        thread.start()
+    assert begun.wait(timeout=10)
+    with sqlite.writing():
+        turns.append("patient")
+    for thread in busy:
+        thread.join()
+
+    assert turns.index("patient") < 50
 
 
 def test_a_transaction_that_raises_leaves_nothing(sqlite: Database) -> None:
