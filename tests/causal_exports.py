@@ -19,6 +19,35 @@ from onnx import TensorProto, helper, numpy_helper
 
 LAYERS, WIDTH, HEADS, HEAD_SIZE, FFN, VOCAB, POSITIONS = 2, 32, 4, 16, 48, 61, 96
 EPSILON = 1e-5
+BASE = 100.0  # rope_theta
+PAIRS = HEAD_SIZE // 2
+
+
+@dataclass(frozen=True)
+class LongRope:
+    """Rotary positions as Phi-3.5's: other factors, and larger cosines and sines."""
+
+    short: tuple[float, ...] = tuple(1.0 + 0.05 * pair for pair in range(PAIRS))
+    long: tuple[float, ...] = tuple(1.0 + 3.0 * pair for pair in range(PAIRS))
+    original: int = 24
+
+    @property
+    def factor(self) -> float:
+        return float(np.sqrt(1 + np.log(POSITIONS / self.original) / np.log(self.original)))
+
+    def config(self, kind: str = "longrope") -> dict[str, Any]:
+        """What config.json says of them."""
+        said = {"type": kind, "short_factor": self.short, "long_factor": self.long}
+        return {"rope_scaling": said, "rope_theta": BASE, "original_max_position_embeddings": self.original}
+
+    def tables(self, *, is_long: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return tuple(self.factor * one for one in _tables(np.array(self.long if is_long else self.short)))  # type: ignore[return-value]
+
+
+def _tables(slower: Any = 1.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Cosines and sines (POSITIONS, PAIRS) of frequencies that are divided by `slower`."""
+    angles = np.outer(np.arange(POSITIONS), BASE ** -np.linspace(0, 1, PAIRS, endpoint=False) / slower)
+    return np.cos(angles), np.sin(angles)
 
 
 @dataclass(frozen=True)
@@ -34,6 +63,7 @@ class Export:
     num_logits: bool = False  # transformers.js's input
     names: tuple[str, str] = ("past_key_values.{layer}.{part}", "present.{layer}.{part}")
     leaves_head_size_open: bool = False
+    rope: LongRope | None = None  # plain: its short factors alone, as a trace has them; grouped: either, by the length
 
     def write(self, folder: Path, *, graph: str = "model.onnx", external: str | None = None, **config: Any) -> Path:
         """model.onnx and config.json; the same arguments, the same weights."""
@@ -51,13 +81,18 @@ class Export:
             "head_dim": HEAD_SIZE,
             "hidden_size": WIDTH,
             "max_position_embeddings": POSITIONS,
+            **(self.rope.config() if self.rope else {}),
         } | config
         (folder / "config.json").write_text(json.dumps(said))
         return folder
 
     def log_probs(self, ids: Sequence[int]) -> NDArray[np.float64]:
         """log p(token | tokens before), all but the first: the network in numpy, all at once."""
-        return _forward(weights(self.kv_heads, self.dtype), self.kv_heads, list(ids))
+        drawn = weights(self.kv_heads, self.dtype)
+        if self.rope:
+            tables = self.rope.tables(is_long=len(ids) - 1 > self.rope.original)
+            drawn |= dict(zip(("cos", "sin"), tables, strict=True))
+        return _forward(drawn, self.kv_heads, list(ids))
 
 
 def weights(kv_heads: int, dtype: type = np.float32) -> dict[str, NDArray[Any]]:
@@ -79,8 +114,8 @@ def weights(kv_heads: int, dtype: type = np.float32) -> dict[str, NDArray[Any]]:
         }
     for name in [f"{layer}.{norm}" for layer in range(LAYERS) for norm in ("norm", "ffn_norm")] + ["norm"]:
         found[name] = (1 + 0.2 * rng.standard_normal(WIDTH)).astype(dtype)
-    angles = np.outer(np.arange(POSITIONS), 100.0 ** -np.linspace(0, 1, HEAD_SIZE // 2, endpoint=False))
-    return found | {"cos": np.cos(angles).astype(dtype), "sin": np.sin(angles).astype(dtype)}
+    cosines, sines = _tables()
+    return found | {"cos": cosines.astype(dtype), "sin": sines.astype(dtype)}
 
 
 def _forward(w: dict[str, NDArray[Any]], kv_heads: int, ids: list[int]) -> NDArray[np.float64]:
@@ -126,7 +161,10 @@ class _Builder:
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
         self._float = helper.np_dtype_to_tensor_dtype(np.dtype(export.dtype))
-        for name, array in weights(export.kv_heads, export.dtype).items():
+        drawn = weights(export.kv_heads, export.dtype)
+        if export.rope:
+            drawn["cos"], drawn["sin"] = (one.astype(export.dtype) for one in export.rope.tables(is_long=False))
+        for name, array in drawn.items():
             self._initializers[name] = numpy_helper.from_array(array, name)
 
     def model(self) -> onnx.ModelProto:
@@ -233,14 +271,29 @@ class _Builder:
         self._lasts = self._op("Cast", last, to=TensorProto.INT32)
         total = self._op("Squeeze", self._size(self._mask, 1))
         self._longest = self._op("Cast", total, to=TensorProto.INT32)
+        self._tables = ["cos", "sin"]
+        if self._export.rope:
+            is_long = self._op("Greater", total, self._const(self._export.rope.original))
+            branches = {"then_branch": self._branch(is_long=True), "else_branch": self._branch(is_long=False)}
+            self._tables = self._ops("If", [is_long], 2, **branches)
 
     def _grouped(self, qkv: list[str], past: Sequence[str]) -> tuple[str, list[str]]:
-        inputs = [*qkv, *(past or ("", "")), self._lasts, self._longest, "cos", "sin"]
+        inputs = [*qkv, *(past or ("", "")), self._lasts, self._longest, *self._tables]
         mixed, *present = self._ops(
             "GroupQueryAttention", inputs, 3, domain="com.microsoft",
             num_heads=HEADS, kv_num_heads=self._export.kv_heads, do_rotary=1, scale=HEAD_SIZE**-0.5,
         )  # fmt: skip
         return mixed, present
+
+    def _branch(self, *, is_long: bool) -> onnx.GraphProto:
+        """Tables for long texts or for others, as genai's builder writes them."""
+        assert self._export.rope
+        nodes, outputs = [], []
+        for name, table in zip(("cos", "sin"), self._export.rope.tables(is_long=is_long), strict=True):
+            tensor = numpy_helper.from_array(table.astype(self._export.dtype))
+            nodes.append(helper.make_node("Constant", [], [f"{name}_{is_long}"], value=tensor))
+            outputs.append(helper.make_tensor_value_info(f"{name}_{is_long}", self._float, table.shape))
+        return helper.make_graph(nodes, f"tables_{is_long}", [], outputs)
 
     def _norm(self, x: str, weight: str) -> str:
         return self._op("SimplifiedLayerNormalization", x, weight, axis=-1, epsilon=EPSILON)

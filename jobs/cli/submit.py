@@ -136,6 +136,8 @@ def submit(
         say(advice)
     if advice := admission.advise_precision(spec, context.settings.models_dir):
         say(advice)
+    for advice in admission.advise_departures(spec, context.settings.models_dir):
+        say(advice)
     if model is None:
         say(f"No --model was given: {WORDS[task].doing} with the bundled {spec.model}.")
     if dry_run:

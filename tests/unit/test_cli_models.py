@@ -89,6 +89,7 @@ def test_of_many_languages_some_are_shown() -> None:
     nothing = {field.name: None for field in dataclasses.fields(ModelDescription)}
     languages = tuple(f"l{number:02}" for number in range(30))
     shown: dict[str, Any] = {"name": "many", "languages": languages, "graphs": (), "files": (), "problems": ()}
+    shown["warnings"] = ()
 
     assert "l19 and 10 more" in "\n".join(describe(ModelDescription(**nothing | shown)))
 

@@ -115,6 +115,11 @@ def ls(context: Context, output: Output) -> None:
     "--name", help="What to call it.  [default: the last part of SOURCE, and the precision unless it is fp32]"
 )
 @click.option("--force", is_flag=True, help="Replace a model of that name.")
+@click.option(
+    "--accept-departures",
+    is_flag=True,
+    help="Take an export although its graph computes something else than its config.json asks for.",
+)
 @output_options()
 @click.pass_obj
 def add(
@@ -125,6 +130,7 @@ def add(
     head: str | None,
     name: str | None,
     force: bool,
+    accept_departures: bool,
 ) -> None:
     """Make a model of SOURCE and put it into the models folder.
 
@@ -142,6 +148,7 @@ def add(
         head=Head(head) if head else None,
         name=name,
         force=force,
+        accept_departures=accept_departures,
     )
     added = add_model(request, context.settings.models_dir)
     if added.note:
@@ -149,6 +156,8 @@ def add(
     from jobs.cli.layout import print_page
 
     output.record(dataclasses.asdict(added), lambda: print_page(describe_added(added)))
+    for warning in added.warnings:
+        say(f"Warning: {added.name} {warning}.")
     if output.is_table:
         if added.precision == Precision.FP16:
             say("fp16 is for GPUs: kvjobs worker --device cuda:0. On a CPU, fp32 is as fast and exact, int8 faster.")
@@ -306,6 +315,8 @@ def describe(model: "ModelDescription") -> Iterator[str]:
     yield f"Model {model.name}: {'can run' if not model.problems else 'cannot run'}"
     for problem in model.problems:
         yield f"  PROBLEM    {problem}"
+    for warning in model.warnings:
+        yield f"  WARNING    it {warning}"
     yield f"  folder     {model.path}, {size(sum(file.num_bytes for file in model.files))}"
     yield f"  revision   {model.revision or 'unknown'}"
     if model.source:

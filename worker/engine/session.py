@@ -117,7 +117,7 @@ def _explain(file: Path, reason: str) -> str:
         )
     if "No Op registered" in reason or "Could not find an implementation" in reason:
         return f"{file} uses an operator that onnxruntime {installed} lacks: {_last_sentence(reason)}"
-    if "External data path validation failed" in reason:
+    if "External data path validation failed" in reason and "does not exist" not in reason:
         return (
             f"{file} names a file outside of its folder as the place of its weights, which is not read "
             f"({_last_sentence(reason)}): export the model again, or download it again"

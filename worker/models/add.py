@@ -22,6 +22,7 @@ from jobs.errors import ModelError, NotFoundError, SpecError
 from worker.graphs.precision import Precision
 from worker.models.causal_files import build_causal, copy_causal_export, try_causal
 from worker.models.checkpoint import Checkpoint
+from worker.models.departures import departures_in
 from worker.models.head import Head
 from worker.models.kinds import Kind
 from worker.models.manifest import MANIFEST, Manifest
@@ -43,6 +44,7 @@ class Request:
     head: Head | None = None
     name: str | None = None
     force: bool = False  # replace a model of that name
+    accept_departures: bool = False  # take an export whose graph contradicts its configuration
     made_by: str | None = None  # what the manifest calls the source, where its place says nothing to anybody else
 
 
@@ -62,6 +64,7 @@ class Added:
     source: str
     source_revision: str | None
     note: str | None  # what a person should know of how it was fetched
+    warnings: tuple[str, ...]  # how the graph of an export differs from its configuration
 
 
 def add_model(request: Request, models_dir: Path) -> Added:
@@ -82,6 +85,7 @@ def add_model(request: Request, models_dir: Path) -> Added:
         with _named_after(origin.folder, stage.path):
             manifest = _fill(stage, origin, request)
             _try_out(ModelFolder(name, stage.path))
+            manifest = _noting_departures(stage.path, manifest)
         num_ids = head_size(stage.path, manifest)
         path = stage.publish(name, force=request.force)
     return Added(
@@ -97,6 +101,7 @@ def add_model(request: Request, models_dir: Path) -> Added:
         source=manifest.source,
         source_revision=manifest.revision,
         note=origin.note,
+        warnings=manifest.departures,
     )
 
 
@@ -113,6 +118,15 @@ def _try_out(model: ModelFolder) -> None:
     """Open it as a worker would: a model that cannot run gets no name."""
     check_files(model)
     (try_marian if kind_of(model) is Kind.TRANSLATION else try_causal)(model.path)
+
+
+def _noting_departures(folder: Path, manifest: Manifest) -> Manifest:
+    """The manifest of an export, with what is known of how it differs from its configuration."""
+    if manifest.layout == "kv" or Kind.of_architecture(manifest.architecture) is Kind.TRANSLATION:
+        return manifest
+    manifest = replace(manifest, departures=tuple(departures_in(folder).warnings()))
+    (folder / MANIFEST).write_bytes(manifest.to_bytes())
+    return manifest
 
 
 def _name(request: Request) -> str:
@@ -162,8 +176,10 @@ def _fill(stage: Staging, origin: Origin, request: Request) -> Manifest:
         _refuse_options(request, "holds graphs that are used as they are")
         export = ModelFolder(origin.source, origin.folder)
         check_files(export)  # what is wrong with it is better said before gigabytes are copied
-        is_marian = kind_of(export) is Kind.TRANSLATION
-        manifest = (copy_marian_export if is_marian else copy_causal_export)(stage.path, origin)
+        if kind_of(export) is Kind.TRANSLATION:
+            manifest = copy_marian_export(stage.path, origin)
+        else:
+            manifest = copy_causal_export(stage.path, origin, accepts_departures=request.accept_departures)
     (stage.path / MANIFEST).write_bytes(manifest.to_bytes())
     return manifest
 

@@ -12,6 +12,7 @@ from worker.engine.reranking import Reranker
 from worker.engine.scoring import Scorer
 from worker.graphs.precision import Precision
 from worker.models.causal_files import open_fitting_tokenizer
+from worker.models.departures import departures_in
 from worker.models.halves import advise
 from worker.models.kinds import Kind
 from worker.models.registry import (
@@ -67,6 +68,16 @@ def advise_precision(spec: JobSpec, models_dir: Path) -> str | None:
         f"Model {spec.model} is in int8, so its log-probabilities are near those of fp32; how near, on your documents: "
         f"kvjobs models verify {spec.model} --sample CORPUS"
     )
+
+
+def advise_departures(spec: JobSpec, models_dir: Path) -> list[str]:
+    """What to say of an export whose graph is not all that its configuration asks for, a sentence each."""
+    folder = find_model(spec.model, models_dir)
+    manifest = read_manifest(folder)
+    if kind_of(folder) is not Kind.CAUSAL or (manifest is not None and manifest.layout == "kv"):
+        return []
+    known = manifest.departures if manifest else ()
+    return [f"Model {spec.model} {one}." for one in dict.fromkeys((*departures_in(folder.path).warnings(), *known))]
 
 
 def _check_task(task: Task, folder: ModelFolder, kind: Kind) -> None:

@@ -5,7 +5,7 @@ Knows: what transformers and onnxruntime-genai call them. Does not know: graphs.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,6 +39,7 @@ class CausalConfig:
     hidden_size: int | None = None
     head_dim: int | None = None
     max_position_embeddings: int | None = None
+    said: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  # all of the file
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -59,7 +60,7 @@ class CausalConfig:
         for key, size in sizes.items():
             if size is not None and (type(size) is not int or size < 1):
                 raise ModelError(f"{file} says {key} = {size!r}, which is no size: export the model again")
-        return cls(file=str(file), **sizes)
+        return cls(file=str(file), said=said, **sizes)
 
 
 def genai_filename(folder: Path) -> str | None:

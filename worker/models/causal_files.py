@@ -1,5 +1,6 @@
 """The files of a causal language model: built from a checkpoint, or copied from an export."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from jobs.errors import ModelError
@@ -42,13 +43,17 @@ def build_causal(folder: Path, origin: Origin, checkpoint: Checkpoint, precision
     )
 
 
-def copy_causal_export(folder: Path, origin: Origin) -> Manifest:
-    """Copy a graph that somebody exported, with its external weights."""
+def copy_causal_export(folder: Path, origin: Origin, *, accepts_departures: bool = False) -> Manifest:
+    """Copy a graph that somebody exported, with its external weights.
+
+    `accepts_departures`: also where it contradicts its configuration.
+    """
     _check_tokenizer(origin.folder)
     graph = find_causal_graph(origin.folder)
     named = [*origin.with_weights_of([graph]), *origin.present(_BESIDE)]
     origin.copy(named, folder)
-    return origin.manifest(folder, layout="optimum", architecture=_model_type(folder), read=named)
+    manifest = origin.manifest(folder, layout="optimum", architecture=_model_type(folder), read=named)
+    return replace(manifest, accepts_departures=accepts_departures)
 
 
 def try_causal(folder: Path) -> None:

@@ -73,6 +73,7 @@ class ModelDescription:
     architecture: str | None = None
     num_query_heads: int | None = None  # N
     vocab_size: int | None = None  # V, of the model; its tokenizer may use fewer
+    warnings: tuple[str, ...] = ()  # how the graph of an export differs from its configuration
     bos_id: int | None = None
     eos_id: int | None = None
 

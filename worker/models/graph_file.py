@@ -38,8 +38,8 @@ class FileHead:
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
-    """Where the content of a field lies."""
+class Span:
+    """Where the content of a field lies in a file."""
 
     start: int
     stop: int
@@ -66,7 +66,7 @@ def _read(content: BinaryIO) -> FileHead:
     ir_version, opsets = 0, {}
     producer = {_PRODUCER: "", _PRODUCER_VERSION: ""}
     tensors: dict[int, list[Tensor]] = {_INPUT: [], _OUTPUT: []}
-    for number, value in _fields(content, _Span(0, content.seek(0, os.SEEK_END))):
+    for number, value in fields_of(content):
         if isinstance(value, int):
             ir_version = value if number == _IR_VERSION else ir_version
         elif number in producer:
@@ -75,8 +75,8 @@ def _read(content: BinaryIO) -> FileHead:
             opset = OperatorSetIdProto.FromString(value.read(content))
             opsets[opset.domain] = opset.version
         elif number == _GRAPH:
-            for inner, part in _fields(content, value):
-                if inner in tensors and isinstance(part, _Span):
+            for inner, part in fields_of(content, value):
+                if inner in tensors and isinstance(part, Span):
                     tensors[inner].append(_tensor(ValueInfoProto.FromString(part.read(content))))
     if not ir_version or not tensors[_OUTPUT]:
         raise ValueError("no model")
@@ -84,13 +84,15 @@ def _read(content: BinaryIO) -> FileHead:
     return FileHead(ir_version, opsets, written_by, tuple(tensors[_INPUT]), tuple(tensors[_OUTPUT]))
 
 
-def _fields(content: BinaryIO, span: _Span) -> Iterator[tuple[int, int | _Span]]:
-    """Number and content of each field of a message; raises ValueError where it ends too early."""
+def fields_of(content: BinaryIO, span: Span | None = None) -> Iterator[tuple[int, int | Span]]:
+    """Number and content of each field of a message, the whole file or a span of it; raises ValueError where it ends
+    too early."""
+    span = span or Span(0, content.seek(0, os.SEEK_END))
     at = span.start
     while at < span.stop:
         content.seek(at)
         key = _varint(content)
-        value: int | _Span = 0
+        value: int | Span = 0
         match key & 7:
             case 0:  # a number
                 value = _varint(content)
@@ -99,7 +101,7 @@ def _fields(content: BinaryIO, span: _Span) -> Iterator[tuple[int, int | _Span]]
                 at = content.tell() + (8 if kind == 1 else 4)
             case 2:  # bytes, text, a message
                 length = _varint(content)
-                value = _Span(content.tell(), content.tell() + length)
+                value = Span(content.tell(), content.tell() + length)
                 at = value.stop
             case _:
                 raise ValueError("no protobuf")

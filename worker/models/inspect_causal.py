@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.errors import ModelError
+from worker.engine.causal_export import ExportedCausal
 from worker.engine.generation import read_json
 from worker.engine.language_model import open_language_model
 from worker.graphs.causal import BODY, HEAD
@@ -74,9 +75,13 @@ def inspect_causal(folder: ModelFolder) -> ModelDescription:
     with noting(problems):
         revision = folder.revision()
     max_positions = sizes.max_positions if sizes else None
+    warnings: list[str] = []
     if sizes and not problems:
         with noting(problems):  # what only shows when all is put together
-            max_positions = open_language_model(folder.path).max_positions
+            model = open_language_model(folder.path)
+            max_positions = model.max_positions
+            warnings += model.departures.warnings() if isinstance(model, ExportedCausal) else ()
+    warnings += (one for one in (manifest.departures if manifest else ()) if one not in warnings)
     if not used and not is_ours and has_weights(folder.path):
         problems[:] = problems[:1]  # a checkpoint, and how it becomes a model: all else follows from it
 
@@ -99,6 +104,7 @@ def inspect_causal(folder: ModelFolder) -> ModelDescription:
         width=sizes.width if sizes else None,
         max_positions=max_positions,
         vocab_size=sizes.vocab_size if sizes else None,
+        warnings=tuple(warnings),
         bos_id=bos_id,
         eos_id=eos_id,
         graphs=opened.describe(used.values()),

@@ -48,6 +48,10 @@ class Manifest:
     source_files: Mapping[str, str]  # sha256 of each file that was read
     files: Mapping[str, FileRecord]  # of this folder, by path; all but kvjobs.json
     versions: Mapping[str, str]  # of what wrote it
+    # Of an export: whether it runs although its graph contradicts its configuration, and all that was known when it was
+    # added of how the two differ, a sentence each.
+    accepts_departures: bool = False
+    departures: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -114,6 +118,8 @@ class Manifest:
             source_files=dict(said["source_files"]),
             files=files,
             versions=dict(said["versions"]),
+            accepts_departures=said.get("accepts_departures") is True,
+            departures=tuple(map(str, said.get("departures", ()))),
         )
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jobs.errors import ModelError, Stopped
 from tests.causal_checkpoints import write_causal_checkpoint
-from tests.causal_exports import HEAD_SIZE, POSITIONS, VOCAB, WIDTH, Export
+from tests.causal_exports import HEAD_SIZE, POSITIONS, VOCAB, WIDTH, Export, LongRope
 from worker.engine import export_reader
 from worker.engine.abilities import Abilities
 from worker.engine.causal import Group, LogProbs
@@ -116,6 +116,33 @@ def test_every_layout_says_what_the_network_says(layout: str) -> None:
     export, groups = LAYOUTS[layout], some_groups()
 
     assert_same(read(MODELS[layout], groups), expected(export, groups), within=tolerance(export))
+
+
+@pytest.mark.parametrize("attention", ["plain", "grouped"])
+def test_longrope_is_right_up_to_the_length_where_its_factors_change(
+    tmp_path: Path, attention: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An export of Optimum has the short factors alone; one of genai takes the long ones for what comes later."""
+    export = Export(attention=attention, rope=LongRope(original=24))
+    model = open_export(tmp_path, export)
+    assert model.max_positions == 24
+    assert model.departures.limit
+    rng = np.random.default_rng(3)
+    groups = [Group([], [ids(rng, count)]) for count in (2, 20, 25)] + [Group(ids(rng, 20), [ids(rng, 5), ids(rng, 3)])]
+    monkeypatch.setattr(export_reader, "MAX_TOKENS", 16)  # in pieces
+
+    assert_same(read(model, groups), expected(export, groups))
+
+    longer = [Group([], [ids(rng, 40)])]
+    gap = np.abs(read(model, longer)[0][0] - expected(export, longer)[0][0])
+    assert gap.max() > 0.1, "what the limit is for"
+
+
+def test_a_graph_that_contradicts_its_configuration_is_refused_unless_it_was_accepted(tmp_path: Path) -> None:
+    folder = Export().write(tmp_path, clip_qkv=8.0)
+
+    with pytest.raises(ModelError, match=r"clip_qkv = 8, and the graph clips nothing.*--accept-departures"):
+        ExportedCausal.open(folder)
 
 
 def test_alone_is_what_a_batch_gives(layout: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,14 +13,16 @@ from tests.causal_checkpoints import write_causal_tokenizer
 VOCAB_SIZE = 300
 
 
-def write_export(folder: Path, *, has_past: bool = False, has_external_weights: bool = False, place: str = ".") -> Path:
+def write_export(
+    folder: Path, *, has_past: bool = False, has_external_weights: bool = False, place: str = ".", **config: Any
+) -> Path:
     """config.json, tokenizer and model.onnx. A past is kept, and changes nothing."""
     (folder / place).mkdir(parents=True, exist_ok=True)
     write_causal_tokenizer(folder, VOCAB_SIZE)
     (folder / "config.json").write_text(
         json.dumps({
             "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": 8, "n_head": 2, "n_layer": 1,
-            "n_positions": 64, "vocab_size": VOCAB_SIZE,
+            "n_positions": 64, "vocab_size": VOCAB_SIZE, **config,
         })
     )  # fmt: skip
     table = np.random.default_rng(0).normal(0.0, 2.0, (VOCAB_SIZE, VOCAB_SIZE)).astype(np.float32)

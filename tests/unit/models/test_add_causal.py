@@ -159,6 +159,34 @@ def test_a_checkpoint_beside_an_export_is_what_graphs_are_built_of(add, checkpoi
     assert add(checkpoint).layout == "kv"
 
 
+# --- exports that are not what their configuration describes
+
+
+def test_an_export_that_contradicts_its_configuration_is_taken_only_by_name(add, models_dir, tmp_path):
+    export = write_export(tmp_path / "exported", clip_qkv=8.0)
+
+    with pytest.raises(ModelError, match=r"/exported/model\.onnx is not the model that .*/exported/config\.json descr"):
+        add(export)
+    assert os.listdir(models_dir) == []
+
+    added = add(export, accept_departures=True)
+    (said,) = added.warnings
+    assert "clip_qkv = 8, and the graph clips nothing at it" in said
+    manifest = Manifest.read(Path(added.path))
+    assert (manifest.accepts_departures, manifest.departures) == (True, added.warnings)
+    assert open_language_model(Path(added.path)).max_positions == 64
+
+
+def test_what_limits_an_export_is_said_when_it_is_added(add, tmp_path):
+    added = add(write_export(tmp_path / "exported", model_type="mistral", sliding_window=16))
+
+    assert added.warnings == (
+        "reads at most 16 tokens at once: config.json asks for sliding_window = 16, which is not seen in the graph",
+    )
+    assert open_language_model(Path(added.path)).max_positions == 16
+    assert add(write_export(tmp_path / "another")).warnings == ()
+
+
 # --- what cannot be
 
 

@@ -8,11 +8,12 @@ from jobs.errors import ModelError, NotFoundError, SpecError
 from jobs.spec import Bos, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
+from tests.unit.models.bigrams import write_export
 from worker.engine.network import open_network
 from worker.graphs.precision import Precision
 from worker.models import registry
 from worker.models.add import Request, add_model
-from worker.models.admission import admit, advise_precision, advise_queue
+from worker.models.admission import admit, advise_departures, advise_precision, advise_queue
 
 
 @pytest.fixture
@@ -147,3 +148,18 @@ def test_an_approximation_says_so(causal_dir: Path, tmp_path: Path) -> None:
 
     assert "kvjobs models verify tiny-int8 --sample CORPUS" in (advise_precision(rough, causal_dir) or "")
     assert advise_precision(admit(Task.SCORE, "tiny", causal_dir, ScoreOptions()), causal_dir) is None
+
+
+def test_how_an_export_differs_from_its_configuration_is_said_at_submit(causal_dir: Path, tmp_path: Path) -> None:
+    export = write_export(tmp_path / "export", model_type="mistral", sliding_window=16)
+    add_model(Request(source=str(export)), causal_dir)
+
+    for name in (str(export), "export"):
+        (said,) = advise_departures(admit(Task.SCORE, name, causal_dir, ScoreOptions()), causal_dir)
+        assert said.startswith(
+            f"Model {name} reads at most 16 tokens at once: config.json asks for sliding_window = 16"
+        )
+    with pytest.raises(SpecError, match="max_length is 17, but the model takes at most 16 tokens"):
+        admit(Task.SCORE, "export", causal_dir, ScoreOptions(max_length=17))
+    assert advise_departures(admit(Task.SCORE, "tiny", causal_dir, ScoreOptions()), causal_dir) == []
+    assert advise_departures(admit(Task.TRANSLATE, None, causal_dir, TranslateOptions()), causal_dir) == []

@@ -55,6 +55,19 @@ def test_an_export_is_told_from_its_graph(tmp_path, has_past, layout, cache):
     assert ("kvjobs models add" in (model.conclusion or "")) is not has_past
 
 
+def test_what_an_export_does_not_show_is_said(tmp_path):
+    limited = write_export(tmp_path / "limited", model_type="mistral", sliding_window=16)
+    clipped = write_export(tmp_path / "clipped", clip_qkv=8.0)
+
+    model = inspect_model(ModelFolder("limited", limited))
+    assert (model.problems, model.max_positions) == ((), 16)
+    assert model.warnings[0].startswith("reads at most 16 tokens at once: config.json asks for sliding_window = 16")
+
+    model = inspect_model(ModelFolder("clipped", clipped))
+    assert "clip_qkv = 8, and the graph clips nothing at it" in model.problems[0]
+    assert model.conclusion is None
+
+
 @pytest.mark.parametrize("name", ["body.onnx", "weights.data", "tokenizer.json", "config.json"])
 def test_a_file_that_is_missing_is_said_once(folder, name):
     (folder.path / name).unlink()
