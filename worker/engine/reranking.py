@@ -194,7 +194,7 @@ def _read(payload: str, sequences: _Sequences) -> _Query | None:
             try:
                 pair, is_cut = sequences.make(text, document)
                 query.is_cut |= is_cut
-            except _UnscorableError as why:
+            except (_UnscorableError, ModelError) as why:  # a text that the tokenizer cannot cut: no other is to suffer
                 error = str(why)
         query.candidates.append(_Candidate(candidate_id, first_score, pair, error))
     return query

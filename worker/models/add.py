@@ -31,6 +31,7 @@ from worker.models.origin import Origin
 from worker.models.registry import ModelFolder, check_files, has_graphs, has_weights, is_plain, kind_of
 from worker.models.staging import Staging, staging, taken
 from worker.models.unbuildable import GGUF, refused_gguf
+from worker.text.tokenizer_trial import try_tokenizer
 
 _HUB_ID = re.compile(r"(?P<id>[\w-][\w.-]*/[\w.-]+)(@(?P<revision>[^@\s]+))?", re.ASCII)
 
@@ -202,6 +203,8 @@ def _copy_ours(folder: Path, origin: Origin) -> Manifest:
     manifest = Manifest.read(origin.folder)
     for difference in manifest.differences(origin.folder):
         raise ModelError(difference)
+    if Kind.of_architecture(manifest.architecture) is Kind.CAUSAL:
+        try_tokenizer(origin.folder)
     origin.copy(manifest.files, folder)
     return manifest
 

@@ -24,6 +24,7 @@ from worker.models.registry import (
     read_manifest,
 )
 from worker.text.marian import MarianTokenizer
+from worker.text.tokenizer_trial import try_tokenizer
 
 
 def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> JobSpec:
@@ -114,6 +115,7 @@ def _check_causal(folder: ModelFolder, options: ScoreOptions | RerankOptions) ->
             f"target_language is {options.target_language}, and {folder.name} is {Kind.CAUSAL.noun}, which has none: "
             "leave --target-language out"
         )
+    try_tokenizer(folder.path)
     model = open_language_model(folder.path)
     tokenizer = open_fitting_tokenizer(folder.path, model.vocab_size)
     if isinstance(options, ScoreOptions):

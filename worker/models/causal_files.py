@@ -19,6 +19,7 @@ from worker.models.registry import (
     check_causal_tokenizer,
 )
 from worker.text.causal import CausalTokenizer
+from worker.text.tokenizer_trial import try_tokenizer
 
 TOKENIZER_JSON = CAUSAL_TOKENIZER[0]
 
@@ -77,6 +78,7 @@ def open_fitting_tokenizer(folder: Path, vocab_size: int) -> CausalTokenizer:
 def _check_tokenizer(folder: Path) -> None:
     check_causal_tokenizer(folder)
     CausalTokenizer.open(folder)
+    try_tokenizer(folder)
 
 
 def _model_type(folder: Path) -> str:

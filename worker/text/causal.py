@@ -145,13 +145,16 @@ class CausalTokenizer:
         part of a character has the bytes that it stands for. White space that the tokenizer drops belongs to no token;
         anything else that it drops belongs to the token before.
         A lone surrogate, which JSON can carry and UTF-8 cannot, counts as U+FFFD.
-        Raises ModelError where the tokenizer has no token for a character, not even an unknown one.
+        Raises ModelError where the tokenizer has no token for a character, not even an unknown one, or a regular
+        expression of it gives up.
         """
         text = _SURROGATE.sub("\ufffd", text)
         try:
             # `encode` keeps the interpreter's lock to itself; with this one the other lanes go on.
             encoding = self._tokenizer.encode_batch([text], add_special_tokens=False)[0]
-        except Exception as error:  # the library raises nothing more special
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # nothing more special; a panic in Rust (an expression gave up) is no Exception
             raise ModelError(
                 f"the model's tokenizer cannot cut the text ({error}): tokenizer.json is at fault"
             ) from error

@@ -1,0 +1,87 @@
+"""Regular expressions in a tokenizer.json that are slow, and those of published models, which are not."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.errors import ModelError
+from jobs.outcome import Failed, Ranking, Score
+from jobs.spec import RerankOptions, ScoreOptions, Task
+from tests.causal_checkpoints import write_causal_checkpoint
+from worker.models.add import Request, add_model
+from worker.models.admission import admit
+from worker.text.causal import CausalTokenizer
+from worker.text.tokenizer_trial import try_tokenizer
+from worker.warm import Lane, WarmModels
+
+GIVES_UP = "(a+)+b"  # twice as many ways for each letter more
+NEVER_ENDS = "a+a+b"  # for each place to begin, the square of the letters that follow
+LLAMA_3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
+    r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def with_expression(folder: Path, expression: str, place: str = "pre_tokenizer") -> Path:
+    """Let the tokenizer of a folder cut, or replace, by a regular expression first."""
+    file = folder / "tokenizer.json"
+    said: dict[str, Any] = json.loads(file.read_text())
+    pattern = {"Regex": expression}
+    if place == "normalizer":
+        said["normalizer"] = {"type": "Replace", "pattern": pattern, "content": " "}
+    else:
+        split = {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
+        said["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, said["pre_tokenizer"]]}
+    file.write_text(json.dumps(said))
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_causal_checkpoint(tmp_path / "tiny", "qwen2")
+
+
+@pytest.mark.parametrize("place", ["pre_tokenizer", "normalizer"])
+def test_an_expression_that_gives_up_on_a_run_of_letters_is_refused(folder, place):
+    with pytest.raises(ModelError, match=r"tiny/tokenizer\.json holds a regular expression that gives up on a line of"):
+        try_tokenizer(with_expression(folder, GIVES_UP, place))
+
+
+def test_an_expression_that_takes_minutes_is_refused_when_its_time_is_over(folder):
+    with pytest.raises(ModelError, match=r"a regular expression that takes more than 1 s for a line of 4,000"):
+        try_tokenizer(with_expression(folder, NEVER_ENDS), deadline_s=1.0)
+
+
+def test_the_expressions_of_published_models_pass(folder):
+    try_tokenizer(with_expression(folder, LLAMA_3))
+
+
+def test_it_is_refused_when_a_model_is_added_and_when_a_job_is_submitted(folder, tmp_path):
+    added = Path(add_model(Request(source=str(folder)), tmp_path / "models").path)
+    bomb = with_expression(Path(shutil.copytree(folder, tmp_path / "bomb")), GIVES_UP)
+
+    with pytest.raises(ModelError, match="gives up on a line"):
+        add_model(Request(source=str(bomb)), tmp_path / "models")
+    with_expression(added, GIVES_UP)
+    with pytest.raises(ModelError, match="gives up on a line"):
+        admit(Task.SCORE, "tiny", tmp_path / "models", ScoreOptions())
+
+
+def test_a_text_on_which_an_expression_gives_up_fails_alone(folder, tmp_path):
+    models_dir = tmp_path / "models"
+    add_model(Request(source=str(with_expression(folder, "(z+)+b"))), models_dir)
+    lane = Lane(0, WarmModels(models_dir, threads=1))
+    bad = "z" * 60
+
+    with pytest.raises(ModelError, match="cannot cut the text"):
+        CausalTokenizer.open(folder).encode(bad)
+    spec = admit(Task.SCORE, "tiny", models_dir, ScoreOptions())
+    scores = lane.scorer(spec).score(["hello", bad], ScoreOptions(), should_stop=lambda: False).outcomes
+    assert [type(score) for score in scores] == [Score, Failed]
+    query = json.dumps({"query": "hello", "candidates": [{"id": "1", "text": bad}, {"id": "2", "text": "hello"}]})
+    (ranking,) = lane.reranker(spec).rerank([query], RerankOptions(), should_stop=lambda: False).outcomes
+    assert isinstance(ranking, Ranking)
+    assert "cannot cut the text" in json.dumps([str(one) for one in ranking.candidates])
