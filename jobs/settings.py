@@ -9,8 +9,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 from jobs.errors import SpecError
 
 BROKERS = ("redis://", "rediss://", "redis+socket://", "unix://", "sentinel://")
@@ -170,6 +168,8 @@ def _find_home(flags: Mapping[str, Any], environ: Mapping[str, str], named: _Fil
         return Path(environ["KVJOBS_HOME"]).expanduser().absolute(), "KVJOBS_HOME"
     if named and "home" in named.values:
         return _cast("home", Path, named.values["home"], str(named.path)), str(named.path)
+    import platformdirs  # here: a health check, which has a home, is to be quick
+
     return Path(platformdirs.user_data_dir("kvjobs", appauthor=False)), "default"
 
 

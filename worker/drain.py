@@ -55,9 +55,13 @@ def drain(
         if work is None:
             return
         shift.begin(work)
+        shift.journal.begin(work)
+        how = "given back"
         try:
             _work_through(database, lane, shift, work, StepTiming("queue", 0, 0, 0, 0, time.perf_counter() - started))
+            how = "done"
         except StaleLease as error:
+            how = "lost to another worker"
             log.warning("%s", error)
         except Stopped:
             _give_back(database, shift, work)
@@ -73,6 +77,7 @@ def drain(
             _pause(database, shift, work, str(error))
         finally:
             shift.end(work)
+            shift.journal.end(work, how)
 
 
 def _work_through(database: Database, lane: Lane, shift: Shift, work: Work, queue: StepTiming) -> None:

@@ -12,16 +12,19 @@ import logging
 import os
 import random
 import signal
+import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from functools import partial
 
+from jobs.dispatch.health import Health
 from jobs.dispatch.orders import Orders
 from jobs.dispatch.outage import Outage
 from jobs.errors import KvjobsError, StoreError, TransientError, ValueRefused
-from jobs.process import available_cores
+from jobs.process import ProcessId, available_cores
 from jobs.queues import CPU, Queues
 from jobs.store.database import Database
 from jobs.store.workers import register, retire
@@ -30,6 +33,7 @@ from worker.cage import Cage
 from worker.child import ENTERED, EXIT_REFUSED
 from worker.device import lanes_of, provider_name, providers
 from worker.drain import drain
+from worker.health import answering
 from worker.opening import open_patiently
 from worker.ration import go_first, limit_to_whole
 from worker.shift import Shift
@@ -139,8 +143,9 @@ def _run(database: Database, orders: Orders, num_lanes: int, calls: Calls, speak
     ]
     for thread in threads_of_lanes:
         thread.start()
-    for thread in threads_of_lanes:
-        thread.join()
+    with answering(settings, lambda: _health(shift, threads_of_lanes)):
+        for thread in threads_of_lanes:
+            thread.join()
     shift.close()
     pulse.join(timeout=5)
     for failure in failures:
@@ -150,6 +155,18 @@ def _run(database: Database, orders: Orders, num_lanes: int, calls: Calls, speak
     except StoreError as error:
         log.warning("%s", error)
     return 1 if failures else 0
+
+
+def _health(shift: Shift, lanes: list[threading.Thread]) -> Health:
+    me, silent_s = ProcessId.mine(), time.monotonic() - shift.heard_at
+    return Health(
+        worker_id=shift.worker_id,
+        host=socket.gethostname(),
+        pid=me.pid,
+        machine=me.machine,
+        lives=all(lane.is_alive() for lane in lanes) and not shift.watch.is_stuck() and silent_s <= shift.lease_s,
+        silent_s=silent_s,
+    )
 
 
 def _register(database: Database, orders: Orders, num_lanes: int, queues: Queues, calls: Calls) -> int | None:

@@ -14,6 +14,7 @@ from jobs.store.database import Database
 from jobs.store.leases import Work, heartbeat
 from jobs.store.workers import Warmth, beat
 from worker.bell import Bell
+from worker.journal import Journal
 from worker.suspects import Caged
 from worker.watch import Watch
 
@@ -43,6 +44,7 @@ class Shift:
         self.bell = bell or Bell()
         self.watch = Watch(hang_s, lease_s, hang_up=database.hang_up)
         self.outage = Outage()  # of the database, for all lanes
+        self.journal = Journal(database)
         self.open_cage = open_cage  # None: a suspect batch runs like any other
         self._database = database
         self._heartbeat_s = heartbeat_s
@@ -54,6 +56,7 @@ class Shift:
         self._stopping = threading.Event()
         self._patience_ends = float("inf")
         self._over = threading.Event()
+        self.heard_at = time.monotonic()  # when the database last took a sign of life
 
     def begin(self, work: Work) -> None:
         """A lane has leased a shard."""
@@ -94,6 +97,7 @@ class Shift:
         while not self._over.wait(pause_s):
             try:
                 self.pulse(warmth())
+                self.heard_at = time.monotonic()
                 pause_s = self._heartbeat_s
                 self.outage.over()
             except StoreError as error:

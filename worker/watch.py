@@ -73,6 +73,12 @@ class Watch:
         with self._lock:
             self._steps.append(seconds)
 
+    def is_stuck(self) -> bool:
+        """Whether a lane has been silent for so long that the next tick ends the process."""
+        deadline_s = self.deadline_s()
+        with self._lock:
+            return any(call.silent_s > deadline_s for call in self._calls)
+
     def heard_heartbeat(self) -> None:
         """The heartbeat had an answer, a good one or an error."""
         self._heartbeat_at = self.now

@@ -1,7 +1,6 @@
 """The workers as they stand: for `kvjobs worker ls` and `ping`."""
 
 import json
-import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -9,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from jobs.process import ProcessId, this_machine
+from jobs.process import ProcessId, is_here
 from jobs.store.clock import db_time
 from jobs.store.tables import Shard, ShardState, Worker
 
@@ -71,7 +70,7 @@ def list_workers(connection: Connection, silence_s: float, *, everything: bool =
                 models=json.loads(row.models),
                 shards=tuple({"shard_id": s.id, "job_id": s.job_id, "lane": s.lane} for s in mine),
                 in_flight=sum(len(json.loads(shard.in_flight or "[]")) for shard in mine),
-                is_here=_is_here(row),
+                is_here=is_here(row.machine, row.host),
                 **{name: getattr(row, name) for name in COPIED},
             )
         )
@@ -82,12 +81,6 @@ COPIED = (
     *("host", "pid", "device", "provider", "queues", "lanes", "kv_bytes", "buffer_reuses", "version", "node"),
     *("started_at", "heartbeat_at", "stopped_at"),
 )
-
-
-def _is_here(row: Any) -> bool:
-    """Where nobody can tell machines apart (`jobs.process`), their names have to do."""
-    mine = this_machine()
-    return bool(row.machine == mine if row.machine and mine else row.host == socket.gethostname())
 
 
 def _state(row: Any, is_dead: bool, *, is_busy: bool) -> str:

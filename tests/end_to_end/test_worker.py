@@ -1,4 +1,5 @@
 import json
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -49,6 +50,27 @@ def test_the_parent_never_loads_onnxruntime_and_its_child_does(machine: Machine,
 
     worker.send_signal(signal.SIGTERM)
     worker.communicate(timeout=30)
+
+
+def test_a_worker_answers_for_itself_and_one_that_is_frozen_does_not(machine: Machine) -> None:
+    worker = machine.start("worker")
+    until(lambda: machine.kvjobs("worker", "ping", "--here").returncode == 0)
+    (child,) = children(worker.pid)
+
+    os.kill(child, signal.SIGSTOP)
+    frozen = machine.kvjobs("worker", "ping", "--here", "--timeout", "0.3", "--json")
+    os.kill(child, signal.SIGCONT)
+
+    assert (frozen.returncode, [(row["pid"], row["lives"]) for row in json.loads(frozen.stdout)]) == (
+        1,
+        [(child, False)],
+    )
+    until(lambda: machine.kvjobs("worker", "ping", "--here").returncode == 0)
+
+    worker.send_signal(signal.SIGTERM)
+    worker.communicate(timeout=30)
+    assert machine.kvjobs("worker", "ping", "--here").returncode == 1
+    assert list((machine.folder.parent / "home" / "run").iterdir()) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -3,7 +3,9 @@
 import contextlib
 import logging
 import threading
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +13,8 @@ from jobs.cli.context import Context
 from jobs.cli.output import Column, Output, output_options
 from jobs.cli.terminal import say
 from jobs.cli.wording import count, counted, moment
+from jobs.dispatch.health import Health
+from jobs.dispatch.health import ask as ask_here
 from jobs.dispatch.orders import Orders, new_node
 from jobs.queues import Queues
 from jobs.settings import hide_passwords
@@ -114,22 +118,37 @@ def ping(context: Context, output: Output, here: bool, timeout: float) -> int:
 
     A worker lives if its process is there (on this machine) and its heartbeat is not older than a lease lasts. With a
     broker, each is asked over it too. Exit code 1 if none lives.
-    """
-    from jobs.store.roster import list_workers
 
-    with context.database() as database, database.reading() as connection:
-        members = [m for m in list_workers(connection, context.settings.lease_s) if m.is_here or not here]
-    answers = _ask(context, members, timeout) if context.settings.broker else {}
-    rows = [
-        {**member.as_row(), "lives": member.lives, "hint": answers.get(member.node or "") if answers else None}
-        for member in members
-    ]
+    With --here the worker processes answer themselves, whatever the machine has to do: one that hangs or is stopped
+    does not.
+    """
+    settings = context.settings
+    rows = [_as_row(health) for health in ask_here(settings, timeout)] if here else []
+    if not rows:  # none answers: what the database knows of them
+        rows = _heard_of(context, timeout, here=here)
     living = [row for row in rows if row["lives"]]
     if output.is_table and not rows:
         say("There is no worker" + (" on this machine." if here else "."))
     else:
         output.rows(rows, PING_COLUMNS, ("worker_id", "host", "pid", "lives", "hint", "heartbeat_at"))
     return 0 if living else 1
+
+
+def _as_row(health: Health) -> dict[str, Any]:
+    heard_at = None if health.silent_s is None else datetime.now(UTC) - timedelta(seconds=health.silent_s)
+    return {**asdict(health), "hint": None, "heartbeat_at": heard_at}
+
+
+def _heard_of(context: Context, timeout: float, *, here: bool) -> list[dict[str, Any]]:
+    from jobs.store.roster import list_workers
+
+    with context.database() as database, database.reading() as connection:
+        members = [m for m in list_workers(connection, context.settings.lease_s) if m.is_here or not here]
+    answers = _ask(context, members, timeout) if context.settings.broker and not here else {}
+    return [
+        {**member.as_row(), "lives": member.lives, "hint": answers.get(member.node or "") if answers else None}
+        for member in members
+    ]
 
 
 PING_COLUMNS = (

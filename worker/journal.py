@@ -1,0 +1,61 @@
+"""What a worker says of its work at log level `info`: each job that it begins, each shard, each end."""
+
+import logging
+import threading
+import time
+from contextlib import suppress
+
+from jobs.cli.wording import count, counted, duration
+from jobs.errors import NotFoundError, StoreError
+from jobs.store.database import Database
+from jobs.store.leases import Work
+from jobs.store.progress import find_job
+
+log = logging.getLogger(__name__)
+
+
+class Journal:
+    """Of one worker process. Lanes share it; at a higher log level it costs nothing."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._told: set[tuple[str, int]] = set()
+        self._begun_at: dict[str, float] = {}  # token of the lease -> when
+
+    def begin(self, work: Work) -> None:
+        """A lane has leased a shard."""
+        if not log.isEnabledFor(logging.INFO):
+            return
+        if self._is_first("begun", work.job_id):
+            log.info("job %d: begun here (%s with %s)", work.job_id, work.spec.task, work.spec.model)
+        documents = sum(map(len, work.batches))
+        log.info(
+            "job %d: shard %d begun by lane %d, %s to do",
+            work.job_id, work.shard_id, work.lane, counted(documents, "document"),
+        )  # fmt: skip
+        self._begun_at[work.token] = time.monotonic()
+
+    def end(self, work: Work, how: str) -> None:
+        """The lane is through with it, or not any more at work on it."""
+        begun_at = self._begun_at.pop(work.token, None)
+        if begun_at is None:
+            return
+        log.info("job %d: shard %d %s after %s", work.job_id, work.shard_id, how, duration(time.monotonic() - begun_at))
+        with suppress(StoreError, NotFoundError):  # it is only news; the database may be away, the job deleted
+            self._tell_end(work.job_id)
+
+    def _tell_end(self, job_id: int) -> None:
+        with self._database.reading() as connection:
+            job = find_job(connection, str(job_id))
+        if job.has_ended and self._is_first("ended", job_id):
+            documents = counted(job.documents, "document")
+            log.info("job %s: %s, %s of %s with a result", job.label, job.state, count(job.succeeded), documents)
+
+    def _is_first(self, what: str, job_id: int) -> bool:
+        with self._lock:
+            is_new = (what, job_id) not in self._told
+            self._told.add((what, job_id))
+            if what == "begun":
+                self._told.discard(("ended", job_id))  # put back to work by a retry
+            return is_new
