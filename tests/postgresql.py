@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.exc import OperationalError
 
 from jobs.store import tables
@@ -22,22 +22,34 @@ SERVER = os.environ.get("KVJOBS_TEST_POSTGRES", "postgresql+psycopg://postgres@1
 
 @contextmanager
 def own_database() -> Iterator[str]:
-    """The address of a new, empty database, which goes at the end."""
-    server = create_engine(SERVER, isolation_level="AUTOCOMMIT", connect_args={"connect_timeout": 5})
+    """The address of a new, empty database for a role that owns it and may do nothing else; both go at the end."""
     name = f"kvjobs_test_{uuid.uuid4().hex[:12]}"
     try:
-        with server.connect() as connection:
-            connection.execute(text(f"CREATE DATABASE {name}"))
+        with as_superuser() as server:
+            server.execute(text(f"CREATE ROLE {name} LOGIN PASSWORD '{name}'"))
+            server.execute(text(f"CREATE DATABASE {name} OWNER {name}"))
             # The tests ask what is committed, not what survives a power cut.
-            connection.execute(text(f"ALTER DATABASE {name} SET synchronous_commit = off"))
+            server.execute(text(f"ALTER DATABASE {name} SET synchronous_commit = off"))
     except OperationalError as error:
         missing(f"no PostgreSQL answers at {SERVER} (KVJOBS_TEST_POSTGRES): {error.orig}")
     try:
-        yield make_url(SERVER).set(database=name).render_as_string(hide_password=False)
+        yield make_url(SERVER).set(database=name, username=name, password=name).render_as_string(hide_password=False)
     finally:
-        with server.connect() as connection:
-            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-        server.dispose()
+        with as_superuser() as server:
+            server.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+            server.execute(text(f"DROP ROLE {name}"))
+
+
+@contextmanager
+def as_superuser(database: str | None = None) -> Iterator[Connection]:
+    """To do what the roles of the tests may not; each statement is a transaction."""
+    url = make_url(SERVER)
+    server = create_engine(
+        url.set(database=database or url.database), isolation_level="AUTOCOMMIT", connect_args={"connect_timeout": 5}
+    )
+    with server.connect() as connection:
+        yield connection
+    server.dispose()
 
 
 def missing(what: str) -> None:

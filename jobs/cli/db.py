@@ -1,7 +1,7 @@
 """`kvjobs db`: the database itself."""
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -106,6 +106,36 @@ def prune(context: Context, references: tuple[str, ...], days: float | None, yes
         for job in jobs:
             prune_job(database, job.job_id)
     say(f"Deleted {what}.")
+
+
+@db.command("grant-reader")
+@click.argument("role")
+@click.option(
+    "--password-file",
+    "password",
+    type=click.File(encoding="utf-8"),
+    help="A file whose first line becomes the role's password; - for standard input.",
+)
+@click.pass_obj
+def grant_reader(context: Context, role: str, password: TextIO | None) -> None:
+    """Let a role of PostgreSQL read, and do nothing else.
+
+    It is made where it is missing. It may read the tables and views of kvjobs, those that a later upgrade makes too:
+    what ls, show, watch, export, steps, totals and query need. A role that may do more than that is refused. To be run
+    as the user who upgrades the tables.
+    """
+    from jobs.store import roles
+
+    with context.database() as database:
+        if database.is_sqlite:
+            raise SpecError("a SQLite database is a file: let its readers read that and its folder (chmod)")
+        said = password.readline().rstrip("\n") if password is not None else None
+        with database.writing() as connection:
+            is_new = roles.grant_reader(connection, role, said)
+        url = database.engine.url.set(username=role, password=None).render_as_string()
+    say(f"The role {role} {'was made and may' if is_new else 'may'} read the database: KVJOBS_DATABASE={url}")
+    if is_new and said is None:
+        say(f"It has no password yet; in psql: \\password {role}")
 
 
 def _jobs_to_prune(database: "Database", references: tuple[str, ...], days: float | None) -> "list[JobSummary]":

@@ -32,6 +32,7 @@ NAMES = ("name", "model", "source", "host", "node", "queue", "queues", "flags", 
     show_default="30",
     help="How long the database may work on it.",
 )
+@click.option("--as-superuser", is_flag=True, help="PostgreSQL: ask also as a user who may do more than read tables.")
 @output_options(csv=True)
 @click.pass_obj
 def query(
@@ -41,11 +42,15 @@ def query(
     parameters: tuple[tuple[str, str], ...],
     limit: int | None,
     timeout: float,
+    as_superuser: bool,
 ) -> None:
     """Ask the database in SQL, read-only.
 
     The views v_jobs, v_documents, v_steps, v_phases, v_throughput, v_shards, v_shard_events and v_workers keep their
     columns from version to version; the tables may change. SQL "-" is read from standard input.
+
+    Whatever a query does is undone at its end. On PostgreSQL its functions may do what the user may do: a superuser is
+    refused, and kvjobs db grant-reader makes a role that may only read.
 
     \b
     kvjobs query "select status, count(*) from v_documents where job_id = :job group by 1" -p job 3
@@ -55,7 +60,10 @@ def query(
     if sql == "-":
         sql = sys.stdin.read()
     limit = limit or (TABLE_LIMIT if output.is_table else None)
-    with context.database() as database, ask(database, sql, dict(parameters), timeout) as answer:
+    with (
+        context.database() as database,
+        ask(database, sql, dict(parameters), timeout, as_superuser=as_superuser) as answer,
+    ):
         fields = _distinct(answer.columns)
         rows = _CountedRows(fields, islice(answer.rows, limit))
         output.rows(rows, [Column(field, field, is_text=_may_be_text(field)) for field in fields], fields)

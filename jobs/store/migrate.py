@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # The newest migration. Kept here so that the usual start need not load alembic (80 ms); a test compares the two.
 HEAD = "0004"
+VERSION_TABLE = "alembic_version"
 UNREFERENCED = ("documents", "translations", "scores", "rankings", "steps", "shard_events")
 ONLY_ON_SQLITE = {f"fk_{table}_job_id_jobs" for table in UNREFERENCED}
 UPGRADING = 0x6B766A6F  # any number that no other program takes for its advisory lock: "kvjo"
@@ -35,9 +36,9 @@ def bring_up_to_date(engine: Engine) -> None:
 def schema_version(engine: Engine) -> str | None:
     """The migration that the database stands at; None where there is no table of ours."""
     with engine.connect() as connection:
-        if not inspect(connection).has_table("alembic_version"):
+        if not inspect(connection).has_table(VERSION_TABLE):
             return None
-        return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+        return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:

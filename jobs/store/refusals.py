@@ -72,7 +72,7 @@ def _postgresql(error: DBAPIError, url: str) -> StoreError:
             return StoreError(f"the database {url} lets nobody in: {_server_words(said)}; check the address")
         return TransientError(f"the database {url} does not answer ({_server_words(said)}); is it running?")
     if state == "42501":  # insufficient privilege
-        return StoreError(f"the database {url} does not allow it: {said}")
+        return StoreError(f"the user of the database {url} may not do that ({said}); connect as one who may")
     return StoreError(f"the database {url} refuses: {said}")
 
 

@@ -66,6 +66,7 @@ THROUGHPUT = """
         SELECT job_id, {minute} AS minute, COUNT(*) AS documents, SUM({source_tokens}) AS source_tokens,
                SUM({target_tokens}) AS target_tokens
         FROM {results} GROUP BY job_id, {minute}"""
+VIEW_NAMES = (*VIEWS, "v_throughput")
 INFINITY = {"sqlite": "9e999", "postgresql": "CAST('Infinity' AS double precision)"}
 MINUTE = {"sqlite": "substr(finished_at, 1, 16)", "postgresql": "date_trunc('minute', finished_at)"}
 

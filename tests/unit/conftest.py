@@ -54,6 +54,8 @@ class Result:
 
 # For what only one of the databases has: a file, pragmas, a lock for all.
 ON_SQLITE = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+# For what a server has: roles, functions that write, time limits of its own.
+ON_POSTGRESQL = pytest.mark.parametrize("database", ["postgresql"], indirect=True)
 
 AddJob = Callable[..., int]
 Kvjobs = Callable[..., Result]

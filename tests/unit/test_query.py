@@ -7,11 +7,15 @@ import time
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url, text
 
-from jobs.errors import SpecError
+from jobs.errors import SpecError, StoreError
 from jobs.store.database import Database
+from jobs.store.migrate import HEAD
 from jobs.store.query import ask
-from tests.unit.conftest import ON_SQLITE, AddJob, Kvjobs, Line
+from jobs.store.views import create_views, drop_views
+from tests.postgresql import SERVER, as_superuser
+from tests.unit.conftest import ON_POSTGRESQL, ON_SQLITE, AddJob, Kvjobs, Line
 
 
 def test_a_query_answers_over_the_views(kvjobs: Kvjobs, mixed_job: int) -> None:
@@ -64,6 +68,10 @@ def test_every_view_can_be_asked(kvjobs: Kvjobs, finished_job: int) -> None:
         "vacuum",
         "begin",
         "select load_extension('x')",
+        "select fts3_tokenizer('simple')",
+        "select fts3_tokenizer('x', x'4141414141414141')",
+        "select readfile('/etc/passwd')",
+        "select sqlite_compileoption_get(0)",
         "with x as (select 1) delete from jobs",
         "select 1; delete from jobs",
         "select",
@@ -176,3 +184,135 @@ def test_the_file_need_not_be_writable(database: Database, finished_job: int, ho
 
     with ask(database, "select job_id from v_jobs", {}, 5) as answer:
         assert list(answer.rows) == [(finished_job,)]
+
+
+def test_colons_and_percents_in_a_text_are_no_parameters(kvjobs: Kvjobs, add_job: AddJob) -> None:
+    add_job(Line("a", "1:x 5%"), Line("b", "乙"))
+    sql = """select id, 7 % 4 as rest, ':a %s' as "c:x%" -- :b, 5%
+             from v_documents where translation like '%:x%' and id = :id /* :c */"""
+
+    assert kvjobs("query", sql, "-p", "id", "a", "--json").json == [{"id": "a", "rest": 3, "c:x%": ":a %s"}]
+
+
+@ON_POSTGRESQL
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("select 5::text || :x as v", "5y"),
+        ("select e'\\':x' || :x as v", "':xy"),
+        ("select $$:a ;$$ || $b$ :c $$ $b$ || :x as v", ":a ; :c $$ y"),
+        ("select (array['p', 'q', 'r'])[2:2]::text || :x as v", "{q}y"),
+        ("(select :x as v)", "y"),
+        ("/* select */ select :x as v;", "y"),
+        ("values (:x)", "y"),
+        ("table alembic_version", HEAD),
+    ],
+)
+def test_what_only_looks_like_a_parameter_is_none(database: Database, sql: str, value: str) -> None:
+    with ask(database, sql, {"x": "y"} if ":x" in sql else {}, 5) as answer:
+        assert list(answer.rows) == [(value,)]
+
+
+@ON_POSTGRESQL
+def test_what_a_query_did_is_undone(kvjobs: Kvjobs, database: Database) -> None:
+    """Functions of the server write in a read-only transaction too."""
+    for sql in (
+        "select lo_create(4711)",
+        "select lo_from_bytea(4712, 'x')",
+        "select pg_advisory_lock(4713), set_config('work_mem', '1MB', false)",
+        "explain analyze select lo_create(4714)",
+    ):
+        assert kvjobs("query", sql, "--json").exit_code == 0, sql
+
+    with database.reading() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM pg_largeobject_metadata").scalar_one() == 0
+        assert connection.exec_driver_sql("SELECT pg_try_advisory_lock(4713)").scalar_one()
+        assert connection.exec_driver_sql("SHOW work_mem").scalar_one() != "1MB"
+
+
+@ON_POSTGRESQL
+@pytest.mark.parametrize(
+    "sql",
+    [
+        # Each FETCH has the server's limit anew, and the first rows lift it.
+        "select set_config('statement_timeout', '0', false), pg_sleep(case when i > 150 then 60 end) "
+        "from generate_series(1, 200) i",
+        "select pg_sleep(0.002) from generate_series(1, 1000000)",
+        "explain analyze select pg_sleep(60)",
+    ],
+)
+def test_the_time_is_that_of_all_rows_together(database: Database, sql: str) -> None:
+    with pytest.raises(StoreError, match=r"stopped after 0\.3 seconds"), ask(database, sql, {}, 0.3) as answer:
+        list(answer.rows)
+
+
+@ON_POSTGRESQL
+def test_who_may_do_more_than_read_tables_is_refused(
+    kvjobs: Kvjobs, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = database.engine.url
+    with as_superuser() as server:
+        server.execute(text(f"GRANT pg_read_server_files TO {url.username}"))
+        member = kvjobs("query", "select 1")
+        server.execute(text(f"REVOKE pg_read_server_files FROM {url.username}"))
+    superuser = make_url(SERVER).set(database=url.database).render_as_string(hide_password=False)
+    monkeypatch.setenv("KVJOBS_DATABASE", superuser)
+    refused = kvjobs("query", "select pg_read_file('PG_VERSION')")
+
+    assert (member.exit_code, refused.exit_code, refused.out) == (2, 2, "")
+    assert f"'{url.username}' may act as 'pg_read_server_files'" in member.err
+    assert "is a superuser" in refused.err
+    assert "db grant-reader" in refused.err
+    assert kvjobs("query", "select 1 as one", "--as-superuser", "--json").json == [{"one": 1}]
+
+
+@ON_POSTGRESQL
+def test_a_reader_reads_and_does_nothing_else(
+    kvjobs: Kvjobs, database: Database, finished_job: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, reader = database.engine.url, 'kvjobs "test" %s reader'
+    (tmp_path / "password").write_text("se:cr'et\nsecond line\n")
+    with as_superuser() as server:
+        server.execute(text(f"ALTER ROLE {url.username} CREATEROLE"))
+    try:
+        made = kvjobs("db", "grant-reader", reader, "--password-file", tmp_path / "password")
+        again = kvjobs("db", "grant-reader", reader)
+        with database.writing() as connection:  # as an upgrade does
+            drop_views(connection)
+            create_views(connection)
+        reading = url.set(username=reader, password="se:cr'et").render_as_string(hide_password=False)
+        monkeypatch.setenv("KVJOBS_DATABASE", reading)
+
+        assert (made.exit_code, again.exit_code) == (0, 0), made.err + again.err
+        assert "was made and may read" in made.err
+        assert "cr'et" not in made.err
+        for command in ("show", "export", "steps", "watch"):
+            assert kvjobs(command, finished_job).exit_code == 0, command
+        assert kvjobs("ls", "--json").json[0]["job_id"] == finished_job
+        assert kvjobs("query", "select count(*) as n from v_documents", "--json").json == [{"n": 3}]
+        refused = kvjobs("db", "prune", finished_job, "--yes")
+        assert (refused.exit_code, refused.err.count("\n")) == (1, 1), refused.err
+        assert "permission denied" in refused.err
+    finally:
+        with as_superuser(url.database) as server:
+            server.execute(text(f"ALTER ROLE {url.username} NOCREATEROLE"))
+            for statement in ("DROP OWNED BY", "DROP ROLE"):
+                server.exec_driver_sql(f"""{statement} "{reader.replace('"', '""').replace("%", "%%")}" """)
+
+
+@ON_POSTGRESQL
+def test_no_reader_is_made_of_a_role_that_may_do_more(kvjobs: Kvjobs, database: Database) -> None:
+    for role, why in (("postgres", "is a superuser"), (database.engine.url.username, "owns the tables")):
+        refused = kvjobs("db", "grant-reader", role)
+        assert (refused.exit_code, refused.err.count("\n")) == (2, 1)
+        assert why in refused.err
+    not_allowed = kvjobs("db", "grant-reader", "kvjobs_nobody")
+    assert (not_allowed.exit_code, not_allowed.err.count("\n")) == (1, 1)
+    assert "permission denied to create role" in not_allowed.err
+
+
+@ON_SQLITE
+def test_a_file_has_no_roles(kvjobs: Kvjobs, database: Database) -> None:
+    refused = kvjobs("db", "grant-reader", "reader")
+
+    assert (refused.exit_code, "chmod" in refused.err) == (2, True)

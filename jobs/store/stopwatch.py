@@ -1,0 +1,29 @@
+"""How long a database has worked on one answer."""
+
+import time
+
+
+class StopWatch:
+    """Runs while the database works, stands while the reader of the rows does. Threads may look at it."""
+
+    def __init__(self, limit_s: float) -> None:
+        self.limit_s = limit_s
+        self._spent_s = 0.0
+        self._started: float | None = None
+
+    def __enter__(self) -> None:
+        self._started = time.monotonic()
+
+    def __exit__(self, *_error: object) -> None:
+        if self._started is not None:
+            self._spent_s += time.monotonic() - self._started
+        self._started = None
+
+    @property
+    def left_s(self) -> float:
+        started = self._started
+        running_s = 0.0 if started is None else time.monotonic() - started
+        return self.limit_s - self._spent_s - running_s
+
+    def is_over(self) -> bool:
+        return self.left_s < 0
