@@ -17,21 +17,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from jobs.errors import SpecError, StoreError
 from jobs.private import make_file, make_folder
-
-# SQLite's locks and its shared-memory index do not work across machines (sqlite.org/wal.html, "disadvantages" 2).
-NETWORK_FILE_SYSTEMS = {
-    "nfs",
-    "nfs4",
-    "cifs",
-    "smb3",
-    "smbfs",
-    "afs",
-    "ceph",
-    "glusterfs",
-    "lustre",
-    "fuse.sshfs",
-    "9p",
-}
+from jobs.store.mounts import mount_of
 
 # What an address may say otherwise (`?connect_timeout=3`). A server that vanished without a word is given up after a
 # minute, else a lane would wait for it for hours (postgresql.org/docs/current/libpq-connect.html).
@@ -176,15 +162,10 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _refuse_network_file_system(folder: Path) -> None:
-    """Raise StoreError where /proc/mounts says that the folder is on another machine; elsewhere nothing is known."""
-    try:
-        mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
-    except OSError:
-        return
-    containing = [(Path(point), kind) for point, kind in mounts if folder.resolve().is_relative_to(point)]
-    point, kind = max(containing, key=lambda mount: len(mount[0].parts), default=(folder, ""))
-    if kind in NETWORK_FILE_SYSTEMS:
+    """Raise StoreError where the folder is known to be on another machine."""
+    mount = mount_of(folder)
+    if mount is not None and mount.is_of_network:
         raise StoreError(
-            f"{folder} is on a network file system ({kind} at {point}), where SQLite's locks do not hold; "
+            f"{folder} is on a network file system ({mount.kind} at {mount.point}), where SQLite's locks do not hold; "
             "set KVJOBS_HOME to a local folder"
         )
