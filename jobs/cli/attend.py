@@ -1,4 +1,4 @@
-"""What `submit --wait` does once there is a job: see that somebody works on it, follow it, write the results."""
+"""What `submit --wait` and `watch --work` do: see that somebody works on a job, follow it, write the results."""
 
 import contextlib
 import importlib
@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
+from jobs.cli.ending import is_tolerated
 from jobs.cli.export import export_file, write_results
 from jobs.cli.follow import Turn, follow, progress
 from jobs.cli.records import Format
 from jobs.cli.task_words import WORDS
-from jobs.cli.terminal import say, this_command
+from jobs.cli.terminal import say
 from jobs.cli.wording import count, counted, duration
-from jobs.corpus.submitted import Submitted
+from jobs.corpus.tolerance import Tolerance
 from jobs.dispatch.embedded import EmbeddedWorker
 from jobs.dispatch.reaper import reap
 from jobs.errors import KvjobsError, SpecError, TransientError
@@ -24,7 +25,7 @@ from jobs.settings import Settings
 from jobs.spec import Task
 from jobs.store.database import Database
 from jobs.store.jobs import resume
-from jobs.store.progress import JobSummary, find_job
+from jobs.store.progress import JobSummary
 from jobs.store.tables import JobState
 from jobs.store.totals import totals
 from jobs.store.waiting import is_served
@@ -33,10 +34,19 @@ INTERRUPTED = 130
 LOOK_EVERY_S = 2.0
 
 
-def attend(settings: Settings, database: Database, submitted: Submitted, output: Path | None) -> int:
-    """See a job through to its results; the exit code. Ctrl-C once ends after the batch in hand, twice at once."""
-    with database.reading() as connection:
-        job = find_job(connection, str(submitted.job_id))
+def attend(
+    settings: Settings,
+    database: Database,
+    job: JobSummary,
+    output: Path | None,
+    tolerance: Tolerance | None,
+    *,
+    again: str,
+) -> JobSummary:
+    """See a job through to its results, which go to `output` (`-`: standard output; None: nowhere); how it ended.
+
+    Ctrl-C once ends after the batch in hand with a KeyboardInterrupt that advises the command `again`, twice at once.
+    """
     if job.paused:
         resume(database, job.job_id)
         say(f"Job {job.label} was paused" + (f" ({job.reason})" if job.reason else "") + "; it goes on.")
@@ -54,16 +64,18 @@ def attend(settings: Settings, database: Database, submitted: Submitted, output:
         except KeyboardInterrupt:
             say("Finishing the batch in hand; Ctrl-C again leaves at once.")
             attendant.dismiss()
-            say(f"Interrupted; what is done is kept. To go on: {this_command()}")
-            return INTERRUPTED
+            raise KeyboardInterrupt(f"Interrupted; what is done is kept. To go on: {again}") from None
         finally:
             attendant.dismiss()
         if job.state == JobState.CANCELLED:
             say(_cancelled(job))
-            return job.exit_code or 0
-        _write(database, job, output)
-    say(_summary(job, output, _perplexity(database, job)))
-    return job.exit_code or 0
+            return job
+        try:
+            _write(database, job, output)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"Interrupted while the results were written. To write them: {again}") from None
+    say(_summary(job, output, tolerance, _perplexity(database, job)))
+    return job
 
 
 class Attendant:
@@ -87,7 +99,7 @@ class Attendant:
                 say(line)
             if self._worker.check():
                 return
-        if job.has_ended or time.monotonic() < self._next_look:
+        if job.has_ended or job.state == JobState.INGESTING or time.monotonic() < self._next_look:
             return
         self._next_look = time.monotonic() + LOOK_EVERY_S
         with contextlib.suppress(TransientError):  # a database that is away for a moment: we look again
@@ -147,9 +159,9 @@ def _interruptible(attendant: Attendant) -> Iterator[None]:
 
 
 def _write(database: Database, job: JobSummary, output: Path | None) -> None:
-    if output is None and job.task == Task.SCORE:
-        return  # what is wanted of scores is mostly another command's output: the corpus without its worst lines
-    if output is None or str(output) == "-":
+    if output is None:
+        return
+    if str(output) == "-":
         sys.stdout.flush()  # what follows goes past its buffer
         write_results(database, job, sys.stdout.buffer, form=Format.JSONL)
     else:
@@ -182,11 +194,13 @@ def _cancelled(job: JobSummary) -> str:
     )
 
 
-def _summary(job: JobSummary, output: Path | None, of_task: str) -> str:
+def _summary(job: JobSummary, output: Path | None, tolerance: Tolerance | None, of_task: str) -> str:
     words = WORDS[job.task]
     done = f"Job {job.label} is {job.state}: {count(job.succeeded)} of {words.counted(job.documents)} {words.done}"
     speed = f" ({job.tokens_per_s:,.0f} tokens/s)" if job.tokens_per_s else ""
     place = f"; results in {output}" if output and str(output) != "-" else ""
     more = f"\nWhat went wrong: kvjobs show {job.job_id}" if job.unsuccessful else ""
+    if is_tolerated(job, tolerance):
+        more = f"\n{counted(job.rejected, 'line')} rejected, as --max-rejected allows: kvjobs show {job.job_id}"
     more += f"\nWhere the time went: kvjobs steps {job.job_id}"
     return f"{done} in {duration(job.elapsed_s)}{speed}{place}.{of_task}{more}"

@@ -1,5 +1,6 @@
 """What a command is handed: the settings, read when the first command asks for them, and the database."""
 
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,14 @@ class Context:
     def sources(self) -> "list[Setting]":
         """Each setting and who said so."""
         return self._read[1]
+
+    def command(self, *arguments: object) -> str:
+        """Another call of kvjobs with the same global options, to be typed; without the password of a database."""
+        from jobs.settings import hide_passwords
+
+        given = {name: value for name, value in self.flags.items() if value is not None}
+        options = (f"--{name}={hide_passwords(str(value))}" for name, value in given.items())
+        return shlex.join(["kvjobs", *options, *map(str, arguments)])
 
     @contextmanager
     def database(self) -> "Iterator[Database]":

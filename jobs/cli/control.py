@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.ending import json_option, print_job
 from jobs.cli.terminal import say
 from jobs.cli.wording import counted
 
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("reference", metavar="JOB")
 @click.option("--reason", help="Shown with the job.")
+@json_option
 @click.pass_obj
-def pause(context: Context, reference: str, reason: str | None) -> None:
+def pause(context: Context, reference: str, reason: str | None, as_json: bool) -> None:
     """Start no more work of a job until it is resumed.
 
     Workers end the batch in hand and keep its results.
@@ -27,30 +29,38 @@ def pause(context: Context, reference: str, reason: str | None) -> None:
     with context.database() as database:
         job = _find(database, reference)
         jobs.pause(database, job.job_id, reason)
+        job = _find(database, str(job.job_id))
     say(f"Job {job.label} is paused. To go on: kvjobs resume {job.job_id}")
+    if as_json:
+        print_job(job, 0)
 
 
 @click.command()
 @click.argument("reference", metavar="JOB")
+@json_option
 @click.pass_obj
-def resume(context: Context, reference: str) -> None:
+def resume(context: Context, reference: str, as_json: bool) -> None:
     """Let a paused job go on."""
     from jobs.store import jobs
 
     with context.database() as database:
         job = _find(database, reference)
         jobs.resume(database, job.job_id)
+        was, job = job, _find(database, str(job.job_id))
     if job.cancel_requested_at:
         say(f"Job {job.label} is being cancelled. To take it up again: kvjobs retry {job.job_id}")
-        return
-    was = "goes on" if job.paused else "was not paused"
-    say(f"Job {job.label} {was}. To follow it: kvjobs watch {job.job_id}")
+    else:
+        told = "goes on" if was.paused else "was not paused"
+        say(f"Job {job.label} {told}. To follow it: kvjobs watch {job.job_id}")
+    if as_json:
+        print_job(job, 0, was_paused=was.paused)
 
 
 @click.command()
 @click.argument("reference", metavar="JOB")
+@json_option
 @click.pass_obj
-def cancel(context: Context, reference: str) -> None:
+def cancel(context: Context, reference: str, as_json: bool) -> None:
     """Give up what a job has not done yet; results stay.
 
     A worker that is busy with the job ends the batch in hand first. Doing it twice is harmless.
@@ -66,12 +76,15 @@ def cancel(context: Context, reference: str) -> None:
         say(f"To write them: kvjobs export {job.job_id} --only ok -o FILE")
     else:
         say(f"Workers still end the batches they hold. To wait for them: kvjobs wait {job.job_id}")
+    if as_json:
+        print_job(job, 0, changed=cancelled)
 
 
 @click.command()
 @click.argument("reference", metavar="JOB")
+@json_option
 @click.pass_obj
-def retry(context: Context, reference: str) -> None:
+def retry(context: Context, reference: str, as_json: bool) -> None:
     """Put failed, quarantined and cancelled documents back to work.
 
     A job that was cancelled goes on. Rejected lines stay rejected: mend the corpus and submit it again. Results stay
@@ -91,6 +104,8 @@ def retry(context: Context, reference: str) -> None:
         say(f"{counted(again, 'document')} of job {job.label} put back. To follow it: kvjobs watch {job.job_id}")
     else:
         say(f"Job {job.label} has no failed, quarantined or cancelled document; nothing changed.")
+    if as_json:
+        print_job(job, 0, changed=again)
 
 
 def _find(database: "Database", reference: str) -> "JobSummary":

@@ -32,6 +32,28 @@ def describe(rehearsal: Any, spec: JobSpec, tokens_per_s: float | None) -> Itera
         yield f"            ... and {counted(rehearsal.num_rejected - len(rehearsal.rejected), 'line')} more"
 
 
+def as_record(rehearsal: Any, spec: JobSpec, tokens_per_s: float | None) -> dict[str, Any]:
+    """The same for a program."""
+    of_task = ("num_segments", "num_passed_through", "num_split", "num_sequences", "num_longer")
+    preview = rehearsal.preview
+    return {
+        "dry_run": True,
+        "task": spec.task,
+        "model": spec.model,
+        "documents": rehearsal.num_documents + rehearsal.num_rejected,
+        "rejected": rehearsal.num_rejected,
+        "rejected_lines": [{"line": one.line, "error": one.reason} for one in rehearsal.rejected],  # the first of them
+        "shards": rehearsal.num_shards,
+        "tokens": preview.num_tokens,
+        "longest": preview.longest,
+        "estimated_tokens": rehearsal.estimated_tokens,
+        "estimated_s": rehearsal.estimated_tokens / tokens_per_s if tokens_per_s else None,
+        **{name.removeprefix("num_"): getattr(preview, name) for name in of_task if hasattr(preview, name)},
+        "histogram": [{"max_tokens": bucket.max_tokens, "number": _number(bucket)} for bucket in preview.histogram],
+        "exit_code": 0,
+    }
+
+
 def _sequences(preview: Any, spec: JobSpec) -> Iterator[str]:
     if spec.task is Task.TRANSLATE:
         yield f"segments    {count(preview.num_segments)} to translate, {count(preview.num_passed_through)} to copy" + (

@@ -67,12 +67,13 @@ def _exit_code(error: BaseException) -> int:
 
 
 def _hint(code: str, message: str, command: str) -> str:
-    """What to do: by the rule of our sentences what stands behind the semicolon; else what helps with such errors."""
-    _, _, advice = message.partition("\n")[0].partition("; ")
-    if advice:
-        return advice.rstrip(":")
-    if (advised := message.rpartition(": ")[2]).startswith("kvjobs "):
+    """What to do. By the rule of our sentences it is the command at the end, or stands behind the semicolon; else it is
+    what helps with errors of this kind."""
+    first, _, _ = message.partition("\n")
+    if (advised := first.rpartition(": ")[2]).startswith("kvjobs "):
         return advised
+    if advice := first.partition("; ")[2]:
+        return advice.rstrip(":")
     return HINTS[code].format(command=command)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from jobs.choices import PAUSED
 from jobs.cli.task_words import WORDS
-from jobs.cli.terminal import say, visible
+from jobs.cli.terminal import Voice, say, visible, voice
 from jobs.cli.wording import count, counted, duration, percent
 from jobs.errors import TransientError
 from jobs.store.database import Database
@@ -122,7 +122,7 @@ def tell_ahead(ahead: Ahead) -> str:
 @contextmanager
 def progress() -> Iterator[Progress]:
     """Progress on standard error: alive on a terminal, in lines elsewhere."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or voice() is not Voice.PLAIN:
         yield _Lines()
         return
     from rich.console import Console

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from jobs.cli.terminal import Voice, voice
 from jobs.cli.wording import counted
 from jobs.corpus.submitted import IngestProgress
 
@@ -12,7 +13,7 @@ from jobs.corpus.submitted import IngestProgress
 @contextmanager
 def reading_progress() -> Iterator[Callable[[IngestProgress], None]]:
     """What `submit` calls after each batch."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or voice() is not Voice.PLAIN:
         yield lambda progress: None
         return
     from rich.console import Console

@@ -26,6 +26,24 @@ JSON is escaped likewise, and a list without members is `[]`. What goes into a p
 | 5 | no such job or model |
 | 130 | interrupted |
 
+With `--json`, `submit`, `watch`, `wait`, `pause`, `resume`, `cancel` and `retry` print the job as it is at their end,
+as an object on one line. The keys are those of `kvjobs ls --json`, such as `job_id`, `name`, `shown_state`,
+`documents`, `succeeded`, `rejected`, `failed`, `quarantined`, `cancelled` and `waiting`; `exit_code` is that of the
+command. Besides:
+
+| command | keys | means |
+|---|---|---|
+| `submit` | `already` | what there was of the job: `new`, `resumed`, `running` or `complete` |
+| `submit`, `watch` | `output` | the file of results, or null |
+| `cancel`, `retry` | `changed` | how many documents were cancelled, or put back |
+| `resume` | `was_paused` | whether there was something to resume |
+
+`submit --dry-run --json` has `dry_run` (true), `task`, `model`, `documents`, `rejected`, `rejected_lines` (the first
+of them: `line`, `error`), `shards`, `tokens`, `longest` (a sequence's tokens), `estimated_tokens`, `estimated_s`
+(null where no job of this model ended yet), `histogram` (`max_tokens`, `number` of sequences) and `exit_code`; of a
+translation `segments`, `passed_through` and `split` too, otherwise `sequences` and `longer`. With `-q`, `submit`
+prints the job's number alone.
+
 Where `--json` is asked for, standard error is JSON as well, an object a line: `{"message"}` is what people are told
 meanwhile, and an error is the last line: `{"error": {"code", "message", "hint"}}`. As with gh, docker, kubectl and aws,
 what a script reads from standard output is data, or nothing. `message` is the whole sentence, `hint` what to do, and

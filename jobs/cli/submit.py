@@ -1,6 +1,7 @@
 """`kvjobs submit`: a corpus becomes a job; with --wait, from here to the results."""
 
 import importlib
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,10 +10,12 @@ import click
 
 from jobs.cli.asked import GroupedCommand, ask, refuse_fields, task_options
 from jobs.cli.context import Context
+from jobs.cli.ending import MaxRejected, exit_code_of, json_option, print_job, watch_command
 from jobs.cli.task_words import WORDS
-from jobs.cli.terminal import say, visible
+from jobs.cli.terminal import hush, say, visible
 from jobs.cli.wording import counted
 from jobs.corpus.submitted import Already, Submitted, check_name
+from jobs.corpus.tolerance import Tolerance
 from jobs.errors import SpecError
 from jobs.queues import CPU, check_queue
 from jobs.spec import JobSpec, Task, Timing
@@ -20,6 +23,7 @@ from jobs.spec import JobSpec, Task, Timing
 if TYPE_CHECKING:
     from jobs.corpus.reading import Corpus
     from jobs.store.database import Database
+    from jobs.store.progress import JobSummary
 
 PRIORITIES = {"low": -10, "normal": 0, "high": 10}
 
@@ -73,7 +77,17 @@ class Priority(click.ParamType[int]):
 @click.option("--id-field", default="id", show_default=True, help="The field that identifies a document.")
 @click.option("--text-field", default="text", show_default=True, help="The field to translate or to score.")
 @click.option("--strict", is_flag=True, help="Refuse the whole corpus if a single line cannot be read.")
+@click.option(
+    "--max-rejected",
+    "tolerance",
+    type=MaxRejected(),
+    metavar="N|P%",
+    help="Refuse the corpus if more than so many lines cannot be read (10, 0.5%); up to so many, --wait ends with 0 if "
+    "all others succeed.",
+)
 @click.option("--dry-run", is_flag=True, help="Read the corpus and say what would be done; change nothing.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the job's number and nothing else but errors.")
+@json_option
 @click.option("--again", is_flag=True, help="Make a new job even if this corpus was submitted before.")
 @click.option(
     "--timing",
@@ -98,7 +112,10 @@ def submit(
     form: str | None,
     id_field: str,
     strict: bool,
+    tolerance: Tolerance | None,
     dry_run: bool,
+    quiet: bool,
+    as_json: bool,
     again: bool,
     **options: Any,
 ) -> int:
@@ -113,16 +130,23 @@ def submit(
     them, and --run names the first stage's run.
 
     With --wait the results go to standard output, but scores only where -o says so: what is wanted of them is mostly
-    the corpus without its worst lines.
+    the corpus without its worst lines. The exit code is that of `kvjobs wait`.
 
     \b
-    kvjobs submit corpus.jsonl --task score --wait &&
+    kvjobs submit corpus.jsonl --task score --max-rejected 1% --wait &&
         kvjobs export last --where "perplexity < 50" --format original
     """
     from jobs.cli.result_file import check_place
 
     if output and not wait:
         raise SpecError("-o needs --wait; without it, fetch the results later with: kvjobs export JOB -o FILE")
+    if strict and tolerance:
+        raise SpecError("--strict is --max-rejected 0; give one of the two")
+    if output is None and wait and task != Task.SCORE:
+        output = Path("-")
+    if quiet:
+        hush()
+    _check_outputs(quiet, as_json, dry_run, output)
     check_name(name)
     check_queue(queue)
     asked = ask(Task(task), options)
@@ -141,7 +165,7 @@ def submit(
     if model is None:
         say(f"No --model was given: {WORDS[task].doing} with the bundled {spec.model}.")
     if dry_run:
-        return _dry_run(context, source, spec)
+        return _dry_run(context, source, spec, as_json)
     with context.database() as database:
         submitted = _ingest(
             context,
@@ -152,17 +176,48 @@ def submit(
             priority=priority,
             queue=queue,
             strict=strict,
+            max_rejected=tolerance,
             again=again,
         )
         _refuse_cancelled(submitted)
         say(_told(submitted))
+        if quiet:
+            click.echo(submitted.job_id)
+            sys.stdout.flush()  # whoever waits for the number need not wait for the results
         _wake_workers(context, database, submitted)
+        job = _find(database, submitted)
+        code = 0
         if wait:
             from jobs.cli.attend import attend
 
-            return attend(context.settings, database, submitted, output)
-        _say_next(context, database, submitted, queue, spec.model)
-    return 0
+            reattach = watch_command(context, submitted.job_id, output, tolerance, as_json)
+            job = attend(context.settings, database, job, output, tolerance, again=reattach)
+            code = exit_code_of(job, tolerance)
+        else:
+            _say_next(context, database, submitted, queue, spec.model)
+    if as_json:
+        print_job(job, code, already=submitted.already, output=output)
+    return code
+
+
+def _check_outputs(quiet: bool, as_json: bool, dry_run: bool, output: Path | None) -> None:
+    """Standard output is for one thing at a time."""
+    if quiet and as_json:
+        raise SpecError("--json and -q exclude one another; give one of the two")
+    if quiet and dry_run:
+        raise SpecError("--dry-run makes no job, so there is no number to print; leave -q out")
+    if (quiet or as_json) and str(output) == "-" and not dry_run:
+        raise SpecError(
+            f"{'-q' if quiet else '--json'} takes standard output, where the results would go too; give them a file "
+            "with -o FILE"
+        )
+
+
+def _find(database: "Database", submitted: Submitted) -> "JobSummary":
+    from jobs.store.progress import find_job
+
+    with database.reading() as connection:
+        return find_job(connection, str(submitted.job_id))
 
 
 def _corpus(path: str, spec: JobSpec, form: str | None, id_field: str, options: Mapping[str, Any]) -> "Corpus":
@@ -179,13 +234,17 @@ def _corpus(path: str, spec: JobSpec, form: str | None, id_field: str, options: 
     return Corpus(path=path, format=form, holds=holds, id_field=id_field, run=options["run"], **fields)
 
 
-def _dry_run(context: Context, source: "Corpus", spec: JobSpec) -> int:
-    from jobs.cli.dry_run import describe
+def _dry_run(context: Context, source: "Corpus", spec: JobSpec, as_json: bool) -> int:
+    from jobs.cli.dry_run import as_record, describe
+    from jobs.cli.output import to_json
     from jobs.store.progress import speed_of
 
     rehearsal = importlib.import_module("worker.rehearsal").rehearse(source, spec, context.settings.models_dir)
     with context.database() as database, database.reading() as connection:
         tokens_per_s = speed_of(connection, spec.model_revision, spec.task)
+    if as_json:
+        click.echo(to_json(as_record(rehearsal, spec, tokens_per_s)).decode())
+        return 0
     for line in describe(rehearsal, spec, tokens_per_s):
         click.echo(visible(line))
     return 0
@@ -200,8 +259,7 @@ def _ingest(context: Context, database: "Database", source: "Corpus", spec: JobS
         with reading_progress() as tell:
             return submit_corpus(database, source, spec, spool=context.settings.home / "spool", on_progress=tell, **how)
     except KeyboardInterrupt:
-        say(f"Interrupted; what is read is kept. To go on: {this_command()}")
-        raise
+        raise KeyboardInterrupt(f"Interrupted; what is read is kept. To go on: {this_command()}") from None
 
 
 def _wake_workers(context: Context, database: "Database", submitted: Submitted) -> None:

@@ -1,15 +1,20 @@
 """`kvjobs watch` and `kvjobs wait`: until the job has ended."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.ending import exit_code_of, is_tolerated, json_option, max_rejected_option, print_job, watch_command
 from jobs.cli.show import next_command
 from jobs.cli.terminal import say
 from jobs.cli.wording import counted
+from jobs.corpus.tolerance import Tolerance
+from jobs.errors import SpecError
 
 if TYPE_CHECKING:
+    from jobs.store.database import Database
     from jobs.store.progress import JobSummary
 
 TIMED_OUT = 4
@@ -17,19 +22,71 @@ TIMED_OUT = 4
 
 @click.command()
 @click.argument("reference", metavar="JOB")
+@click.option("--work", is_flag=True, help="Bring a worker if none serves the job, as submit --wait does.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="With --work: the file of results; - is standard output.  [default: none is written]",
+)
+@max_rejected_option
+@json_option
 @click.pass_obj
-def watch(context: Context, reference: str) -> int:
+def watch(
+    context: Context,
+    reference: str,
+    work: bool,
+    output: Path | None,
+    tolerance: Tolerance | None,
+    as_json: bool,
+) -> int:
     """Follow a job until it ends.
 
     Documents and tokens done, tokens per second over the last minute, the time left as the tokens left say, and what
     failed. Leaving with Ctrl-C does not disturb the job. The exit code is that of `kvjobs wait`.
+
+    With --work it goes on as an interrupted `submit --wait` would have: a paused job is resumed, a worker works on it
+    here if none does elsewhere, and -o gets the results.
     """
-    from jobs.cli.follow import StuckHint, follow, progress
     from jobs.store.progress import find_job
 
+    if output and not work:
+        raise SpecError("-o needs --work; without it, write the results with: kvjobs export JOB -o FILE")
+    if as_json and str(output) == "-":
+        raise SpecError("--json takes standard output, where the results would go too; give them a file with -o FILE")
     with context.database() as database:
         with database.reading() as connection:
             job = find_job(connection, reference)
+        job = _work(context, database, job, output, tolerance, as_json) if work else _watch(context, database, job)
+    code = exit_code_of(job, tolerance)
+    if as_json:
+        print_job(job, code, output=output)
+    return code
+
+
+def _work(
+    context: Context,
+    database: "Database",
+    job: "JobSummary",
+    output: Path | None,
+    tolerance: Tolerance | None,
+    as_json: bool,
+) -> "JobSummary":
+    from jobs.cli.attend import attend
+    from jobs.cli.result_file import check_place
+
+    if output and str(output) != "-":
+        check_place(output, corpus=job.source)
+    if job.state == "ingesting":
+        say(f"The corpus of job {job.label} is not read to its end. If nobody reads it: {next_command(job)}")
+    again = watch_command(context, job.job_id, output, tolerance, as_json)
+    return attend(context.settings, database, job, output, tolerance, again=again)
+
+
+def _watch(context: Context, database: "Database", job: "JobSummary") -> "JobSummary":
+    from jobs.cli.follow import StuckHint, follow, progress
+
+    try:
         hint = StuckHint(database)
         with progress() as shown:
 
@@ -38,8 +95,11 @@ def watch(context: Context, reference: str) -> int:
                 shown.update(summary, hint.note)
 
             job = follow(database, job.job_id, update)
+    except KeyboardInterrupt:
+        again = context.command("watch", job.job_id)
+        raise KeyboardInterrupt(f"Job {job.label} is not disturbed. To follow it again: {again}") from None
     say(f"Next: {next_command(job)}")
-    return job.exit_code or 0
+    return job
 
 
 @click.command()
@@ -47,8 +107,10 @@ def watch(context: Context, reference: str) -> int:
 @click.option(
     "--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="How long to wait at most.  [default: no end]"
 )
+@max_rejected_option
+@json_option
 @click.pass_obj
-def wait(context: Context, reference: str, timeout: float | None) -> int:
+def wait(context: Context, reference: str, timeout: float | None, tolerance: Tolerance | None, as_json: bool) -> int:
     """Wait until a job ends; its outcome is the exit code.
 
     0: every document succeeded. 3: some failed, were rejected or cancelled. 1: its corpus was never read to the end.
@@ -61,8 +123,14 @@ def wait(context: Context, reference: str, timeout: float | None) -> int:
         with database.reading() as connection:
             job = find_job(connection, reference)
         job = follow(database, job.job_id, StuckHint(database).update, timeout_s=timeout)
-    if job.exit_code is None:
+    code = exit_code_of(job, tolerance)
+    if not job.has_ended:
+        code = TIMED_OUT
         say(f"Job {job.label} has not ended after {timeout:g} s; still waiting: {counted(job.waiting, 'document')}.")
-        return TIMED_OUT
-    say(f"Job {job.label} is {job.state}: {job.succeeded:,} of {counted(job.documents, 'document')} succeeded.")
-    return job.exit_code
+    else:
+        allowed = f"; {counted(job.rejected, 'line')} rejected, as --max-rejected allows"
+        told = f"Job {job.label} is {job.state}: {job.succeeded:,} of {counted(job.documents, 'document')} succeeded"
+        say(f"{told}{allowed if is_tolerated(job, tolerance) else ''}.")
+    if as_json:
+        print_job(job, code)
+    return code

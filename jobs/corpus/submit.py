@@ -16,6 +16,7 @@ from jobs.corpus.reading import BEIR, Contents, Corpus, Reading, surveyed
 from jobs.corpus.retrieval import RetrievalReading
 from jobs.corpus.shards import cut_batches
 from jobs.corpus.submitted import Already, IngestProgress, Submitted, check_name
+from jobs.corpus.tolerance import Tolerance
 from jobs.errors import CorpusError, KvjobsError
 from jobs.failpoints import failpoint
 from jobs.queues import CPU, check_queue
@@ -50,6 +51,7 @@ def submit(
     priority: int = 0,
     queue: str = CPU,
     strict: bool = False,
+    max_rejected: Tolerance | None = None,
     again: bool = False,
     spool: Path,
     on_progress: Tell | None = None,
@@ -57,7 +59,8 @@ def submit(
     """The job that does `spec` to each document of the corpus.
 
     The same corpus and spec are the same job, however often they are submitted; `again` makes another one where the
-    earlier ones are complete. `strict` refuses a corpus with any rejected line. What comes through a pipe is kept in
+    earlier ones are complete. `strict` refuses a corpus with any rejected line, `max_rejected` one with more than it
+    allows: nothing of them is kept. What comes through a pipe is kept in
     the folder `spool` meanwhile. Raise CorpusError where the corpus as a whole is refused. A TransientError leaves
     what was written so far: the same submit goes on from there.
     """
@@ -81,8 +84,9 @@ def submit(
         already = Already.NEW if is_new else _found(standing)
         if standing.state == JobState.INGESTING:
             standing = _fill(database, standing, reading, corpus.holds, chain([first], records), contents, on_progress)
-    if strict and standing.rejected:
-        refusal = _refusal(database, corpus, standing)
+    tolerance = Tolerance(lines=0) if strict else max_rejected
+    if tolerance is not None and not tolerance.allows(standing.rejected, standing.documents):
+        refusal = _refusal(database, corpus, standing, None if strict else max_rejected)
         ingest.remove(database, standing.job_id)
         raise refusal
     failpoint("before-ingest-finish")
@@ -184,10 +188,13 @@ def _check_ours(standing: Standing, stop: int) -> None:
         raise KvjobsError(f"job {standing.job_id} was started anew while its corpus was being read; submit it again")
 
 
-def _refusal(database: Database, corpus: Corpus, standing: Standing) -> CorpusError:
+def _refusal(database: Database, corpus: Corpus, standing: Standing, max_rejected: Tolerance | None) -> CorpusError:
     shown = ingest.first_rejected(database, standing.job_id, SHOWN_REJECTED)
     lines = [f"  line {line}: {reason}" for line, reason in shown]
     if standing.rejected > len(shown):
         lines.append(f"  ... and {standing.rejected - len(shown)} more")
-    head = f"{corpus.source}: {standing.rejected} of {standing.documents} documents cannot be read, and --strict"
-    return CorpusError("\n".join([f"{head} takes all or none; mend these lines, or submit without it:", *lines]))
+    rule, way_out = "--strict takes all or none", "submit without it"
+    if max_rejected is not None:
+        rule, way_out = f"--max-rejected allows {max_rejected}", "allow more"
+    head = f"{corpus.source}: {standing.rejected} of {standing.documents} documents cannot be read, and {rule}"
+    return CorpusError("\n".join([f"{head}; mend these lines, or {way_out}:", *lines]))

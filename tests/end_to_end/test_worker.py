@@ -94,22 +94,24 @@ def test_a_worker_that_is_told_to_stop_gives_its_shard_back_without_blame(
 @pytest.mark.timeout(180)
 def test_ctrl_c_keeps_what_is_done_and_prints_the_command_that_goes_on(machine: Machine, bulletins: Bulletins) -> None:
     bulletins(300)
-    submit = machine.start("submit", "bulletins.jsonl", "--wait", "-o", "out.jsonl")
+    submit = machine.start("submit", "bulletins.jsonl", "--wait", "--again", "-o", "out.jsonl")
     until(lambda: (machine.folder.parent / "home" / "kvjobs.db").exists() and job(machine)["succeeded"])
 
     submit.send_signal(signal.SIGINT)
     _, said = submit.communicate(timeout=40)
 
     assert submit.returncode == 130
-    assert "kvjobs submit bulletins.jsonl --wait -o out.jsonl" in said
+    advised = said.splitlines()[-1].rpartition("To go on: kvjobs ")[2]
+    assert advised == "watch 1 --work -o out.jsonl"
     assert not (machine.folder / "out.jsonl").exists()
     kept = int(str(job(machine)["succeeded"]))
     assert 0 < kept < 300
     shards = json.loads(machine.kvjobs("query", "select sum(crashes) as n from v_shards", "--json").stdout)
     assert shards == [{"n": 0}]
 
-    assert machine.kvjobs("submit", "bulletins.jsonl", "--wait", "-o", "out.jsonl", timeout=150).returncode == 0
+    assert machine.kvjobs(*advised.split(), timeout=150).returncode == 0
     assert len((machine.folder / "out.jsonl").read_text().splitlines()) == 300
+    assert machine.kvjobs("ls", "-q").stdout == "1\n"
 
 
 def test_cancel_reaches_a_running_worker_and_keeps_its_results(machine: Machine, bulletins: Bulletins) -> None:

@@ -1,13 +1,17 @@
 """`kvjobs submit` as it is called, in this process: what it says, and with which exit code it ends."""
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from jobs.cli import attend
 from jobs.store import jobs, leases
 from jobs.store.database import Database
-from tests.unit.conftest import Kvjobs
+from jobs.store.tables import DocumentStatus
+from tests.unit.conftest import ON_SQLITE, AddJob, Kvjobs, Line
 
 
 @pytest.fixture
@@ -51,3 +55,180 @@ def test_a_job_that_is_being_cancelled_is_refused_too(kvjobs: Kvjobs, database: 
     jobs.cancel(database, 1)
 
     assert kvjobs("submit", corpus).exit_code == 2
+
+
+# scripts ------------------------------------------------------------------------------------------------------------
+
+
+def test_quiet_prints_the_number_alone_whatever_there_was(kvjobs: Kvjobs, database: Database, corpus: Path) -> None:
+    for _ in range(2):
+        told = kvjobs("submit", corpus, "-q")
+        assert (told.exit_code, told.out, told.err) == (0, "1\n", "")
+
+    refused = kvjobs("submit", corpus, "-q", "--beam-size", "0")
+    assert (refused.exit_code, refused.out) == (2, "")
+    assert refused.err.startswith("Error: beam_size is 0")
+
+
+def test_json_is_the_job_on_one_line_and_everything_else_is_json_on_standard_error(
+    kvjobs: Kvjobs, database: Database, corpus: Path
+) -> None:
+    told = kvjobs("submit", corpus, "--json", "--name", "nightly")
+
+    assert told.out.count("\n") == 1
+    assert (
+        told.json.items()
+        >= {
+            "job_id": 1,
+            "name": "nightly",
+            "shown_state": "running",
+            "documents": 2,
+            "rejected": 0,
+            "waiting": 2,
+            "already": "new",
+            "output": None,
+            "exit_code": 0,
+        }.items()
+    )
+    assert kvjobs("ls", "--json").json[0].keys() < told.json.keys()
+    assert all(json.loads(line).keys() == {"message"} for line in told.err.splitlines())
+    assert kvjobs("submit", corpus, "--json").json["already"] == "running"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["-q", "--json"], "--json and -q exclude one another"),
+        (["-q", "--wait"], "-q takes standard output, .* -o FILE"),
+        (["--json", "--wait", "-o", "-"], "--json takes standard output, .* -o FILE"),
+        (["-q", "--dry-run"], "--dry-run makes no job"),
+        (["--strict", "--max-rejected", "1"], "--strict is --max-rejected 0"),
+    ],
+)
+@ON_SQLITE
+def test_standard_output_is_for_one_thing_at_a_time(
+    kvjobs: Kvjobs, database: Database, corpus: Path, arguments: list[str], says: str
+) -> None:
+    refused = kvjobs("submit", corpus, *arguments)
+
+    assert (refused.exit_code, refused.out) == (2, "")
+    assert re.search(says, refused.err)
+    assert kvjobs("ls", "-q").out == ""
+
+
+@ON_SQLITE
+def test_a_dry_run_is_an_object_for_a_program(kvjobs: Kvjobs, database: Database, tmp_path: Path) -> None:
+    corpus = corpus_of(tmp_path / "c.jsonl", "It will rain in Arden.", None)
+
+    told = kvjobs("submit", corpus, "--dry-run", "--json")
+
+    assert (told.exit_code, told.json["dry_run"]) == (0, True)
+    counts = {name: told.json[name] for name in ("documents", "rejected", "segments", "shards", "estimated_s")}
+    assert counts == {"documents": 2, "rejected": 1, "segments": 1, "shards": 1, "estimated_s": None}
+    assert told.json["rejected_lines"][0]["line"] == 2
+    assert sum(bucket["number"] for bucket in told.json["histogram"]) == 1
+
+
+def test_what_changes_a_job_gives_the_job_as_it_is_then(kvjobs: Kvjobs, running_job: int) -> None:
+    def told(command: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        job = kvjobs(command, running_job, "--json").json
+        return tuple(job[name] for name in ("job_id", "shown_state", "exit_code")), job
+
+    state, _ = told("pause")
+    assert state == (running_job, "paused", 0)
+    state, job = told("resume")
+    assert (state, job["was_paused"]) == ((running_job, "running", 0), True)
+    state, job = told("cancel")
+    assert (state, job["changed"], job["cancelled"]) == ((running_job, "cancelled", 0), 1, 1)
+    assert kvjobs("wait", running_job, "--json").json["exit_code"] == 3
+    assert kvjobs("watch", running_job, "--json").json["shown_state"] == "cancelled"
+    state, job = told("retry")
+    assert (state, job["changed"], job["waiting"]) == ((running_job, "running", 0), 2, 2)
+    late = kvjobs("wait", running_job, "--json", "--timeout", "0")
+    assert (late.exit_code, late.json["exit_code"], late.json["finished_at"]) == (4, 4, None)
+
+
+# lines that may be rejected -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("allowed", "is_taken"), [("1", False), ("2", True), ("39%", False), ("40%", True)])
+def test_a_corpus_with_more_rejected_lines_than_allowed_is_refused_before_any_work(
+    kvjobs: Kvjobs, database: Database, tmp_path: Path, allowed: str, is_taken: bool
+) -> None:
+    corpus = corpus_of(tmp_path / "c.jsonl", "One.", None, "Two.", None, "Three.")
+
+    result = kvjobs("submit", corpus, "--max-rejected", allowed)
+
+    assert kvjobs("ls", "-q").out == ("1\n" if is_taken else "")
+    assert result.exit_code == (0 if is_taken else 2)
+    if not is_taken:
+        assert f"2 of 5 documents cannot be read, and --max-rejected allows {allowed}; mend" in result.err
+        assert "  line 2: " in result.err
+
+
+@pytest.mark.parametrize("command", ["wait", "watch"])
+def test_a_job_whose_rejected_lines_are_allowed_has_succeeded(kvjobs: Kvjobs, add_job: AddJob, command: str) -> None:
+    rejected = Line(None, status=DocumentStatus.REJECTED, text=None)
+    job = add_job(Line("a", "甲"), rejected)
+    failed = add_job(Line("a", "甲"), rejected, Line("b", status=DocumentStatus.FAILED))
+
+    assert [kvjobs(command, job, "--max-rejected", allowed).exit_code for allowed in ("0", "1", "49%", "50%")] == [
+        *(3, 0, 3, 0)
+    ]
+    assert kvjobs(command, job).exit_code == 3
+    assert kvjobs(command, job, "--max-rejected", "1", "--json").json["exit_code"] == 0
+    assert kvjobs(command, failed, "--max-rejected", "9").exit_code == 3
+    assert "such as 0.5%" in kvjobs(command, job, "--max-rejected", "few").err
+
+
+# interrupted --------------------------------------------------------------------------------------------------------
+
+
+def test_an_interrupted_wait_advises_a_command_that_comes_to_the_same_end(
+    kvjobs: Kvjobs, database: Database, corpus: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(attend, "follow", interrupted)
+
+    def advice(*options: str) -> str:
+        result = kvjobs(f"--home={home}", "submit", corpus, "--wait", *options)
+        assert (result.exit_code, result.out) == (130, "")
+        return result.err.splitlines()[-1]
+
+    watch = f"kvjobs --home={home} watch"
+    assert advice("--again") == f"Interrupted; what is done is kept. To go on: {watch} 1 --work -o -"
+    assert advice("--again", "-o", "my out.jsonl", "--max-rejected", "5%").endswith(
+        f"To go on: {watch} 2 --work -o 'my out.jsonl' --max-rejected 5%"
+    )
+    assert json.loads(advice("-o", "x.jsonl", "--json"))["error"] == {
+        "code": "interrupted",
+        "message": f"Interrupted; what is done is kept. To go on: {watch} 1 --work -o x.jsonl --json",
+        "hint": f"{watch} 1 --work -o x.jsonl --json",
+    }
+
+
+def test_watch_with_work_writes_the_results_of_a_job_as_submit_would(
+    kvjobs: Kvjobs, finished_job: int, home: Path
+) -> None:
+    result = kvjobs("watch", finished_job, "--work", "-o", "out.jsonl", "--json")
+
+    assert (result.exit_code, result.json["output"]) == (0, "out.jsonl")
+    assert Path("out.jsonl").read_text() == kvjobs("export", finished_job).out
+    assert kvjobs("watch", finished_job, "--work", "-o", "-").out == kvjobs("export", finished_job).out
+    assert kvjobs("watch", finished_job, "--work").out == ""
+    assert "kvjobs export JOB -o FILE" in kvjobs("watch", finished_job, "-o", "out.jsonl").err
+
+
+def test_a_job_that_is_cancelled_while_somebody_waits_writes_nothing(
+    kvjobs: Kvjobs, database: Database, running_job: int
+) -> None:
+    jobs.cancel(database, running_job)
+
+    result = kvjobs("watch", running_job, "--work", "-o", "out.jsonl")
+
+    assert result.exit_code == 3
+    assert not Path("out.jsonl").exists()
+    assert "was cancelled: 2 of 4 documents translated, and no results written." in result.err
+    assert f"To go on with it: kvjobs retry {running_job}" in result.err

@@ -1,0 +1,72 @@
+"""How a command about one job ends: with which exit code, with which JSON, and what goes on with it if interrupted."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jobs.cli.context import Context
+from jobs.corpus.tolerance import Tolerance
+from jobs.errors import SpecError
+
+if TYPE_CHECKING:
+    from jobs.store.progress import JobSummary
+
+FAILED_PARTLY = 3
+
+
+class MaxRejected(click.ParamType[Tolerance]):
+    """A number of lines, or a share of them."""
+
+    name = "tolerance"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Tolerance:
+        if isinstance(value, Tolerance):
+            return value
+        try:
+            return Tolerance.parse(value)
+        except SpecError as error:
+            self.fail(str(error), param, ctx)
+
+
+max_rejected_option = click.option(
+    "--max-rejected",
+    "tolerance",
+    type=MaxRejected(),
+    metavar="N|P%",
+    help="End with 0 if at most so many lines were rejected (10, 0.5%) and all other documents succeeded.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the job as JSON.")
+
+
+def exit_code_of(job: "JobSummary", tolerance: Tolerance | None) -> int:
+    """Of a command that a job's outcome ends; 0 while the job goes on."""
+    return 0 if is_tolerated(job, tolerance) else job.exit_code or 0
+
+
+def is_tolerated(job: "JobSummary", tolerance: Tolerance | None) -> bool:
+    """Whether nothing is wrong with a job that has ended but for lines that may be rejected."""
+    return (
+        tolerance is not None
+        and job.exit_code == FAILED_PARTLY
+        and job.unsuccessful == job.rejected
+        and tolerance.allows(job.rejected, job.documents)
+    )
+
+
+def print_job(job: "JobSummary", exit_code: int, **more: Any) -> None:
+    """The job as one line of JSON on standard output: what `kvjobs ls --json` has of it, with the exit code of this
+    command in the place of the job's, and what else the command has to say."""
+    from jobs.cli.output import to_json
+
+    click.echo(to_json(job.as_row() | more | {"exit_code": exit_code}).decode())
+
+
+def watch_command(
+    context: Context, job_id: int, output: Path | None, tolerance: Tolerance | None, as_json: bool
+) -> str:
+    """What leads to the end that an interrupted `submit --wait` was to have, and makes no other job."""
+    options = ["-o", output] if output else []
+    options += ["--max-rejected", tolerance] if tolerance else []
+    options += ["--json"] if as_json else []
+    return context.command("watch", job_id, "--work", *options)

@@ -1,0 +1,36 @@
+"""How many lines of a corpus may be rejected for it to be taken all the same."""
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+
+from jobs.errors import SpecError
+
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?%")
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """A number of lines, or a share of all documents in percent: one of the two."""
+
+    lines: int | None = None
+    percent: Decimal | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "Tolerance":
+        """From `10` or `0.5%`; raise SpecError for anything else."""
+        if _NUMBER.fullmatch(text):
+            return cls(lines=int(text))
+        if (share := _SHARE.fullmatch(text)) and (percent := Decimal(share[1])) <= 100:
+            return cls(percent=percent)
+        raise SpecError(f"{text!r} is neither a number of lines, such as 10, nor a share from 0% to 100%, such as 0.5%")
+
+    def allows(self, rejected: int, documents: int) -> bool:
+        """Whether so many of so many documents may be rejected."""
+        if self.percent is None:
+            return rejected <= (self.lines or 0)
+        return rejected * 100 <= self.percent * documents
+
+    def __str__(self) -> str:
+        return f"{self.lines}" if self.percent is None else f"{self.percent}%"
