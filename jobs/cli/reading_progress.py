@@ -32,7 +32,7 @@ def reading_progress() -> Iterator[Callable[[IngestProgress], None]]:
 
         def tell(progress: IngestProgress) -> None:
             speed = progress.documents / max(time.monotonic() - started, 1e-3)
-            told = f"{counted(progress.documents, 'document')}, {speed:,.0f}/s"
+            told = f"{counted(progress.documents, 'document')}, {speed:,.0f}/s, {counted(progress.lines, 'line')}"
             bar.update(task, total=progress.num_bytes, completed=progress.bytes_read, told=told)
 
         yield tell

@@ -74,7 +74,13 @@ class Priority(click.ParamType[int]):
     help="cpu: any worker may do it; gpu: only workers that have one.",
 )
 @click.option("--format", "form", metavar="FORMAT", help="jsonl, txt, csv or tsv.  [default: by the file's name]")
-@click.option("--id-field", default="id", show_default=True, help="The field that identifies a document.")
+@click.option("--delimiter", metavar="SIGN", help="CSV, TSV: what stands between two cells: ';', '|', tab ...")
+@click.option(
+    "--id-field",
+    default="id",
+    show_default=True,
+    help="The field that identifies a document; where it is missing or empty, the number of the line does.",
+)
 @click.option("--text-field", default="text", show_default=True, help="The field to translate or to score.")
 @click.option("--strict", is_flag=True, help="Refuse the whole corpus if a single line cannot be read.")
 @click.option(
@@ -110,6 +116,7 @@ def submit(
     priority: int,
     queue: str,
     form: str | None,
+    delimiter: str | None,
     id_field: str,
     strict: bool,
     tolerance: Tolerance | None,
@@ -153,7 +160,7 @@ def submit(
     # The worker's side knows models; it is reached by name, as every command of its is.
     admission = importlib.import_module("worker.models.admission")
     spec: JobSpec = admission.admit(Task(task), model, context.settings.models_dir, asked)
-    source = _corpus(corpus, spec, form, id_field, options)
+    source = _corpus(corpus, spec, form, delimiter, id_field, options)
     if output and str(output) != "-":
         check_place(output, corpus=source.source)
     if advice := admission.advise_queue(spec.model, context.settings.models_dir, queue):
@@ -220,7 +227,9 @@ def _find(database: "Database", submitted: Submitted) -> "JobSummary":
         return find_job(connection, str(submitted.job_id))
 
 
-def _corpus(path: str, spec: JobSpec, form: str | None, id_field: str, options: Mapping[str, Any]) -> "Corpus":
+def _corpus(
+    path: str, spec: JobSpec, form: str | None, delimiter: str | None, id_field: str, options: Mapping[str, Any]
+) -> "Corpus":
     """How the corpus is read: as the task wants it, and of scoring the model."""
     from jobs.corpus.payload import Holds
     from jobs.corpus.reading import Corpus
@@ -231,7 +240,8 @@ def _corpus(path: str, spec: JobSpec, form: str | None, id_field: str, options: 
     elif holds is Holds.TEXT and spec.task is Task.SCORE:
         refuse_fields(["source_field", "target_field"], spec.model, "is a language model, which scores a text")
     fields = {name: options[name] for name in ("text_field", "source_field", "target_field")}
-    return Corpus(path=path, format=form, holds=holds, id_field=id_field, run=options["run"], **fields)
+    how = {"format": form, "delimiter": delimiter, "id_field": id_field, "run": options["run"]}
+    return Corpus(path=path, holds=holds, **how, **fields)
 
 
 def _dry_run(context: Context, source: "Corpus", spec: JobSpec, as_json: bool) -> int:

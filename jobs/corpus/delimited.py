@@ -11,6 +11,7 @@ from io import BufferedReader
 from typing import Any
 
 from jobs.corpus.documents import Record, Reject, Rejected, check_record, reject, shown
+from jobs.corpus.guess import guess_by_header
 from jobs.corpus.lines import bad_utf8, numbered_lines, too_long
 from jobs.corpus.payload import Take, take_text
 from jobs.errors import CorpusError
@@ -35,7 +36,7 @@ def read_delimited(
     csv.field_size_limit(max(csv.field_size_limit(), max_line_bytes))
     lines = _TextLines(stream, max_line_bytes)
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
-    names = _read_header(lines, rows, id_field, text_fields)
+    names = _read_header(lines, rows, id_field, text_fields, delimiter)
     text_field = next(iter(text_fields.values()))
     take = take or take_text(text_field)
     id_at = names.index(id_field) if id_field in names else None
@@ -72,7 +73,7 @@ def read_delimited(
 
 
 def _read_header(
-    lines: "_TextLines", rows: Iterator[list[str]], id_field: str, text_fields: Mapping[str, str]
+    lines: "_TextLines", rows: Iterator[list[str]], id_field: str, text_fields: Mapping[str, str], delimiter: str
 ) -> list[str]:
     try:
         names = next((cells for cells in rows if cells), [])
@@ -86,7 +87,8 @@ def _read_header(
     there = ", ".join(shown(name, 30) for name in names[:8]) + (", ..." if len(names) > 8 else "")
     for role, field in text_fields.items():
         if field not in names:
-            raise CorpusError(f"the header has no column {shown(field)} (it has {there}); name it with --{role}-field")
+            hint = guess_by_header(names, text_fields.values(), delimiter) or f"name it with --{role}-field"
+            raise CorpusError(f"the header has no column {shown(field)} (it has {there}); {hint}")
     if id_field != "id" and id_field not in names:
         raise CorpusError(f"the header has no column {shown(id_field)} (it has {there}); name it with --id-field")
     if twice := [name for index, name in enumerate(names) if name in names[:index]]:

@@ -21,12 +21,11 @@ import orjson
 from jobs.corpus.lines import numbered_lines
 from jobs.corpus.numbers import read_fields
 from jobs.corpus.payload import Holds
-from jobs.corpus.reading import BEIR, MAX_LINE_BYTES, Format
+from jobs.corpus.reading import BEIR, MAX_LINE_BYTES, SEPARATORS, Format
 from jobs.corpus.unpacking import HashedBytes, unpacked
 from jobs.errors import SpecError
 
 END = 1 << 62  # no line has this number
-DELIMITERS = {Format.CSV: ",", Format.TSV: "\t"}
 
 
 class Kept(Protocol):
@@ -64,6 +63,7 @@ class Layout:
     id_field: str
     fields: Mapping[str, str]  # of the payload, by what they are
     packing: str | None
+    delimiter: str | None  # of a table
 
     @classmethod
     def parse(cls, reading: str | None) -> "Layout":
@@ -82,6 +82,7 @@ class Layout:
             id_field=values["id_field"],
             fields=values["fields"],
             packing=values.get("packing"),
+            delimiter=values.get("delimiter", SEPARATORS.get(Format(values["format"]))),
         )
 
 
@@ -107,7 +108,7 @@ class CopiedLines:
     """Copies lines out of a corpus that did not change."""
 
     def __init__(self, layout: Layout, lines: Iterator[tuple[int, bytes | None]], first_line: int) -> None:
-        self._is_table = layout.format in DELIMITERS
+        self._is_table = layout.delimiter is not None
         self._lines = lines
         self._first_line = first_line
         self._next = next(lines, None)
@@ -143,7 +144,7 @@ class RewrittenLines:
 
     def head(self) -> bytes:
         """The header of a table."""
-        return self._row(self._columns) if self._layout.format in DELIMITERS else b""
+        return self._row(self._columns) if self._layout.delimiter else b""
 
     def line(self, document: Kept) -> bytes:
         """A line; of a table a row."""
@@ -166,5 +167,5 @@ class RewrittenLines:
 
     def _row(self, cells: Sequence[Any]) -> bytes:
         buffer = io.StringIO()
-        csv.writer(buffer, delimiter=DELIMITERS[self._layout.format], lineterminator="\n").writerow(cells)
+        csv.writer(buffer, delimiter=self._layout.delimiter or ",", lineterminator="\n").writerow(cells)
         return buffer.getvalue().encode()

@@ -17,17 +17,18 @@ from pathlib import Path
 from typing import BinaryIO
 
 from jobs.corpus.delimited import read_delimited
-from jobs.corpus.documents import Record
+from jobs.corpus.documents import Record, shown
 from jobs.corpus.jsonl import read_jsonl
-from jobs.corpus.lines import read_text
+from jobs.corpus.lines import BOM, read_text
 from jobs.corpus.payload import Holds, take_candidates, take_pair, take_text
 from jobs.corpus.retrieval import Retrieval, RetrievalReading
 from jobs.corpus.retrieval import survey as survey_retrieval
-from jobs.corpus.unpacking import DAMAGED, HashedBytes, unpacked
+from jobs.corpus.unpacking import DAMAGED, HashedBytes, Watch, unpacked
 from jobs.errors import CorpusError, KvjobsError, SpecError
 from jobs.private import make_folder
 
 CHUNK_BYTES = 1 << 20
+FIRST_LINES = 100  # that are kept to say what a corpus probably is
 # A query with a thousand candidates of a paragraph is one line.
 MAX_LINE_BYTES = {Holds.TEXT: 1 << 20, Holds.PAIRS: 1 << 20, Holds.CANDIDATES: 1 << 24}
 
@@ -50,6 +51,8 @@ SUFFIXES = {
     ".csv": Format.CSV,
     ".tsv": Format.TSV,
 }
+SEPARATORS = {Format.CSV: ",", Format.TSV: "\t"}
+DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " ", r"\t": "\t"}
 NO_FILE = "there is no such file; check the path"
 A_FOLDER = "that is a folder; name a file in it"
 PACKINGS = {".gz": "gzip", ".zst": "zstd"}
@@ -61,6 +64,7 @@ class Corpus:
 
     path: str | os.PathLike[str]  # "-" is standard input
     format: str | None = None  # None: what the name ends with, and jsonl from standard input
+    delimiter: str | None = None  # of csv and tsv: one character, or a name; None: what the format says
     holds: Holds = Holds.TEXT
     id_field: str = "id"
     text_field: str = "text"
@@ -82,6 +86,7 @@ class Corpus:
         if self.line_limit < 1:
             raise SpecError(f"max_line_bytes is {self.line_limit}; the smallest is 1")
         read_as = self.read_as
+        _ = self.separator
         if self.holds is Holds.PAIRS and read_as is Format.TXT:
             raise SpecError(f"a pair is more than a line of text, and {self.source} is read as txt; write jsonl or csv")
         if self.holds is Holds.CANDIDATES and read_as is not Format.JSONL:
@@ -111,8 +116,9 @@ class Corpus:
         """JSON: how it is read, for the job's row: what it takes to write its lines anew."""
         if self.run is not None:
             return json.dumps({"format": BEIR, "holds": self.holds})
-        packing = {"packing": self.packing} if self.packing else {}
-        how = {"format": self.read_as, "holds": self.holds, "id_field": self.id_field, **packing}
+        how: dict[str, object] = {"format": self.read_as, "holds": self.holds, "id_field": self.id_field}
+        how |= {"packing": self.packing} if self.packing else {}
+        how |= {"delimiter": self.separator} if self.has_own_separator else {}
         return json.dumps(how | {"fields": self.payload_fields})
 
     @property
@@ -156,6 +162,25 @@ class Corpus:
         return SUFFIXES[suffix]
 
     @property
+    def separator(self) -> str | None:
+        """What stands between two cells, where the format has cells."""
+        read_as = self.read_as
+        if self.delimiter is None:
+            return SEPARATORS.get(read_as)
+        if read_as not in SEPARATORS:
+            raise SpecError(f"--delimiter is for csv and tsv, and {self.source} is read as {read_as}; leave it out")
+        separator = DELIMITER_NAMES.get(self.delimiter.lower(), self.delimiter)
+        if len(separator) != 1 or separator in '"\r\n\0' or separator.isalnum():
+            names = ", ".join(name for name in DELIMITER_NAMES if name.isalpha())
+            raise SpecError(f"the delimiter {shown(self.delimiter)} is none; give one sign, such as ';', or {names}")
+        return separator
+
+    @property
+    def has_own_separator(self) -> bool:
+        """Whether it is not the one of the format."""
+        return self.separator != SEPARATORS.get(self.read_as)
+
+    @property
     def packing(self) -> str | None:
         """How the name says that the bytes are packed; a packed stream without a name is known by its start."""
         return PACKINGS.get(Path(self.path).suffix.lower())
@@ -190,13 +215,16 @@ def read_corpus(corpus: Corpus) -> Iterator[Record]:
 
 
 @contextmanager
-def surveyed(corpus: Corpus, spool: Path) -> "Iterator[tuple[Contents, Reading | RetrievalReading]]":
-    """What the bytes of the corpus are, and one pass over them. What is needed meanwhile is kept in `spool`."""
+def surveyed(
+    corpus: Corpus, spool: Path, watch: Watch | None = None
+) -> "Iterator[tuple[Contents, Reading | RetrievalReading]]":
+    """What the bytes of the corpus are, and a way to read them. What is needed meanwhile is kept in `spool`; `watch`
+    sees each piece that is read."""
     if corpus.retrieval:
         yield Contents(*survey_retrieval(corpus.retrieval)), RetrievalReading(corpus.retrieval, spool)
         return
     with opened(corpus, spool) as raw:
-        yield survey(corpus, raw), Reading(corpus, raw)
+        yield survey(corpus, raw), Reading(corpus, raw, watch)
 
 
 @contextmanager
@@ -225,15 +253,26 @@ def survey(corpus: Corpus, raw: BinaryIO) -> Contents:
 
 
 class Reading:
-    """One pass over an open corpus: its records, and the sha256 of the bytes they were made of."""
+    """A pass over an open corpus: its records, and the sha256 of the bytes they were made of. Each iteration is a pass
+    of its own, from the start; the second one needs a file that can be read again (see `opened`)."""
 
-    def __init__(self, corpus: Corpus, raw: BinaryIO) -> None:
+    def __init__(self, corpus: Corpus, raw: BinaryIO, watch: Watch | None = None) -> None:
         self._corpus = corpus
-        self._bytes = HashedBytes(raw)
+        self._raw = raw
+        self._watch = watch
+        self._bytes: HashedBytes | None = None
+        self._start = b""
         self.source = corpus.source
+        self.lines_read = 0
 
     def __iter__(self) -> Iterator[Record]:
-        with _explained(self._corpus), closing(unpacked(self._bytes, self._corpus.packing)) as stream:
+        if self._bytes is not None:
+            self._raw.seek(0)
+        self._bytes, self._start, self.lines_read = HashedBytes(self._raw), b"", 0
+        with (
+            _explained(self._corpus),
+            closing(unpacked(self._bytes, self._corpus.packing, self._look)) as stream,
+        ):
             empty = True
             for record in _read(self._corpus, stream):
                 empty = False
@@ -243,11 +282,23 @@ class Reading:
 
     @property
     def bytes_read(self) -> int:
-        return self._bytes.num_bytes
+        return self._bytes.num_bytes if self._bytes else 0
 
     def digest(self) -> str:
         """Of what was read so far: of the whole file once every record was taken."""
-        return self._bytes.digest()
+        return self._bytes.digest() if self._bytes else ""
+
+    def first_lines(self) -> list[bytes]:
+        """Some lines that are not blank, of what was read so far."""
+        lines = self._start.removeprefix(BOM).splitlines(keepends=True)
+        whole = lines if len(lines) == 1 or self._start.endswith(b"\n") else lines[:-1]
+        return [line for line in whole if line.strip()][:FIRST_LINES]
+
+    def _look(self, piece: bytes) -> None:
+        self._start = self._start or piece
+        self.lines_read += piece.count(b"\n")
+        if self._watch:
+            self._watch(piece)
 
 
 def _open(corpus: Corpus) -> BinaryIO:
@@ -305,10 +356,9 @@ def _read(corpus: Corpus, stream: io.BufferedReader) -> Iterator[Record]:
             return read_jsonl(stream, corpus.id_field, corpus.text_field, limit, take)
         case Format.TXT:
             return read_text(stream, limit)
-        case Format.CSV:
-            return read_delimited(stream, ",", corpus.id_field, fields, limit, take)
-        case Format.TSV:
-            return read_delimited(stream, "\t", corpus.id_field, fields, limit, take)
+        case Format.CSV | Format.TSV:
+            assert corpus.separator
+            return read_delimited(stream, corpus.separator, corpus.id_field, fields, limit, take)
 
 
 @contextmanager

@@ -77,7 +77,7 @@ class Retrieval:
 
 
 class RetrievalReading:
-    """One pass over a retrieval: its records, and what tells it from others."""
+    """A pass over a retrieval: its records, and what tells it from others. Each iteration is a pass of its own."""
 
     def __init__(self, retrieval: Retrieval, spool: Path) -> None:
         """What is looked up later is kept in a file without a name in the folder `spool`, gone when we are."""
@@ -85,6 +85,7 @@ class RetrievalReading:
         self._spool = spool
         self._run, self._queries, self._corpus = map(LineFile, retrieval.files)
         self.source = retrieval.source
+        self.lines_read = 0  # nobody counts them
 
     def __iter__(self) -> Iterator[Record]:
         with _opened(self._spool) as tables:

@@ -5,8 +5,9 @@ Knows: when two submits are the same job, and for what a corpus is refused. Does
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterator
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 from jobs.corpus.documents import Record
@@ -17,6 +18,7 @@ from jobs.corpus.retrieval import RetrievalReading
 from jobs.corpus.shards import cut_batches
 from jobs.corpus.submitted import Already, IngestProgress, Submitted, check_name
 from jobs.corpus.tolerance import Tolerance
+from jobs.corpus.usable import usable_records
 from jobs.errors import CorpusError, KvjobsError
 from jobs.failpoints import failpoint
 from jobs.queues import CPU, check_queue
@@ -29,6 +31,7 @@ from jobs.store.tables import JobState
 READERS = 1  # + 1 when a reader makes other documents of the same bytes: then it is another job
 SHOWN_REJECTED = 20
 SKIPPED_AT_ONCE = 20_000
+TELL_EVERY_S = 0.2  # while no batch is written
 
 
 FOUND = {
@@ -65,9 +68,10 @@ def submit(
     what was written so far: the same submit goes on from there.
     """
     check_name(name)
-    with surveyed(corpus, spool) as (contents, reading):
-        records = iter(reading)
-        first = next(records)  # before there is a job: an empty corpus makes none
+    telling = _Telling(on_progress)
+    with surveyed(corpus, spool, telling.look) as (contents, reading):
+        telling.begin(reading, contents)
+        records = usable_records(corpus, reading)  # before there is a job: a corpus without a document makes none
         request = JobRequest(
             spec=spec,
             content_key=lambda number: _content_key(corpus, contents.digest, spec, number),
@@ -83,7 +87,7 @@ def submit(
         standing, is_new = ingest.begin(database, request)
         already = Already.NEW if is_new else _found(standing)
         if standing.state == JobState.INGESTING:
-            standing = _fill(database, standing, reading, corpus.holds, chain([first], records), contents, on_progress)
+            standing = _fill(database, standing, reading, corpus.holds, records, contents, telling)
     tolerance = Tolerance(lines=0) if strict else max_rejected
     if tolerance is not None and not tolerance.allows(standing.rejected, standing.documents):
         refusal = _refusal(database, corpus, standing, None if strict else max_rejected)
@@ -103,6 +107,42 @@ def submit(
     )
 
 
+class _Telling:
+    """What is told of a submit. `look` sees each piece of the corpus, so that millions of lines that are no documents
+    do not pass in silence."""
+
+    def __init__(self, on_progress: Tell | None) -> None:
+        self._on_progress = on_progress
+        self._reading: Reading | RetrievalReading | None = None
+        self._num_bytes = 0
+        self._last: tuple[int | None, int, int] = (None, 0, 0)
+        self._told_at = time.monotonic()
+
+    def begin(self, reading: Reading | RetrievalReading, contents: Contents) -> None:
+        """What is told about from now on."""
+        self._reading, self._num_bytes, self._told_at = reading, contents.num_bytes, time.monotonic()
+
+    def look(self, _piece: bytes) -> None:
+        """Tell the same again, further on in the file."""
+        if time.monotonic() - self._told_at >= TELL_EVERY_S:
+            self.tell(*self._last)
+
+    def tell(self, job_id: int | None, documents: int, rejected: int) -> None:
+        """So many documents of the job are safe."""
+        self._last, self._told_at = (job_id, documents, rejected), time.monotonic()
+        if self._on_progress and self._reading:
+            self._on_progress(
+                IngestProgress(
+                    job_id=job_id,
+                    documents=documents,
+                    rejected=rejected,
+                    lines=self._reading.lines_read,
+                    bytes_read=self._reading.bytes_read,
+                    num_bytes=self._num_bytes,
+                )
+            )
+
+
 def _found(standing: Standing) -> Already:
     return Already.CANCELLED if standing.is_cancelling else FOUND[standing.state]
 
@@ -112,6 +152,8 @@ def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, number: int)
     if corpus.run is None:
         fields = corpus.payload_fields.values()
         read = [READERS, corpus.read_as, corpus.packing, corpus.id_field, *fields, corpus.line_limit]
+        if corpus.has_own_separator:
+            read.append(corpus.separator)
     else:
         read = [READERS, BEIR]
     return hashlib.sha256(json.dumps([corpus_digest, read, spec.digest(), number]).encode()).hexdigest()
@@ -124,21 +166,12 @@ def _fill(
     holds: Holds,
     records: Iterator[Record],
     contents: Contents,
-    on_progress: Tell | None,
+    telling: "_Telling",
 ) -> Standing:
     """Write what the job lacks of its corpus; give it up where the corpus turns out to be no corpus."""
 
     def tell(documents: int) -> None:
-        if on_progress is not None:
-            on_progress(
-                IngestProgress(
-                    job_id=standing.job_id,
-                    documents=documents,
-                    rejected=standing.rejected,
-                    bytes_read=reading.bytes_read,
-                    num_bytes=contents.num_bytes,
-                )
-            )
+        telling.tell(standing.job_id, documents, standing.rejected)
 
     written = Fingerprint()
     try:

@@ -38,11 +38,12 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestProgress:
-    """How far a submit has come, told whenever a batch is safe in the database."""
+    """How far a submit has come, told whenever a batch is safe in the database, and now and then while none is."""
 
-    job_id: int
+    job_id: int | None  # none before the first document is found
     documents: int
     rejected: int
+    lines: int  # of the file, read so far; blank ones too
     bytes_read: int
     num_bytes: int  # of the whole corpus as it is stored
 

@@ -4,11 +4,14 @@ import gzip
 import hashlib
 import io
 import zlib
-from typing import BinaryIO
+from collections.abc import Callable
+from typing import BinaryIO, cast
 
 import zstandard
 
 from jobs.errors import CorpusError
+
+Watch = Callable[[bytes], None]
 
 BUFFER_BYTES = 1 << 18
 PIECE_BYTES = 1 << 12  # zstd packs up to 32,768 to one: what a piece may unpack to must fit in memory
@@ -41,17 +44,40 @@ class HashedBytes(io.RawIOBase):
         return self._sha256.hexdigest()
 
 
-def unpacked(raw: io.RawIOBase, packing: str | None) -> io.BufferedReader:
-    """What the bytes are when they are not packed; without a `packing` their start tells how they are."""
+def unpacked(raw: io.RawIOBase, packing: str | None, watch: Watch | None = None) -> io.BufferedReader:
+    """What the bytes are when they are not packed; without a `packing` their start tells how they are. `watch` sees
+    each piece of them."""
     stream: io.BufferedReader = io.BufferedReader(raw, BUFFER_BYTES)
     head = stream.peek(4)[:4]
     if head.startswith(UTF16_MARKS):
         raise CorpusError("it is written in UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)")
     packing = packing or next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
-    if not head or packing is None:
+    is_plain = not head or packing is None
+    if is_plain and watch is None:
         return stream
-    inner = gzip.GzipFile(fileobj=stream) if packing == "gzip" else _ZstdBytes(stream)
-    return io.BufferedReader(inner, BUFFER_BYTES)
+    inner = stream if is_plain else gzip.GzipFile(fileobj=stream) if packing == "gzip" else _ZstdBytes(stream)
+    return io.BufferedReader(_WatchedBytes(inner, watch) if watch else cast(io.RawIOBase, inner), BUFFER_BYTES)
+
+
+class _WatchedBytes(io.RawIOBase):
+    """Bytes that somebody looks at as they pass."""
+
+    def __init__(self, inner: io.BufferedIOBase | io.RawIOBase, watch: Watch) -> None:
+        self._inner = inner
+        self._watch = watch
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # io gives nothing else
+        num_bytes = self._inner.readinto(buffer) or 0
+        if num_bytes:
+            self._watch(bytes(buffer[:num_bytes]))
+        return num_bytes
+
+    def close(self) -> None:
+        self._inner.close()
+        super().close()
 
 
 class _ZstdBytes(io.RawIOBase):

@@ -113,7 +113,12 @@ def test_a_byte_order_mark_is_no_part_of_the_header() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("id;text\n1;a\n", "no column 'text' (it has 'id;text'); name it with --text-field"),
+        ("id;text\n1;a\n", "no column 'text' (it has 'id;text'); the delimiter is another: --delimiter ';'?"),
+        ("id;content;lang\n1;a;b\n", "the delimiter is another: --delimiter ';' --text-field content?"),
+        ("id\ttext\n1\ta\n", "the delimiter is another: --delimiter tab?"),
+        ("id,content\n1,a\n", "the text is in the column 'content': --text-field content?"),
+        ("id,a,b\n1,a,b\n", "(it has 'id', 'a', 'b'); name it with --text-field"),
+        ('{"id": 1, "text": "a"}\n', "the lines are JSON objects: --format jsonl?"),
         ("id,text,text\n1,a,b\n", "two columns 'text'"),
         ('id,"text\n1,a\n', "not a header"),
         (b"id,text\xff\n1,a\n", "not UTF-8"),

@@ -68,6 +68,9 @@ def test_a_format_that_is_given_goes_before_the_name() -> None:
         ({"path": "a.txt", "format": "xml"}, "known are jsonl, txt, csv, tsv"),
         ({"path": "a.csv", "id_field": "text"}, "both be in the field 'text'"),
         ({"path": "a.csv", "max_line_bytes": 0}, "smallest is 1"),
+        ({"path": "a.jsonl", "delimiter": ";"}, "--delimiter is for csv and tsv"),
+        ({"path": "a.csv", "delimiter": "::"}, "the delimiter '::' is none; give one sign, such as ';', or tab, comma"),
+        ({"path": "a.csv", "delimiter": '"'}, "give one sign"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_opened(
@@ -84,6 +87,13 @@ def test_what_makes_no_sense_is_refused_before_anything_is_opened(
 def test_what_is_no_file_is_told_that_and_not_asked_for_its_format(path: str, message: str) -> None:
     with pytest.raises(CorpusError, match=message):
         Corpus(path=path)
+
+
+@pytest.mark.parametrize(("delimiter", "sign"), [(";", ";"), ("|", "|"), ("tab", "\t"), (r"\t", "\t"), ("\t", "\t")])
+def test_a_table_may_have_a_delimiter_of_its_own(tmp_path: Path, delimiter: str, sign: str) -> None:
+    path = written(tmp_path / "a.csv", f'id{sign}text\n1{sign}"one{sign}, two"\n'.encode())
+
+    assert texts(path, delimiter=delimiter) == [f"one{sign}, two"]
 
 
 def test_every_format_reads_the_same_documents(tmp_path: Path) -> None:

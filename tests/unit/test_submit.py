@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, func, select, update
 
-from jobs.corpus import shards
+from jobs.corpus import shards, usable
 from jobs.corpus.documents import Reject
 from jobs.corpus.reading import Corpus
 from jobs.corpus.submit import submit
@@ -21,6 +22,7 @@ from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store import ingest
 from jobs.store.database import Database
 from jobs.store.tables import Document, Job, JobCounts, JobState, Shard
+from tests.unit.conftest import ON_SQLITE
 
 SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=TranslateOptions())
 GREEDY = replace(SPEC, options=TranslateOptions(beam_size=1))
@@ -136,7 +138,7 @@ def test_the_counters_are_a_recount(database: Database, send: Submit) -> None:
 
 
 def test_nothing_left_to_do_is_done_at_once(database: Database, send: Submit) -> None:
-    submitted = send(lines(None, " "))
+    submitted = send(b'{"id": 1}\n{"id": 1, "text": "x"}\n')
 
     assert (submitted.state, submitted.documents, submitted.rejected, submitted.shards) == (JobState.DONE, 2, 2, 0)
     ((finished_at,),) = rows(database, Job, "finished_at")
@@ -207,6 +209,73 @@ def test_a_corpus_without_documents_leaves_no_job(database: Database, send: Subm
             send(data, file=file)
 
     assert num_jobs(database) == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "data", "says"),
+    [
+        ("a.jsonl", b'{"query": "q", "candidates": []}\n', "the lines have query and candidates: --task rerank?"),
+        ("a.jsonl", b'{"source": "a", "target": "b"}\n', "--task score with a model that translates?"),
+        (
+            "a.jsonl",
+            b'{"id": "1", "content": "a b"}\n' * 2,
+            "the text is in the field 'content': --text-field content?",
+        ),
+        ("a.jsonl", b'{"id": "1", "lang": "en", "words": "two words"}\n', "--text-field words?"),
+        ("a.jsonl", b'{"text": " "}\n{"text": 5}\n', "none of its 2 lines can be used; line 1: the field 'text' holds"),
+        ("a.jsonl", b"id,text\n1,one\n", "the first line is the header of a table: --format csv?"),
+        ("a.jsonl", b"id;text\n1;one\n", "--format csv --delimiter ';'?"),
+        ("a.jsonl", b"id;body\n1;one\n", "--format csv --delimiter ';' --text-field body?"),
+        ("a.jsonl", b"id\ttext\n1\tone\n", "--format tsv?"),
+        ("a.jsonl", b"It rains.\nIt snows.\n", "the lines are plain text: --format txt?"),
+        ("a.jsonl", b'[\n  {"text": "a"}\n]\n', "one list of JSON, and not an object a line: jq -c '.[]'"),
+        ("a.jsonl", b'{\n  "text": "a"\n}\n', "an object takes several lines: jq -c ."),
+        ("a.jsonl", b'{"text": "a"\n', "its one line cannot be used; line 1: the line is not JSON"),
+        ("a.jsonl", b"caf\xe9\n", "is not UTF-8"),
+        ("a.txt", b'{"text": "a"}\n' * 2, "the lines are JSON objects: --format jsonl?"),
+        ("a.txt", b"\xff\n", "its one line cannot be used; line 1: byte 1"),
+        ("a.csv", b"id;text\n1;one\n", "--delimiter ';'?"),
+        ("a.csv", b"id,text\n1,one,two\n", "its one line cannot be used; line 2: the row has 3 cells"),
+    ],
+)
+@ON_SQLITE
+def test_a_corpus_of_which_nothing_can_be_used_is_refused_with_what_was_probably_meant(
+    database: Database, send: Submit, file: str, data: bytes, says: str
+) -> None:
+    with pytest.raises(CorpusError, match=re.escape(says)) as caught:
+        send(data, file=file)
+
+    assert str(caught.value).isprintable()
+    assert num_jobs(database) == 0
+
+
+@pytest.mark.parametrize("num_rejected", [0, 1, 2, 3, 50])
+def test_rejected_lines_before_the_first_document_are_all_kept(
+    database: Database, send: Submit, monkeypatch: pytest.MonkeyPatch, num_rejected: int
+) -> None:
+    monkeypatch.setattr(usable, "HELD", 2)
+
+    submitted = send(lines(*[None] * num_rejected, "x", None, "y"))
+
+    assert (submitted.documents, submitted.rejected) == (num_rejected + 3, num_rejected + 1)
+    assert rows(database, Document, "position", text="x") == [(num_rejected,)]
+    with pytest.raises(CorpusError, match="none of its 50 lines can be used"):
+        send(lines(*[None] * 50))
+
+
+@ON_SQLITE
+def test_a_delimiter_makes_another_job_only_where_it_is_not_that_of_the_format(
+    database: Database, tmp_path: Path
+) -> None:
+    def job_of(data: bytes, **how: Any) -> int:
+        (tmp_path / "a.csv").write_bytes(data)
+        return submit(database, Corpus(path=tmp_path / "a.csv", **how), SPEC, spool=tmp_path).job_id
+
+    commas = job_of(b"id,text\n1,one\n")
+    semicolons = job_of(b"id;text\n1;one\n", delimiter=";")
+
+    assert job_of(b"id,text\n1,one\n", delimiter="comma") == commas
+    assert rows(database, Document, "external_id", "text", job_id=semicolons) == [("1", "one")]
 
 
 def test_strict_refuses_the_file_lists_the_first_lines_and_leaves_no_job(database: Database, send: Submit) -> None:
@@ -311,10 +380,10 @@ def test_the_same_corpus_and_spec_are_the_same_job_wherever_the_file_is(database
 
 def test_another_text_spec_format_or_field_is_another_job(database: Database, send: Submit, tmp_path: Path) -> None:
     data = b'{"text": "x", "body": "y"}\n'
-    jobs = {send(data).job_id, send(data + b"\n").job_id, send(data, GREEDY).job_id, send(data, file="a.txt").job_id}
+    jobs = {send(data).job_id, send(data + b"\n").job_id, send(data, GREEDY).job_id}
     path = tmp_path / "corpus.jsonl"
     path.write_bytes(data)
-    for how in ({"text_field": "body"}, {"id_field": "body"}, {"max_line_bytes": 100}):
+    for how in ({"text_field": "body"}, {"id_field": "body"}, {"max_line_bytes": 100}, {"format": "txt"}):
         jobs.add(submit(database, Corpus(path=path, **how), SPEC, spool=tmp_path).job_id)  # type: ignore[arg-type]
 
     assert len(jobs) == num_jobs(database) == 7

@@ -119,7 +119,9 @@ def test_a_killed_submit_ends_with_the_rows_of_an_undisturbed_one(
     database: Database, tmp_path: Path, lines: list[tuple[str, int]], kills: list[int]
 ) -> None:
     path = tmp_path / "corpus.jsonl"
-    path.write_text("".join((line % number if "%d" in line else line) + "\n" for line, number in lines) + "{\n")
+    path.write_text(
+        "".join((line % number if "%d" in line else line) + "\n" for line, number in lines) + '{"text": "x"}\n'
+    )
     whole, disturbed = (replace(SPEC, model_revision=f"r{next(revisions)}") for _ in range(2))
 
     expected = everything(database, send(database, path, spec=whole).job_id)
