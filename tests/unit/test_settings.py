@@ -127,7 +127,7 @@ def test_a_variable_that_is_no_setting_is_named_with_what_was_meant(
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("KVJOBS_BROKER_FILE", "/dev/null")
 
-    result = kvjobs("config", "--json")
+    result = kvjobs("config")
 
     assert (result.exit_code, result.err) == (
         0,
