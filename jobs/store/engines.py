@@ -12,12 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Dialect, Engine, NullPool, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from jobs.errors import SpecError, StoreError
 from jobs.private import make_file, make_folder
 from jobs.store.mounts import mount_of
+from jobs.store.sqlite_file import may_only_be_read, reading_uri
 
 # What an address may say otherwise (`?connect_timeout=3`). A server that vanished without a word is given up after a
 # minute, else a lane would wait for it for hours (postgresql.org/docs/current/libpq-connect.html).
@@ -35,6 +36,9 @@ SESSION = {"tcp_keepalives_idle": 20, "tcp_keepalives_interval": 10, "tcp_keepal
 
 
 PASSWORD_IN_URL = "in a password write @, :, / and ? as %40, %3A, %2F and %3F"
+
+
+READ_ONLY = "kvjobs_read_only"  # an option of an engine whose file we may only read
 
 
 def make_engine(address: str, busy_timeout_s: float, silence_s: float | None = None) -> Engine:
@@ -104,6 +108,8 @@ def _sqlite(url: URL, busy_timeout_s: float) -> Engine:
         raise SpecError(
             "a SQLite database in memory cannot be shared with a worker; name a file: sqlite:////path/kvjobs.db"
         )
+    if may_only_be_read(path):
+        return _reading_sqlite(url, path, busy_timeout_s)
     try:
         make_folder(path.absolute().parent)
     except OSError as error:
@@ -118,6 +124,28 @@ def _sqlite(url: URL, busy_timeout_s: float) -> Engine:
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _reading_sqlite(url: URL, path: Path, busy_timeout_s: float) -> Engine:
+    """Each transaction opens the file anew: by then somebody else may have begun to write it."""
+    _refuse_network_file_system(path.absolute().parent)
+    engine = create_engine(
+        url, poolclass=NullPool, connect_args={"timeout": busy_timeout_s}, execution_options={READ_ONLY: True}
+    )
+    event.listen(engine, "do_connect", partial(_open_to_read, path))
+    event.listen(engine, "connect", _set_up_reading_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _open_to_read(path: Path, _dialect: Dialect, _record: Any, arguments: list[Any], keywords: dict[str, Any]) -> None:
+    arguments[0] = reading_uri(path)
+    keywords["uri"] = True
+
+
+def _set_up_reading_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
+    connection.isolation_level = None
+    add_mathematics(connection)
 
 
 def _make_sqlite_file(path: Path, *_connecting: Any) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, Engine, inspect, text
 
 from jobs.errors import StoreError
+from jobs.store.engines import READ_ONLY
 from jobs.store.views import create_views, drop_views
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ def bring_up_to_date(engine: Engine) -> None:
     _refuse_newer(version)
     if engine.dialect.name != "sqlite":
         raise StoreError("the database's tables are not up to date; run: kvjobs db upgrade")
+    if engine.get_execution_options().get(READ_ONLY):
+        raise StoreError(
+            f"the tables of {engine.url.database} are of an older version ({version or 'none'}; this kvjobs has "
+            f"{HEAD}), and the file may only be read: run kvjobs db upgrade as one who may write it"
+        )
     upgrade(engine)
 
 

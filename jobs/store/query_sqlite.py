@@ -10,6 +10,7 @@ from jobs.errors import SpecError
 from jobs.store.database import Database
 from jobs.store.engines import add_mathematics
 from jobs.store.query_refusals import explained
+from jobs.store.sqlite_file import reading_uri
 from jobs.store.stopwatch import StopWatch
 
 STEPS_BETWEEN_LOOKS = 10_000  # of SQLite's machine, between two looks at the clock: about a millisecond
@@ -52,8 +53,8 @@ def cursor(database: Database, sql: str, parameters: Mapping[str, str], watch: S
     for name in parameters:
         if not re.search(rf":{re.escape(name)}\b", sql):
             raise SpecError(f"the query has no parameter :{name}")
-    file = Path(str(database.engine.url.database)).absolute()
-    with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, isolation_level=None)) as connection:
+    uri = reading_uri(Path(str(database.engine.url.database)))
+    with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
         add_mathematics(connection)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
         connection.set_authorizer(_authorize)

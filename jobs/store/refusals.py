@@ -47,8 +47,12 @@ def _sqlite(text: str, url: str) -> StoreError:
         return TransientError(f"the disk of the database {url} reports an error; look at the disk (is it full?)")
     if "not a database" in text:
         return StoreError(f"{url} is not a database; name another file, or move this one away")
-    if "readonly" in text or "unable to open" in text:
-        return StoreError(f"{url} cannot be written ({text}); check its permissions, or set KVJOBS_HOME")
+    if "readonly" in text:
+        return StoreError(f"{url} may only be read; run this as one who may write the file and its folder")
+    if "unable to open" in text:
+        return StoreError(
+            f"{url} cannot be opened ({text}); check the permissions of the file and its folder, or set KVJOBS_HOME"
+        )
     if "malformed" in text:
         return StoreError(f"{url} is damaged ({text}); restore it from a copy")
     return StoreError(f"the database {url} refuses: {text.strip()}")
