@@ -25,6 +25,7 @@ from tokenizers import Tokenizer
 
 from jobs.errors import ModelError
 from worker.text.offsets import BYTE_ALPHABET, to_bytes
+from worker.text.tokenizer_config import apply_config
 
 # Lanes are what works in parallel, and a worker forks its children: a pool of threads inside the library would use
 # cores that other lanes have, and does not survive a fork. Whoever sets the variable knows better.
@@ -109,6 +110,8 @@ class CausalTokenizer:
         config = _read_object(folder / "tokenizer_config.json", is_optional=True)
         names = {key: _named(folder, config, key) for key in ("bos_token", "eos_token")}
         try:
+            added = _read_object(folder / "added_tokens.json", is_optional=True)
+            apply_config(description, config, _class_of(folder, config), added)
             ids = _vocabulary(description)
             special = _special_contents(description, config) | {name.content for name in names.values() if name}
             written = _hide(description, special)
@@ -225,13 +228,16 @@ def _default_bos(folder: Path, config: Mapping[str, Any]) -> str:
     """What transformers takes as BOS where no file of the tokenizer speaks of it: the default of the tokenizer's class,
     and not the `bos_token_id` of config.json, which no tokenizer reads and which a configuration class writes of its
     own accord. Empty: there is none."""
-    if _speak_of(folder, config, "bos_token"):
-        return ""
+    return "" if _speak_of(folder, config, "bos_token") else _CLASS_BOS.get(_class_of(folder, config), "")
+
+
+def _class_of(folder: Path, config: Mapping[str, Any]) -> str:
+    """The class that transformers takes, without Tokenizer and Fast; empty where the files name none."""
     of_model = _read_object(folder / "config.json", is_optional=True)
     named = config.get("tokenizer_class") or of_model.get("tokenizer_class")
     if not isinstance(named, str):
         named = _MODEL_CLASS.get(str(of_model.get("model_type")), "")
-    return _CLASS_BOS.get(named.removesuffix("Fast").removesuffix("Tokenizer"), "")
+    return named.removesuffix("Fast").removesuffix("Tokenizer")
 
 
 def _configured_eos(folder: Path, config: Mapping[str, Any], special_ids: set[int]) -> int | None:

@@ -1,0 +1,22 @@
+"""What the files beside tokenizer.json change in it: ours and transformers' tokenizers on the same texts, live."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("transformers", reason="transformers is not installed (pip install '.[train]')")
+
+from tests.golden.make_tokenizer_config_golden import ids_of
+from tests.tokenizer_configs import CASES, TEXTS, write_case
+from worker.text.causal import CausalTokenizer
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_ids_are_those_of_transformers(tmp_path: Path, name: str) -> None:
+    folder = write_case(tmp_path / "model", name)
+
+    tokenizer = CausalTokenizer.open(folder)
+
+    assert [tokenizer.encode(text).ids for text in TEXTS] == ids_of(folder)
