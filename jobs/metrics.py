@@ -10,6 +10,7 @@ from typing import Any
 
 from jobs.corpus.qrels import Qrels
 from jobs.errors import SpecError
+from jobs.requirements import install_command
 
 # Gains as they are judged, discounted by log2(rank + 1) (trec_eval's); the reciprocal rank of the first relevant one;
 # the share of the relevant ones. Relevant is what is judged 1 or more.
@@ -60,7 +61,8 @@ def _ir_measures() -> Any:
         import ir_measures
     except ImportError:
         raise SpecError(
-            "rankings are measured with the package ir-measures, which is not installed: pip install 'kvjobs[metrics]'"
+            "rankings are measured with the package ir-measures, which is not installed: "
+            + install_command("ir-measures")
         ) from None
     return ir_measures
 

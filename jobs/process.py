@@ -2,6 +2,7 @@
 
 import functools
 import os
+import signal
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,16 @@ def is_here(machine: str, host: str) -> bool:
     """Whether a process of that machine is one of this. Where nobody can tell machines apart, names have to do."""
     mine = this_machine()
     return machine == mine if machine and mine else host == socket.gethostname()
+
+
+def how_it_ended(code: int) -> str:
+    """The exit code of a process in words, as `subprocess` gives it: below 0 it is a signal."""
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name} (signal {-code})"
+    except ValueError:
+        return f"was killed by signal {-code}"
 
 
 def available_cores() -> int:

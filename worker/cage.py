@@ -17,6 +17,7 @@ from typing import Any
 
 from jobs.dispatch.orders import Orders
 from jobs.errors import Stopped
+from jobs.process import how_it_ended
 from jobs.spec import JobSpec
 from jobs.store.batches import Batch
 from worker.engine.produced import Produced
@@ -126,11 +127,4 @@ class Cage:
         except subprocess.TimeoutExpired:
             self._process.kill()
             code = self._process.wait()
-        return Died("killed", f"exited with code {code}" if code >= 0 else f"was killed by {_name(-code)}")
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+        return Died("killed", how_it_ended(code))

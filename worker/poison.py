@@ -38,7 +38,7 @@ def _halve(translate: Callable[[Batch], Produced], batch: Batch) -> Produced:
         raise
     except Exception as error:  # whatever a runtime may raise, out of memory too: the documents decide
         message = f"{type(error).__name__}: {error}"
-        log.warning("a batch of %d documents failed: %s", len(batch), message)
+        log.warning("a batch failed (documents in it: %d): %s", len(batch), message)
         if len(batch) == 1:
             return Produced([Failed("engine-error", message)], {}, [])
     middle = len(batch) // 2

@@ -15,6 +15,7 @@ from jobs.dispatch.orders import Orders
 from jobs.dispatch.outage import Outage
 from jobs.dispatch.reaper import reap
 from jobs.errors import KvjobsError, StoreError
+from jobs.process import how_it_ended
 from jobs.store.database import Database
 from jobs.store.posts import new_holder
 from worker.child import EXIT_REFUSED, Child
@@ -52,7 +53,7 @@ def supervise(orders: Orders, database: Database, child: Child, stop: threading.
             if reaping.freed == freed:
                 return 0
         if code:
-            log.warning("the worker process ended with code %d; starting another", code)
+            log.warning("the worker process %s; starting another", how_it_ended(code))
         reaping.soon(child.worker_id())
         lived_long = time.monotonic() - started > SHORTEST_LIFE_S
         pause_s = 0.2 if lived_long or not code else min(max(0.2, 2 * pause_s), LONGEST_PAUSE_S)

@@ -105,7 +105,7 @@ class _Cages:
             return self._cage.translate(batch)
         except Died as death:
             self.close()
-            log.warning("a process with %d suspect documents %s", len(batch), death.how)
+            log.warning("the process for suspect documents %s (documents in it: %d)", death.how, len(batch))
             self._on_death(batch, death)
             return death
 

@@ -197,10 +197,11 @@ def _cancelled(job: JobSummary) -> str:
 def _summary(job: JobSummary, output: Path | None, tolerance: Tolerance | None, of_task: str) -> str:
     words = WORDS[job.task]
     done = f"Job {job.label} is {job.state}: {count(job.succeeded)} of {words.counted(job.documents)} {words.done}"
+    took = "" if job.elapsed_s is None else f" in {duration(job.elapsed_s)}"  # none: no worker has begun it
     speed = f" ({job.tokens_per_s:,.0f} tokens/s)" if job.tokens_per_s else ""
     place = f"; results in {output}" if output and str(output) != "-" else ""
     more = f"\nWhat went wrong: kvjobs show {job.job_id}" if job.unsuccessful else ""
     if is_tolerated(job, tolerance):
         more = f"\n{counted(job.rejected, 'line')} rejected, as --max-rejected allows: kvjobs show {job.job_id}"
     more += f"\nWhere the time went: kvjobs steps {job.job_id}"
-    return f"{done} in {duration(job.elapsed_s)}{speed}{place}.{of_task}{more}"
+    return f"{done}{took}{speed}{place}.{of_task}{more}"

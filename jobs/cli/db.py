@@ -151,5 +151,5 @@ def _jobs_to_prune(database: "Database", references: tuple[str, ...], days: floa
 
 def _confirm(question: str) -> None:
     if not sys.stdin.isatty():
-        raise SpecError("there is nobody to ask; give --yes to delete without being asked")
+        raise SpecError("standard input is no terminal, so nobody can confirm; to delete without a question give --yes")
     click.confirm(visible(question), abort=True, err=True)

@@ -107,7 +107,7 @@ def _packages() -> Iterator[Check]:
             found, mend = f"the distribution {others[0]} brings it too", f"pip uninstall {others[0]}"
         elif place is None or place.parents[1] != ours:
             found = f"is {place or 'missing'}, not beside {ours / 'jobs'}"
-            mend = f"start kvjobs in another folder, or: pip install --force-reinstall {DISTRIBUTION}"
+            mend = "start kvjobs in another folder, or install it again, from where you had it"
         else:
             found, mend = str(place.parent), ""
         yield Check(f"package {name}", not mend, found, mend)
@@ -117,7 +117,12 @@ def _dependencies() -> Iterator[Check]:
     try:
         required = importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:
-        yield Check("dependencies", False, f"{DISTRIBUTION} is not installed, only found", "pip install .")
+        yield Check(
+            "dependencies",
+            False,
+            f"{DISTRIBUTION} runs from a folder and is not installed",
+            "in that folder: pip install .",
+        )
         return
     for requirement in required:
         if "extra ==" in requirement:

@@ -13,7 +13,7 @@ def describe(rehearsal: Any, spec: JobSpec, tokens_per_s: float | None) -> Itera
     preview = rehearsal.preview
     documents = "queries  " if spec.task is Task.RERANK else "documents"
     yield f"{documents}   {count(rehearsal.num_documents)}" + (
-        f", and {count(rehearsal.num_rejected)} rejected lines" if rehearsal.num_rejected else ""
+        f", and {counted(rehearsal.num_rejected, 'rejected line')}" if rehearsal.num_rejected else ""
     )
     yield from _sequences(preview, spec)
     widest = max((_number(bucket) for bucket in preview.histogram), default=1)

@@ -185,7 +185,7 @@ def tell(job: JobSummary, pace: Pace, note: str = "") -> str:
     if speed is not None:
         parts.append(f"{speed:,.0f} tokens/s")
     if job.has_ended:
-        parts.append(f"in {duration(job.elapsed_s)}")
+        parts += [] if job.elapsed_s is None else [f"in {duration(job.elapsed_s)}"]
     elif pace.eta_s is not None:
         parts.append(f"{duration(pace.eta_s)} to go")
     if job.unsuccessful:

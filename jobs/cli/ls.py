@@ -58,4 +58,4 @@ def ls(context: Context, output: Output, everything: bool, states: tuple[str, ..
         return
     output.rows((job.as_row() for job in shown), COLUMNS, SUMMARY_FIELDS)
     if len(shown) < len(jobs):
-        say(f"Older jobs are not shown; --all shows them, --limit more than {limit}.")
+        say(f"Only the newest {limit} are shown; --all shows every job, --limit N as many as you like.")

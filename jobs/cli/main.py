@@ -64,9 +64,6 @@ SECTIONS: dict[str, dict[str, Entry]] = {
 }
 COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
-# What to install where a module is missing. Everything else is a dependency of kvjobs itself.
-EXTRAS = {"psycopg": "kvjobs[postgres]", "torch": "kvjobs[train]", "transformers": "kvjobs[train]"}
-
 
 class LazyGroup(click.Group):
     """Commands by name; each is imported when it is called."""
@@ -193,7 +190,9 @@ def explain(error: Exception) -> str:
         root = error.name.partition(".")[0]
         if root in ("jobs", "worker"):
             return f"this installation of kvjobs lacks {error.name}; install kvjobs again, then run: kvjobs doctor"
-        return f"the Python package {root} is not installed; run: pip install '{EXTRAS.get(root, 'kvjobs')}'"
+        from jobs.requirements import install_command
+
+        return f"the Python package {root} is not installed; run: {install_command(root)}"
     if isinstance(error, ImportError):
         return f"a Python package cannot be loaded ({error}); run: kvjobs doctor"
     if isinstance(error, OSError) and error.strerror:

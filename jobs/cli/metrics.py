@@ -38,7 +38,7 @@ def metrics(context: Context, output: Output, reference: str, qrels: Path, measu
     """Measure the rankings of a job by judgements, before reranking and after.
 
     Each figure is the mean over the queries that are judged; one that is judged and was not ranked counts 0. Needs the
-    package ir-measures: pip install 'kvjobs[metrics]'.
+    package ir-measures: pip install ir-measures.
     """
     from jobs.cli.rankings import ranked_queries, require_rankings
     from jobs.corpus.qrels import read_qrels

@@ -171,6 +171,8 @@ def submit(
         say(advice)
     if model is None:
         say(f"No --model was given: {WORDS[task].doing} with the bundled {spec.model}.")
+    if source.path == "-" and sys.stdin.isatty():
+        say(f"Reading {'JSON Lines' if form in (None, 'jsonl') else form} from the terminal; end with Ctrl-D.")
     if dry_run:
         return _dry_run(context, source, spec, as_json)
     with context.database() as database:
@@ -296,7 +298,8 @@ def _told(submitted: Submitted) -> str:
     label = f"Job {submitted.job_id}" + (f" ({submitted.name})" if submitted.name else "")
     size = counted(submitted.documents, "document")
     if submitted.rejected:
-        size += f", {submitted.rejected:,} of them rejected (kvjobs show {submitted.job_id} says why)"
+        share = "all" if submitted.rejected == submitted.documents else f"{submitted.rejected:,}"
+        size += f", {share} of them rejected (kvjobs show {submitted.job_id} says why)"
     match submitted.already:
         case Already.NEW:
             return f"{label}: {size}."

@@ -96,8 +96,7 @@ def _watch(context: Context, database: "Database", job: "JobSummary") -> "JobSum
 
             job = follow(database, job.job_id, update)
     except KeyboardInterrupt:
-        again = context.command("watch", job.job_id)
-        raise KeyboardInterrupt(f"Job {job.label} is not disturbed. To follow it again: {again}") from None
+        raise _left(context, job) from None
     say(f"Next: {next_command(job)}")
     return job
 
@@ -122,7 +121,10 @@ def wait(context: Context, reference: str, timeout: float | None, tolerance: Tol
     with context.database() as database:
         with database.reading() as connection:
             job = find_job(connection, reference)
-        job = follow(database, job.job_id, StuckHint(database).update, timeout_s=timeout)
+        try:
+            job = follow(database, job.job_id, StuckHint(database).update, timeout_s=timeout)
+        except KeyboardInterrupt:
+            raise _left(context, job) from None
     code = exit_code_of(job, tolerance)
     if not job.has_ended:
         code = TIMED_OUT
@@ -134,3 +136,8 @@ def wait(context: Context, reference: str, timeout: float | None, tolerance: Tol
     if as_json:
         print_job(job, code)
     return code
+
+
+def _left(context: Context, job: "JobSummary") -> KeyboardInterrupt:
+    """Whoever leaves with Ctrl-C hears that the job does not end with it."""
+    return KeyboardInterrupt(f"Job {job.label} goes on. To follow it again: {context.command('watch', job.job_id)}")

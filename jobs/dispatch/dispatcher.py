@@ -35,7 +35,11 @@ class Dispatcher:
         try:
             leave(self._database, DISPATCHER, self._holder)
         except StoreError as error:
-            log.info("the post of the dispatcher runs out by itself: %s", error)
+            log.info(
+                "another worker sends the hints of the fleet in %.0f s, not at once: %s",
+                POST_S,
+                error,
+            )
 
     def tick(self) -> bool:
         """One round; whether the post was ours."""

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from jobs.dispatch.orders import Orders
 from jobs.errors import KvjobsError
+from jobs.process import how_it_ended
 from jobs.queues import CPU
 from jobs.settings import Settings
 
@@ -53,7 +54,7 @@ class EmbeddedWorker:
             return True
         if code > 0:
             self._listener.join(timeout=1)
-            raise KvjobsError(f"the worker ended with code {code}: {self._last}")
+            raise KvjobsError(f"the worker {how_it_ended(code)}: {self._last}")
         return False
 
     def stop(self) -> None:

@@ -32,5 +32,5 @@ def reap(database: Database, holder: str | None = None, *, ended: Collection[int
     if dead:
         retire(database, dead)
     if freed:
-        log.warning("took %d shards back from workers that died", freed)
+        log.warning("shards taken back from workers that died: %d", freed)
     return freed

@@ -17,6 +17,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from jobs.errors import SpecError, StoreError
 from jobs.private import make_file, make_folder
+from jobs.requirements import install_command
 from jobs.store.mounts import mount_of
 from jobs.store.sqlite_file import may_only_be_read, reading_uri
 
@@ -89,7 +90,8 @@ def _postgresql(url: URL) -> Engine:
         raise SpecError(f"the driver {url.drivername!r} is not known; write postgresql://user@host/name") from None
     except ModuleNotFoundError as error:
         raise SpecError(
-            f"a PostgreSQL database needs {error.name}, which is not installed: pip install 'kvjobs[postgres]'"
+            f"a PostgreSQL database needs the package {error.name}, which is not installed: "
+            + install_command(error.name or "psycopg")
         ) from None
 
 

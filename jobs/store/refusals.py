@@ -73,7 +73,7 @@ def _postgresql(error: DBAPIError, url: str) -> StoreError:
         return TransientError(f"the connection to the database {url} was lost ({said})")
     if isinstance(error, OperationalError) and not state:
         if any(words in said for words in FOR_A_PERSON):
-            return StoreError(f"the database {url} lets nobody in: {_server_words(said)}; check the address")
+            return StoreError(f"the database {url} refused the login: {_server_words(said)}; check the address")
         return TransientError(f"the database {url} does not answer ({_server_words(said)}); is it running?")
     if state == "42501":  # insufficient privilege
         return StoreError(f"the user of the database {url} may not do that ({said}); connect as one who may")

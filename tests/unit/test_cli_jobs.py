@@ -201,13 +201,20 @@ def test_a_database_that_is_away_for_a_while_is_waited_for(
     assert kvjobs("wait", finished_job).exit_code == 1
 
 
-def test_leaving_a_watch_is_130(kvjobs: Kvjobs, running_job: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("command", ["watch", "wait"])
+def test_leaving_a_watch_is_130_and_says_that_the_job_goes_on(
+    kvjobs: Kvjobs, running_job: int, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(follow.time, "sleep", interrupt)
 
-    assert kvjobs("watch", running_job).exit_code == 130
+    result = kvjobs(command, running_job)
+
+    assert result.exit_code == 130
+    assert "goes on. To follow it again: kvjobs " in result.err
+    assert result.err.rstrip().endswith(f"watch {running_job}")
 
 
 def test_watch_tells_lines_where_there_is_no_terminal(

@@ -227,8 +227,9 @@ def test_version_and_help_are_0(kvjobs: Kvjobs) -> None:
 @pytest.mark.parametrize(
     ("module", "sentence"),
     [
-        ("psycopg.pq", "pip install 'kvjobs[postgres]'"),
-        ("onnxruntime", "the Python package onnxruntime is not installed; run: pip install 'kvjobs'"),
+        ("psycopg.pq", "run: pip install 'psycopg[binary]>=3.2'"),
+        ("onnxruntime", "the Python package onnxruntime is not installed; run: pip install 'onnxruntime>="),
+        ("kombu.utils", "run: pip install kombu"),
         ("worker.cli.bench", "lacks worker.cli.bench"),
     ],
 )

@@ -12,6 +12,7 @@ from jobs.cli.output import Column, Output, output_options
 from jobs.cli.terminal import say
 from jobs.cli.wording import NOTHING, count, counted, duration, percent, size
 from jobs.errors import ModelError, SpecError
+from jobs.requirements import install_command
 from worker.graphs.precision import Precision
 from worker.models.head import Head
 from worker.models.kinds import Kind
@@ -249,7 +250,7 @@ def verify(
         if check.note:
             say(f"{check.name}: {check.note}")
     if not is_causal and any(check.chrf is None for check in checks if check.name in ("precision", "model")):
-        say("chrF was left out: it needs sacrebleu (pip install 'kvjobs[train]')")
+        say(f"chrF was left out: it needs the package sacrebleu: {install_command('sacrebleu')}")
     failed = [check for check in checks if check.has_failed]
     for check in failed:
         say(

@@ -131,7 +131,7 @@ LINES = {
 @pytest.mark.parametrize(
     ("name", "task", "model", "says"),
     [
-        ("text.jsonl", "score", "tiny", ["documents   2, and 1 rejected lines", "too long    1 for the model"]),
+        ("text.jsonl", "score", "tiny", ["documents   2, and 1 rejected line", "too long    1 for the model"]),
         ("pairs.jsonl", "score", "demo-en-zh", ["documents   1\n", "tokens      17, the longest sequence 9"]),
         ("queries.jsonl", "rerank", "tiny", ["queries     1\n", "candidates  2, each read with its query"]),
     ],
