@@ -53,6 +53,7 @@ def make_engine(address: str, busy_timeout_s: float, silence_s: float | None = N
         session["idle_in_transaction_session_timeout"] = max(1, int(1000 * silence_s))  # milliseconds
         session["lock_timeout"] = max(1, int(1000 * busy_timeout_s))
     event.listen(engine, "connect", partial(_set_up_postgresql, session))
+    event.listen(engine, "checkin", _let_the_server_decide)
     return engine
 
 
@@ -102,6 +103,13 @@ def _set_up_postgresql(session: Mapping[str, int], connection: Any, _record: Any
     connection.autocommit = True
     connection.execute(f"SELECT {settings}")
     connection.autocommit = False
+
+
+def _let_the_server_decide(connection: Any, _record: Any) -> None:
+    """After a transaction that was to be read-only, SQLAlchemy leaves READ WRITE behind for the next one, whatever the
+    server's default_transaction_read_only says."""
+    if connection is not None and not connection.closed:
+        connection.read_only = None
 
 
 def _sqlite(url: URL, busy_timeout_s: float) -> Engine:
