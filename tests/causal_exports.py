@@ -16,6 +16,8 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+from safetensors.numpy import save_file
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 LAYERS, WIDTH, HEADS, HEAD_SIZE, FFN, VOCAB, POSITIONS = 2, 32, 4, 16, 48, 61, 96
 EPSILON = 1e-5
@@ -93,6 +95,35 @@ class Export:
             tables = self.rope.tables(is_long=len(ids) - 1 > self.rope.original)
             drawn |= dict(zip(("cos", "sin"), tables, strict=True))
         return _forward(drawn, self.kv_heads, list(ids))
+
+
+def write_checkpoint(folder: Path, export: Export, *, changed: float = 0.0, **config: Any) -> Path:
+    """The Llama that an export computes, as transformers keeps it; `changed` is added to some of its weights."""
+    said = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "rms_norm_eps": EPSILON, "rope_theta": BASE}
+    export.write(folder, **said | {"intermediate_size": FFN, "tie_word_embeddings": False} | config)
+    (folder / "model.onnx").unlink()
+    drawn = weights(export.kv_heads)
+    names = {"embed": "model.embed_tokens", "head": "lm_head", "norm": "model.norm"}
+    for layer in range(LAYERS):
+        here = f"model.layers.{layer}"
+        names |= {f"{layer}.{one}": f"{here}.self_attn.{one}_proj" for one in "qkvo"}
+        names |= {f"{layer}.{one}": f"{here}.mlp.{one}_proj" for one in ("gate", "up", "down")}
+        names |= {f"{layer}.norm": f"{here}.input_layernorm", f"{layer}.ffn_norm": f"{here}.post_attention_layernorm"}
+    tensors = {
+        f"{there}.weight": np.ascontiguousarray(drawn[here] if here == "embed" else drawn[here].T)
+        for here, there in names.items()
+    }
+    tensors["lm_head.weight"][::2] += changed
+    save_file(tensors, folder / "model.safetensors")
+    return folder
+
+
+def write_letters(folder: Path) -> None:
+    """A tokenizer whose ids fit: a letter a token."""
+    letters = {letter: number for number, letter in enumerate("~ abcdefghijklmnopqrstuvwxyzSMTWF0123456789.,-")}
+    tokenizer = Tokenizer(models.WordLevel(vocab=letters, unk_token="~"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    tokenizer.save(str(folder / "tokenizer.json"))
 
 
 def weights(kv_heads: int, dtype: type = np.float32) -> dict[str, NDArray[Any]]:

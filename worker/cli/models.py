@@ -3,6 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -121,6 +122,11 @@ def ls(context: Context, output: Output) -> None:
     is_flag=True,
     help="Take an export although its graph computes something else than its config.json asks for.",
 )
+@click.option(
+    "--checkpoint",
+    metavar="FOLDER",
+    help="What an export was made of, to compare a sample with.  [default: the weights beside it, if any]",
+)
 @output_options()
 @click.pass_obj
 def add(
@@ -132,12 +138,14 @@ def add(
     name: str | None,
     force: bool,
     accept_departures: bool,
+    checkpoint: str | None,
 ) -> None:
     """Make a model of SOURCE and put it into the models folder.
 
     SOURCE is a checkpoint of a translation model (Marian, OPUS-MT) or of a causal language model (Llama, Mistral,
     Qwen2, Qwen3): an id of the Hugging Face hub, OWNER/NAME or OWNER/NAME@REVISION, or a folder. Graphs are built of
-    it. An ONNX export is copied as it is. Quantized checkpoints, adapters (LoRA), GGUF files, and models that bring
+    it. An ONNX export is copied as it is; one of a causal model is compared with what its config.json asks for, and
+    with its checkpoint where that is at hand. Quantized checkpoints, adapters (LoRA), GGUF files, and models that bring
     code of their own are refused by name. Nothing half-made stays behind: what was interrupted can be run again, and a
     download goes on where it stopped. HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE and HF_TOKEN hold.
     """
@@ -150,6 +158,7 @@ def add(
         name=name,
         force=force,
         accept_departures=accept_departures,
+        checkpoint=checkpoint,
     )
     added = add_model(request, context.settings.models_dir)
     if added.note:
@@ -201,6 +210,7 @@ def inspect(context: Context, output: Output, name: str) -> int:
     help="Of the sample: sentences to translate, or documents to score.",
 )
 @click.option("--against", metavar="NAME", help="Another model with the same vocabulary, to compare with.")
+@click.option("--checkpoint", metavar="FOLDER", help="What an exported causal model was made of, to compare with.")
 @click.option("--source-language", metavar="CODE", default="en", show_default=True, help="For cutting sentences.")
 @click.option("--target-language", metavar="LABEL", help="Of a multilingual model, without >> and <<.")
 @output_options()
@@ -212,6 +222,7 @@ def verify(
     sample: str | None,
     limit: int,
     against: str | None,
+    checkpoint: str | None,
     source_language: str,
     target_language: str | None,
 ) -> int:
@@ -221,8 +232,8 @@ def verify(
     transformers where it is installed, else in numpy); int8 and fp16 against fp32: segments and tokens that are the
     same, chrF of the texts, and by how much log-probabilities drift, in nats a token. Of a causal language model, the
     log-probability of each token: together and alone, behind a beginning that was computed once and whole, against the
-    checkpoint; and what int8 and fp16 cost, in nats a token and in perplexity. Exit code 1 if something differs that
-    has to be the same.
+    checkpoint, also past each limit that config.json names; and what int8 and fp16 cost, in nats a token and in
+    perplexity. Exit code 1 if something differs that has to be the same.
     """
     models_dir = context.settings.models_dir
     folder = find_model(name, models_dir)
@@ -236,8 +247,10 @@ def verify(
     if is_causal:
         if target_language is not None:
             raise SpecError(f"{name} is {Kind.CAUSAL.noun}, which has no --target-language: leave it out")
-        checks = _verify_causal(folder, sample, limit, other)
+        checks = _verify_causal(folder, sample, limit, other, checkpoint)
     else:
+        if checkpoint is not None:
+            raise SpecError(f"--checkpoint is for exported causal models, and {name} translates: leave it out")
         checks = _verify_translation(
             folder, sample, limit, other, source_language=source_language, target_language=target_language
         )
@@ -288,14 +301,17 @@ def _verify_translation(
     return list(verify(folder, segments, tokenizer.decode, other=other))
 
 
-def _verify_causal(folder: ModelFolder, sample: str | None, limit: int, other: ModelFolder | None) -> list["Check"]:
+def _verify_causal(
+    folder: ModelFolder, sample: str | None, limit: int, other: ModelFolder | None, checkpoint: str | None
+) -> list["Check"]:
     from worker.models.sample import read_documents
     from worker.models.verify_causal import verify_causal
     from worker.text.causal import CausalTokenizer
 
     documents = read_documents(sample, CausalTokenizer.open(folder.path), limit=limit)
     say(f"{folder.name}: {counted(len(documents), 'document')} ...")
-    return list(verify_causal(folder, documents, other=other))
+    of = Path(checkpoint) if checkpoint else None
+    return list(verify_causal(folder, documents, other=other, checkpoint=of))
 
 
 def describe_added(added: "Added") -> Iterator[str]:

@@ -71,3 +71,7 @@ class ExportedCausal:
     def new_reader(self, *, is_packed: bool = True) -> ExportReader:
         """The buffers of one lane. `is_packed=False`: one sequence after another, and no prefix is shared."""
         return ExportReader(self.graph, self.abilities, self.num_heads, is_packed=is_packed)
+
+    def new_oracle(self) -> ExportReader:
+        """What reads each sequence alone and in one call, however much memory that takes: to compare with."""
+        return ExportReader(self.graph, self.abilities, self.num_heads, is_packed=False, is_cut=False)

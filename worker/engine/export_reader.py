@@ -55,13 +55,16 @@ class _Line:
 class ExportReader:
     """A lane's buffers. Nothing is kept from one `read` to the next but memory."""
 
-    def __init__(self, graph: CausalGraph, abilities: Abilities, num_heads: int, *, is_packed: bool) -> None:
+    def __init__(
+        self, graph: CausalGraph, abilities: Abilities, num_heads: int, *, is_packed: bool, is_cut: bool = True
+    ) -> None:
         """`num_heads`: of queries, for an estimate of what attention takes. `is_packed=False`: one sequence after
-        another, and no prefix is shared."""
+        another, and no prefix is shared. `is_cut=False`: each in one call, however much memory that takes."""
         self._graph = graph
         self._abilities = abilities
         self._num_heads = num_heads
         self._is_packed = is_packed
+        self._is_cut = is_cut and abilities.extends
         self._vocab_size = graph.layout.vocab_size
         self._max_tokens = MAX_TOKENS  # fewer once memory was short
         self._repeated = RepeatedPast()
@@ -206,7 +209,7 @@ class ExportReader:
         at = 0
         while at < end:
             size = end - at
-            if self._abilities.extends:
+            if self._is_cut:
                 size = min(size, self._most_tokens(_length(past)))
             stop = at + size
             first = max(skip, at)
@@ -219,7 +222,7 @@ class ExportReader:
                     wants_present=wants_present or stop < end,
                 )
             except Exception as error:
-                if size <= _LEAST or not self._abilities.extends or not is_shortage(error):
+                if size <= _LEAST or not self._is_cut or not is_shortage(error):
                     raise
                 log.warning("%d tokens do not fit into memory: %s", size, error)
                 self._max_tokens = max(_LEAST, size // 2)

@@ -19,12 +19,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jobs.errors import ModelError, NotFoundError, SpecError
+from worker.engine.generation import read_json
 from worker.graphs.precision import Precision
-from worker.models.causal_files import build_causal, copy_causal_export, try_causal
+from worker.models.causal_config import CONFIG
+from worker.models.causal_files import build_causal, compare_sample, copy_causal_export, try_causal
 from worker.models.checkpoint import Checkpoint
 from worker.models.departures import departures_in
 from worker.models.head import Head
-from worker.models.kinds import Kind
+from worker.models.kinds import Kind, architecture_of
 from worker.models.manifest import MANIFEST, Manifest
 from worker.models.marian_files import build_marian, copy_marian_export, head_size, try_marian
 from worker.models.origin import Origin
@@ -45,7 +47,8 @@ class Request:
     head: Head | None = None
     name: str | None = None
     force: bool = False  # replace a model of that name
-    accept_departures: bool = False  # take an export whose graph contradicts its configuration
+    accept_departures: bool = False  # take an export whose graph contradicts its configuration, or its checkpoint
+    checkpoint: str | None = None  # folder of the checkpoint that an export was made of
     made_by: str | None = None  # what the manifest calls the source, where its place says nothing to anybody else
 
 
@@ -83,10 +86,10 @@ def add_model(request: Request, models_dir: Path) -> Added:
     if request.made_by is not None:
         origin = replace(origin, source=request.made_by)
     with staging(models_dir) as stage:
-        with _named_after(origin.folder, stage.path):
+        with _named_after(origin.folder, stage.path, request.checkpoint):
             manifest = _fill(stage, origin, request)
             _try_out(ModelFolder(name, stage.path))
-            manifest = _noting_departures(stage.path, manifest)
+            manifest = _noting_departures(ModelFolder(name, stage.path), manifest, request)
         num_ids = head_size(stage.path, manifest)
         path = stage.publish(name, force=request.force)
     return Added(
@@ -107,12 +110,15 @@ def add_model(request: Request, models_dir: Path) -> Added:
 
 
 @contextmanager
-def _named_after(source: Path, copy: Path) -> Iterator[None]:
+def _named_after(source: Path, copy: Path, checkpoint: str | None) -> Iterator[None]:
     """Let a ModelError name the files that a person knows, and not those that are gone when it is read."""
     try:
         yield
     except ModelError as error:
-        raise ModelError(str(error).replace(str(copy), str(source))) from error
+        said = str(error)
+        if checkpoint and not (source / CONFIG).is_file():  # an export without one has that of its checkpoint
+            said = said.replace(str(copy / CONFIG), os.path.abspath(os.path.join(checkpoint, CONFIG)))
+        raise ModelError(said.replace(str(copy), str(source))) from error
 
 
 def _try_out(model: ModelFolder) -> None:
@@ -121,12 +127,15 @@ def _try_out(model: ModelFolder) -> None:
     (try_marian if kind_of(model) is Kind.TRANSLATION else try_causal)(model.path)
 
 
-def _noting_departures(folder: Path, manifest: Manifest) -> Manifest:
-    """The manifest of an export, with what is known of how it differs from its configuration."""
+def _noting_departures(model: ModelFolder, manifest: Manifest, request: Request) -> Manifest:
+    """The manifest of an export, with what is known of how it differs from its configuration and its checkpoint."""
     if manifest.layout == "kv" or Kind.of_architecture(manifest.architecture) is Kind.TRANSLATION:
         return manifest
-    manifest = replace(manifest, departures=tuple(departures_in(folder).warnings()))
-    (folder / MANIFEST).write_bytes(manifest.to_bytes())
+    known = departures_in(model.path).warnings()
+    if manifest.checkpoint:
+        known += compare_sample(model, Path(manifest.checkpoint), is_accepted=request.accept_departures)
+    manifest = replace(manifest, departures=tuple(known))
+    (model.path / MANIFEST).write_bytes(manifest.to_bytes())
     return manifest
 
 
@@ -171,18 +180,43 @@ def _fill(stage: Staging, origin: Origin, request: Request) -> Manifest:
     if (origin.folder / MANIFEST).is_file():
         _refuse_options(request, "was made by `kvjobs models add`")
         manifest = _copy_ours(stage.path, origin)
-    elif has_weights(origin.folder) or not has_graphs(origin.folder):
+    elif _builds(origin.folder):
+        if request.checkpoint is not None:
+            raise SpecError(f"--checkpoint is for exports, and graphs are built of {request.source}: leave it out")
         manifest = _build(stage.path, origin, request)
     else:
         _refuse_options(request, "holds graphs that are used as they are")
         export = ModelFolder(origin.source, origin.folder)
         check_files(export)  # what is wrong with it is better said before gigabytes are copied
         if kind_of(export) is Kind.TRANSLATION:
+            if request.checkpoint is not None:
+                raise SpecError(f"--checkpoint is for causal models, and {request.source} translates: leave it out")
             manifest = copy_marian_export(stage.path, origin)
         else:
-            manifest = copy_causal_export(stage.path, origin, accepts_departures=request.accept_departures)
+            checkpoint = _checkpoint(origin.folder, request)
+            manifest = copy_causal_export(
+                stage.path, origin, accepts_departures=request.accept_departures, checkpoint=checkpoint
+            )
     (stage.path / MANIFEST).write_bytes(manifest.to_bytes())
     return manifest
+
+
+def _builds(folder: Path) -> bool:
+    """Whether graphs are built of a checkpoint. One of another architecture may lie beside an export of it."""
+    if not has_weights(folder):
+        return not has_graphs(folder)
+    config = folder / CONFIG
+    return not has_graphs(folder) or not config.is_file() or architecture_of(read_json(config)) is not None
+
+
+def _checkpoint(folder: Path, request: Request) -> Path | None:
+    """The checkpoint that an export was made of: the one that was named, or what lies beside it."""
+    if request.checkpoint is None:
+        return folder if has_weights(folder) else None
+    named = Path(os.path.abspath(request.checkpoint))
+    if not has_weights(named) or not (named / CONFIG).is_file():
+        raise SpecError(f"--checkpoint {request.checkpoint} is no folder with a checkpoint, config.json and weights")
+    return named
 
 
 def _build(folder: Path, origin: Origin, request: Request) -> Manifest:

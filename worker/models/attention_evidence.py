@@ -15,7 +15,7 @@ from worker.models.graph_content import GraphContent, Node
 FUSED = ("GroupQueryAttention", "MultiHeadAttention", "Attention", "PagedAttention", "DecoderMaskedMultiHeadAttention")
 _TOLERANCE = 1e-2  # relative: constants in float16 and bfloat16 are rounded
 _BFLOAT16 = 16  # TensorProto.DataType
-_EXACT_IN_BFLOAT16 = 256  # the last of the integers that bfloat16 has without a gap
+EXACT_IN_BFLOAT16 = 256  # the last of the integers that bfloat16 has without a gap
 
 
 def soft_caps(content: GraphContent, config: CausalConfig) -> Iterator[Departure]:
@@ -84,8 +84,8 @@ def alibi_departures(content: GraphContent, config: CausalConfig) -> Iterator[De
         return
     if heads in (1, 2, 4, 8):
         yield Limit(
-            _EXACT_IN_BFLOAT16 + 1,
-            f"transformers rounds Falcon's alibi to bfloat16, which changes it from position {_EXACT_IN_BFLOAT16 + 1} "
+            EXACT_IN_BFLOAT16 + 1,
+            f"transformers rounds Falcon's alibi to bfloat16, which changes it from position {EXACT_IN_BFLOAT16 + 1} "
             "on, and this graph does not",
         )
     else:

@@ -1,5 +1,6 @@
 """The files of a causal language model: built from a checkpoint, or copied from an export."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from worker.graphs.precision import Precision
 from worker.models.causal_config import CONFIG, GENAI_CONFIG
 from worker.models.causal_layout import find_causal_graph
 from worker.models.checkpoint import Checkpoint
+from worker.models.checks import Verdict
 from worker.models.kinds import MARIAN, UNNAMED
 from worker.models.manifest import Manifest
 from worker.models.origin import Origin
@@ -16,12 +18,15 @@ from worker.models.registry import (
     CAUSAL_TOKENIZER,
     CAUSAL_TOKENIZER_EXTRAS,
     CONFIGURATION,
+    ModelFolder,
     check_causal_tokenizer,
 )
 from worker.text.causal import CausalTokenizer
 from worker.text.tokenizer_trial import try_tokenizer
 
 TOKENIZER_JSON = CAUSAL_TOKENIZER[0]
+
+_SAMPLE = 4  # bulletins
 
 # What belongs to a model besides graphs and weights.
 _BESIDE = (*CONFIGURATION, GENAI_CONFIG, *CAUSAL_TOKENIZER, *CAUSAL_TOKENIZER_EXTRAS)
@@ -44,17 +49,22 @@ def build_causal(folder: Path, origin: Origin, checkpoint: Checkpoint, precision
     )
 
 
-def copy_causal_export(folder: Path, origin: Origin, *, accepts_departures: bool = False) -> Manifest:
+def copy_causal_export(
+    folder: Path, origin: Origin, *, accepts_departures: bool = False, checkpoint: Path | None = None
+) -> Manifest:
     """Copy a graph that somebody exported, with its external weights.
 
-    `accepts_departures`: also where it contradicts its configuration.
+    `accepts_departures`: also where it contradicts its configuration. `checkpoint`: what it was made of, whose
+    config.json says what is asked for where the export has none.
     """
     _check_tokenizer(origin.folder)
     graph = find_causal_graph(origin.folder)
     named = [*origin.with_weights_of([graph]), *origin.present(_BESIDE)]
     origin.copy(named, folder)
+    if checkpoint and CONFIG not in named:
+        shutil.copyfile(checkpoint / CONFIG, folder / CONFIG)
     manifest = origin.manifest(folder, layout="optimum", architecture=_model_type(folder), read=named)
-    return replace(manifest, accepts_departures=accepts_departures)
+    return replace(manifest, accepts_departures=accepts_departures, checkpoint=str(checkpoint) if checkpoint else None)
 
 
 def try_causal(folder: Path) -> None:
@@ -62,6 +72,27 @@ def try_causal(folder: Path) -> None:
     from worker.engine.language_model import open_language_model  # loads onnxruntime
 
     open_fitting_tokenizer(folder, open_language_model(folder).vocab_size)
+
+
+def compare_sample(model: ModelFolder, checkpoint: Path, *, is_accepted: bool) -> list[str]:
+    """Read a few bulletins with an export and with its checkpoint; what a person should know of it, if anything.
+
+    Raises ModelError where they do not say the same, unless that `is_accepted`.
+    """
+    from worker.models.sample import read_documents  # loads the grammar of bulletins, and below onnxruntime
+    from worker.models.verify_causal import check_sample
+
+    documents = read_documents(None, CausalTokenizer.open(model.path), limit=_SAMPLE)
+    check = check_sample(model, documents, checkpoint)
+    if check.verdict is Verdict.LEFT_OUT:
+        return [f"was not compared with its checkpoint: {check.note}"]
+    gap = f"{check.drift:.2g} nats a token on the mean, and {check.worst:.2g} of a single one"
+    if check.has_failed and not is_accepted:
+        raise ModelError(
+            f"{model.path} does not say what its checkpoint {checkpoint} says ({check.against}: {gap} on a sample): "
+            f"export it with another exporter, or take it as it is with --accept-departures"
+        )
+    return [] if check.verdict is Verdict.SAME else [f"differs from its checkpoint by {gap}"]
 
 
 def open_fitting_tokenizer(folder: Path, vocab_size: int) -> CausalTokenizer:

@@ -5,13 +5,15 @@ be.
 Shapes: T length.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
+from jobs.errors import ModelError
+from worker.engine.generation import read_json
 from worker.models.causal_twin import CausalTwin, Floats
 from worker.models.checkpoint import Checkpoint
 
@@ -61,13 +63,24 @@ class TransformersCausalJudge:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
+        """Raises ModelError for what transformers cannot open."""
         import torch
         from transformers import AutoModelForCausalLM
         from transformers.utils import logging
 
         logging.set_verbosity_error()
         logging.disable_progress_bar()
-        return cls(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True).eval())
+        try:
+            model = AutoModelForCausalLM.from_pretrained(
+                folder,
+                dtype=torch.float32,
+                local_files_only=True,
+                attn_implementation=_attention(read_json(folder / "config.json")),
+            )
+        except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+            why = str(error).strip().partition("\n")[0]
+            raise ModelError(f"transformers cannot open the checkpoint {folder}: {why}") from error
+        return cls(model.eval())
 
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
         return [self._of_one(ids) for ids in sequences]
@@ -75,8 +88,17 @@ class TransformersCausalJudge:
     def _of_one(self, ids: Sequence[int]) -> Floats:
         import torch
 
+        if len(ids) < 2:
+            return np.empty(0, np.float32)
         given = torch.tensor([list(ids)])
         with torch.no_grad():
-            said = self._model(input_ids=given, use_cache=False)  # type: ignore[operator]  # not there where types are checked
-            of_next = torch.log_softmax(said.logits[0, :-1], -1).gather(1, given[0, 1:, None])
+            # Not the last token, which foretells nothing: some models read all others in another way for it.
+            said = self._model(input_ids=given[:, :-1], use_cache=False)  # type: ignore[operator]  # not there where types are checked
+            of_next = torch.log_softmax(said.logits[0], -1).gather(1, given[0, 1:, None])
         return np.asarray(of_next[:, 0].numpy(), np.float32)
+
+
+def _attention(config: Mapping[str, Any]) -> str:
+    """Which of transformers' implementations does all that a configuration asks for. sdpa leaves out Gemma-2's soft cap
+    and GPT-2's scale by layer; eager, of Falcon, adds ALiBi twice."""
+    return "sdpa" if config.get("model_type") == "falcon" and config.get("alibi") else "eager"

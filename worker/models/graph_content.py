@@ -31,6 +31,19 @@ _DTYPES = {1: np.float32, 6: np.int32, 7: np.int64, 9: np.bool_, 10: np.float16,
 # What only gives a value another shape or type.
 _PASSING = {"Identity", "Cast", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "Transpose", "Expand"}
 
+# Products of integers, or of weights that are kept as integers.
+_QUANTIZED = {
+    "DequantizeLinear",
+    "DynamicQuantizeLinear",
+    "DynamicQuantizeMatMul",
+    "MatMulBnb4",
+    "MatMulInteger",
+    "MatMulIntegerToFloat",
+    "MatMulNBits",
+    "QMoE",
+    "QuantizeLinear",
+}
+
 Array = NDArray[Any]
 
 
@@ -82,6 +95,11 @@ class GraphContent:
                 return cls(file, *_read(file, content))
         except (OSError, ValueError, DecodeError) as error:
             raise ModelError(f"{file} is not an ONNX graph that can be read ({error}): export it again") from error
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether it is an approximation in integers."""
+        return any(node.op in _QUANTIZED for node in self.nodes)
 
     def of(self, *ops: str) -> list[Node]:
         """The nodes of some operations."""

@@ -52,6 +52,7 @@ class Manifest:
     # added of how the two differ, a sentence each.
     accepts_departures: bool = False
     departures: tuple[str, ...] = ()
+    checkpoint: str | None = None  # absolute path of the checkpoint that an export was compared with
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -120,6 +121,7 @@ class Manifest:
             versions=dict(said["versions"]),
             accepts_departures=said.get("accepts_departures") is True,
             departures=tuple(map(str, said.get("departures", ()))),
+            checkpoint=str(said["checkpoint"]) if said.get("checkpoint") else None,
         )
 
 

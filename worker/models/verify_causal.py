@@ -1,14 +1,17 @@
 """
 Whether a causal language model says what it should: `kvjobs models verify`, by the log-probability of each token.
 
-    packed      documents many in one row                   against each of them alone
-    cache       documents whose beginning is computed once  against each of them whole, alone
-    checkpoint  documents                                   against the checkpoint itself
-    precision   documents in int8 or fp16                   against graphs in fp32 of the same checkpoint
-    model       documents                                   against another model
+    packed      documents many in one row, long ones in pieces  against each of them alone and whole
+    cache       documents whose beginning is computed once      against each of them whole, alone
+    checkpoint  documents                                       against the checkpoint itself
+    precision   documents in int8 or fp16                       against graphs in fp32 of the same checkpoint
+    model       documents                                       against another model
 
 In fp32 the first three have to hold for each token: a model that fails one is wrong. In int8 and fp16 a last bit may
 decide how a number is rounded, so the first two have to hold on the mean. The others measure what that costs.
+
+Some of the documents are put together to be as long as each limit that the configuration names, and longer: that is
+where exports turn out to be made for short texts.
 
 Knows: models, documents as ids. Does not know: how to print.
 
@@ -18,7 +21,7 @@ Shapes: T length.
 import dataclasses
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, cycle, islice
 from pathlib import Path
 
 import numpy as np
@@ -26,50 +29,122 @@ from numpy.typing import NDArray
 
 from jobs.errors import ModelError, SpecError
 from jobs.spec import Timing
-from worker.engine.causal import CausalModel, Group, LogProbs
+from worker.engine.causal import CausalModel, Group, LogProbs, Reader
+from worker.engine.causal_export import ExportedCausal
 from worker.engine.language_model import open_language_model
 from worker.engine.timing import Stopwatch
 from worker.graphs.causal import write_causal
 from worker.graphs.precision import Precision
+from worker.models.causal_config import CausalConfig
 from worker.models.causal_judges import open_causal_judge
 from worker.models.checkpoint import Checkpoint
 from worker.models.checks import Check, Verdict
+from worker.models.graph_content import GraphContent
 from worker.models.manifest import MANIFEST, Manifest, records
+from worker.models.named_limits import named_limits
 from worker.models.origin import find_checkpoint
-from worker.models.registry import CAUSAL_TOKENIZER, CONFIGURATION, ModelFolder, read_manifest
+from worker.models.registry import CAUSAL_TOKENIZER, CONFIGURATION, ModelFolder, has_weights, read_manifest
 
 _TOLERANCE = 1e-4  # nats, of each token: sums of float32 in another order differ by less
 _MEAN_TOLERANCE = 1e-2  # nats a token, of int8 and fp16: a model that reads another token is off by far more
 _MOST_SLOW = 16  # documents that run alone, or are judged: a judge has no cache
+_LONGEST = 8192  # tokens of a document that goes past a limit
+_BEYOND = 64  # tokens that it goes past it
+_MOST_BYTES = 1 << 30  # of the logits of a document that is read whole
 _LONG = 1024  # tokens of the one document that is put together of all, so that it is read in several parts
 
 Documents = Sequence[Sequence[int]]
 Floats = NDArray[np.float64]
 
 
-def verify_causal(folder: ModelFolder, documents: Documents, *, other: ModelFolder | None = None) -> Iterator[Check]:
+def verify_causal(
+    folder: ModelFolder, documents: Documents, *, other: ModelFolder | None = None, checkpoint: Path | None = None
+) -> Iterator[Check]:
     """Compare the model with itself and with what it was made from, one check after the other.
 
     `documents` are ids, of two tokens or more each, BOS included where the model has one; what is longer than the
-    model's positions is cut. Raises ModelError where the model does not run, SpecError where `other` has another
-    tokenizer.
+    model's positions is cut. `checkpoint`: of which the graph was exported, where the model is an export. Raises
+    ModelError where the model does not run, SpecError where `other` has another tokenizer.
     """
     if other is not None:
         _check_tokenizer(folder, other)
     model = open_language_model(folder.path)
     manifest = read_manifest(folder)
-    is_approximate = manifest is not None and manifest.precision not in (None, Precision.FP32)
-    has_to_hold = _holds_on_the_mean if is_approximate else _holds_for_each
-    documents = [_together(documents, model), *_cut(documents, model)]
+    is_exact = _is_exact(model, manifest)
+    has_to_hold = _holds_for_each if is_exact else _holds_on_the_mean
+    together = _together(documents, model)
+    past_limits, untried = _past_limits(documents, model, CausalConfig.read(folder.path))
+    past_limits = [ids for ids in past_limits if len(ids) != len(together)]
+    documents = [*past_limits, together, *_cut(documents, model)]
     ours = _read(model, documents)
-    few = documents[:_MOST_SLOW]
-    yield _compare("packed", "each document alone", ours[: len(few)], _read_alone(model, few), has_to_hold)
+    few = documents[: max(_MOST_SLOW, len(past_limits) + 1)]
+    packed = _compare("packed", "each document alone", ours[: len(few)], _read_alone(model, few), has_to_hold)
+    yield dataclasses.replace(packed, note=untried)
     yield _compare("cache", "each document whole", *_read_parted(model, few), has_to_hold)
-    yield from _against_checkpoint(folder, manifest, model, documents, ours)
+    if manifest is not None and manifest.layout == "kv":
+        yield from _against_checkpoint(folder, manifest, model, documents, ours)
+    else:
+        checkpoint = checkpoint or _checkpoint_of(folder, manifest)
+        yield _against(checkpoint, few, ours, is_exact) if checkpoint else _without_checkpoint()
     if other is not None:
         theirs = open_language_model(other.path)
         common = _cut(documents, theirs)
         yield _compare("model", other.name, _read(model, common), _read(theirs, common))
+
+
+def check_sample(folder: ModelFolder, documents: Documents, checkpoint: Path) -> Check:
+    """Compare an export with the checkpoint that it was made of, by a few documents and by some past its limits."""
+    model = open_language_model(folder.path)
+    past_limits, _ = _past_limits(documents, model, CausalConfig.read(folder.path), _LONG)
+    few = [*past_limits, *_cut(documents, model)]
+    return _against(checkpoint, few, _read(model, few), _is_exact(model, read_manifest(folder)))
+
+
+def _is_exact(model: CausalModel, manifest: Manifest | None) -> bool:
+    """Whether it computes in fp32."""
+    if not isinstance(model, ExportedCausal):
+        return manifest is None or manifest.precision in (None, Precision.FP32)
+    layout = model.layout
+    dtypes = {layout.logits_dtype, layout.cache.dtype if layout.cache else layout.logits_dtype}
+    return dtypes == {np.dtype(np.float32)} and not GraphContent.read(model.graph.file).is_quantized
+
+
+def _past_limits(
+    documents: Documents, model: CausalModel, config: CausalConfig, most: int | None = None
+) -> tuple[list[list[int]], str | None]:
+    """Documents as long as each limit that is named and longer, and what has to be said of limits that are too far."""
+    most = min(most or _LONGEST, _MOST_BYTES // (4 * model.vocab_size))
+    limits = {name: limit for name, limit in named_limits(config).items() if limit <= model.max_positions}
+    tried = {name: limit for name, limit in limits.items() if min(limit + _BEYOND, model.max_positions) <= most}
+    lengths = {min(limit + more, model.max_positions) for limit in tried.values() for more in (0, _BEYOND)}
+    every = list(chain.from_iterable(documents))
+    long = [list(islice(cycle(every), length)) for length in sorted(lengths) if length > 1]
+    untried = [f"{name} = {limit:,}" for name, limit in limits.items() if name not in tried]
+    return long, f"not tried, being longer than {most:,} tokens: {', '.join(untried)}" if untried else None
+
+
+def _checkpoint_of(folder: ModelFolder, manifest: Manifest | None) -> Path | None:
+    """The checkpoint that an export was compared with when it was added, or that lies beside it."""
+    named = Path(manifest.checkpoint) if manifest and manifest.checkpoint else folder.path
+    return named if has_weights(named) else None
+
+
+def _without_checkpoint() -> Check:
+    why = (
+        "the model was not made by kvjobs models add; name the checkpoint that it was exported from by --checkpoint, "
+        "or compare it with another model by --against"
+    )
+    return Check(name="checkpoint", against="", verdict=Verdict.LEFT_OUT, note=why)
+
+
+def _against(checkpoint: Path, documents: Documents, ours: Sequence[LogProbs], is_exact: bool) -> Check:
+    """The first of `ours` beside what the checkpoint says of `documents`."""
+    try:
+        judge = open_causal_judge(checkpoint)
+    except ModelError as error:
+        return Check(name="checkpoint", against=str(checkpoint), verdict=Verdict.LEFT_OUT, note=str(error))
+    said = judge.log_probs(documents)
+    return _compare("checkpoint", judge.name, ours[: len(documents)], said, _holds_for_each if is_exact else None)
 
 
 def _together(documents: Documents, model: CausalModel) -> list[int]:
@@ -84,28 +159,17 @@ def _cut(documents: Documents, model: CausalModel) -> list[list[int]]:
 
 def _against_checkpoint(
     folder: ModelFolder,
-    manifest: Manifest | None,
+    manifest: Manifest,
     model: CausalModel,
     documents: Documents,
     ours: Sequence[LogProbs],
 ) -> Iterator[Check]:
-    if manifest is None or manifest.layout != "kv":
-        why = "the model was not made by kvjobs models add; compare it with another one by --against"
-        yield Check(name="checkpoint", against="", verdict=Verdict.LEFT_OUT, note=why)
-        return
     checkpoint, why = find_checkpoint(manifest)
     if checkpoint is None:
         yield Check(name="checkpoint", against=manifest.source, verdict=Verdict.LEFT_OUT, note=why)
         return
     is_exact = manifest.precision == Precision.FP32
-    few = documents[:_MOST_SLOW]
-    try:
-        judge = open_causal_judge(checkpoint)
-    except ModelError as error:
-        yield Check(name="checkpoint", against=str(checkpoint), verdict=Verdict.LEFT_OUT, note=str(error))
-    else:
-        said = judge.log_probs(few)
-        yield _compare("checkpoint", judge.name, ours[: len(few)], said, _holds_for_each if is_exact else None)
+    yield _against(checkpoint, documents[:_MOST_SLOW], ours, is_exact)
     if not is_exact:
         with tempfile.TemporaryDirectory() as place:
             exact = _read(_build_exact(Path(place), folder.path, checkpoint, manifest), documents)
@@ -148,7 +212,10 @@ def _read_parted(model: CausalModel, documents: Documents) -> tuple[list[LogProb
 
 
 def _read_groups(model: CausalModel, groups: Sequence[Group], *, is_packed: bool = True) -> list[list[LogProbs]]:
-    reader = model.new_reader(is_packed=is_packed)
+    is_short = max((group.longest for group in groups), default=0) <= _MOST_BYTES // (4 * model.vocab_size)
+    reader: Reader = model.new_reader(is_packed=is_packed)
+    if isinstance(model, ExportedCausal) and is_short and not is_packed:
+        reader = model.new_oracle()
     found = dict(reader.read(groups, Stopwatch(Timing.OFF), lambda: False))
     return [found[place] for place in range(len(groups))]
 

@@ -11,10 +11,13 @@ import pytest
 
 from jobs.errors import ModelError, SpecError
 from tests.causal_checkpoints import write_causal_checkpoint
+from tests.causal_exports import BASE, Export, write_checkpoint, write_letters
 from tests.unit.models.bigrams import write_export
 from worker.engine.language_model import open_language_model
 from worker.graphs.precision import Precision
+from worker.models import causal_judges, verify_causal
 from worker.models.add import Added, Request, add_model
+from worker.models.causal_judges import TwinCausalJudge
 from worker.models.head import Head
 from worker.models.kinds import Kind
 from worker.models.manifest import Manifest, sha256_of
@@ -185,6 +188,77 @@ def test_what_limits_an_export_is_said_when_it_is_added(add, tmp_path):
     )
     assert open_language_model(Path(added.path)).max_positions == 16
     assert add(write_export(tmp_path / "another")).warnings == ()
+
+
+@pytest.fixture
+def in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify_causal, "open_causal_judge", TwinCausalJudge.open)
+
+
+@pytest.fixture
+def letters(tmp_path: Path) -> Path:
+    """An export whose tokenizer has a token a letter."""
+    folder = Export().write(tmp_path / "exported", rope_theta=BASE, architectures=["OlmoForCausalLM"])
+    write_letters(folder)
+    return folder
+
+
+def test_an_export_is_compared_with_the_checkpoint_that_is_named(add, tmp_path, letters, in_numpy):
+    checkpoint = write_checkpoint(tmp_path / "checkpoint", Export())
+
+    added = add(letters, checkpoint=str(checkpoint))
+
+    assert added.warnings == ()
+    model = find_model("exported", Path(added.path).parent)
+    assert Manifest.read(model.path).checkpoint == str(checkpoint)
+    found = {check.name: check for check in verify_causal.verify_causal(model, [[3, 4, 5, 6, 7, 8]])}
+    assert (found["checkpoint"].against, found["checkpoint"].verdict) == ("checkpoint, in numpy", "same")
+
+
+def test_an_export_that_says_something_else_than_its_checkpoint_is_taken_only_by_name(
+    add, tmp_path, models_dir, letters, in_numpy
+):
+    checkpoint = write_checkpoint(tmp_path / "checkpoint", Export(), changed=0.2)
+
+    with pytest.raises(ModelError, match=r"/exported does not say what its checkpoint .*/checkpoint says .* nats a"):
+        add(letters, checkpoint=str(checkpoint))
+    assert os.listdir(models_dir) == []
+
+    (said,) = add(letters, checkpoint=str(checkpoint), accept_departures=True).warnings
+    assert said.startswith("differs from its checkpoint by ")
+
+
+def test_a_checkpoint_says_what_an_export_without_configuration_has_to_do(add, tmp_path, letters, in_numpy):
+    """genai writes sizes alone."""
+    (letters / "config.json").unlink()
+    (letters / "genai_config.json").write_text(json.dumps({"model": {"context_length": 96, "decoder": {}}}))
+    checkpoint = write_checkpoint(tmp_path / "checkpoint", Export(), clip_qkv=8.0)
+
+    assert add(letters, name="alone").warnings == ()
+    with pytest.raises(
+        ModelError, match=r"checkpoint/config\.json describes .* clip_qkv = 8, and the graph clips noth"
+    ):
+        add(letters, checkpoint=str(checkpoint))
+
+
+def test_a_checkpoint_of_an_architecture_that_is_not_built_may_lie_beside_its_export(
+    add, tmp_path, letters, monkeypatch
+):
+    checkpoint = write_checkpoint(tmp_path / "checkpoint", Export())
+    (letters / "model.safetensors").write_bytes((checkpoint / "model.safetensors").read_bytes())
+    monkeypatch.setattr(causal_judges, "find_spec", lambda name: None)  # nobody but numpy, which knows four families
+
+    added = add(letters)
+
+    assert added.layout == "optimum"
+    assert added.warnings[0].startswith("was not compared with its checkpoint: ")
+
+
+def test_a_checkpoint_is_named_where_there_is_one(add, tmp_path, letters, checkpoint):
+    with pytest.raises(SpecError, match=r"--checkpoint .*/nowhere is no folder with a checkpoint"):
+        add(letters, checkpoint=str(tmp_path / "nowhere"))
+    with pytest.raises(SpecError, match="--checkpoint is for exports"):
+        add(checkpoint, checkpoint=str(checkpoint))
 
 
 # --- what cannot be

@@ -1,5 +1,6 @@
 """Whether a causal model says what it should: right ones pass, wrong ones do not. The judge is the one in numpy."""
 
+import dataclasses
 import math
 import shutil
 from collections.abc import Callable
@@ -11,10 +12,15 @@ import pytest
 
 from jobs.errors import ModelError, SpecError
 from tests.causal_checkpoints import write_causal_checkpoint
+from tests.causal_exports import VOCAB, Export, LongRope
 from tests.unit.models.bigrams import write_export
+from worker.engine import export_reader
+from worker.engine.language_model import open_language_model
 from worker.graphs.precision import Precision
+from worker.models import departures
 from worker.models import verify_causal as module
 from worker.models.add import Request, add_model
+from worker.models.causal_config import CausalConfig
 from worker.models.causal_judges import TwinCausalJudge
 from worker.models.causal_twin import CausalTwin
 from worker.models.checkpoint import Checkpoint
@@ -89,7 +95,8 @@ def test_graphs_in_fp32_say_what_their_checkpoint_says(make, shape):
         "checkpoint": "same",
     }
     assert found["checkpoint"].against == "checkpoint, in numpy"
-    assert found["checkpoint"].num_segments == 7  # and all of them in one
+    limits = {"scaled, untied, biases": 2, "window": 2}.get(shape.partition(", ")[2], 0)  # at each, and past it
+    assert found["checkpoint"].num_segments == 7 + limits  # and all of them in one
     assert found["packed"].num_tokens == found["checkpoint"].num_tokens
     assert not any(check.has_failed for check in found.values())
     assert (found["checkpoint"].worst or 1.0) < 1e-4
@@ -179,6 +186,45 @@ def test_an_export_is_compared_with_itself_alone(tmp_path, has_past):
     assert (found["packed"].verdict, found["cache"].verdict) == ("same", "same")
     assert found["checkpoint"].verdict == "left out"
     assert "--against" in (found["checkpoint"].note or "")
+
+
+@pytest.mark.parametrize(
+    ("config", "lengths"),
+    [
+        ({}, [64]),
+        ({"sliding_window": 16}, [16, 64]),
+        ({"rope_scaling": {"original_max_position_embeddings": 8}, "sliding_window": 30}, [8, 30, 64]),
+        ({"n_positions": 500, "window_size": 16, "alibi": True, "model_type": "falcon"}, [16, 80, 257, 321, 500]),
+        ({"n_positions": 5000, "original_max_position_embeddings": 64}, [64, 128]),
+    ],
+)
+def test_texts_go_past_every_limit_that_a_configuration_names(tmp_path, config, lengths, monkeypatch):
+    """Far ones are named, and not read."""
+    monkeypatch.setattr(module, "_LONGEST", 600)
+    model = open_language_model(write_export(tmp_path / "exported"))
+    made = CausalConfig.of({"n_positions": 64} | config, "config.json")
+    model = dataclasses.replace(model, max_positions=made.max_position_embeddings)
+
+    found, untried = module._past_limits(documents(), model, made)
+
+    assert [len(ids) for ids in found] == lengths
+    assert untried == (
+        "not tried, being longer than 600 tokens: n_positions = 5,000" if 5000 in config.values() else None
+    )
+
+
+def test_an_export_that_reads_pieces_in_another_way_than_the_whole_fails(tmp_path, monkeypatch):
+    """As genai's graphs with longrope do past the length where their factors change."""
+    folder = Export(attention="grouped", rope=LongRope()).write(tmp_path / "exported")
+    monkeypatch.setattr(export_reader, "MAX_TOKENS", 16)
+    ids = np.random.default_rng(1).integers(0, VOCAB, 90).tolist()
+
+    def packed() -> Check:
+        return next(verify_causal(ModelFolder("exported", folder), [ids]))
+
+    assert packed().verdict == "same"
+    monkeypatch.setattr(departures, "_LOOKS", ())  # as if nobody had seen that
+    assert packed().has_failed
 
 
 def test_an_export_and_another_are_compared_by_what_they_say(tmp_path):
