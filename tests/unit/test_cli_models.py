@@ -252,7 +252,7 @@ def test_verify_of_a_language_model_takes_documents_from_a_corpus(
 
     packed, _, _, precision = kvjobs("models", "verify", "tiny-lm-int8", "--sample", corpus, "--json").json
 
-    assert packed["num_segments"] == 3  # two that differ, and both in one
+    assert packed["num_segments"] == 4  # two that differ, both in one, and one as long as the model can read
     assert precision["verdict"] == "measured"
     assert 0 < precision["drift"] < 1
     assert "chrf" not in precision
