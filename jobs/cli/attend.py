@@ -201,6 +201,8 @@ def _summary(job: JobSummary, output: Path | None, tolerance: Tolerance | None, 
     speed = f" ({job.tokens_per_s:,.0f} tokens/s)" if job.tokens_per_s else ""
     place = f"; results in {output}" if output and str(output) != "-" else ""
     more = f"\nWhat went wrong: kvjobs show {job.job_id}" if job.unsuccessful else ""
+    if job.rejected and job.rejected == job.unsuccessful:
+        more += f" (to end with 0 all the same: --max-rejected {job.rejected})"
     if is_tolerated(job, tolerance):
         more = f"\n{counted(job.rejected, 'line')} rejected, as --max-rejected allows: kvjobs show {job.job_id}"
     more += f"\nWhere the time went: kvjobs steps {job.job_id}"

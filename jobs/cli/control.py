@@ -74,6 +74,7 @@ def cancel(context: Context, reference: str, as_json: bool) -> None:
     say(f"{counted(cancelled, 'document')} of job {job.label} cancelled; {counted(job.succeeded, 'result')} kept.")
     if job.has_ended:
         say(f"To write them: kvjobs export {job.job_id} --only ok -o FILE")
+        say(f"To take it up again: kvjobs retry {job.job_id}")
     else:
         say(f"Workers still end the batches they hold. To wait for them: kvjobs wait {job.job_id}")
     if as_json:

@@ -25,6 +25,7 @@ POLL_S = 0.5
 SILENCE_S = 60.0  # a worker that was not heard of for so long counts as gone
 PATIENCE_S = 120.0  # a database that does not answer for so long is not waited for
 LINE_EVERY_S = 10.0
+SHORTEST_BAR = 6  # columns, with a space on either side
 HINT_AFTER_S = 3.0  # a worker that has just been started needs a moment
 
 
@@ -149,12 +150,16 @@ class _Bar:
 
     def update(self, job: JobSummary, note: str = "") -> None:
         self._pace.add(job, time.monotonic())
+        room = self._bars.console.width - SHORTEST_BAR
+        name = visible(f"job {job.label}")
+        if len(name) + len(tell(job, self._pace, note, room=0)) > room:
+            name = f"job {job.job_id}"
         self._bars.update(
             self._task,
-            description=visible(f"job {job.label}"),
+            description=name,
             total=job.documents or None,
             completed=job.ended_documents,
-            told=visible(tell(job, self._pace, note)),
+            told=visible(tell(job, self._pace, note, room - len(name))),
         )
 
 
@@ -175,21 +180,25 @@ class _Lines:
         say(f"job {job.label}: {tell(job, self._pace, note)}")
 
 
-def tell(job: JobSummary, pace: Pace, note: str = "") -> str:
-    """How far, how fast, how long still, what failed; or why it has not begun."""
-    parts = [f"{count(job.ended_documents)}/{WORDS[job.task].counted(job.documents)} ({percent(job.share_done)})"]
+def tell(job: JobSummary, pace: Pace, note: str = "", room: int | None = None) -> str:
+    """How far, how fast, how long still, what failed; or why it has not begun. What has no room in so many characters
+    is left out, the least important first: a number is never cut."""
+    done = f"{count(job.ended_documents)}/{WORDS[job.task].counted(job.documents)} ({percent(job.share_done)})"
     if note and not job.has_ended:
-        return f"{parts[0]}, {note}"
-    parts.append(f"{count(job.tokens)} tokens")
+        return f"{done}, {note}"
+    parts = {"done": done, "tokens": f"{count(job.tokens)} tokens"}
     speed = job.tokens_per_s if job.has_ended else pace.tokens_per_s
     if speed is not None:
-        parts.append(f"{speed:,.0f} tokens/s")
+        parts["speed"] = f"{speed:,.0f} tokens/s"
     if job.has_ended:
-        parts += [] if job.elapsed_s is None else [f"in {duration(job.elapsed_s)}"]
+        parts["time"] = f"in {duration(job.elapsed_s)}"
     elif pace.eta_s is not None:
-        parts.append(f"{duration(pace.eta_s)} to go")
+        parts["time"] = f"{duration(pace.eta_s)} to go"
     if job.unsuccessful:
-        parts.append(f"{count(job.unsuccessful)} not ok")
+        parts["failed"] = f"{count(job.unsuccessful)} not ok"
     if job.shown_state != "running":
-        parts.append(job.shown_state)
-    return ", ".join(parts)
+        parts["state"] = job.shown_state
+    for name in ("tokens", "speed", "time", "state"):
+        if room is not None and len(", ".join(parts.values())) > room:
+            parts.pop(name, None)
+    return ", ".join(parts.values())

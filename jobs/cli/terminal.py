@@ -38,7 +38,9 @@ def say(message: str) -> None:
     match _voice.get():
         case Voice.PLAIN:
             for line in lines:
-                click.echo(line, err=True)
+                # Not click.echo, which looks up the file behind sys.stderr: while a line of progress moves, that is
+                # rich's, and a message has to go above it.
+                print(line, file=sys.stderr, flush=True)
         case Voice.JSON:
             click.echo(json.dumps({"message": "\n".join(lines)}, ensure_ascii=False), err=True)
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -246,6 +247,24 @@ def test_a_terminal_gets_one_line_that_no_name_can_leave(home: Path, add_job: Ad
     assert "\x1b[3" not in shown  # NO_COLOR
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal is a thing of Unix")
+def test_a_narrow_terminal_loses_what_matters_least_and_never_half_a_number(home: Path, add_job: AddJob) -> None:
+    rejected = [Line(None, status=DocumentStatus.REJECTED, text=None) for _ in range(12)]
+    job = add_job(*(Line(f"d{number}", "译") for number in range(120)), *rejected, name="a-name-of-forty-letters-or-so")
+
+    shown = in_a_terminal("watch", str(job), columns=52)
+
+    assert "…" not in shown
+    assert re.search(r"job 1 ━+ 132/132 documents \(100\.0 %\), 12 not ok\r", shown)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal is a thing of Unix")
+def test_a_message_stands_above_the_line_that_moves() -> None:
+    code = "from jobs.cli import follow, terminal\nwith follow.progress() as shown: terminal.say('a message')"
+
+    assert "\x1b[2Ka message\r\n" in in_a_terminal(code=code).replace(" \r\n", "\r\n")
+
+
 def test_who_waits_in_vain_is_told_why(
     kvjobs: Kvjobs, add_job: AddJob, running_job: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,17 +338,17 @@ def finish(database: Database, job_id: int) -> None:
         connection.execute(update(tables.Job).where(tables.Job.id == job_id).values(ended))
 
 
-def in_a_terminal(*arguments: str) -> str:
-    """What `kvjobs` writes where it sees a terminal of 120 columns."""
+def in_a_terminal(*arguments: str, columns: int = 120, code: str = "") -> str:
+    """What `kvjobs`, or some code, writes where it sees a terminal."""
     import pty
 
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "jobs.cli.main", *arguments],
+        [sys.executable, "-c", code] if code else [sys.executable, "-m", "jobs.cli.main", *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        env=os.environ | {"TERM": "xterm", "COLUMNS": "120", "NO_COLOR": "1"},
+        env=os.environ | {"TERM": "xterm", "COLUMNS": str(columns), "NO_COLOR": "1"},
     )
     os.close(theirs)
     written = b""
