@@ -1,14 +1,18 @@
 """What a job would have to do, counted with the real tokenizer (and splitter), without doing it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
 
-from jobs.corpus.documents import Document, Rejected
-from jobs.corpus.reading import Corpus, read_corpus
+from jobs.corpus.documents import Document, Record, Rejected, duplicate
+from jobs.corpus.reading import Corpus, surveyed
+from jobs.corpus.scratch import scratch_tables
 from jobs.corpus.shards import cut_batches
+from jobs.corpus.telling import Tell, Telling
+from jobs.corpus.usable import usable_records
+from jobs.corpus.used_ids import TABLES, UsedIds
 from jobs.spec import JobSpec, Options, RerankOptions, TranslateOptions
 from worker.engine.language_model import open_language_model
 from worker.engine.network import open_network
@@ -25,7 +29,7 @@ SHOWN_REJECTED = 20
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """A corpus under a spec. Duplicate ids are not looked for: only the database remembers ten million of them."""
+    """A corpus under a spec: what a submit would take of it, and what it would reject."""
 
     preview: Preview | Lengths  # of the documents that can be read
     num_documents: int
@@ -33,6 +37,7 @@ class Rehearsal:
     num_rejected: int
     rejected: tuple[Rejected, ...]  # the first of them
     num_shards: int
+    num_without_id: int  # of the documents; the number of their line stands for it
 
 
 @dataclass(slots=True)
@@ -40,30 +45,52 @@ class _Texts:
     """The texts of a corpus, counted on their way."""
 
     corpus: Corpus
+    spool: Path
+    telling: Telling
     num_documents: int = 0
+    num_without_id: int = 0
     estimated_tokens: int = 0
     num_rejected: int = 0
     num_shards: int = 0
     rejected: list[Rejected] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[str]:
-        for batch in cut_batches(read_corpus(self.corpus), self.corpus.holds):
-            for shard in batch.shards:
-                self.num_shards += any(isinstance(record, Document) for record in shard)
-                for record in shard:
-                    if isinstance(record, Document):
-                        self.num_documents += 1
-                        self.estimated_tokens += record.estimated_tokens
-                        yield record.text
-                        continue
-                    self.num_rejected += 1
-                    if len(self.rejected) < SHOWN_REJECTED:
-                        self.rejected.append(record)
+        with (
+            surveyed(self.corpus, self.spool, self.telling.look) as (contents, reading),
+            scratch_tables(self.spool, TABLES, "the ids") as tables,
+        ):
+            self.telling.begin(reading, contents)
+            used = UsedIds(tables)
+            for batch in cut_batches(usable_records(self.corpus, reading), self.corpus.holds):
+                twice = used.take([record for shard in batch.shards for record in shard])
+                for shard in batch.shards:
+                    yield from self._take(shard, twice)
+                self.telling.tell(None, self.num_documents, self.num_rejected)
+
+    def _take(self, shard: Sequence[Record], twice: Mapping[int, int]) -> Iterator[str]:
+        """The texts of a shard; `twice` are the positions of ids that are another line's, and that line."""
+        before = self.num_documents
+        for record in shard:
+            if record.position in twice:
+                record = duplicate(record, twice[record.position])
+            if isinstance(record, Document):
+                self.num_documents += 1
+                self.num_without_id += record.unnamed
+                self.estimated_tokens += record.estimated_tokens
+                yield record.text
+                continue
+            self.num_rejected += 1
+            if len(self.rejected) < SHOWN_REJECTED:
+                self.rejected.append(record)
+        self.num_shards += self.num_documents > before
 
 
-def rehearse(corpus: Corpus, spec: JobSpec, models_dir: Path) -> Rehearsal:
-    """Read the corpus once and count; raise CorpusError where it cannot be read at all."""
-    folder, texts = find_model(spec.model, models_dir), _Texts(corpus)
+def rehearse(
+    corpus: Corpus, spec: JobSpec, models_dir: Path, spool: Path, on_progress: Tell | None = None
+) -> Rehearsal:
+    """Read the corpus once and count; raise CorpusError where it cannot be read at all. What is remembered of it lies
+    in the folder `spool` meanwhile."""
+    folder, texts = find_model(spec.model, models_dir), _Texts(corpus, spool, Telling(on_progress))
     counted: Preview | Lengths
     if kind_of(folder) is Kind.CAUSAL:
         tokenizer = CausalTokenizer.open(folder.path)
@@ -79,6 +106,7 @@ def rehearse(corpus: Corpus, spec: JobSpec, models_dir: Path) -> Rehearsal:
         num_rejected=texts.num_rejected,
         rejected=tuple(texts.rejected),
         num_shards=texts.num_shards,
+        num_without_id=texts.num_without_id,
     )
 
 

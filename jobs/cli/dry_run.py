@@ -15,6 +15,8 @@ def describe(rehearsal: Any, spec: JobSpec, tokens_per_s: float | None) -> Itera
     yield f"{documents}   {count(rehearsal.num_documents)}" + (
         f", and {counted(rehearsal.num_rejected, 'rejected line')}" if rehearsal.num_rejected else ""
     )
+    if 0 < rehearsal.num_without_id < rehearsal.num_documents:
+        yield f"ids         {count(rehearsal.num_without_id)} have none; the number of the line stands for it"
     yield from _sequences(preview, spec)
     widest = max((_number(bucket) for bucket in preview.histogram), default=1)
     for bucket in preview.histogram:
@@ -43,6 +45,7 @@ def as_record(rehearsal: Any, spec: JobSpec, tokens_per_s: float | None) -> dict
         "documents": rehearsal.num_documents + rehearsal.num_rejected,
         "rejected": rehearsal.num_rejected,
         "rejected_lines": [{"line": one.line, "error": one.reason} for one in rehearsal.rejected],  # the first of them
+        "without_id": rehearsal.num_without_id,  # of those that are not rejected
         "shards": rehearsal.num_shards,
         "tokens": preview.num_tokens,
         "longest": preview.longest,

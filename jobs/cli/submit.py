@@ -190,6 +190,8 @@ def submit(
         )
         _refuse_cancelled(submitted)
         say(_told(submitted))
+        if 0 < submitted.without_id < submitted.documents - submitted.rejected:
+            say(f"{counted(submitted.without_id, 'document')} without an id: the number of the line stands for it.")
         if quiet:
             click.echo(submitted.job_id)
             sys.stdout.flush()  # whoever waits for the number need not wait for the results
@@ -249,9 +251,12 @@ def _corpus(
 def _dry_run(context: Context, source: "Corpus", spec: JobSpec, as_json: bool) -> int:
     from jobs.cli.dry_run import as_record, describe
     from jobs.cli.output import to_json
+    from jobs.cli.reading_progress import reading_progress
     from jobs.store.progress import speed_of
 
-    rehearsal = importlib.import_module("worker.rehearsal").rehearse(source, spec, context.settings.models_dir)
+    rehearse = importlib.import_module("worker.rehearsal").rehearse
+    with reading_progress() as tell:
+        rehearsal = rehearse(source, spec, context.settings.models_dir, context.settings.home / "spool", tell)
     with context.database() as database, database.reading() as connection:
         tokens_per_s = speed_of(connection, spec.model_revision, spec.task)
     if as_json:

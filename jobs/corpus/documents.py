@@ -162,6 +162,15 @@ def reject(position: int, line: int, code: Reject, reason: str) -> Rejected:
     return Rejected(position, None, False, line, code, reason)
 
 
+def duplicate(record: Record, first_line: int) -> Rejected:
+    """A record whose id an earlier line has."""
+    taken, way_out = f"was used before, on line {first_line}", "change one of the two"
+    what = f"the id {shown(record.external_id or '')} {taken}"
+    if type(record) is Document and record.unnamed:
+        what, way_out = f"the line has no id, and its number {record.line}, which stands for it, {taken}", "give it one"
+    return reject(record.position, record.line, Reject.DUPLICATE_ID, f"{what}; {way_out}")
+
+
 def shown(value: str | bytes, width: int = 60) -> str:
     """What the corpus says, fit for a message: in quotes, shortened, and nothing in it that moves a cursor."""
     text = value[: 4 * width].decode("utf-8", "replace") if isinstance(value, bytes) else value

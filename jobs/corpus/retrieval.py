@@ -16,9 +16,7 @@ import hashlib
 import math
 import os
 import sqlite3
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,11 +27,10 @@ from jobs.corpus.candidates import Candidate, check_ids, payload
 from jobs.corpus.documents import Record, Reject, Rejected, check_record, kind_of, shown
 from jobs.corpus.line_file import LineFile
 from jobs.corpus.payload import payload_of_candidates
-from jobs.errors import CorpusError, KvjobsError
-from jobs.private import make_folder
+from jobs.corpus.scratch import scratch_tables
+from jobs.errors import CorpusError
 
 PACKED = ("", ".gz", ".zst")
-CACHE_KIB = 65_536
 
 TABLES = """
 CREATE TABLE queries (number INTEGER PRIMARY KEY, id TEXT UNIQUE, line INTEGER, text TEXT);
@@ -88,7 +85,7 @@ class RetrievalReading:
         self.lines_read = 0  # nobody counts them
 
     def __iter__(self) -> Iterator[Record]:
-        with _opened(self._spool) as tables:
+        with scratch_tables(self._spool, TABLES, "the candidates") as tables:
             self._load(tables)
             queries = tables.execute("SELECT number, id, line, text FROM queries ORDER BY number")
             for number, query_id, line, text in queries:
@@ -190,27 +187,3 @@ def _read_texts(file: LineFile, *, has_title: bool) -> Iterator[tuple[str, str]]
         if isinstance(title, str) and title:
             text = f"{title} {text}"  # as BEIR hands it to a model (`SentenceBERT.encode_corpus`)
         yield text.strip(), str(raw_id)
-
-
-@contextmanager
-def _opened(spool: Path) -> Iterator[sqlite3.Connection]:
-    """Empty tables in a file without a name. Raises KvjobsError where it cannot be kept."""
-    try:
-        make_folder(spool)
-        handle, name = tempfile.mkstemp(dir=spool, suffix=".sqlite3")
-        os.close(handle)
-        with closing(sqlite3.connect(name, isolation_level=None)) as tables:
-            try:
-                # Neither a journal nor a lock: nobody else sees the file, and nobody wants it after us.
-                for setting in ("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE"):
-                    tables.execute(f"PRAGMA {setting}")
-                tables.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-                tables.executescript(TABLES)
-            finally:
-                os.unlink(name)
-            tables.execute("BEGIN")
-            yield tables
-    except (sqlite3.OperationalError, OSError) as error:
-        raise KvjobsError(
-            f"the candidates cannot be kept in {spool}: {error}; free some space there, or set KVJOBS_HOME"
-        ) from None

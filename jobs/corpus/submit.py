@@ -5,18 +5,18 @@ Knows: when two submits are the same job, and for what a corpus is refused. Does
 
 import hashlib
 import json
-import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from jobs.corpus.documents import Record
+from jobs.corpus.documents import Document, Record
 from jobs.corpus.fingerprint import Fingerprint
 from jobs.corpus.payload import Holds
 from jobs.corpus.reading import BEIR, Contents, Corpus, Reading, surveyed
 from jobs.corpus.retrieval import RetrievalReading
 from jobs.corpus.shards import cut_batches
-from jobs.corpus.submitted import Already, IngestProgress, Submitted, check_name
+from jobs.corpus.submitted import Already, Submitted, check_name
+from jobs.corpus.telling import Tell, Telling
 from jobs.corpus.tolerance import Tolerance
 from jobs.corpus.usable import usable_records
 from jobs.errors import CorpusError, KvjobsError
@@ -31,8 +31,6 @@ from jobs.store.tables import JobState
 READERS = 1  # + 1 when a reader makes other documents of the same bytes: then it is another job
 SHOWN_REJECTED = 20
 SKIPPED_AT_ONCE = 20_000
-TELL_EVERY_S = 0.2  # while no batch is written
-
 
 FOUND = {
     JobState.INGESTING: Already.RESUMED,
@@ -40,9 +38,6 @@ FOUND = {
     JobState.DONE: Already.COMPLETE,
     JobState.CANCELLED: Already.CANCELLED,
 }
-
-
-Tell = Callable[[IngestProgress], None]
 
 
 def submit(
@@ -68,7 +63,7 @@ def submit(
     what was written so far: the same submit goes on from there.
     """
     check_name(name)
-    telling = _Telling(on_progress)
+    telling = Telling(on_progress)
     with surveyed(corpus, spool, telling.look) as (contents, reading):
         telling.begin(reading, contents)
         records = usable_records(corpus, reading)  # before there is a job: a corpus without a document makes none
@@ -85,9 +80,9 @@ def submit(
             again=again,
         )
         standing, is_new = ingest.begin(database, request)
-        already = Already.NEW if is_new else _found(standing)
+        already, without_id = Already.NEW if is_new else _found(standing), 0
         if standing.state == JobState.INGESTING:
-            standing = _fill(database, standing, reading, corpus.holds, records, contents, telling)
+            standing, without_id = _fill(database, standing, reading, corpus.holds, records, contents, telling)
     tolerance = Tolerance(lines=0) if strict else max_rejected
     if tolerance is not None and not tolerance.allows(standing.rejected, standing.documents):
         refusal = _refusal(database, corpus, standing, None if strict else max_rejected)
@@ -104,43 +99,8 @@ def submit(
         rejected=standing.rejected,
         shards=standing.shards,
         estimated_tokens=standing.estimated_tokens,
+        without_id=without_id,
     )
-
-
-class _Telling:
-    """What is told of a submit. `look` sees each piece of the corpus, so that millions of lines that are no documents
-    do not pass in silence."""
-
-    def __init__(self, on_progress: Tell | None) -> None:
-        self._on_progress = on_progress
-        self._reading: Reading | RetrievalReading | None = None
-        self._num_bytes = 0
-        self._last: tuple[int | None, int, int] = (None, 0, 0)
-        self._told_at = time.monotonic()
-
-    def begin(self, reading: Reading | RetrievalReading, contents: Contents) -> None:
-        """What is told about from now on."""
-        self._reading, self._num_bytes, self._told_at = reading, contents.num_bytes, time.monotonic()
-
-    def look(self, _piece: bytes) -> None:
-        """Tell the same again, further on in the file."""
-        if time.monotonic() - self._told_at >= TELL_EVERY_S:
-            self.tell(*self._last)
-
-    def tell(self, job_id: int | None, documents: int, rejected: int) -> None:
-        """So many documents of the job are safe."""
-        self._last, self._told_at = (job_id, documents, rejected), time.monotonic()
-        if self._on_progress and self._reading:
-            self._on_progress(
-                IngestProgress(
-                    job_id=job_id,
-                    documents=documents,
-                    rejected=rejected,
-                    lines=self._reading.lines_read,
-                    bytes_read=self._reading.bytes_read,
-                    num_bytes=self._num_bytes,
-                )
-            )
 
 
 def _found(standing: Standing) -> Already:
@@ -166,9 +126,11 @@ def _fill(
     holds: Holds,
     records: Iterator[Record],
     contents: Contents,
-    telling: "_Telling",
-) -> Standing:
-    """Write what the job lacks of its corpus; give it up where the corpus turns out to be no corpus."""
+    telling: Telling,
+) -> tuple[Standing, int]:
+    """Write what the job lacks of its corpus; give it up where the corpus turns out to be no corpus. How the job stands
+    then, and how many of the documents from there on have no id."""
+    without_id = 0
 
     def tell(documents: int) -> None:
         telling.tell(standing.job_id, documents, standing.rejected)
@@ -186,6 +148,7 @@ def _fill(
             if standing.ingested < batch.stop:
                 standing = ingest.add_batch(database, standing.job_id, batch, written.hexdigest())
                 _check_ours(standing, batch.stop)
+            without_id += sum([type(one) is Document and one.unnamed for shard in batch.shards for one in shard])
             tell(batch.stop)
             failpoint("after-ingest-batch")
         if reading.digest() != contents.digest:
@@ -193,7 +156,7 @@ def _fill(
     except CorpusError as error:
         ingest.abandon(database, standing.job_id, str(error))
         raise
-    return standing
+    return standing, without_id
 
 
 def _skip(

@@ -34,6 +34,7 @@ class Submitted:
     rejected: int
     shards: int
     estimated_tokens: int
+    without_id: int  # of the documents that this submit read; the number of their line stands for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

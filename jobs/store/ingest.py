@@ -4,13 +4,13 @@ Every transaction checks the state it builds on (`jobs.ingested`), so that of tw
 written by one, and a killed ingest goes on where it stopped.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count, groupby
 
 from sqlalchemy import Connection, delete, func, insert, null, select, update
 
-from jobs.corpus.documents import Document, Record, Reject, Rejected, reject, shown
+from jobs.corpus.documents import Document, Record, Rejected, duplicate
 from jobs.corpus.shards import Batch
 from jobs.errors import CorpusError, NotFoundError, SpecError
 from jobs.spec import JobSpec
@@ -327,7 +327,7 @@ def _reject_duplicates(connection: Connection, job_id: int, records: Sequence[Re
     inserted = set(connection.scalars(select(document.position).where(here)))
     left_out = [record for record in records if record.position not in inserted]
     lines = _first_lines(connection, job_id, [record.external_id for record in left_out])
-    _insert_documents(connection, job_id, [_duplicate(record, lines) for record in left_out])
+    _insert_documents(connection, job_id, [duplicate(record, lines[record.external_id]) for record in left_out])
     return {record.position for record in left_out}
 
 
@@ -346,14 +346,6 @@ def _first_lines(connection: Connection, job_id: int, ids: Sequence[str | None])
         )
         lines.update((external_id, line) for external_id, line in found)
     return lines
-
-
-def _duplicate(record: Record, lines: Mapping[str | None, int]) -> Rejected:
-    reason = (
-        f"the id {shown(record.external_id or '')} was used before, on line {lines[record.external_id]}; "
-        "change one of the two"
-    )
-    return reject(record.position, record.line, Reject.DUPLICATE_ID, reason)
 
 
 def _has_documents(connection: Connection, job_id: int) -> bool:

@@ -129,6 +129,39 @@ def test_a_dry_run_is_an_object_for_a_program(kvjobs: Kvjobs, database: Database
     assert sum(bucket["number"] for bucket in told.json["histogram"]) == 1
 
 
+def test_a_dry_run_rejects_what_a_submit_rejects(kvjobs: Kvjobs, database: Database, tmp_path: Path) -> None:
+    ids = ["a", "b", "a", "", "c", "4", "", "8", "7", "b", "a"]
+    rows = [f'{row_id},"It will rain in Arden on line {line}."' for line, row_id in enumerate(ids, 2)]
+    corpus = tmp_path / "c.csv"
+    corpus.write_text("\n".join(["id,text", *rows[:6], "x,", *rows[6:], "x,It will snow."]))
+
+    rehearsed = kvjobs("submit", corpus, "--dry-run", "--json").json
+    told = kvjobs("submit", corpus, "--dry-run").out
+    kvjobs("submit", corpus)
+
+    (job,) = kvjobs("ls", "--json").json
+    sql = "select line, error from v_documents where status = 'rejected' order by position"
+    assert rehearsed["rejected_lines"] == kvjobs("query", sql, "--json").json
+    assert (rehearsed["documents"], rehearsed["rejected"]) == (job["documents"], job["rejected"])
+    assert rehearsed["shards"] == job["shards"]
+    assert rehearsed["estimated_tokens"] == job["estimated_tokens"]
+    assert "ids         2 have none; the number of the line stands for it\n" in told
+    assert "the id 'a' was used before, on line 2; change one of the two" in told
+
+
+def test_a_line_without_an_id_whose_number_is_an_id_is_told_so(
+    kvjobs: Kvjobs, database: Database, tmp_path: Path
+) -> None:
+    corpus = tmp_path / "c.csv"
+    corpus.write_text("id,text\n3,one\n,two\n,three\nb,four\n")
+
+    assert "\n2 documents without an id: the number of the line stands for it.\n" in kvjobs("submit", corpus).err
+    (rejected,) = kvjobs("query", "select error from v_documents where status = 'rejected'", "--json").json
+    assert rejected["error"] == (
+        "the line has no id, and its number 3, which stands for it, was used before, on line 2; give it one"
+    )
+
+
 def test_what_changes_a_job_gives_the_job_as_it_is_then(kvjobs: Kvjobs, running_job: int) -> None:
     def told(command: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         job = kvjobs(command, running_job, "--json").json

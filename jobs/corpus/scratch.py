@@ -1,0 +1,37 @@
+"""What a reading remembers of a corpus that no memory may hold: tables in a file without a name, gone when we are."""
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from jobs.errors import KvjobsError
+from jobs.private import make_folder
+
+CACHE_KIB = 65_536
+
+
+@contextmanager
+def scratch_tables(spool: Path, script: str, what: str) -> Iterator[sqlite3.Connection]:
+    """Empty tables, as `script` makes them, in the folder `spool`. Raises KvjobsError where `what` cannot be kept."""
+    try:
+        make_folder(spool)
+        handle, name = tempfile.mkstemp(dir=spool, suffix=".sqlite3")
+        os.close(handle)
+        with closing(sqlite3.connect(name, isolation_level=None)) as tables:
+            try:
+                # Neither a journal nor a lock: nobody else sees the file, and nobody wants it after us.
+                for setting in ("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE"):
+                    tables.execute(f"PRAGMA {setting}")
+                tables.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+                tables.executescript(script)
+            finally:
+                os.unlink(name)
+            tables.execute("BEGIN")
+            yield tables
+    except (sqlite3.OperationalError, OSError) as error:
+        raise KvjobsError(
+            f"{what} cannot be kept in {spool}: {error}; free some space there, or set KVJOBS_HOME"
+        ) from None
