@@ -85,6 +85,7 @@ class TranslateOptions:
     length_penalty: float | None = None  # exponent on length when ranking finished beams (Wu et al. 2016)
     early_stopping: bool | None = None  # stop a beam search as soon as beam_size hypotheses have ended
     max_new_tokens: int | None = None  # per segment, end-of-sentence included
+    allow_pad: bool = False  # let the model say padding where its own settings do not forbid it, as transformers does
     source_language: str = "en"  # for the sentence splitter
     target_language: str | None = None  # the label of a multilingual model, without >> and <<
     cache: CachePolicy = CachePolicy()
@@ -174,8 +175,14 @@ class JobSpec:
     options: Options  # of the task
 
     def options_json(self) -> str:
-        """Canonical JSON: sorted keys, every option present, so that equal options are equal text."""
+        """Canonical JSON: sorted keys, so that equal options are equal text.
+
+        Every option is present but those that came later and do nothing: what was submitted before is the same job.
+        """
         values = dataclasses.asdict(self.options)
+        for name, nothing in _CAME_LATER.items():
+            if name in values and values[name] == nothing:
+                del values[name]
         if isinstance(self.options, TranslateOptions):
             values["cache"] = str(self.options.cache)
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
@@ -192,6 +199,8 @@ class JobSpec:
         values = json.loads(self.options_json())
         for name in ("source_language", "reuse", "timing"):
             values.pop(name, None)
+        if values.get("n_best", 1) > 1:
+            values["equal_texts"] = "kept"  # an earlier version kept one of each: its segments may have fewer
         return hashlib.sha256(f"{self.model_revision}\n{json.dumps(values, sort_keys=True)}".encode()).digest()
 
     @classmethod
@@ -208,6 +217,8 @@ class JobSpec:
                 values[name] = read(values[name])
         return cls(task=Task(task), model=model, model_revision=model_revision, options=kind(**values))
 
+
+_CAME_LATER = {"allow_pad": False}
 
 # How an option becomes a value again that JSON has as text.
 _READERS: dict[str, Callable[[str], Any]] = {

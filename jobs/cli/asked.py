@@ -109,11 +109,24 @@ _TRANSLATE = (
     _option(
         _T, "--beam-size", type=int, help="Hypotheses followed at once; 1 is greedy search.  [default: the model's]"
     ),
-    _option(_T, "--n-best", type=int, default=1, show_default=True, help="Translations kept for each document."),
+    _option(
+        _T,
+        "--n-best",
+        type=int,
+        default=1,
+        show_default=True,
+        help="Translations kept for each document; some may be equal, of other tokens.",
+    ),
     _option(
         _T, "--length-penalty", type=float, help="Exponent on length when beams are ranked.  [default: the model's]"
     ),
     _option(_T, "--max-new-tokens", type=int, help="The longest translation of a segment.  [default: the model's]"),
+    _option(
+        _T,
+        "--allow-pad",
+        is_flag=True,
+        help="Let the model say padding where its settings do not forbid it, as transformers does.",
+    ),
     _option(_T, "--source-language", default="en", show_default=True, help="For the sentence splitter, e.g. en or de."),
     _option(
         _T,

@@ -365,6 +365,11 @@ def _vocabulary(model: "ModelDescription") -> Iterator[str]:
     yield f"  vocabulary {_known(model.source_vocab_size)} in, {_known(model.target_vocab_size)} out" + (
         f"; the head keeps {count(model.num_target_ids)}" if model.head == "target" else ""
     )
+    if model.unlisted_pad_id is not None:
+        yield (
+            f"  padding    id {count(model.unlisted_pad_id)} is never generated, though the model's settings allow it: "
+            "submit --allow-pad does as transformers does"
+        )
     if model.languages:
         more = len(model.languages) - LANGUAGES_SHOWN
         shown = " ".join(model.languages[:LANGUAGES_SHOWN])

@@ -16,6 +16,8 @@ from jobs.spec import TranslateOptions
 
 EarlyStopping = bool | Literal["never"]
 
+_DEFAULT_MAX_LENGTH = 20  # of a GenerationConfig of transformers
+
 # Settings that change tokens, with the values at which they do nothing.
 _UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "constraints": (None,),
@@ -49,6 +51,7 @@ class Generation:
     length_penalty: float = 1.0  # exponent on length when ranking finished beams
     early_stopping: EarlyStopping = False  # stop a sentence when num_beams hypotheses have ended
     suppressed_ids: tuple[int, ...] = ()  # never generated
+    unlisted_pad_id: int | None = None  # of those, padding where only kvjobs forbids it; None: the model does
     begin_suppressed_ids: tuple[int, ...] = ()  # never generated as the first token that is not forced
     bad_sequences: tuple[tuple[int, ...], ...] = ()  # two ids or more, never generated one after another
     forced_bos_id: int | None = None  # the first token
@@ -66,6 +69,8 @@ class Generation:
             "early_stopping": options.early_stopping,
             "max_new_tokens": options.max_new_tokens and min(options.max_new_tokens, max_positions),
         }
+        if options.allow_pad and self.unlisted_pad_id is not None:
+            asked["suppressed_ids"] = tuple(one for one in self.suppressed_ids if one != self.unlisted_pad_id)
         rules = dataclasses.replace(self, **{name: value for name, value in asked.items() if value is not None})
         if options.n_best > rules.num_beams:
             raise SpecError(
@@ -121,10 +126,9 @@ def _read_generation(
         _in_vocabulary(token_id, f"{file} suppresses an id that does not exist", vocab_size)
     suppressed = {words[0] for words in bad if len(words) == 1} | set(never)
     # The logit of padding is exactly 0 in Marian models, which wins where others are negative. transformers forbids
-    # it only where bad_words_ids lists it, as all published opus-mt models do.
+    # it only where bad_words_ids lists it, as all published opus-mt models do; so does kvjobs with `allow_pad`.
     pad_id = said.get("pad_token_id", fallback.get("pad_token_id"))
-    if isinstance(pad_id, int) and pad_id != eos_id and pad_id < vocab_size:
-        suppressed.add(pad_id)
+    unlisted = {pad_id} - {eos_id, *suppressed} if isinstance(pad_id, int) and pad_id < vocab_size else set()
     rules = Generation(
         start_id=_required_id({**fallback, **said}, "decoder_start_token_id", vocab_size),
         eos_id=eos_id,
@@ -133,7 +137,8 @@ def _read_generation(
         num_beams=said.get("num_beams", 1),
         length_penalty=float(said.get("length_penalty", 1.0)),
         early_stopping=said.get("early_stopping", False),
-        suppressed_ids=tuple(sorted(suppressed)),
+        suppressed_ids=tuple(sorted(suppressed | unlisted)),
+        unlisted_pad_id=next(iter(unlisted), None),
         begin_suppressed_ids=tuple(never_first),
         bad_sequences=tuple(words for words in bad if len(words) > 1),
         forced_bos_id=_id(said, "forced_bos_token_id", vocab_size),
@@ -178,7 +183,13 @@ def _id(said: Mapping[str, Any], name: str, vocab_size: int) -> int | None:
 
 
 def _max_new_tokens(said: Mapping[str, Any], max_positions: int) -> int:
-    """The bound on generated tokens. `max_length` counts the start token, `max_new_tokens` does not."""
+    """The bound on generated tokens. `max_length` counts the start token, `max_new_tokens` does not.
+
+    A `max_length` of 20 counts it neither: that is the default in transformers, which takes it for one that nobody has
+    set, and then makes 20 tokens unless the positions end before (generation/utils.py, `_prepare_generated_length`).
+    """
+    if said.get("max_length") == _DEFAULT_MAX_LENGTH:
+        said = {"max_new_tokens": min(_DEFAULT_MAX_LENGTH, max_positions - 1), **said}
     longest = said.get("max_new_tokens", said.get("max_length", max_positions + 1) - 1)
     return max(1, min(int(longest), max_positions))
 

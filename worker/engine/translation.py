@@ -149,13 +149,10 @@ class Translator:
             flags.append(Flag.TRUNCATED)
         if runs_away(spoken) and not runs_away(source[:-1]):  # who repeats himself is translated as he is
             flags.append(Flag.REPETITION)
-        # Different ids may say the same text; the likelier ones stand for it.
-        scores: dict[str, float] = {}
-        for hypothesis in hypotheses:
-            scores.setdefault(self._tokenizer.decode(hypothesis.ids), hypothesis.score)
         return SegmentTranslation(
-            texts=tuple(scores),
-            scores=tuple(scores.values()),
+            # Different ids may say the same text. Each stays: who asks for n hypotheses gets n, as from transformers.
+            texts=tuple(self._tokenizer.decode(hypothesis.ids) for hypothesis in hypotheses),
+            scores=tuple(hypothesis.score for hypothesis in hypotheses),
             log_prob=best.log_prob,
             num_source_tokens=len(source),
             num_target_tokens=len(best.ids),

@@ -68,6 +68,7 @@ class ModelDescription:
     target_vocab_size: int | None = None
     num_target_ids: int | None = None  # that can come out: all, or those that the head keeps
     languages: tuple[str, ...] = ()  # target labels, sorted; empty: a single target language
+    unlisted_pad_id: int | None = None  # padding, where kvjobs forbids it and the model's settings do not
 
     # Of a causal model.
     architecture: str | None = None

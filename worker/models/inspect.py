@@ -87,9 +87,11 @@ def _inspect_translation(folder: ModelFolder) -> ModelDescription:
     revision, max_positions = None, config.get("max_position_embeddings")
     with noting(problems):
         revision = folder.revision()
+    unlisted_pad_id: int | None = None
     if sizes and not problems:
         with noting(problems):  # what only shows at the first step: settings of the search, a past that is refused
-            max_positions = open_network(folder.path).max_positions
+            network = open_network(folder.path)
+            max_positions, unlisted_pad_id = network.max_positions, network.generation.unlisted_pad_id
     if not used and not is_ours and has_weights(folder.path):
         problems[:] = problems[:1]  # a checkpoint, and how it becomes a model: all else follows from it
 
@@ -116,6 +118,7 @@ def _inspect_translation(folder: ModelFolder) -> ModelDescription:
         target_vocab_size=sizes.target_vocab_size if sizes else None,
         num_target_ids=len(head_ids) if head_ids is not None else full,
         languages=tuple(sorted(languages)),
+        unlisted_pad_id=unlisted_pad_id,
         graphs=opened.describe(used.values()),
         files=file_sizes(folder.path),
         problems=tuple(problems),

@@ -75,10 +75,22 @@ def test_padding_is_forbidden_even_where_no_list_says_so() -> None:
     assert read({"num_beams": 2, "pad_token_id": 0}).suppressed_ids == (), "it is the end of sentence here"
 
 
+def test_padding_may_come_where_that_is_asked_for_and_the_model_does_not_forbid_it() -> None:
+    allowed = TranslateOptions(allow_pad=True)
+    rules = read({"num_beams": 2, "suppress_tokens": [7]})
+
+    assert (rules.suppressed_ids, rules.unlisted_pad_id) == ((7, 99), 99)
+    assert rules.with_options(allowed, max_positions=512).suppressed_ids == (7,)
+    assert read(SAID).with_options(allowed, max_positions=512).suppressed_ids == (99,)
+
+
 @pytest.mark.parametrize(
     ("said", "positions", "tokens"),
     [
-        ({"max_length": 20}, 512, 19),  # the start token counts
+        ({"max_length": 19}, 512, 18),  # the start token counts
+        ({"max_length": 20}, 512, 20),  # but not in what is also the default of transformers
+        ({"max_length": 20}, 20, 19),
+        ({"max_length": 21}, 512, 20),
         ({"max_length": 20, "max_new_tokens": 30}, 512, 30),
         ({"max_new_tokens": 900}, 512, 512),
         ({}, 512, 512),

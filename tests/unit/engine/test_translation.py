@@ -265,13 +265,15 @@ def test_logits_that_are_not_finite_fail_the_documents_they_concern(
     assert len(translated.learned) == 4, "a fault is not learned"
 
 
-def test_hypotheses_that_read_the_same_are_one(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_many_hypotheses_come_back_as_were_asked_for_though_two_read_the_same(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     twins = [Hypothesis((5, 0), -1.0, -0.5, truncated=False), Hypothesis((5,), -2.0, -2.0, truncated=False)]
     monkeypatch.setattr(batch_decoder, "search", found(*twins, Hypothesis((6, 0), -3.0, -3.0, truncated=False)))
 
     document = one(translate(translator, ["Alpha."], TranslateOptions(beam_size=4, n_best=3)))
 
-    assert [(one.text, one.score) for one in document.alternatives] == [("t5", -0.5), ("t6", -3.0)]
+    assert [(one.text, one.score) for one in document.alternatives] == [("t5", -0.5), ("t5", -2.0), ("t6", -3.0)]
 
 
 # Memory

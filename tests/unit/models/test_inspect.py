@@ -13,6 +13,7 @@ import pytest
 import sentencepiece
 
 from tests.checkpoints import write_marian_checkpoint
+from worker.cli.models import describe
 from worker.graphs.precision import Precision
 from worker.models.add import Request, add_model
 from worker.models.description import ModelDescription
@@ -92,6 +93,20 @@ def test_a_model_that_runs_is_described_from_its_graphs(folder, layout):
     assert (seen.source_vocab_size, seen.target_vocab_size) == (config["vocab_size"], config["vocab_size"])
     assert seen.languages == ("deu", "fra")
     assert [graph.file for graph in seen.graphs] == sorted(GRAPHS[layout])
+
+
+def test_padding_that_only_kvjobs_forbids_is_named(folder):
+    said = read(folder / "generation_config.json")
+    pad_id = read(folder / "config.json")["pad_token_id"]
+    (folder / "generation_config.json").write_text(json.dumps(said | {"bad_words_ids": [[pad_id]]}))
+    assert look(folder).unlisted_pad_id is None
+
+    (folder / "generation_config.json").write_text(json.dumps(said | {"bad_words_ids": None}))
+
+    assert look(folder).unlisted_pad_id == pad_id
+    assert f"  padding    id {pad_id} is never generated, though the model's settings allow it" in "\n".join(
+        describe(look(folder))
+    )
 
 
 def test_every_input_and_output_is_listed_with_type_and_shape(folder):

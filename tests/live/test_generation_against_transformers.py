@@ -1,0 +1,78 @@
+"""Settings of generation_config.json that transformers reads in ways of its own: real runs of both, token for token."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.numpy import load_file, save_file
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from jobs.spec import TranslateOptions  # noqa: E402 - torch may be missing
+from tests.checkpoints import write_marian_checkpoint  # noqa: E402 - torch may be missing
+from worker.engine.network import new_decoder, open_network  # noqa: E402 - torch may be missing
+from worker.engine.timing import Stopwatch  # noqa: E402 - torch may be missing
+from worker.models.add import Request, add_model  # noqa: E402 - torch may be missing
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
+
+SOURCES = [[5, 9, 12, 7, 0], [33, 4, 0], [21, 22, 23, 24, 25, 26, 0], [60, 3, 8, 0]]
+PAD = 71
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A model that would say padding now and then."""
+    folder = write_marian_checkpoint(tmp_path / "tiny", seed=0)
+    weights = load_file(folder / "model.safetensors")
+    weights["final_logits_bias"][0, PAD] += 2.3
+    save_file(weights, folder / "model.safetensors")
+    return folder
+
+
+def both(checkpoint: Path, tmp_path: Path, settings: dict[str, Any], options: TranslateOptions) -> Any:
+    """What transformers generates with these settings, and what kvjobs does: ids behind the start token."""
+    said = json.loads((checkpoint / "generation_config.json").read_text())
+    said = {name: value for name, value in (said | settings).items() if value is not None}
+    (checkpoint / "generation_config.json").write_text(json.dumps(said))
+    torch.set_num_threads(1)
+    model = transformers.MarianMTModel.from_pretrained(checkpoint)
+    theirs = []
+    for source in SOURCES:
+        with torch.no_grad():
+            (ids,) = model.generate(torch.tensor([source])).tolist()
+        theirs.append(tuple(ids[1 : ids.index(0) + 1 if 0 in ids else None]))
+    network = open_network(Path(add_model(Request(source=str(checkpoint), force=True), tmp_path / "models").path))
+    rules = network.generation.with_options(options, max_positions=network.max_positions)
+    ours: dict[int, tuple[int, ...]] = {}
+    for found in new_decoder(network).decode(SOURCES, rules, options, Stopwatch(), lambda: False):
+        ours |= {index: hypotheses[0].ids for index, hypotheses in found}
+    return theirs, [ours[index] for index in range(len(SOURCES))]
+
+
+@pytest.mark.parametrize(("max_length", "tokens"), [(19, 18), (20, 20), (21, 20)])
+def test_a_max_length_makes_as_many_tokens_as_in_transformers(
+    checkpoint: Path, tmp_path: Path, max_length: int, tokens: int
+) -> None:
+    settings = {"max_length": max_length, "min_length": max_length, "num_beams": 1, "forced_eos_token_id": None}
+
+    theirs, ours = both(checkpoint, tmp_path, settings, TranslateOptions())
+
+    assert ours == theirs
+    assert {len(ids) for ids in theirs} == {tokens}
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_padding_that_is_allowed_comes_where_it_does_in_transformers(
+    checkpoint: Path, tmp_path: Path, num_beams: int
+) -> None:
+    settings = {"bad_words_ids": None, "max_length": 24, "num_beams": num_beams, "min_length": 0}
+
+    theirs, ours = both(checkpoint, tmp_path, settings, TranslateOptions(allow_pad=True))
+    _, without = both(checkpoint, tmp_path, settings, TranslateOptions())
+
+    assert ours == theirs
+    assert any(PAD in ids for ids in theirs)
+    assert not any(PAD in ids for ids in without)
