@@ -23,7 +23,7 @@ from jobs.corpus.lines import BOM, read_text
 from jobs.corpus.payload import Holds, take_candidates, take_pair, take_text
 from jobs.corpus.retrieval import Retrieval, RetrievalReading
 from jobs.corpus.retrieval import survey as survey_retrieval
-from jobs.corpus.unpacking import DAMAGED, HashedBytes, Watch, unpacked
+from jobs.corpus.unpacking import DAMAGED, HashedBytes, Watch, read_once, unpacked
 from jobs.errors import CorpusError, KvjobsError, SpecError
 from jobs.private import make_folder
 
@@ -324,10 +324,11 @@ def _copied(raw: BinaryIO, corpus: Corpus, spool: Path) -> Iterator[BinaryIO]:
         copy = tempfile.TemporaryFile(dir=spool)  # noqa: SIM115  # closed below: only the opening is tried here
     except OSError as error:
         raise KvjobsError(f"{corpus.source} cannot be kept in {spool}: {error.strerror}; set KVJOBS_HOME") from None
+    read = read_once(raw)
     with copy:
         while True:
             with _explained(corpus):
-                chunk = raw.read(CHUNK_BYTES)
+                chunk = read(CHUNK_BYTES)
             if not chunk:
                 break
             try:

@@ -26,7 +26,8 @@ class HashedBytes(io.RawIOBase):
     """A file that hashes what is read from it. Closing it leaves the file open."""
 
     def __init__(self, raw: BinaryIO) -> None:
-        self._raw = raw
+        self._read = read_once(raw)
+        self._has_ended = False
         self._sha256 = hashlib.sha256()
         self.num_bytes = 0
 
@@ -34,7 +35,10 @@ class HashedBytes(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # io gives nothing else
-        data = self._raw.read(len(buffer))
+        if self._has_ended:  # whoever asks again would wait for another Ctrl-D at a terminal
+            return 0
+        data = self._read(len(buffer))
+        self._has_ended = not data
         buffer[: len(data)] = data
         self._sha256.update(data)
         self.num_bytes += len(data)
@@ -42,6 +46,13 @@ class HashedBytes(io.RawIOBase):
 
     def digest(self) -> str:
         return self._sha256.hexdigest()
+
+
+def read_once(raw: BinaryIO) -> Callable[[int], bytes]:
+    """What reads up to so many bytes in one call of the system. `read` of a buffered stream asks again after the end,
+    which a terminal takes for the wish to go on."""
+    read: Callable[[int], bytes] = getattr(raw, "read1", raw.read)
+    return read
 
 
 def unpacked(raw: io.RawIOBase, packing: str | None, watch: Watch | None = None) -> io.BufferedReader:

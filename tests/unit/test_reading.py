@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import sys
 import threading
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 import zstandard
 
 from jobs.corpus.documents import Document
-from jobs.corpus.reading import Corpus, Format, opened, read_corpus, survey
+from jobs.corpus.reading import Corpus, Format, Reading, opened, read_corpus, survey
 from jobs.corpus.unpacking import HashedBytes
 from jobs.errors import CorpusError, KvjobsError, SpecError
 
@@ -265,3 +266,28 @@ def test_no_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
 
     assert "no standard input" in refusal("-")
+
+
+class Typed(io.RawIOBase):
+    """A terminal at which somebody typed two lines and Ctrl-D, once: reading on would wait for another."""
+
+    def __init__(self) -> None:
+        self.pieces = [b'{"id": 1, "text": "a"}\n', b'{"id": 2, "text": "b"}\n', b""]
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
+        piece = self.pieces.pop(0)  # raises IndexError where the terminal would wait
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["submit", "dry run"])
+def test_one_ctrl_d_ends_what_is_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Typed())))
+
+    with opened(Corpus(path="-"), tmp_path if is_kept else None) as raw:
+        records = list(Reading(Corpus(path="-"), raw))
+
+    assert len(records) == 2
