@@ -1,6 +1,7 @@
 """What comes back from an engine: plain values, the same on every side. Standard library alone."""
 
 import enum
+import math
 from dataclasses import dataclass
 
 
@@ -59,6 +60,11 @@ class Score:
     num_source_tokens: int = 0  # of a pair: of its source, end-of-sentence included
     flags: tuple[Flag, ...] = ()  # sorted, each once
     tokens: tuple[TokenScore, ...] = ()  # empty unless asked for
+    reused: bool = False  # it was known before, and not computed
+
+    @property
+    def is_finite(self) -> bool:
+        return all(map(math.isfinite, (self.nll_sum, *(token.log_prob or 0.0 for token in self.tokens))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +119,10 @@ class SegmentTranslation:
     num_source_tokens: int
     num_target_tokens: int  # of the best, end-of-sentence included
     flags: tuple[Flag, ...] = ()
+
+
+# What an engine found out that later jobs can do without: a segment's translation, a document's score; by its key.
+Learned = dict[bytes, SegmentTranslation | Score]
 
 
 @dataclass(frozen=True, slots=True)

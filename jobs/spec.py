@@ -117,6 +117,7 @@ class ScoreOptions:
     token_scores: bool = False  # keep the log-probability of every token
     target_language: str | None = None  # pairs: the label of a multilingual model, without >> and <<
     packing: bool = True  # many documents in one row of a model call, without padding
+    reuse: bool = True  # take the score of a document that was scored before from the memory
     timing: Timing = Timing.STEPS
 
     def __post_init__(self) -> None:
@@ -185,6 +186,8 @@ class JobSpec:
                 del values[name]
         if isinstance(self.options, TranslateOptions):
             values["cache"] = str(self.options.cache)
+        if isinstance(self.options, ScoreOptions) and self.options.reuse:
+            del values["reuse"]  # younger than the others: a job that was submitted before it is still the same job
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     def digest(self) -> str:
@@ -192,9 +195,10 @@ class JobSpec:
         return hashlib.sha256("\n".join((self.task, self.model_revision, self.options_json())).encode()).hexdigest()
 
     def memory_digest(self) -> bytes:
-        """sha256 of everything that decides the translation of one segment, besides its text. (Other tasks have none.)
+        """sha256 of everything that decides the translation of a segment or the score of a document, besides its text.
+        (Reranking has no memory.)
 
-        `cache` and `batch_size` change no token, but whoever varies them wants to see the work done.
+        `cache`, `batch_size` and `packing` change no token, but whoever varies them wants to see the work done.
         """
         values = json.loads(self.options_json())
         for name in ("source_language", "reuse", "timing"):

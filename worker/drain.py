@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from jobs.errors import ModelError, NotFoundError, SpecError, StaleLease, Stopped, StoreError, ValueRefused
 from jobs.failpoints import failpoint
-from jobs.outcome import SegmentTranslation, StepTiming
+from jobs.outcome import Score, SegmentTranslation, StepTiming
 from jobs.queues import Queues
 from jobs.spec import Timing
 from jobs.store import leases
@@ -141,6 +141,10 @@ class _Unwatched:
     def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
         with self._call.waiting():
             return self._memory.recall(keys)
+
+    def recall_scores(self, keys: Sequence[bytes]) -> dict[bytes, Score]:
+        with self._call.waiting():
+            return self._memory.recall_scores(keys)
 
 
 def _record(

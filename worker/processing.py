@@ -3,18 +3,20 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from jobs.outcome import SegmentTranslation
+from jobs.outcome import Score, SegmentTranslation
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, TranslateOptions
 from worker.engine.produced import Produced
+from worker.known_scores import score_unknown
 from worker.warm import Lane
 
 
 class KeyedMemory(Protocol):
-    """What segments became before, and what tells this job's from others."""
+    """What segments and documents became before, and what tells this job's from others."""
 
     @property
     def digest(self) -> bytes: ...
     def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]: ...
+    def recall_scores(self, keys: Sequence[bytes]) -> dict[bytes, Score]: ...
 
 
 def process(
@@ -30,8 +32,8 @@ def process(
                 texts, options, memory=memory, memory_digest=memory.digest, should_stop=should_stop
             )
         case ScoreOptions(pairs=True) as options:
-            return lane.forced_scorer(spec).score(texts, options, should_stop=should_stop)
+            return score_unknown(lane.forced_scorer(spec), texts, options, memory, should_stop)
         case ScoreOptions() as options:
-            return lane.scorer(spec).score(texts, options, should_stop=should_stop)
+            return score_unknown(lane.scorer(spec), texts, options, memory, should_stop)
         case RerankOptions() as options:
             return lane.reranker(spec).rerank(texts, options, should_stop=should_stop)

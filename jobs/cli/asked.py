@@ -150,7 +150,7 @@ _TRANSLATE = (
         "--reuse/--no-reuse",
         default=True,
         show_default=True,
-        help="Take segments that were translated before from memory.",
+        help="Take segments that were translated before from memory; and documents that were scored before.",
     ),
 )
 _SCORE = (

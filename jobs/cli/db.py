@@ -87,8 +87,8 @@ def check(context: Context, output: Output, reference: str | None) -> int:
 def prune(context: Context, references: tuple[str, ...], days: float | None, yes: bool) -> None:
     """Delete finished jobs with everything of theirs.
 
-    The translation memory stays. The file does not shrink: its space goes to later jobs. Interrupted, the same
-    command goes on.
+    The memories of translations and of scores stay. The file does not shrink: its space goes to later jobs.
+    Interrupted, the same command goes on.
     """
     from jobs.store.prune import prune_job
 

@@ -1,48 +1,92 @@
-"""The translation memory: what a segment became the last time, under the same model and options."""
+"""What became of a segment or a document the last time, under the same model and options: the memories of translations
+and of scores."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Row, select
 
-from jobs.outcome import Flag, SegmentTranslation
+from jobs.outcome import Flag, Learned, Score, SegmentTranslation, TokenScore
 from jobs.store.database import Database
 from jobs.store.dialect import insert_rows
-from jobs.store.tables import MemoryEntry
+from jobs.store.tables import MemoryEntry, ScoreEntry
 
 KEYS_A_QUERY = 500  # SQLite takes 32,766 parameters at most, and plans long lists badly
 
 
 def recall(database: Database, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
-    """The entries that exist among `keys`."""
-    found: dict[bytes, SegmentTranslation] = {}
+    """The segments that are known among `keys`."""
+    return {
+        row.key: SegmentTranslation(
+            texts=tuple(json.loads(row.texts)),
+            scores=tuple(json.loads(row.scores)),
+            log_prob=row.log_prob,
+            num_source_tokens=row.num_source_tokens,
+            num_target_tokens=row.num_target_tokens,
+            flags=_flags(row),
+        )
+        for row in _entries(database, MemoryEntry, keys)
+    }
+
+
+def recall_scores(database: Database, keys: Sequence[bytes]) -> dict[bytes, Score]:
+    """The documents that are known among `keys`."""
+    return {
+        row.key: Score(
+            nll_sum=row.nll_sum,
+            num_tokens=row.num_tokens,
+            num_words=row.num_words,
+            num_bytes=row.num_bytes,
+            num_source_tokens=row.num_source_tokens,
+            flags=_flags(row),
+            tokens=tuple(TokenScore(*token) for token in json.loads(row.token_scores or "[]")),
+        )
+        for row in _entries(database, ScoreEntry, keys)
+    }
+
+
+def learn(connection: Connection, entries: Learned) -> None:
+    """Keep new entries, in the transaction that records their documents; an entry that is there stays as it is."""
+    # Sorted: two workers that learn the same keys must not lock them crosswise.
+    translations = [_translation(key, one) for key, one in sorted(entries.items()) if not isinstance(one, Score)]
+    scores = [_score(key, one) for key, one in sorted(entries.items()) if isinstance(one, Score)]
+    insert_rows(connection, MemoryEntry, translations)
+    insert_rows(connection, ScoreEntry, scores)
+
+
+def _entries(database: Database, table: Any, keys: Sequence[bytes]) -> Iterator[Row[Any]]:
     with database.reading() as connection:
         for start in range(0, len(keys), KEYS_A_QUERY):
             some = keys[start : start + KEYS_A_QUERY]
-            for row in connection.execute(select(MemoryEntry.__table__).where(MemoryEntry.key.in_(some))):
-                found[row.key] = SegmentTranslation(
-                    texts=tuple(json.loads(row.texts)),
-                    scores=tuple(json.loads(row.scores)),
-                    log_prob=row.log_prob,
-                    num_source_tokens=row.num_source_tokens,
-                    num_target_tokens=row.num_target_tokens,
-                    flags=tuple(Flag(flag) for flag in row.flags.split()),
-                )
-    return found
+            yield from connection.execute(select(table.__table__).where(table.key.in_(some)))
 
 
-def learn(connection: Connection, entries: dict[bytes, SegmentTranslation]) -> None:
-    """Keep new entries, in the transaction that records their documents; an entry that is there stays as it is."""
-    rows = [
-        {
-            "key": key,
-            "texts": json.dumps(entry.texts, ensure_ascii=False),
-            "scores": json.dumps(entry.scores),
-            "log_prob": entry.log_prob,
-            "num_source_tokens": entry.num_source_tokens,
-            "num_target_tokens": entry.num_target_tokens,
-            "flags": " ".join(entry.flags),
-        }
-        for key, entry in sorted(entries.items())  # two workers that learn the same keys must not lock them crosswise
-    ]
-    insert_rows(connection, MemoryEntry, rows)
+def _flags(row: Row[Any]) -> tuple[Flag, ...]:
+    return tuple(Flag(flag) for flag in row.flags.split())
+
+
+def _translation(key: bytes, entry: SegmentTranslation) -> dict[str, Any]:
+    return {
+        "key": key,
+        "texts": json.dumps(entry.texts, ensure_ascii=False),
+        "scores": json.dumps(entry.scores),
+        "log_prob": entry.log_prob,
+        "num_source_tokens": entry.num_source_tokens,
+        "num_target_tokens": entry.num_target_tokens,
+        "flags": " ".join(entry.flags),
+    }
+
+
+def _score(key: bytes, entry: Score) -> dict[str, Any]:
+    tokens = [(token.text, token.start, token.stop, token.log_prob) for token in entry.tokens]
+    return {
+        "key": key,
+        "nll_sum": entry.nll_sum,
+        "num_tokens": entry.num_tokens,
+        "num_words": entry.num_words,
+        "num_bytes": entry.num_bytes,
+        "num_source_tokens": entry.num_source_tokens,
+        "flags": " ".join(entry.flags),
+        "token_scores": json.dumps(tokens, ensure_ascii=False) if tokens else None,
+    }

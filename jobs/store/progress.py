@@ -48,6 +48,7 @@ class JobSummary:
     target_tokens: int
     segments: int
     segments_reused: int
+    documents_reused: int
     created_at: datetime
     ingested_at: datetime | None
     started_at: datetime | None

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, select, update
 
 from jobs.errors import StaleLease
 from jobs.failpoints import failpoint
-from jobs.outcome import Failed, Outcome, Quarantined, SegmentTranslation, StepTiming
+from jobs.outcome import Failed, Learned, Outcome, Quarantined, StepTiming
 from jobs.store import memory, tables
 from jobs.store.batches import Batch, PlannedDocument
 from jobs.store.breaker import QUARANTINED
@@ -27,7 +27,7 @@ def record(
     index: int,
     outcomes: Sequence[Outcome],
     *,
-    learned: dict[bytes, SegmentTranslation],
+    learned: Learned,
     timings: Iterable[StepTiming],
     lease_s: float,
 ) -> None:

@@ -48,7 +48,11 @@ SUMMED: Mapping[type[ResultRow], Mapping[str, InstrumentedAttribute[int]]] = {
         "segments": Translation.num_segments,
         "segments_reused": Translation.num_reused,
     },
-    Score: {"source_tokens": Score.num_source_tokens, "target_tokens": Score.num_tokens},
+    Score: {
+        "source_tokens": Score.num_source_tokens,
+        "target_tokens": Score.num_tokens,
+        "documents_reused": Score.num_reused,
+    },
     Ranking: {"source_tokens": Ranking.num_computed, "target_tokens": Ranking.num_tokens},
 }
 
@@ -112,6 +116,7 @@ def _score(score: outcome.Score) -> Row:
         "num_source_tokens": score.num_source_tokens,
         "flags": " ".join(score.flags),
         "token_scores": _json(tokens) if tokens else None,
+        "num_reused": int(score.reused),
     }
 
 

@@ -222,6 +222,7 @@ class Score(ResultRow):
     num_bytes: Mapped[int]
     num_source_tokens: Mapped[int]  # of a pair: of its source
     token_scores: Mapped[str | None]  # JSON, each token; null unless asked for
+    num_reused: Mapped[int] = mapped_column(server_default="0")  # 1 where it was known before, and not computed
 
     __table_args__ = ({"sqlite_with_rowid": False},)
 
@@ -257,6 +258,23 @@ class MemoryEntry(Base):
     __table_args__ = ({"sqlite_with_rowid": False},)
 
 
+class ScoreEntry(Base):
+    """The memory of scores: a document that was scored before is not scored again."""
+
+    __tablename__ = "score_memory"
+
+    key: Mapped[bytes] = mapped_column(primary_key=True)  # sha256 of what decides the result, and of the document
+    nll_sum: Mapped[float]
+    num_tokens: Mapped[int]
+    num_words: Mapped[int]
+    num_bytes: Mapped[int]
+    num_source_tokens: Mapped[int]
+    flags: Mapped[str]
+    token_scores: Mapped[str | None]  # JSON; null unless the options ask for them
+
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+
 class JobCounts(Base):
     """Bumped in the same transaction by the number of rows that were really inserted."""
 
@@ -277,6 +295,7 @@ class JobCounts(Base):
     target_tokens: Mapped[int]
     segments: Mapped[int]
     segments_reused: Mapped[int]
+    documents_reused: Mapped[int] = mapped_column(server_default="0")  # whose score was known
 
 
 class Step(Base):

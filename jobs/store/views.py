@@ -16,14 +16,15 @@ VIEWS = {
                c.documents - c.succeeded - c.rejected - c.failed - c.quarantined - c.cancelled AS waiting,
                c.shards, c.shards_open, c.estimated_tokens, c.estimated_done,
                c.source_tokens, c.target_tokens, c.segments, c.segments_reused,
-               j.created_at, j.ingested_at, j.started_at, j.finished_at, j.queue
+               j.created_at, j.ingested_at, j.started_at, j.finished_at, j.queue, c.documents_reused
         FROM jobs j JOIN job_counts c ON c.job_id = j.id""",
     # One row a document, with its result where there is one.
     "v_documents": """
         SELECT d.job_id, d.position, d.external_id AS id, d.line,
                CASE WHEN COALESCE(t.position, s.position, r.position) IS NOT NULL THEN 'ok'
                     ELSE COALESCE(d.status, 'waiting') END AS status,
-               d.text, t.text AS translation, t.log_prob, t.num_segments, t.num_reused,
+               d.text, t.text AS translation, t.log_prob, t.num_segments,
+               COALESCE(t.num_reused, s.num_reused) AS num_reused,
                COALESCE(t.num_source_tokens, s.num_source_tokens) AS num_source_tokens,
                t.num_target_tokens, COALESCE(t.flags, s.flags, r.flags) AS flags, d.fields, d.error_code, d.error,
                COALESCE(t.shard_id, s.shard_id, r.shard_id) AS shard_id,

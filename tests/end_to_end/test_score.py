@@ -55,6 +55,29 @@ def test_a_corpus_is_scored_and_filtered(machine: Machine, tiny: str) -> None:
     )
 
 
+def test_a_corpus_that_grew_by_a_line_scores_one_line(machine: Machine, tiny: str) -> None:
+    lines = [json.dumps({"id": n, "text": "hello world " * (n + 1)}) + "\n" for n in range(3)]
+
+    def scored(lines: list[str], *options: str) -> list[str]:
+        (machine.folder / "c.jsonl").write_text("".join(lines))
+        done = machine.kvjobs("submit", "c.jsonl", "--task", "score", "--model", tiny, "--wait", "-o", "-", *options)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    first = scored(lines)
+    grown = scored([*lines, '{"id": 3, "text": "hello"}\n', '{"id": 4, "text": "hello"}\n'])
+    anew = scored([*lines, '{"id": 3, "text": "hello"}\n', '{"id": 4, "text": "hello"}\n'], "--no-reuse")
+    sql = """select j.documents_reused, sum(s.tokens) as tokens from v_jobs j join v_steps s on s.job_id = j.job_id
+             where s.phase = 'tokenize' group by 1, j.job_id order by j.job_id"""
+    counted = json.loads(machine.kvjobs("query", sql, "--json").stdout)
+
+    assert [row["documents_reused"] for row in counted] == [0, 4, 0], "of equal lines one is computed"
+    (before, one_line, all_lines) = (row["tokens"] for row in counted)
+    assert all_lines == before + 2 * one_line
+    assert grown == anew
+    assert grown[:3] == first
+
+
 def test_pairs_are_scored_by_a_model_that_translates(machine: Machine) -> None:
     (machine.folder / "p.jsonl").write_text(
         '{"en": "It will rain in Arden.", "zh": "雅顿将有雨。"}\n'
@@ -69,6 +92,11 @@ def test_pairs_are_scored_by_a_model_that_translates(machine: Machine) -> None:
     right, wrong, rejected = (json.loads(line) for line in done.stdout.splitlines())
     assert right["score"]["nll_sum"] < wrong["score"]["nll_sum"]
     assert rejected["error"]["code"] == "no-text"
+    again = machine.kvjobs(
+        "submit", "p.jsonl", "--task", "score", "--model", "demo-en-zh", *fields, "--wait", "--again"
+    )
+    assert again.returncode == done.returncode
+    assert "2 documents of them reused" in machine.kvjobs("show", "last").stdout
 
 
 def test_a_run_over_a_beir_folder_is_reranked(machine: Machine, tiny: str) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from jobs.outcome import Outcome, SegmentTranslation, StepTiming
+from jobs.outcome import Learned, Outcome, StepTiming
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,5 +10,5 @@ class Produced:
     """The outcomes of some documents, and what there is to tell besides."""
 
     outcomes: list[Outcome]  # in the order of the documents
-    learned: dict[bytes, SegmentTranslation]  # segments that the translation memory did not know
+    learned: Learned  # what the memory did not know
     timings: list[StepTiming]

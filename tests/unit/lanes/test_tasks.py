@@ -30,6 +30,8 @@ class NoMemory:
     def recall(self, keys: Any) -> dict[bytes, Any]:
         return {}
 
+    recall_scores = recall
+
 
 @pytest.fixture(scope="module")
 def models_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
