@@ -13,8 +13,11 @@ transformers = pytest.importorskip("transformers")
 
 from bench.models import SHAPES, build  # noqa: E402 - torch may be missing
 from jobs.errors import ModelError  # noqa: E402 - torch may be missing
+from tests.causal_checkpoints import write_causal_checkpoint  # noqa: E402 - torch may be missing
 from tests.checkpoints import write_marian_checkpoint, write_pickle  # noqa: E402 - torch may be missing
 from worker.models.checkpoint import Checkpoint  # noqa: E402 - torch may be missing
+from worker.models.pickled import read_pickle  # noqa: E402 - torch may be missing
+from worker.models.stored import StoredWeights  # noqa: E402 - torch may be missing
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 
@@ -55,23 +58,35 @@ def test_weights_are_those_of_the_model(tmp_path: Path, family: str, dtype: str,
         np.testing.assert_array_equal(weight, expected[name].float().numpy())
 
 
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+def test_a_network_that_transformers_saved_without_its_head_is_read_as_the_whole(tmp_path: Path, family: str) -> None:
+    whole = write_causal_checkpoint(tmp_path / "whole", family)
+    transformers.AutoModel.from_pretrained(whole).save_pretrained(tmp_path / "base")
+    expected = Checkpoint.open(whole).weights
+
+    base = Checkpoint.open(tmp_path / "base")
+
+    assert base.config["architectures"] != Checkpoint.open(whole).config["architectures"]
+    assert base.weights.keys() == expected.keys()
+    for name, weight in base.weights.items():
+        np.testing.assert_array_equal(weight, expected[name])
+
+
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 def test_a_pickle_that_torch_wrote_is_read_without_it(tmp_path: Path, zipped: bool, dtype: str) -> None:
     model = untaught("tiny-swish-tied").to(getattr(torch, dtype))
-    model.config.save_pretrained(tmp_path)
     state = model.state_dict() | {
         "transposed": torch.arange(6.0).reshape(2, 3).T,
         "part": torch.arange(12.0)[5:9],
         "spread": torch.arange(24.0).reshape(2, 3, 4)[:, 1, ::2],
-        "repeated": torch.arange(3.0).expand(2, 3),
         "empty": torch.zeros(0, 4),
         "scalar": torch.tensor(2.5),
         "parameter": torch.nn.Parameter(torch.ones(2)),
     }
     torch.save(state, tmp_path / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
 
-    weights = Checkpoint.open(tmp_path).weights
+    weights = StoredWeights(read_pickle(tmp_path / "pytorch_model.bin"))
 
     assert weights.keys() == state.keys()
     for name, tensor in state.items():

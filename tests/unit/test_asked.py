@@ -16,7 +16,8 @@ NOT_ASKED = {"pairs", "early_stopping"}  # what the model decides
 
 def asked(*arguments: str) -> object:
     """The options that a command line makes."""
-    with submit.make_context("submit", ["corpus.jsonl", *arguments]) as context:
+    helping = {"help_option_names": ["-h", "--help"]}  # as of the whole command line: click keeps what it makes first
+    with submit.make_context("submit", ["corpus.jsonl", *arguments], **helping) as context:
         values = {name: value for name, value in context.params.items() if name in _task_names()}
         return ask(Task(context.params["task"]), values)
 
