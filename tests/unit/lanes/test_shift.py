@@ -5,7 +5,7 @@ from sqlalchemy import select
 from jobs.store import leases, tables
 from jobs.store.database import Database
 from jobs.store.leases import Work
-from jobs.store.workers import Warmth
+from jobs.store.workers import Warmth, any_alive, register, retire
 from tests.unit.store.conftest import MakeJob
 from worker.shift import Shift
 
@@ -52,3 +52,15 @@ def test_of_two_lanes_with_leases_of_one_shard_only_the_older_has_to_stop(
     assert (shift.must_stop(slept), shift.must_stop(taken)) == (True, False)
     with database.reading() as connection:
         assert connection.execute(select(tables.Shard.job_id)).scalar() == job
+
+
+def test_a_worker_that_is_about_to_retire_says_no_more_that_it_lives(database: Database) -> None:
+    """Its last heartbeat would make it a worker again."""
+    worker_id = register(database, device="cpu", provider="test", lanes=1)
+    shift = Shift(database, worker_id, lease_s=60.0, heartbeat_s=60.0)
+    shift.close()
+    retire(database, [worker_id])
+
+    shift.pulse(Warmth())
+
+    assert not any_alive(database, 60)
