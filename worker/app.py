@@ -4,6 +4,7 @@ It runs in a thread of its own and without Celery's signal handlers: whatever it
 stops when it is told to. When it dies, the lanes still look for work by themselves.
 """
 
+import gc
 import logging
 import threading
 from typing import Any
@@ -64,6 +65,9 @@ class Listener:
                 self._controller().start()
             except Exception:  # whatever it is: hints save seconds, they are not worth a worker
                 log.exception("the Celery worker ended; it starts again in %.0f s", AGAIN_AFTER_S)
+            # What ended is cycles, and these hold files of epoll: a parent makes so little garbage that Python would
+            # not look for it for days.
+            gc.collect()
             self._stop.wait(AGAIN_AFTER_S)
 
     def _controller(self) -> Any:

@@ -100,7 +100,7 @@ class Reaping:
         self._ended: set[int] = set()  # children of ours: nobody has taken back yet what they held
         self._outage = Outage()
         self._asked_at: float | None = None  # the question that has no answer yet
-        self._away_until = float("-inf")  # when the database was last found to be away
+        self._back_at: float | None = float("-inf")  # since when the database answers; None: it is away
 
     def run(self, stop: threading.Event) -> None:
         """Every few seconds until `stop`."""
@@ -121,12 +121,14 @@ class Reaping:
         self._asked_at = time.monotonic()
         moment_s = min(MOMENT_S, self._lease_s)
         try:
-            is_long_back = self._asked_at - self._away_until > moment_s
+            is_long_back = self._back_at is not None and self._asked_at - self._back_at >= moment_s
             self.freed += reap(self._database, self._holder, ended=ended, silent_too=is_long_back)
+            if self._back_at is None:
+                self._back_at = time.monotonic()
             self._ended.difference_update(ended)
             self._outage.over()
         except StoreError as error:  # whatever it is: the next round may do better, and the worker goes on
-            self._away_until = time.monotonic()
+            self._back_at = None
             self._outage.met(error)
         finally:
             self._asked_at = None

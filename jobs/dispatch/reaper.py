@@ -20,8 +20,8 @@ def reap(database: Database, holder: str | None = None, *, ended: Collection[int
 
     A process of this machine that is gone is dead for certain, and so are the workers whose processes have `ended`
     under the eyes of the caller: nobody waits for their leases to run out. Silent ones (`silent_too`) are looked after
-    by one process of the fleet: with a `holder`, only if it has the post. A `cancel` that died before it was through is
-    finished.
+    by one process of the fleet: with a `holder`, only if it has the post. Without them, StoreError is raised all the
+    same where the database takes no writes. A `cancel` that died before it was through is finished.
     """
     for job_id in interrupted_cancels(database):
         finish_cancel(database, job_id)
@@ -29,7 +29,7 @@ def reap(database: Database, holder: str | None = None, *, ended: Collection[int
     freed = expire_workers(database, dead)
     if silent_too and any_expired(database) and (holder is None or hold(database, REAPER, holder, POST_S)):
         freed += expire(database)
-    if dead:
+    if dead or not silent_too:
         retire(database, dead)
     if freed:
         log.warning("shards taken back from workers that died: %d", freed)

@@ -8,6 +8,7 @@ from typing import Self
 
 READ_BYTES = 1 << 16
 LOOK_EVERY_S = 0.05
+SSL_REQUEST = bytes.fromhex("0000000804d2162f")  # what a client of PostgreSQL says first
 
 
 class Proxy:
@@ -21,6 +22,8 @@ class Proxy:
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._refusing = False
         self._swallowing = False
+        self._forgotten: set[socket.socket] = set()  # both ends of each connection
+        self._cutting_handshakes = False
         self._delay_s = 0.0
         self._marker = b""
         self._cuts_left = 0
@@ -35,6 +38,8 @@ class Proxy:
         self._closed = True
         self._listener.close()
         self._hang_up()
+        for end in self._forgotten:
+            end.close()
 
     def drop(self) -> None:
         """Close every connection, and each new one at once, until `heal`."""
@@ -44,6 +49,19 @@ class Proxy:
     def swallow(self) -> None:
         """Half-open: take connections and bytes, pass nothing on in either direction, until `heal`."""
         self._swallowing = True
+
+    def forget(self) -> None:
+        """`swallow`; and what was connected before stays half-open for good, also after `heal`."""
+        with self._lock:
+            self._forgotten |= {end for pair in self._pairs for end in pair}
+            self._pairs.clear()
+        self._swallowing = True
+
+    def cut_handshakes(self) -> None:
+        """Close every connection. To each new one that asks for TLS say yes in PostgreSQL's words, and close it in the
+        middle of the handshake, until `heal`."""
+        self._cutting_handshakes = True
+        self._hang_up()
 
     def delay(self, seconds: float) -> None:
         """Hold everything back for so long, until `heal`."""
@@ -59,7 +77,7 @@ class Proxy:
         """Be a good proxy again. What was swallowed is gone, so its connections are closed."""
         if self._swallowing:
             self._hang_up()
-        self._refusing = self._swallowing = False
+        self._refusing = self._swallowing = self._cutting_handshakes = False
         self._delay_s = 0.0
         with self._lock:
             self._marker, self._cuts_left = b"", 0
@@ -97,8 +115,12 @@ class Proxy:
             while data := source.recv(READ_BYTES):
                 if self._delay_s:
                     time.sleep(self._delay_s)
-                if self._swallowing:
+                if self._swallowing or source in self._forgotten:
                     continue
+                if self._cutting_handshakes and data == SSL_REQUEST:
+                    source.sendall(b"S")
+                    source.recv(READ_BYTES)
+                    break
                 if asks and self._is_to_cut(data):
                     self._cut(pair, data)
                     return

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults import brokers, control, corpora, databases, dying, grand, model_files, submitting
+from tests.faults import brokers, control, corpora, databases, dying, grand, model_files, silences, submitting
 from tests.faults.corpus import Corpus
 from tests.faults.servers import PostgresServer, RedisServer, missing
 from tests.faults.trial import Broken, Trial
@@ -63,6 +63,14 @@ SCENARIOS = (
     Scenario("postgresql-away", ON_POSTGRESQL, databases.away_past_the_lease, short=(), long_tries=2),
     Scenario("backends-terminated", ON_POSTGRESQL, databases.backends_terminated, short=()),
     Scenario("commit-reply-cut", ON_POSTGRESQL, databases.reply_cut_after_commit, short=(POSTGRESQL,)),
+    Scenario("silences", ON_POSTGRESQL, silences.one_after_the_other, short=(POSTGRESQL,), long_tries=1),
+    Scenario("packets-dropped", ON_POSTGRESQL, silences.packets_dropped, short=(), long_tries=1),
+    Scenario("connections-forgotten", ON_POSTGRESQL, silences.connections_forgotten, short=(), long_tries=1),
+    Scenario("postgresql-frozen", ON_POSTGRESQL, silences.frozen, short=(), long_tries=1),
+    Scenario("postgresql-read-only", ON_POSTGRESQL, silences.read_only, short=(), long_tries=1),
+    Scenario("postgresql-failover", ON_POSTGRESQL, silences.failed_over, short=(), long_tries=1),
+    Scenario("tls-cut", ON_POSTGRESQL, silences.tls_cut, short=(), long_tries=1),
+    Scenario("hidden-process", ON_POSTGRESQL, silences.hidden_process, short=(), long_tries=2),
     Scenario("redis-killed", (FLEET,), brokers.killed, short=()),
     Scenario("redis-flushed", (FLEET,), brokers.flushed, short=()),
     Scenario("redis-absent", (FLEET,), brokers.absent, short=(), long_tries=2),

@@ -22,6 +22,8 @@ from typing import Self
 
 import pytest
 
+from tests.faults.processes import descendants
+
 START_S = 30.0
 
 
@@ -137,6 +139,8 @@ class PostgresServer(Server):
     def __init__(self) -> None:
         self._binary = _find("postgres")
         super().__init__()
+        self._hosts = "127.0.0.1"
+        self._frozen: list[int] = []
         self.data = self.folder / "data"
         shutil.copytree(_template(), self.data)
         if os.geteuid() == 0:
@@ -146,15 +150,58 @@ class PostgresServer(Server):
     def url(self) -> str:
         return self.url_at(self.port)
 
-    def url_at(self, port: int) -> str:
-        """The same database by way of another port, where a proxy listens."""
-        return f"postgresql+psycopg://postgres@127.0.0.1:{port}/postgres"
+    def url_at(self, port: int, host: str = "127.0.0.1") -> str:
+        """The same database by way of another port, where a proxy listens, or of another address."""
+        return f"postgresql+psycopg://postgres@{host}:{port}/postgres"
+
+    def listen_on(self, host: str) -> None:
+        """An address more, after a restart."""
+        self._hosts = f"127.0.0.1,{host}"
+        with (self.data / "pg_hba.conf").open("a") as rules:
+            rules.write("host all all samenet trust\n")
+        self.restart(signal.SIGINT)
+
+    def offer_tls(self) -> None:
+        """With a certificate that nobody has signed."""
+        files = ["-keyout", str(self.data / "server.key"), "-out", str(self.data / "server.crt")]
+        made = [_find("openssl"), "req", "-new", "-x509", "-nodes", "-subj", "/CN=127.0.0.1", *files]
+        subprocess.run(as_postgres(made), check=True, capture_output=True, cwd=self.folder)
+        self.set("ssl", "on")
+
+    def set(self, name: str, value: str) -> None:
+        """Change a setting of the whole server, for the sessions that it has too."""
+        self.sql(f"ALTER SYSTEM SET {name} = {value}")
+        self.sql("SELECT pg_reload_conf()")
+
+    def become_standby(self) -> None:
+        """As after a failover to a machine that nobody has promoted yet: it can be read."""
+        self.stop(signal.SIGINT)
+        (self.data / "standby.signal").touch()
+        self.start()
+
+    def promote(self) -> None:
+        """It takes writes again."""
+        self.sql("SELECT pg_promote()")
+
+    def freeze(self) -> None:
+        """SIGSTOP to every process of it. What the kernel does for it goes on: it accepts, and takes what comes."""
+        assert self._process is not None
+        self._frozen = [self._process.pid, *descendants(self._process.pid)]  # each backend has a session of its own
+        for pid in self._frozen:
+            os.kill(pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        for pid in self._frozen:
+            os.kill(pid, signal.SIGCONT)
 
     def sql(self, statement: str) -> str:
         """What psql says to a statement; it needs none of our code."""
         place = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-d", "postgres"]
         asked = [_find("psql"), "-qAtX", *place, "-c", statement]
-        return subprocess.run(asked, check=True, capture_output=True, text=True, timeout=START_S).stdout.strip()
+        writing = os.environ | {"PGOPTIONS": "-c default_transaction_read_only=off"}
+        done = subprocess.run(asked, check=True, capture_output=True, text=True, timeout=START_S, env=writing)
+        return done.stdout.strip()
 
     def terminate_backends(self) -> None:
         """Every connection but the one that says so is cut by the server."""
@@ -163,7 +210,7 @@ class PostgresServer(Server):
     def _command(self) -> list[str]:
         options = {
             "port": self.port,
-            "listen_addresses": "127.0.0.1",
+            "listen_addresses": self._hosts,
             "unix_socket_directories": self.folder,
             "max_connections": 100,
             "fsync": "on",

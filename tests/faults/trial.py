@@ -58,6 +58,7 @@ class Trial:
     redone: int = 0  # documents that were computed for nothing; filled by `judge`
     batch: int = 0  # ... documents of the largest batch
     longest_gap_s: float = 0.0  # ... between one recorded batch and the next
+    prefix: tuple[str, ...] = ()  # of every worker's command: what runs it elsewhere
     _healed: list[datetime] = field(default_factory=list)
     _hands: list[Hand] = field(default_factory=list)
     _crew: list[tuple[Hand, dict[str, str]]] = field(default_factory=list)
@@ -120,7 +121,7 @@ class Trial:
         """Start a command; what it says goes to the trial's log."""
         with self.log.open("ab") as log:
             process = subprocess.Popen(
-                [KVJOBS, *arguments],
+                [*self.prefix, KVJOBS, *arguments],
                 env=self.environment | variables,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
@@ -251,6 +252,11 @@ class Trial:
     def healed(self) -> None:
         """From now on the run may recover: how long until the next batch is recorded counts from here."""
         self._healed.append(datetime.now(UTC))
+
+    @property
+    def faults(self) -> int:
+        """How often the run was to recover since the last `judge`."""
+        return len(self._healed)
 
     def kill(self, pid: int, *, holds_leases: bool = True) -> None:
         """kill -9. `holds_leases`: what it computes has to be done again."""

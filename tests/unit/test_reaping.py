@@ -112,13 +112,27 @@ def test_after_an_outage_workers_that_live_have_a_moment_to_say_so(
     with monkeypatch.context() as away:
         away.setattr(supervisor, "reap", be_away)
         reaping.reap()
-    now[0] += supervisor.MOMENT_S
+    now[0] += 600
+    reaping.reap()
+    assert reaping.freed == 0
+
+    now[0] += supervisor.MOMENT_S - 1
     reaping.reap()
     assert reaping.freed == 0
 
     now[0] += 1
     reaping.reap()
     assert reaping.freed == 1
+
+
+def test_a_database_that_can_only_be_read_is_not_back(postgresql: Database) -> None:
+    url = postgresql.engine.url.update_query_dict({"options": "-c default_transaction_read_only=on"})
+    read_only = Database.connect(url.render_as_string(hide_password=False))
+
+    with pytest.raises(TransientError, match="takes no writes"):
+        reap(read_only, "ours", silent_too=False)
+
+    read_only.close()
 
 
 def test_a_question_without_an_answer_is_given_up_after_a_lease(

@@ -1,0 +1,71 @@
+"""The Celery worker inside a parent, which others can shut down over the broker."""
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jobs.dispatch.broker import make_app, ping_nodes
+from jobs.dispatch.presence import Presence
+from jobs.queues import Queues
+from tests.integration.conftest import RedisServer, until
+from worker import app as app_module
+from worker.app import Listener, make_worker_app
+
+NODE = "kvjobs-listener@test"
+
+
+class NoChild:
+    """Nobody to wake."""
+
+    def wake(self) -> None: ...
+
+    def wait_idle(self, _seconds: float) -> bool:
+        return True
+
+
+def test_a_parent_that_is_shut_down_over_the_broker_again_and_again_keeps_no_file_open(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app_module, "AGAIN_AFTER_S", 0.05)
+    app, stop = make_app(redis_server.url), threading.Event()
+    begun = count_calls(monkeypatch, Listener, "_controller")
+    worker_app = make_worker_app(redis_server.url, Queues(), NoChild())  # type: ignore[arg-type]
+    listener = Listener(worker_app, NODE, Presence(print), stop)
+    listener.start()
+    kept = []
+    try:
+        for times in range(3):
+            until(lambda: ping_nodes(app, [NODE], 0.3))
+            kept.append(open_files())
+            app.control.shutdown(destination=[NODE])
+            until(lambda times=times: begun() > times + 1)
+    finally:
+        stop.set()
+        listener.leave()
+
+    assert kept[2] == kept[1], kept  # the second start opens what the first did not need
+
+
+def count_calls(monkeypatch: pytest.MonkeyPatch, of: type, name: str) -> Callable[[], int]:
+    calls, real = [], getattr(of, name)
+
+    def counted(self: object) -> object:
+        calls.append(name)
+        return real(self)
+
+    monkeypatch.setattr(of, name, counted)
+    return lambda: len(calls)
+
+
+def open_files() -> int:
+    """Of this process: those of epoll, of which each Celery worker has some. (Connections come and go in pools.)"""
+    kinds = []
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            kinds.append(str(Path(f"/proc/self/fd/{number}").readlink()))
+        except FileNotFoundError:
+            continue  # the one that listed them
+    return kinds.count("anon_inode:[eventpoll]")
