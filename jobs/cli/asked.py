@@ -168,7 +168,7 @@ _SCORE = (
         "--max-length",
         type=int,
         metavar="TOKENS",
-        help="The longest window; of rerank the longest sequence.  [default: what the model takes]",
+        help="The longest window; for rerank the longest query with its candidate.  [default: what the model takes]",
     ),
     _option(
         _S,
@@ -229,13 +229,13 @@ _RERANK = (
         default=0.0,
         show_default=True,
         metavar="WEIGHT",
-        help="Of the first stage's score, from 0 (the model alone) to 1.",
+        help="How much the first stage's score counts, from 0 (the model alone) to 1 (the first stage alone).",
     ),
     _option(
         _R,
         "--prefix-cache/--no-prefix-cache",
         default=True,
         show_default=True,
-        help="Compute what sequences begin with once.",
+        help="Compute only once what several sequences begin with.",
     ),
 )

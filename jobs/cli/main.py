@@ -109,7 +109,7 @@ class LazyGroup(click.Group):
 @click.option(
     "--database",
     metavar="URL",
-    help="Where the jobs are. An address with a password: in the variable, not here.  [env: KVJOBS_DATABASE]",
+    help="Where the jobs are. If the address holds a password, set the variable instead.  [env: KVJOBS_DATABASE]",
 )
 @click.option("--config", metavar="FILE", help="Use the settings of this kvjobs.toml.  [env: KVJOBS_CONFIG]")
 @click.option("--debug", is_flag=True, help="Show a traceback with an error.")

@@ -110,7 +110,14 @@ def ls(context: Context, output: Output, everything: bool) -> None:
 
 @worker.command()
 @click.option("--here", is_flag=True, help="Only workers of this machine: for a health check.")
-@click.option("--timeout", metavar="S", type=click.FloatRange(min=0), default=2.0, show_default=True, help="Seconds.")
+@click.option(
+    "--timeout",
+    metavar="S",
+    type=click.FloatRange(min=0),
+    default=2.0,
+    show_default=True,
+    help="How long to wait for answers.",
+)
 @output_options()
 @click.pass_obj
 def ping(context: Context, output: Output, here: bool, timeout: float) -> int:
