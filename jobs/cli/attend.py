@@ -32,6 +32,7 @@ from jobs.store.waiting import is_served
 
 INTERRUPTED = 130
 LOOK_EVERY_S = 2.0
+SOON_S = 1.0  # a worker that has nothing in hand ends sooner
 
 
 def attend(
@@ -54,28 +55,31 @@ def attend(
     with _interruptible(attendant):
         try:
             if not job.has_ended:
-                with progress() as shown:
-
-                    def update(summary: JobSummary) -> None:
-                        attendant.look(summary)
-                        shown.update(summary, attendant.note)
-
-                    job = follow(database, job.job_id, update)
+                job = _follow(database, job, attendant)
+            attendant.let_go()
+            if job.state == JobState.CANCELLED:
+                say(_cancelled(job))
+            else:
+                _write(database, job, output)
+                say(_summary(job, output, tolerance, _perplexity(database, job)))
         except KeyboardInterrupt:
-            say("Finishing the batch in hand; Ctrl-C again leaves at once.")
+            if not job.has_ended:
+                say("Finishing the batch in hand; Ctrl-C again leaves at once.")
             attendant.dismiss()
             raise KeyboardInterrupt(f"Interrupted; what is done is kept. To go on: {again}") from None
         finally:
             attendant.dismiss()
-        if job.state == JobState.CANCELLED:
-            say(_cancelled(job))
-            return job
-        try:
-            _write(database, job, output)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"Interrupted while the results were written. To write them: {again}") from None
-    say(_summary(job, output, tolerance, _perplexity(database, job)))
     return job
+
+
+def _follow(database: Database, job: JobSummary, attendant: "Attendant") -> JobSummary:
+    with progress() as shown:
+
+        def update(summary: JobSummary) -> None:
+            attendant.look(summary)
+            shown.update(summary, attendant.note)
+
+        return follow(database, job.job_id, update)
 
 
 class Attendant:
@@ -89,6 +93,7 @@ class Attendant:
         self._turn = Turn(database)
         self._next_look = 0.0
         self._says_what_is_missing = True
+        self._is_let_go = False
 
     def look(self, job: JobSummary) -> None:
         """Start a worker where none serves the job. Raises KvjobsError where the job cannot go on by itself."""
@@ -125,11 +130,24 @@ class Attendant:
         reap(self._database)
         self._worker = EmbeddedWorker(self._settings, job.job_id, device)
 
-    def dismiss(self) -> None:
-        """Let our worker finish its batch and end."""
+    def let_go(self) -> None:
+        """The job needs our worker no more. It may have begun a batch of another, for which its results need not
+        wait."""
+        self._is_let_go = True
         if self._worker:
+            self._worker.ask_to_stop()
+
+    def dismiss(self) -> None:
+        """Let our worker finish its batch, and wait for its end."""
+        if self._worker is None:
+            return
+        try:
+            if self._is_let_go and not self._worker.ends_within(SOON_S):
+                say("The worker that was brought finishes a batch of another job; Ctrl-C leaves at once.")
             self._worker.stop()
-            self._worker = None
+        except KeyboardInterrupt:  # the results are written: only the other job's batch is lost
+            self._worker.kill()
+        self._worker = None
 
     def kill(self) -> None:
         """End our worker at once."""

@@ -21,7 +21,7 @@ JSON is escaped likewise, and a list without members is `[]`. What goes into a p
 | 0 | all documents succeeded; the command did what it was asked |
 | 1 | operational failure: the database, the disk, a worker |
 | 2 | usage, or an input was refused: nothing was changed |
-| 3 | finished, but some documents failed, were rejected, quarantined or cancelled |
+| 3 | finished, but some documents failed, were rejected (more than `--max-rejected` allows), quarantined or cancelled |
 | 4 | timeout while waiting |
 | 5 | no such job or model |
 | 130 | interrupted |

@@ -57,10 +57,20 @@ class EmbeddedWorker:
             raise KvjobsError(f"the worker {how_it_ended(code)}: {self._last}")
         return False
 
-    def stop(self) -> None:
-        """Let it finish the batch in hand and end; kill it if that takes too long."""
+    def ask_to_stop(self) -> None:
+        """Let it finish the batch in hand and end; who asks does not wait."""
         assert self._process.stdin is not None
         self._process.stdin.close()
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether it has ended by then."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=seconds)
+        return self._process.poll() is not None
+
+    def stop(self) -> None:
+        """As `ask_to_stop`, and wait for its end; kill it if that takes too long."""
+        self.ask_to_stop()
         try:
             self._process.wait(timeout=GRACE_S)
         except subprocess.TimeoutExpired:

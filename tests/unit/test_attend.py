@@ -1,6 +1,7 @@
 """Who works on a job that `submit --wait` follows: another's worker, or one that it brings."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pytest
@@ -12,8 +13,8 @@ from jobs.errors import KvjobsError
 from jobs.settings import Settings, read_settings
 from jobs.store.clock import db_time
 from jobs.store.database import Database
-from jobs.store.progress import find_job
-from jobs.store.tables import Job, Worker
+from jobs.store.progress import JobSummary, find_job
+from jobs.store.tables import Job, JobState, Worker
 from jobs.store.workers import register, retire
 from tests.unit.conftest import AddJob, Line
 from worker import device
@@ -28,6 +29,7 @@ class Brought:
     device: str
     lives: bool = True
     all: ClassVar[list["Brought"]] = []
+    told: ClassVar[list[str]] = []
 
     def __post_init__(self) -> None:
         self.all.append(self)
@@ -38,6 +40,15 @@ class Brought:
     def check(self) -> bool:
         return self.lives
 
+    def ask_to_stop(self) -> None:
+        self.told.append("stop")
+
+    def ends_within(self, seconds: float) -> bool:
+        return False  # it has begun a batch of another job
+
+    def stop(self) -> None:
+        self.told.append("ended")
+
 
 @pytest.fixture
 def brought(monkeypatch: pytest.MonkeyPatch) -> list[Brought]:
@@ -45,6 +56,7 @@ def brought(monkeypatch: pytest.MonkeyPatch) -> list[Brought]:
     monkeypatch.setattr(attend, "EmbeddedWorker", Brought)
     monkeypatch.setattr(attend, "LOOK_EVERY_S", 0.0)
     monkeypatch.setattr(Brought, "all", [])
+    monkeypatch.setattr(Brought, "told", [])
     return Brought.all
 
 
@@ -165,3 +177,27 @@ def test_a_job_that_its_worker_paused_ends_the_wait(database: Database, attendan
 
     with pytest.raises(KvjobsError, match="is paused: the model changed"):
         look(attendant, database, mine)
+
+
+def test_the_results_do_not_wait_for_the_batch_of_another_job(
+    database: Database,
+    add_job: AddJob,
+    brought: list[Brought],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    mine = add_job(Line("a", "甲"), Line("b"))
+    with database.reading() as connection:
+        running = find_job(connection, str(mine))
+
+    def follow(_database: Database, _job_id: int, update: Callable[[JobSummary], None]) -> JobSummary:
+        update(running)
+        return replace(running, state=JobState.DONE)
+
+    monkeypatch.setattr(attend, "follow", follow)
+    monkeypatch.setattr(attend, "_write", lambda *_: Brought.told.append("written"))
+
+    attend.attend(read_settings({})[0], database, running, None, None, again="")
+
+    assert Brought.told == ["stop", "written", "ended"]
+    assert capsys.readouterr().err.splitlines()[-1].startswith("The worker that was brought finishes a batch of")
