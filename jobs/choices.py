@@ -12,6 +12,7 @@ class Only(enum.StrEnum):
     OK = "ok"  # those with a result
     FAILED = "failed"  # those that ended without: failed, rejected, quarantined, cancelled
     WAITING = "waiting"  # those that are not in a terminal state yet
+    ALL = "all"  # the waiting ones among them
 
 
 class By(enum.StrEnum):

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from jobs.cli.ending import is_tolerated
-from jobs.cli.export import export_file, write_results
+from jobs.cli.exporting import export_file, write_results
 from jobs.cli.follow import Turn, follow, progress
 from jobs.cli.records import Format
 from jobs.cli.task_words import WORDS
@@ -181,7 +181,7 @@ def _write(database: Database, job: JobSummary, output: Path | None) -> None:
         return
     if str(output) == "-":
         sys.stdout.flush()  # what follows goes past its buffer
-        write_results(database, job, sys.stdout.buffer, form=Format.JSONL)
+        write_results(database, job, sys.stdout.buffer, Format.JSONL)
     else:
         export_file(database, job, output)
 

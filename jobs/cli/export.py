@@ -1,27 +1,18 @@
 """`kvjobs export`: the results of a job, in the order of its corpus."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 from jobs.choices import Only
 from jobs.cli.context import Context
-from jobs.cli.records import Format, RecordFormat, record_format
+from jobs.cli.exporting import Export, export_file, write_results
+from jobs.cli.records import Format
 from jobs.cli.result_shapes import Extra
 from jobs.cli.terminal import say
 from jobs.cli.wording import counted
-from jobs.errors import SpecError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from jobs.store.database import Database
-    from jobs.store.progress import JobSummary
-    from jobs.store.where.condition import Condition
-
-NAMED = (Format.JSONL, Format.CSV, Format.TSV)  # formats that the name of a file may tell
 
 
 @click.command()
@@ -31,7 +22,8 @@ NAMED = (Format.JSONL, Format.CSV, Format.TSV)  # formats that the name of a fil
     "--output",
     "path",
     type=click.Path(path_type=Path),
-    help="The file to write; .gz and .zst compress it.  [default: standard output]",
+    help="The file to write; .jsonl, .csv, .tsv, .txt and .run tell the format, .gz and .zst behind them compress it.  "
+    "[default: standard output]",
 )
 @click.option(
     "--format",
@@ -42,7 +34,7 @@ NAMED = (Format.JSONL, Format.CSV, Format.TSV)  # formats that the name of a fil
 @click.option(
     "--only",
     type=click.Choice(Only, case_sensitive=False),
-    help="Documents with a result, without one, or still waiting.",
+    help="Documents with a result, without one, or still waiting; all: whatever they are.",
 )
 @click.option(
     "--where",
@@ -57,6 +49,14 @@ NAMED = (Format.JSONL, Format.CSV, Format.TSV)  # formats that the name of a fil
     help="Add what was worked on, or numbers.  [repeatable]",
 )
 @click.option(
+    "--add",
+    "additions",
+    metavar="NAME[=AS]",
+    multiple=True,
+    help="Original: put a part of the result at the end of each line: perplexity, translation ...  [repeatable]",
+)
+@click.option("--delimiter", metavar="SIGN", help="CSV: what stands between two cells: ';', '|', tab ...")
+@click.option(
     "--defuse/--raw",
     default=True,
     help="CSV, TSV: put an apostrophe before texts that a spreadsheet would run, or keep them.  [default: defuse]",
@@ -70,6 +70,8 @@ def export(
     only: Only | None,
     where: str | None,
     extras: tuple[Extra, ...],
+    additions: tuple[str, ...],
+    delimiter: str | None,
     defuse: bool,
 ) -> None:
     """Write the results of a job in the order of its corpus.
@@ -85,113 +87,47 @@ def export(
 
     --format original writes the lines of the corpus itself, as they came in, those that are wanted: copied from the
     file where it is still there unchanged, else written anew from the database (jsonl then has the id and the text
-    first). Lines that could not be read are never in it.
+    first). Lines that could not be read are never in it. --add puts parts of the result at the end of each line: as
+    keys of its object, as columns of a csv or tsv (with the delimiter that it has), in a txt behind a tab.
+
+    \b
+    kvjobs export last --format original --add perplexity --add bits_per_byte=bpb
+
+    txt is a line a document, in the order of the corpus and as many as it has: the translation, a line break in it
+    written as a space, or the perplexity; empty where there is no result. Of a txt corpus its blank lines count too.
 
     Of rankings --format trec writes a run, and --format cohere what Cohere's rerank endpoint answers, a query a line.
 
     In CSV and TSV a text that begins with = + - @ and is no number gets an apostrophe in front, lest a spreadsheet run
     it; --raw keeps it as it is. In TSV a backslash, tab or newline within a text is written \\\\, \\t or \\n.
     """
+    from jobs.cli.originals import Addition
+    from jobs.corpus.reading import separator_of
     from jobs.store.progress import find_job
     from jobs.store.where.condition import Condition
 
+    condition = Condition.parse(where) if where is not None else None
+    export = Export(
+        form=form,
+        only=only,
+        extras=extras,
+        additions=[Addition.parse(addition) for addition in additions],
+        defuse=defuse,
+        delimiter=separator_of(delimiter) if delimiter else ",",
+    )
+    to_file = path is not None and str(path) != "-"
+    form = export.of_file(path if to_file else None)
     with context.database() as database:
-        condition = Condition.parse(where) if where is not None else None
         with database.reading() as connection:
             job = find_job(connection, reference)
             if condition is not None:
-                condition = condition.of_job(connection, job.job_id)
-        if path is None or str(path) == "-":
-            sys.stdout.flush()  # what follows goes past its buffer
-            num_written = write_results(
-                database,
-                job,
-                sys.stdout.buffer,
-                form=form or Format.JSONL,
-                only=only,
-                condition=condition,
-                extras=extras,
-                defuse=defuse,
-            )
-        else:
-            num_written = export_file(
-                database, job, path, form=form, only=only, condition=condition, extras=extras, defuse=defuse
-            )
+                export = replace(export, condition=condition.of_job(connection, job.job_id))
+        if path is not None and to_file:
+            num_written = export_file(database, job, path, export)
             say(f"Wrote {counted(num_written, 'document')} of job {job.job_id} to {path}.")
-        if job.waiting and only is not Only.WAITING:
-            say(f"Job {job.job_id} has not ended; still waiting, and not in it: {counted(job.waiting, 'document')}.")
-
-
-def export_file(
-    database: "Database",
-    job: "JobSummary",
-    path: Path,
-    *,
-    form: Format | None = None,
-    only: Only | None = None,
-    condition: "Condition | None" = None,
-    extras: "Sequence[Extra]" = (),
-    defuse: bool = True,
-) -> int:
-    """Write a file of results, all of it or nothing; how many documents. The name decides the format if nobody does."""
-    from jobs.cli.result_file import result_file
-
-    with result_file(path, corpus=job.source) as target:
-        return write_results(
-            database,
-            job,
-            target,
-            form=form or format_of(path),
-            only=only,
-            condition=condition,
-            extras=extras,
-            defuse=defuse,
-        )
-
-
-def write_results(
-    database: "Database",
-    job: "JobSummary",
-    target: BinaryIO,
-    *,
-    form: Format,
-    only: Only | None = None,
-    condition: "Condition | None" = None,
-    extras: "Sequence[Extra]" = (),
-    defuse: bool = True,
-) -> int:
-    """Write the results of a job; how many documents. Raises SpecError for a format or an extra that it has not."""
-    from jobs.cli.originals import write_originals
-    from jobs.cli.rankings import ranking_format
-    from jobs.store.export import field_names, read_documents
-
-    to_terminal = target.isatty()
-    if extras and form not in NAMED:
-        raise SpecError(f"--format {form} has no place for more; leave --with {extras[0]} out")
-    if form is Format.ORIGINAL:
-        return write_originals(database, job, target, only=only, condition=condition, to_terminal=to_terminal)
-    records: RecordFormat
-    if form in (Format.TREC, Format.COHERE):
-        records = ranking_format(form, job)
-    else:
-        records = record_format(
-            form,
-            job,
-            extras=extras,
-            field_columns=[] if form is Format.JSONL else field_names(database, job.job_id),
-            defuse=defuse,
-            to_terminal=to_terminal,
-        )
-    target.write(records.head())
-    num_written = 0
-    with_text = Extra.TEXT in extras or form in (Format.TREC, Format.COHERE)
-    for document in read_documents(database, job.job_id, only=only, condition=condition, with_text=with_text):
-        target.write(records.line(document))
-        num_written += 1
-    return num_written
-
-
-def format_of(path: Path) -> Format:
-    """By the name: results.csv.gz is CSV; anything unknown is JSON Lines."""
-    suffixes = [suffix.lower().lstrip(".") for suffix in path.suffixes]
-    return next((form for form in NAMED if form.value in suffixes[-2:]), Format.JSONL)
+        else:
+            sys.stdout.flush()  # what follows goes past its buffer
+            write_results(database, job, sys.stdout.buffer, form, export)
+        if job.waiting and only not in (Only.WAITING, Only.ALL):
+            what = "their lines are empty" if form is Format.TXT else "not in it"
+            say(f"Job {job.job_id} has not ended; still waiting, and {what}: {counted(job.waiting, 'document')}.")

@@ -1,67 +1,128 @@
-"""`kvjobs export --format original`: the lines of the corpus as they came in, those that are wanted."""
+"""`kvjobs export --format original`: the lines of the corpus as they came in, those that are wanted; with `--add` each
+with some of its result."""
 
-from typing import TYPE_CHECKING, BinaryIO
+import json
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from jobs.choices import Only
+from jobs.cli.output import csv_cell, to_json
+from jobs.cli.records import one_line
+from jobs.cli.result_shapes import SHAPES, Shape, addable, added_value
 from jobs.cli.terminal import say, visible
+from jobs.corpus.addition import AddedLines
 from jobs.corpus.original import Layout, Lines, RewrittenLines, copied_lines
-from jobs.store.export import field_names, read_documents
+from jobs.corpus.reading import Format
+from jobs.errors import SpecError
+from jobs.store.export import ExportedDocument, field_names, read_documents
 from jobs.store.originals import Origin, find_origin
 from jobs.store.tables import DocumentStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jobs.cli.exporting import Export
     from jobs.store.database import Database
     from jobs.store.progress import JobSummary
-    from jobs.store.where.condition import Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """A part of the result, and the name that it gets: `perplexity`, or `perplexity=ppl`."""
+
+    key: str
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Addition":
+        key, _, name = text.partition("=")
+        return cls(key, name or key)
 
 
 def write_originals(
     database: "Database",
     job: "JobSummary",
     target: BinaryIO,
+    export: "Export",
     *,
-    only: Only | None,
-    condition: "Condition | None",
     to_terminal: bool,
 ) -> int:
     """Write the lines of the documents that are wanted, and never one that could not be read; how many. Raises
-    SpecError for a job whose corpus has no lines."""
+    SpecError for a job whose corpus has no lines, and for an addition that the task or the corpus has no place for."""
     with database.reading() as connection:
         origin = find_origin(connection, job.job_id)
     layout = Layout.parse(origin.reading)
-    with copied_lines(layout, job.source, origin.digest, origin.first_line) as copied:
-        if copied is None:
-            say(f"The corpus is not in {job.source} as it was, so its lines are written anew from the database.")
-        lines = copied or _rewritten(database, job, layout, origin)
-        return _write(database, job, target, lines, only, condition, to_terminal, anew=copied is None)
-
-
-def _write(
-    database: "Database",
-    job: "JobSummary",
-    target: BinaryIO,
-    lines: Lines,
-    only: Only | None,
-    condition: "Condition | None",
-    to_terminal: bool,
-    *,
-    anew: bool,
-) -> int:
+    shape, additions = SHAPES[job.task], export.additions
+    _check_names(database, job, layout, additions, shape)
     clean = _visible if to_terminal else bytes
-    target.write(clean(lines.head()))
-    num_written = 0
-    found = read_documents(
-        database, job.job_id, only=only, condition=condition, with_text=anew, with_next_line=not anew
-    )
-    for document in found:
-        if document.status != DocumentStatus.REJECTED:
-            target.write(clean(lines.line(document)))
-            num_written += 1
+    with _lines(database, job, layout, origin) as (lines, is_copied):
+        found = read_documents(
+            database,
+            job.job_id,
+            only=export.only,
+            condition=export.condition,
+            with_text=not is_copied,
+            with_next_line=is_copied,
+        )
+        line: Callable[[ExportedDocument], bytes] = lines.line
+        head = lines.head
+        if additions:
+            added = AddedLines(lines, layout, [addition.name for addition in additions])
+            head = added.head
+
+            def line(document: ExportedDocument) -> bytes:
+                values = (added_value(shape, one.key, document) for one in additions)
+                return added.line(document, [_written(value, layout, export.defuse) for value in values])
+
+        target.write(clean(head()))
+        num_written = 0
+        for document in found:
+            if document.status != DocumentStatus.REJECTED:
+                target.write(clean(line(document)))
+                num_written += 1
     return num_written
 
 
-def _rewritten(database: "Database", job: "JobSummary", layout: Layout, origin: Origin) -> RewrittenLines:
-    return RewrittenLines(layout, field_names(database, job.job_id), has_ids=origin.has_ids)
+@contextmanager
+def _lines(database: "Database", job: "JobSummary", layout: Layout, origin: Origin) -> "Iterator[tuple[Lines, bool]]":
+    """The lines of the corpus, and whether they are copied from it."""
+    with copied_lines(layout, job.source, origin.digest, origin.first_line) as copied:
+        if copied is None:
+            say(f"The corpus is not in {job.source} as it was, so its lines are written anew from the database.")
+            yield RewrittenLines(layout, field_names(database, job.job_id), has_ids=origin.has_ids), False
+        else:
+            yield copied, True
+
+
+def _check_names(
+    database: "Database", job: "JobSummary", layout: Layout, additions: Sequence[Addition], shape: Shape
+) -> None:
+    taken = [] if layout.format is Format.TXT else [layout.id_field, *layout.fields.values()]
+    if additions:
+        taken += field_names(database, job.job_id)
+    parts = addable(shape, json.loads(job.options))
+    for addition in additions:
+        if addition.key not in parts:
+            raise SpecError(
+                f"--add {addition.key}: the results of job {job.label} have no such part; they have {', '.join(parts)}"
+            )
+        if addition.name in taken:
+            raise SpecError(
+                f"the corpus has a field {addition.name!r} already; choose another name: --add {addition.key}=OTHER"
+            )
+        taken.append(addition.name)
+
+
+def _written(value: Any, layout: Layout, defuse: bool) -> str:
+    """As JSON; or as a cell of a table; in a txt each value is on the line of its text, behind a tab."""
+    if layout.format is Format.JSONL:
+        return to_json(value).decode()
+    if value is None:
+        return ""
+    if layout.format is Format.TXT:
+        return one_line(str(csv_cell(value, defuse=False))).replace("\t", " ")
+    return str(csv_cell(value, defuse=defuse))
 
 
 def _visible(lines: bytes) -> bytes:

@@ -165,10 +165,10 @@ def is_formula(text: str) -> bool:
     return text.startswith(FORMULA_STARTS) and not NUMBER.fullmatch(text)
 
 
-def csv_line(cells: Sequence[Any]) -> str:
+def csv_line(cells: Sequence[Any], delimiter: str = ",") -> str:
     """A line of CSV. A cell with a line break of either kind is quoted, which Python does only for its own kind."""
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\r\n").writerow(cells)
+    csv.writer(buffer, delimiter=delimiter, lineterminator="\r\n").writerow(cells)
     return buffer.getvalue().removesuffix("\r\n") + "\n"
 
 

@@ -1,4 +1,4 @@
-"""A document as a line of an export: JSON Lines, CSV or TSV.
+"""A document as a line of an export: JSON Lines, CSV, TSV or plain text.
 
     {"id", "status", "translation", "flags"?, "nbest"?, "error"?: {"code", "message", "line"}, ...}
     {"id", "status", "score": {"nll_sum", "num_tokens", ..., "perplexity", ...}, "flags"?, "tokens"?, "error"?, ...}
@@ -35,11 +35,14 @@ class Format(enum.StrEnum):
     JSONL = "jsonl"
     CSV = "csv"
     TSV = "tsv"
+    TXT = "txt"  # the translation or the perplexity alone, a line a document
     ORIGINAL = "original"  # the lines of the corpus as they came in
     TREC = "trec"  # of rankings: a run
     COHERE = "cohere"  # of rankings: as Cohere's rerank endpoint answers
 
 
+# What Python, or a terminal, or another program takes for the end of a line.
+_BREAKS = re.compile("[ \\t]*[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+[ \\t]*")
 _JSON_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 
 
@@ -88,6 +91,7 @@ class Delimited:
     extras: Sequence[str] = ()  # keys
     optional: Sequence[str] = ()  # columns that the job's options asked for
     defuse: bool = True  # formulas
+    delimiter: str = ","  # of CSV
     to_terminal: bool = False
 
     @cached_property
@@ -125,7 +129,32 @@ class Delimited:
         clean = visible if self.to_terminal else str
         if self.tabs:
             return ("\t".join(_tsv_cell(cell, clean, self.defuse) for cell in cells) + "\n").encode()
-        return csv_line([csv_cell(cell, clean, defuse=self.defuse) for cell in cells]).encode()
+        return csv_line([csv_cell(cell, clean, defuse=self.defuse) for cell in cells], self.delimiter).encode()
+
+
+class PlainLines:
+    """A line a document, empty where there is no result. Each that could end a line is written as a space."""
+
+    def __init__(self, shape: Shape, keeps_blank_lines: bool, to_terminal: bool = False) -> None:
+        """With `keeps_blank_lines`, line N is that of the document on line N of the corpus."""
+        self._shape = shape
+        self._keeps_blank_lines = keeps_blank_lines
+        self._clean = visible if to_terminal else str
+        self._next_line = 1
+
+    def head(self) -> bytes:
+        return b""
+
+    def line(self, document: "ExportedDocument") -> bytes:
+        num_blank = document.line - self._next_line if self._keeps_blank_lines else 0
+        self._next_line = document.line + 1
+        text = self._shape.in_words(document.result) if document.result else None
+        return b"\n" * num_blank + f"{self._clean(one_line(text or ''))}\n".encode()
+
+
+def one_line(text: str) -> str:
+    """The text with a space for each of its line breaks, of whichever kind."""
+    return _BREAKS.sub(" ", text).strip()
 
 
 def record_format(
@@ -134,16 +163,20 @@ def record_format(
     *,
     extras: Sequence[Extra],
     field_columns: Sequence[str],
-    defuse: bool,
-    to_terminal: bool,
+    defuse: bool = True,
+    delimiter: str = ",",
+    keeps_blank_lines: bool = False,
+    to_terminal: bool = False,
 ) -> RecordFormat:
     """The writer of a format; raise SpecError for an extra that the job's task has not."""
     shape, options = SHAPES[job.task], json.loads(job.options)
     keys = extra_keys(shape, extras)
     if form is Format.JSONL:
         return JsonLines(shape, keys, is_payload=job.task == Task.RERANK or bool(options.get("pairs")))
+    if form is Format.TXT:
+        return PlainLines(shape, keeps_blank_lines, to_terminal)
     optional = [key for key, is_asked_for in shape.optional.items() if is_asked_for(options)]
-    return Delimited(shape, form is Format.TSV, field_columns, keys, optional, defuse, to_terminal)
+    return Delimited(shape, form is Format.TSV, field_columns, keys, optional, defuse, delimiter, to_terminal)
 
 
 class _Number:

@@ -56,6 +56,10 @@ class Shape(ABC):
     def in_table(self, result: Mapping[str, Any]) -> Iterator[Cells]:
         """The rows of a document with this result; one without a result has one row too."""
 
+    def in_words(self, result: Mapping[str, Any]) -> str | None:
+        """What a result is in one text, where it is one."""
+        return None
+
 
 class _Translation(Shape):
     def in_json(self, result: Mapping[str, Any]) -> Cells:
@@ -67,6 +71,9 @@ class _Translation(Shape):
     def in_table(self, result: Mapping[str, Any]) -> Iterator[Cells]:
         yield {"translation": result.get("text"), "nbest": result.get("alternatives")}
 
+    def in_words(self, result: Mapping[str, Any]) -> str | None:
+        return str(result["text"])
+
 
 class _Score(Shape):
     def in_json(self, result: Mapping[str, Any]) -> Cells:
@@ -77,6 +84,10 @@ class _Score(Shape):
 
     def in_table(self, result: Mapping[str, Any]) -> Iterator[Cells]:
         yield {**(_measured(result) if result else {}), "tokens": result.get("token_scores")}
+
+    def in_words(self, result: Mapping[str, Any]) -> str | None:
+        perplexity = _measured(result)["perplexity"]
+        return None if perplexity is None else str(perplexity)
 
 
 class _Ranking(Shape):
@@ -140,6 +151,25 @@ def extra_keys(shape: Shape, extras: Sequence[Extra]) -> list[str]:
 def extra_values(keys: Sequence[str], document: "ExportedDocument") -> Cells:
     """The values of those keys."""
     return {key: document.text if key == Extra.TEXT else document.result.get(key) for key in keys}
+
+
+def addable(shape: Shape, options: Mapping[str, Any]) -> list[str]:
+    """What of the results of a job with these options can be added to a line of its corpus."""
+    columns = () if shape is SHAPES[Task.RERANK] else shape.columns  # those are of a candidate
+    extras = [extra.value for extra in Extra if extra in shape.extras and extra not in (Extra.TEXT, Extra.TOKENS)]
+    optional = (name for name, is_asked_for in shape.optional.items() if is_asked_for(options))
+    names = (shape.main, *columns, *optional, *extras, *shape.counts, "flags", "status", "error")
+    return list(dict.fromkeys(names))
+
+
+def added_value(shape: Shape, key: str, document: "ExportedDocument") -> Any:
+    """That part of a document's result; None where it has none."""
+    if key in ("status", "error"):
+        return getattr(document, key)
+    values = shape.in_json(document.result) if document.result else {}
+    if isinstance(measures := values.get(shape.main), dict):
+        values = {**measures, **values}
+    return values[key] if key in values else document.result.get(key)
 
 
 def _flags(result: Mapping[str, Any]) -> Cells:

@@ -143,6 +143,7 @@ def submit(
     kvjobs submit corpus.jsonl --task score --max-rejected 1% --wait &&
         kvjobs export last --where "perplexity < 50" --format original
     """
+    from jobs.cli.exporting import check_format, format_of
     from jobs.cli.result_file import check_place
 
     if output and not wait:
@@ -163,6 +164,7 @@ def submit(
     source = _corpus(corpus, spec, form, delimiter, id_field, options)
     if output and str(output) != "-":
         check_place(output, corpus=source.source)
+        check_format(format_of(output), spec.task)
     if advice := admission.advise_queue(spec.model, context.settings.models_dir, queue):
         say(advice)
     if advice := admission.advise_precision(spec, context.settings.models_dir):

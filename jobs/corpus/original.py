@@ -86,6 +86,11 @@ class Layout:
         )
 
 
+def is_text(reading: str | None) -> bool:
+    """Whether a corpus that was read so is a text a line."""
+    return reading is not None and orjson.loads(reading)["format"] == Format.TXT
+
+
 @contextmanager
 def copied_lines(layout: Layout, source: str, digest: str, first_line: int) -> "Iterator[CopiedLines | None]":
     """The lines of the file `source`, if it still has the bytes that the job was made of; else None. `first_line` is

@@ -169,11 +169,7 @@ class Corpus:
             return SEPARATORS.get(read_as)
         if read_as not in SEPARATORS:
             raise SpecError(f"--delimiter is for csv and tsv, and {self.source} is read as {read_as}; leave it out")
-        separator = DELIMITER_NAMES.get(self.delimiter.lower(), self.delimiter)
-        if len(separator) != 1 or separator in '"\r\n\0' or separator.isalnum():
-            names = ", ".join(name for name in DELIMITER_NAMES if name.isalpha())
-            raise SpecError(f"the delimiter {shown(self.delimiter)} is none; give one sign, such as ';', or {names}")
-        return separator
+        return separator_of(self.delimiter)
 
     @property
     def has_own_separator(self) -> bool:
@@ -194,6 +190,15 @@ class Corpus:
             return "standard input"
         path = os.fsencode(os.path.abspath(self.path)).decode("utf-8", "backslashreplace")
         return path if path.isprintable() else path.encode("unicode_escape").decode()
+
+
+def separator_of(delimiter: str) -> str:
+    """The sign that an option means; raise SpecError where it is none."""
+    separator = DELIMITER_NAMES.get(delimiter.lower(), delimiter)
+    if len(separator) != 1 or separator in '"\r\n\0' or separator.isalnum():
+        names = ", ".join(name for name in DELIMITER_NAMES if name.isalpha())
+        raise SpecError(f"the delimiter {shown(delimiter)} is none; give one sign, such as ';', or {names}")
+    return separator
 
 
 @dataclass(frozen=True, slots=True)

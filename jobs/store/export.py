@@ -14,6 +14,7 @@ from sqlalchemy import (
     literal,
     null,
     select,
+    true,
 )
 from sqlalchemy.orm import aliased
 
@@ -142,4 +143,6 @@ def _wanted(status: ColumnElement[Any], only: Only | None) -> ColumnElement[bool
         return status == OK
     if only is Only.FAILED:
         return status.not_in([OK, WAITING])
+    if only is Only.ALL:
+        return true()
     return status == WAITING if only is Only.WAITING else status != WAITING

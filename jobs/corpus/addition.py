@@ -1,0 +1,90 @@
+"""The lines of a corpus with values at their ends: as they came in, byte for byte, and each with something more.
+
+    jsonl      {"id": 7, "text": "one"}      ->  {"id": 7, "text": "one", "perplexity": 12.5}
+    csv, tsv   7,"one"                       ->  7,"one",12.5
+    txt        one                           ->  one<tab>12.5
+
+Knows: the formats. Does not know: results, tables.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+
+from jobs.corpus.original import Kept, Layout, Lines
+from jobs.corpus.reading import Format
+from jobs.errors import SpecError
+
+
+class AddedLines:
+    """Lines of a corpus, each with the values of `names`."""
+
+    def __init__(self, lines: Lines, layout: Layout, names: Sequence[str]) -> None:
+        self._lines = lines
+        self._layout = layout
+        self._names = names
+        self._head = lines.head()
+        self._quotes_all = layout.delimiter is not None and self._is_quoted(layout.delimiter)
+
+    def head(self) -> bytes:
+        """The header of a table."""
+        return _behind(self._head, self._cells(self._names)) if self._layout.delimiter else self._head
+
+    def line(self, document: Kept, values: Sequence[str]) -> bytes:
+        """A line with a value for each name: of JSON Lines as JSON, else as the text of a cell. Raises SpecError where
+        it has a field of that name already."""
+        line = self._lines.line(document)
+        if self._layout.format is Format.JSONL:
+            self._check_names(document)
+            return _into_object(line, zip(self._names, values, strict=True))
+        if self._layout.delimiter:
+            return _behind(line, self._cells(values))
+        return _behind(line, "".join(f"\t{value}" for value in values))
+
+    def _cells(self, values: Sequence[str]) -> str:
+        """Behind the cells that there are."""
+        delimiter = self._layout.delimiter or ","
+        # Ours are not alone in the row: an empty one needs no quotes, which keep a row from looking like a blank line.
+        return _row(["-", *values], delimiter, quotes_all=self._quotes_all).removeprefix(
+            '"-"' if self._quotes_all else "-"
+        )
+
+    def _is_quoted(self, delimiter: str) -> bool:
+        """Whether each cell of the header is in quotes."""
+        header = self._head.decode("utf-8", "replace").strip("\r\n")
+        names = next(csv.reader(io.StringIO(header, newline=""), delimiter=delimiter), [])
+        return _row(names, delimiter, quotes_all=True) == header
+
+    def _check_names(self, document: Kept) -> None:
+        for name in self._names:
+            written = json.dumps(name, ensure_ascii=False)
+            if document.fields and written in document.fields and name in json.loads(document.fields):
+                raise SpecError(
+                    f"line {document.line} of the corpus has a field {name!r} already; choose another name: "
+                    f"--add {name}=OTHER"
+                )
+
+
+def _row(values: Sequence[str], delimiter: str, *, quotes_all: bool) -> str:
+    buffer = io.StringIO()
+    if quotes_all:
+        csv.writer(buffer, delimiter=delimiter, lineterminator="\r\n", quoting=csv.QUOTE_ALL).writerow(values)
+    else:
+        csv.writer(buffer, delimiter=delimiter, lineterminator="\r\n").writerow(values)
+    return buffer.getvalue().removesuffix("\r\n")
+
+
+def _behind(line: bytes, more: str) -> bytes:
+    """Before the end of the (last) line."""
+    body = line.rstrip(b"\r\n")
+    return body + more.encode() + line[len(body) :]
+
+
+def _into_object(line: bytes, members: "zip[tuple[str, str]]") -> bytes:
+    """As its last members, with spaces where the line has them."""
+    end = line.rindex(b"}")
+    body = line[:end].rstrip()
+    comma, colon = (", ", ": ") if b'": ' in line else (",", ":")
+    more = "".join(f"{comma}{json.dumps(name, ensure_ascii=False)}{colon}{value}" for name, value in members)
+    return body + more.encode() + line[len(body) :]
