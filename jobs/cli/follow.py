@@ -191,7 +191,8 @@ def tell(job: JobSummary, pace: Pace, note: str = "", room: int | None = None) -
     if speed is not None:
         parts["speed"] = f"{speed:,.0f} tokens/s"
     if job.has_ended:
-        parts["time"] = f"in {duration(job.elapsed_s)}"
+        if job.elapsed_s is not None:  # none: no worker has begun it
+            parts["time"] = f"in {duration(job.elapsed_s)}"
     elif pace.eta_s is not None:
         parts["time"] = f"{duration(pace.eta_s)} to go"
     if job.unsuccessful:
