@@ -25,7 +25,7 @@ class Outage:
             self._unanswered.add(threading.get_ident())
             if time.monotonic() - self._said_at > SAY_EVERY_S:
                 self._said_at = time.monotonic()
-                log.warning("%s; waiting for it", error)
+                log.warning("waiting for the database: %s", error)
 
     def over(self) -> None:
         """This thread was answered."""

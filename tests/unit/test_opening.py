@@ -38,7 +38,7 @@ def test_a_database_that_is_locked_is_opened_as_soon_as_it_is_free(
     assert opened is not None
     opened.close()
     assert pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
-    assert len([record for record in caplog.records if "waiting for it" in record.message]) == 1
+    assert len([record for record in caplog.records if "waiting for the database" in record.message]) == 1
 
 
 def test_whoever_is_told_to_go_waits_no_longer(database: Database, home: Path) -> None:

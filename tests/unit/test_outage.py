@@ -26,13 +26,13 @@ def test_it_is_said_at_once_then_once_a_minute_and_once_more_when_it_is_over(
     outage.over()
 
     for _ in range(150):
-        outage.met(StoreError("the database does not answer"))
+        outage.met(StoreError("it does not answer"))
         now[0] += 1
     outage.over()
     outage.over()
 
     assert [record.message for record in caplog.records] == [
-        *["the database does not answer; waiting for it"] * 3,
+        *["waiting for the database: it does not answer"] * 3,
         "the database answers again",
     ]
 
