@@ -43,10 +43,10 @@ def read_fields(text: str | None) -> dict[str, Any]:
         return {}
     try:
         values = orjson.loads(text)
-        if may_differ(values, text.encode()):
-            values = read_exactly(text)
+        is_same = orjson.dumps(values) == text.encode()  # it was written by orjson, but for such numbers
     except orjson.JSONDecodeError:  # a number that no double holds
-        values = read_exactly(text)
+        is_same = False
+    values = values if is_same else read_exactly(text)
     assert isinstance(values, dict)
     return values
 

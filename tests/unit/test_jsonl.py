@@ -1,5 +1,6 @@
 """JSON Lines: what is a document, what is rejected, and what passes through untouched."""
 
+import csv
 import json
 from io import BufferedReader, BytesIO
 from typing import Any
@@ -9,9 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.cli.output import to_json
+from jobs.cli.records import Delimited, JsonLines
+from jobs.cli.result_shapes import SHAPES
 from jobs.corpus.documents import MAX_ID_BYTES, Document, Record, Reject, Rejected
 from jobs.corpus.jsonl import read_jsonl
 from jobs.corpus.numbers import read_fields
+from jobs.spec import Task
+from jobs.store.export import ExportedDocument
 
 
 def read(data: bytes | str, id_field: str = "id", text_field: str = "text", limit: int = 1 << 20) -> list[Record]:
@@ -203,7 +208,7 @@ json_numbers = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(written=st.lists(json_numbers, min_size=1, max_size=3))
 def test_every_number_of_json_is_kept_to_the_byte(written: list[str]) -> None:
     fields = ",".join(f'"f{place}":{number}' for place, number in enumerate(written))
@@ -212,6 +217,13 @@ def test_every_number_of_json_is_kept_to_the_byte(written: list[str]) -> None:
     assert isinstance(record, Document)
     assert record.fields == f"{{{fields}}}"
     assert to_json(read_fields(record.fields)).decode() == record.fields
+    names = [f"f{place}" for place in range(len(written))]
+    exported = ExportedDocument(0, "a", False, False, 1, record.fields, None, None, None, None, "ok", {"text": "x"})
+    assert JsonLines(SHAPES[Task.TRANSLATE]).line(exported).decode().endswith(f',"translation":"x",{fields}}}\n')
+    for tabs in (False, True):
+        row = Delimited(SHAPES[Task.TRANSLATE], tabs, names).line(exported).decode()
+        (cells,) = csv.reader([row], delimiter="\t" if tabs else ",", quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_ALL)
+        assert cells[4 : 4 + len(written)] == written
 
 
 numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, func, select, update
 
-from jobs.corpus import shards, usable
+from jobs.corpus import shards, telling, usable
 from jobs.corpus.documents import Reject
 from jobs.corpus.reading import Corpus
 from jobs.corpus.submit import submit
@@ -425,6 +425,24 @@ def test_progress_is_told_after_each_batch(send: Submit) -> None:
     assert [progress.rejected for progress in told] == [0, 1]
     assert {(progress.job_id, progress.num_bytes) for progress in told} == {(submitted.job_id, len(data))}
     assert told[-1].bytes_read == len(data)
+
+
+@ON_SQLITE
+def test_lines_that_are_no_documents_do_not_pass_in_silence(
+    database: Database, send: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telling, "TELL_EVERY_S", 0.0)
+    told: list[IngestProgress] = []
+    packed = gzip.compress(b"\n" * 3_000_000 + lines("x"))
+
+    submitted = send(packed, file="a.jsonl.gz", on_progress=told.append)
+
+    while_blank = [progress for progress in told if progress.job_id is None]
+    assert len(while_blank) > 5
+    assert all(progress.documents == 0 for progress in while_blank)
+    numbers = [progress.lines for progress in told]
+    assert numbers == sorted(numbers)
+    assert (told[-1].job_id, told[-1].documents, told[-1].lines) == (submitted.job_id, 1, 3_000_001)
 
 
 def test_a_file_that_changes_while_it_is_read_fails_its_job(
