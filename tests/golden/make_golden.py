@@ -50,7 +50,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "beam 4, one token": {**BEAM, "max_length": 2, "forced_eos_token_id": None},
     "beam 4, not renormalized": {**BEAM, "renormalize_logits": False},
     "beam 4, minimum length": {**BEAM, "min_length": 9},
-    "beam 4, minimum of new tokens": {**BEAM, "min_new_tokens": 9, "max_length": 20},
+    "beam 4, minimum of new tokens": {**BEAM, "min_new_tokens": 9, "max_new_tokens": 19},
     "beam 4, forced beginning": {**BEAM, "forced_bos_token_id": 5},
     "beam 4, repetition penalty": {**BEAM, "repetition_penalty": 1.5},
     "beam 4, repetition penalty, not renormalized": {
