@@ -94,7 +94,7 @@ def _tokens(job: "JobSummary") -> str:
     match job.task:
         case Task.SCORE:
             sources = f", after sources of {count(job.source_tokens)}" if job.source_tokens else ""
-            known = f"; {counted(job.documents_reused, 'document')} of them reused" if job.documents_reused else ""
+            known = f"; {count(job.documents_reused)} of {counted(job.succeeded, 'document')} reused"
             return f"{count(job.target_tokens)} scored{sources}{known}"
         case Task.RERANK:
             return f"{count(job.source_tokens)} through the model, {count(job.target_tokens)} scored"

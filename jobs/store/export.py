@@ -61,9 +61,13 @@ def read_documents(
     with_next_line: bool = False,
 ) -> Iterator[ExportedDocument]:
     """The documents of a job by position. Each page is a transaction of its own, so that a slow reader holds up
-    neither a checkpoint nor a vacuum; a result never changes, so a finished job reads the same every time."""
+    neither a checkpoint nor a vacuum; a result never changes, so a finished job reads the same every time.
+
+    A page is so many documents that are wanted; with a condition, those of so many positions. (A database that thinks
+    that few documents match would look at all that are left for each page.)"""
     with database.reading() as connection:
         result = results_of(connection, job_id)
+        last = connection.execute(select(func.max(Document.position)).where(Document.job_id == job_id)).scalar()
     dialect = database.engine.dialect.name
     statement = _documents(job_id, result, only, condition, with_text, with_next_line, dialect)
     names = [column.key for column in EXPORTED[result]]
@@ -71,7 +75,7 @@ def read_documents(
     while True:
         with database.reading() as connection:
             rows = connection.execute(statement, {"after": after, "limit": limit}).all()
-        if not rows:
+        if not rows and condition is None:
             return
         size = 0
         for row in rows:
@@ -79,8 +83,10 @@ def read_documents(
             size += sum(len(value) for value in row if isinstance(value, str))
             values = (*row[:NUM_OWN], found)
             yield ExportedDocument(*values)
-        after = rows[-1].position
-        limit = max(1, min(LARGEST_PAGE, CHARACTERS_A_PAGE * len(rows) // max(size, 1)))
+        after = rows[-1].position if condition is None else after + limit
+        if condition is not None and after >= (-1 if last is None else last):
+            return
+        limit = max(1, min(LARGEST_PAGE, CHARACTERS_A_PAGE * len(rows) // max(size, 1))) if rows else LARGEST_PAGE
 
 
 def field_names(database: Database, job_id: int, among: int = 100) -> list[str]:
@@ -122,20 +128,12 @@ def _documents(
         .join_from(document, result, is_of_document(result), isouter=True)
         .where(document.job_id == job_id, document.position > after)
         .order_by(document.position)
-        .limit(limit)
     )
     if condition is None:
-        return statement.where(_wanted(status, only))
-    view = VIEW
-    matching = (
-        select(view.c.position)
-        .where(
-            view.c.job_id == job_id, view.c.position > after, _wanted(view.c.status, only), condition.clause(dialect)
-        )
-        .order_by(view.c.position)
-        .limit(limit)
-    )
-    return statement.where(document.position.in_(matching))
+        return statement.where(_wanted(status, only)).limit(limit)
+    here = (VIEW.c.job_id == job_id, VIEW.c.position > after, VIEW.c.position <= after + limit)
+    matching = select(VIEW.c.position).where(*here, _wanted(VIEW.c.status, only), condition.clause(dialect))
+    return statement.where(document.position <= after + limit, document.position.in_(matching))
 
 
 def _wanted(status: ColumnElement[Any], only: Only | None) -> ColumnElement[bool]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from jobs.choices import Only
 from jobs.spec import TranslateOptions
@@ -277,6 +278,31 @@ def test_where_and_only_hold_together_across_pages(
     found = read_documents(database, job, condition=Condition.parse("line > 0"))
 
     assert [document.external_id for document in found] == ["a", "b"]
+
+
+def test_a_condition_is_asked_of_each_document_once(
+    database: Database, add_job: AddJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not of all that are left, for each page: however few match, and however many the database thinks do."""
+    job = add_job(*(Line(f"d{number}", "译", fields={"n": number}) for number in range(40)))
+    monkeypatch.setattr(store_export, "FIRST_PAGE", 4)
+    monkeypatch.setattr(store_export, "LARGEST_PAGE", 4)
+    pages = []
+
+    def looked_at(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if "v_documents" in statement:
+            pages.append(statement)
+
+    event.listen(database.engine, "before_cursor_execute", looked_at)
+    try:
+        for condition, expected in (("n = 30", [30]), ("n < 0", []), ("n >= 0", list(range(40)))):
+            pages.clear()
+            found = read_documents(database, job, condition=Condition.parse(condition))
+            assert [document.position for document in found] == expected
+            assert len(pages) == 10
+            assert all("position <=" in page for page in pages)
+    finally:
+        event.remove(database.engine, "before_cursor_execute", looked_at)
 
 
 def replace_id(line: Line) -> Line:
