@@ -11,6 +11,7 @@ a failpoint costs one look at a constant.
 import fcntl
 import os
 import signal
+import threading
 import time
 
 NAMES = (
@@ -67,7 +68,8 @@ def _act(action: str) -> None:
     elif verb == "exit":
         os._exit(99)
     elif verb == "stop":
-        os.kill(os.getpid(), signal.SIGSTOP)
+        # To this thread: of a signal to the process another thread may hear first, and this one go on until then.
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
     elif verb == "sleep":
         time.sleep(float(amount))
     else:

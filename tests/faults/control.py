@@ -1,6 +1,7 @@
 """What people do to a running job and its workers: none of it is a crash, and no accepted result goes."""
 
 import json
+import signal
 import time
 
 from sqlalchemy import func, select
@@ -18,6 +19,23 @@ def cancelled_under_load(trial: Trial) -> None:
     kept = trial.counted()
     trial.expect(trial.kvjobs("cancel", str(trial.job_id)).returncode == 0, "cancel was refused")
     trial.healed()
+    _judge_cancelled(trial, kept)
+
+
+def cancel_killed(trial: Trial) -> None:
+    """`kvjobs cancel` is killed when it has said what is to be done and done nothing: the workers finish it."""
+    trial.environment |= {"KVJOBS_HEARTBEAT_S": "0.3"}
+    trial.submit()
+    trial.crew(1, KVJOBS_LANES="1")
+    trial.until_counted(trial.corpus.documents // 12)
+    kept = trial.counted()
+    cancelled = trial.kvjobs("cancel", str(trial.job_id), KVJOBS_FAILPOINTS="in-cancel:kill")
+    trial.expect(cancelled.returncode == -signal.SIGKILL, f"cancel ended with {cancelled.returncode}")
+    trial.healed()
+    _judge_cancelled(trial, kept)
+
+
+def _judge_cancelled(trial: Trial, kept: int) -> None:
     trial.until_over()
     trial.expect(trial.state() == "cancelled", f"the job is {trial.state()}")
     _without_crashes(trial)

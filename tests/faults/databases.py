@@ -22,36 +22,47 @@ sys.stdin.read()
 connection.execute("ROLLBACK")
 """
 DISK_MIB = 24
+LANES = 40
 GAP_S = 60.0
 
 
 def locked(trial: Trial) -> None:
     """Another program holds SQLite's write lock for longer than our patience: a clear message, and on it goes."""
-    held_s = 60.0 if trial.long else 6.0
     if not trial.long:
         trial.environment["KVJOBS_BUSY_TIMEOUT_S"] = "1"
     trial.submit()
     trial.crew(2, KVJOBS_LANES="1")
     trial.until_counted(10)
-    other = subprocess.Popen(
-        [sys.executable, "-c", HOLD_THE_LOCK, str(trial.home / "kvjobs.db")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    try:
-        assert other.stdout is not None
-        other.stdout.readline()
+    with _locked(trial):
         before = trial.counted()
-        time.sleep(held_s)
+        time.sleep(60.0 if trial.long else 6.0)
         trial.expect(trial.counted() == before, "something was recorded past another program's lock")
-    finally:
-        other.communicate()
     trial.healed()
     trial.deaths += 2  # neither worker could prolong its leases
     trial.until_over()
     if trial.state() == "done" and trial.counted() > before:
         trial.expect(trial.said("is locked by another program"), "nobody said that the database is locked")
     trial.judge()
+
+
+def locked_under_many_lanes(trial: Trial) -> None:
+    """Forty lanes of one process, all of which want to write while another program holds the lock for less than a
+    lease: they wait."""
+    trial.environment |= {"KVJOBS_LEASE_S": "60", "KVJOBS_HEARTBEAT_S": "15", "KVJOBS_BUSY_TIMEOUT_S": "30"}
+    trial.remember()
+    trial.submit()
+    for _ in range(LANES // 4):  # a shard for each lane, and more
+        trial.submit("--again")
+    trial.worker(KVJOBS_LANES=str(LANES))
+    trial.until(lambda: trial.events("leased"), "the lanes have begun")
+    with _locked(trial):
+        time.sleep(40.0)
+    trial.healed()
+    for number in range(1, LANES // 4 + 2):
+        trial.job_id = number
+        trial.until_over()
+        trial.expect(not trial.events("expired", "lost", "stale_commit"), "somebody was blamed")
+        trial.judge(deaths=0)
 
 
 def disk_full(trial: Trial) -> None:
@@ -154,6 +165,22 @@ def reply_cut_after_commit(trial: Trial) -> None:
         trial.notes.append(f"{proxy.cuts} answers to COMMIT cut, {len(trial.events('stale_commit'))} stale commits")
         trial.judge()
         trial.end()
+
+
+@contextlib.contextmanager
+def _locked(trial: Trial) -> Iterator[None]:
+    """Another program holds SQLite's write lock."""
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLD_THE_LOCK, str(trial.home / "kvjobs.db")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert other.stdout is not None
+        other.stdout.readline()
+        yield
+    finally:
+        other.communicate()
 
 
 @contextlib.contextmanager

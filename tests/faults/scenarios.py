@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults import brokers, control, corpora, databases, dying, grand, model_files, silences, submitting
+from tests.faults import brokers, control, corpora, databases, dying, grand, identity, model_files, silences, submitting
 from tests.faults.corpus import Corpus
 from tests.faults.servers import PostgresServer, RedisServer, missing
 from tests.faults.trial import Broken, Trial
@@ -45,10 +45,13 @@ SCENARIOS = (
     Scenario("kill-9", EVERYWHERE, dying.killed_at_random, short=(FLEET,), long_tries=10),
     Scenario("failpoints", EVERYWHERE, dying.failpoints, short=(POSTGRESQL,), long_tries=2),
     Scenario("frozen-past-lease", EVERYWHERE, dying.frozen_past_its_lease, short=(POSTGRESQL,)),
+    Scenario("frozen-across-prune", EVERYWHERE, identity.frozen_across_prune, short=(SQLITE,), long_tries=2),
+    Scenario("frozen-across-restore", EVERYWHERE, identity.frozen_across_restore, short=(POSTGRESQL,), long_tries=2),
     Scenario("frozen-at-random", EVERYWHERE, dying.frozen_at_random, short=()),
     Scenario("wrong-clock", EVERYWHERE, dying.clock_is_wrong, short=(), long_tries=2),
     Scenario("many-reapers", EVERYWHERE, dying.many_reapers, short=()),
     Scenario("cancel", EVERYWHERE, control.cancelled_under_load, short=()),
+    Scenario("cancel-killed", EVERYWHERE, control.cancel_killed, short=(), long_tries=2),
     Scenario("pause-resume", EVERYWHERE, control.paused_and_resumed, short=()),
     Scenario("rolling-restarts", EVERYWHERE, control.restarted_one_by_one, short=()),
     Scenario("submit-killed", NO_BROKER, submitting.killed, short=(SQLITE,)),
@@ -58,6 +61,7 @@ SCENARIOS = (
     Scenario("poison", EVERYWHERE, corpora.poison, short=(), long_tries=2),
     Scenario("model-changed", EVERYWHERE, model_files.overwritten, short=(SQLITE,), long_tries=2),
     Scenario("sqlite-locked", (SQLITE,), databases.locked, short=(), long_tries=2),
+    Scenario("sqlite-many-lanes", (SQLITE,), databases.locked_under_many_lanes, short=(), long_tries=1),
     Scenario("disk-full", (SQLITE,), databases.disk_full, short=()),
     Scenario("postgresql-restarted", ON_POSTGRESQL, databases.restarted, short=(FLEET,)),
     Scenario("postgresql-away", ON_POSTGRESQL, databases.away_past_the_lease, short=(), long_tries=2),

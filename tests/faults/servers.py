@@ -197,15 +197,26 @@ class PostgresServer(Server):
 
     def sql(self, statement: str) -> str:
         """What psql says to a statement; it needs none of our code."""
-        place = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-d", "postgres"]
-        asked = [_find("psql"), "-qAtX", *place, "-c", statement]
+        asked = [_find("psql"), "-qAtX", *self._place(), "-c", statement]
         writing = os.environ | {"PGOPTIONS": "-c default_transaction_read_only=off"}
         done = subprocess.run(asked, check=True, capture_output=True, text=True, timeout=START_S, env=writing)
         return done.stdout.strip()
 
+    def dump(self, file: Path) -> None:
+        """The whole database into a file, as a backup is made."""
+        subprocess.run([_find("pg_dump"), "--format=custom", f"--file={file}", *self._place()], check=True)
+
+    def restore(self, file: Path) -> None:
+        """The whole database is what it was."""
+        command = [_find("pg_restore"), "--clean", "--if-exists", "--single-transaction"]
+        subprocess.run([*command, *self._place(), str(file)], check=True)
+
     def terminate_backends(self) -> None:
         """Every connection but the one that says so is cut by the server."""
         self.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+
+    def _place(self) -> list[str]:
+        return ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-d", "postgres"]
 
     def _command(self) -> list[str]:
         options = {

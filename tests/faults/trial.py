@@ -176,9 +176,9 @@ class Trial:
         if done.returncode:
             raise Broken(f"kvjobs db upgrade ended with {done.returncode}: {done.stderr}")
 
-    def submit(self, *options: str, **variables: str) -> None:
-        """Make the corpus a job."""
-        done = self.kvjobs("submit", str(self.corpus.path), *options, **variables)
+    def submit(self, *options: str, corpus: Path | None = None, **variables: str) -> None:
+        """Make the corpus, or another one, a job."""
+        done = self.kvjobs("submit", str(corpus or self.corpus.path), *options, **variables)
         self.expect(done.returncode == 0, f"submit ended with {done.returncode}: {done.stderr.strip()[-400:]}")
 
     def remember(self) -> None:
