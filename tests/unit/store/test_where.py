@@ -324,6 +324,18 @@ def test_both_databases_choose_the_documents_that_the_slow_twin_chooses(
         assert found == expected, (term.source, written)
 
 
+def test_every_pair_of_values_compares_as_in_the_slow_twin(database: Database) -> None:
+    values = [*map(json.dumps, TEXTS), *NUMBERS, "true", "false", "null", "[1]"]
+    pairs = [(a, b) for a in values for b in values]
+    written = [f'{{"a": {a}, "b": {b}}}' for a, b in pairs]
+    read = [tuple(json.loads(one, parse_int=_read, parse_float=_read) for one in pair) for pair in pairs]
+
+    found = chosen(database, written, [f"a {sign} b" for sign in COMPARE])
+
+    for sign, places in zip(COMPARE, found, strict=True):
+        assert places == [place for place, (a, b) in enumerate(read) if _compare(sign, a, b)], sign
+
+
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
