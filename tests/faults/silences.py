@@ -156,7 +156,7 @@ def _disturb(trial: Trial, begin: Callable[[], None], end: Callable[[], None], s
 def _see_it_through(trial: Trial, crew: list[int]) -> None:
     """To the end of the job: by the same workers, which went on soon."""
     faults = trial.faults
-    trial.until_over()
+    trial.until_over(timeout=600.0)
     trial.judge()
     trial.expect([hand.pid for hand in trial.tend()] == crew, f"a worker gave up:\n{trial.last_words()}")
     trial.expect(len(trial.recoveries) == faults, "a fault came too late: give more documents")
