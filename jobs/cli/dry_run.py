@@ -16,7 +16,8 @@ def describe(rehearsal: Any, spec: JobSpec, tokens_per_s: float | None) -> Itera
         f", and {counted(rehearsal.num_rejected, 'rejected line')}" if rehearsal.num_rejected else ""
     )
     if 0 < rehearsal.num_without_id < rehearsal.num_documents:
-        yield f"ids         {count(rehearsal.num_without_id)} have none; the number of the line stands for it"
+        without = counted(rehearsal.num_without_id, "document")
+        yield f"ids         {without} without one: the number of the line stands for it"
     yield from _sequences(preview, spec)
     widest = max((_number(bucket) for bucket in preview.histogram), default=1)
     for bucket in preview.histogram:

@@ -143,7 +143,7 @@ def test_a_dry_run_rejects_what_a_submit_rejects(kvjobs: Kvjobs, database: Datab
     assert (rehearsed["documents"], rehearsed["rejected"]) == (job["documents"], job["rejected"])
     assert rehearsed["shards"] == job["shards"]
     assert rehearsed["estimated_tokens"] == job["estimated_tokens"]
-    assert "ids         2 have none; the number of the line stands for it\n" in told
+    assert "ids         2 documents without one: the number of the line stands for it\n" in told
     assert "the id 'a' was used before, on line 2; change one of the two" in told
 
 
