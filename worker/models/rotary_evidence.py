@@ -2,8 +2,8 @@
 Whether a graph turns its rotary positions as the configuration asks for.
 
 A graph holds the frequencies of the pairs of a head (Optimum), or tables of cosines and sines (onnxruntime-genai). Both
-are compared with what the configuration makes of `rope_scaling`. Plain frequencies are never looked for: nothing that
-an exporter could drop.
+are compared with what the configuration makes of `rope_theta` and `rope_scaling`. Where frequencies are not found that
+are not scaled, nothing is suspected: there are models that write them in another way.
 
 longrope (Su; Phi-3-128k, Phi-3.5, Phi-4-mini) has two sets of factors, the short ones for texts of up to
 `original_max_position_embeddings` tokens and the long ones for all positions of a longer text. A graph that was traced
@@ -26,10 +26,12 @@ from worker.graphs.rope import Rope
 from worker.models.causal_config import CausalConfig
 from worker.models.evidence import Contradiction, Departure, Limit, Suspicion
 from worker.models.graph_content import Constant, GraphContent
+from worker.models.window_evidence import asked_windows
 
 _FREQUENCY_TOLERANCE = 2e-3  # relative: of frequencies in float16 too
 _TABLE_TOLERANCE = 5e-3  # of cosines and sines, likewise
 _ROWS = 4096  # of a table: beyond, float32 loses the angle of the fastest pairs
+_UNSCALED = ("default", "dynamic")  # dynamic scales beyond max_position_embeddings, and we end there
 _STEPS = 4  # from a cosine back to its frequencies
 _TABLES = ("GroupQueryAttention", "RotaryEmbedding")  # these take tables of cosines and sines
 
@@ -55,7 +57,13 @@ def rotary_departures(content: GraphContent, config: CausalConfig) -> Iterator[D
         yield from _chosen_tables(content)
         return
     seen = _Seen.of(content, len(asked.frequencies), min(asked.original or _ROWS, _ROWS))
-    if asked.short is not None:
+    yield from _local(seen, content, config, asked)
+    if asked.kind in _UNSCALED:
+        if not seen.has(asked.plain, 1.0) and _shows_frequencies(content, len(asked.plain)):
+            base = f"rope_theta = {_base(config):,g}"
+            yield Contradiction(f"config.json asks for {base}, and the graph turns positions by other frequencies")
+        yield from _chosen_tables(content)
+    elif asked.short is not None:
         yield from _longrope(seen, asked)
     elif not seen.has(asked.frequencies, asked.factor):
         what = f"config.json asks for rope_scaling of the kind {asked.kind}"
@@ -65,6 +73,20 @@ def rotary_departures(content: GraphContent, config: CausalConfig) -> Iterator[D
             yield Contradiction(f"{what}, and the graph turns positions by other frequencies than that gives")
         else:
             yield Suspicion(f"{what}, which is not seen in the graph")
+
+
+def _local(seen: "_Seen", content: GraphContent, config: CausalConfig, asked: _Asked) -> Iterator[Departure]:
+    """Gemma-3's layers with a window turn positions by frequencies of their own."""
+    base = config.said.get("rope_local_base_freq")
+    if (
+        not isinstance(base, int | float)
+        or base <= 0
+        or not any(any(is_local) for _, _, is_local in asked_windows(config))
+    ):
+        return
+    if not seen.has(_plain(float(base), len(asked.plain)), 1.0) and _shows_frequencies(content, len(asked.plain)):
+        what = f"rope_local_base_freq = {base:,g}"
+        yield Contradiction(f"config.json asks for {what}, and no layer of the graph turns positions by it")
 
 
 def _longrope(seen: "_Seen", asked: _Asked) -> Iterator[Departure]:
@@ -126,10 +148,11 @@ class _Seen:
     def of(cls, content: GraphContent, count: int, num_rows: int) -> "_Seen":
         """Of a head of which `count` pairs turn; of tables the first rows."""
         of_branches = (one for node in content.nodes for branch in node.branches for one in branch)
-        every = [*content.constants.values(), *filter(None, of_branches)]
+        used = (one for name, one in content.constants.items() if any(True for _ in content.users(name)))
+        every = [*used, *filter(None, of_branches)]
         floats = [one for one in every if one.dtype.kind == "f"]
         return cls(
-            vectors=[_values(one).reshape(-1) for one in floats if one.size == count and max(one.shape) == count],
+            vectors=[_values(one).reshape(-1) for one in floats if one.size == count == max(one.shape, default=0)],
             tables=[one.values()[:num_rows, :count].astype(np.float64) for one in floats if _is_table(one, count)],
             numbers=frozenset(float(_values(one).reshape(-1)[0]) for one in floats if one.size == 1),
         )
@@ -164,17 +187,18 @@ def _is_table(constant: Constant, count: int) -> bool:
 
 
 def _asked(config: CausalConfig) -> _Asked | None:
-    """None where nothing is scaled, or in a way that is not known here, so that nothing can be said."""
-    said = config.said.get("rope_parameters") or config.said.get("rope_scaling")
+    """None where the configuration names nothing, or a scaling that is not known here, so that nothing can be said."""
+    said = _scaling(config)
     if not isinstance(said, Mapping) or any(isinstance(value, Mapping) for value in said.values()):
         return None
     kind = str(said.get("rope_type") or said.get("type") or "default")
     count = _turning(config, said)
-    if count is None or kind in ("default", "dynamic"):
+    if count is None:
         return None
     try:
-        base = float(said.get("rope_theta") or config.said.get("rope_theta") or 10_000.0)
-        plain = base ** (-np.arange(count, dtype=np.float64) / count)
+        plain = _plain(_base(config), count)
+        if kind in _UNSCALED:
+            return _Asked(kind, plain, 1.0, plain) if _names_base(config) else None
         if "short_factor" in said and "long_factor" in said:
             return _asked_longrope(config, said, plain)
         whole = {**config.said, "partial_rotary_factor": None}
@@ -182,6 +206,26 @@ def _asked(config: CausalConfig) -> _Asked | None:
     except (KeyError, TypeError, ValueError, ZeroDivisionError, ModelError):
         return None
     return _Asked(kind, np.asarray(rope.frequencies), rope.factor, plain)
+
+
+def _scaling(config: CausalConfig) -> Any:
+    return config.said.get("rope_parameters") or config.said.get("rope_scaling") or {}
+
+
+def _names_base(config: CausalConfig) -> bool:
+    return any(isinstance(said.get("rope_theta"), int | float) for said in (_scaling(config), config.said))
+
+
+def _base(config: CausalConfig) -> float:
+    return float(_scaling(config).get("rope_theta") or config.said.get("rope_theta") or 10_000.0)
+
+
+def _plain(base: float, count: int) -> Floats:
+    """Frequencies (F,) without any scaling; raises ValueError for a base of which there are none."""
+    if base <= 0:
+        raise ValueError("a base is positive")
+    plain: Floats = base ** (-np.arange(count, dtype=np.float64) / count)
+    return plain
 
 
 def _asked_longrope(config: CausalConfig, said: Mapping[str, Any], plain: Floats) -> _Asked:

@@ -45,7 +45,7 @@ def asked_windows(config: CausalConfig) -> Iterator[tuple[str, int, Sequence[boo
             yield "window_size", window, ()
     elif said.get("model_type") != "llama" and said.get("use_sliding_window", True):
         pattern = _size(said.get("sliding_window_pattern")) or _PATTERNS.get(str(said.get("model_type")))
-        first = int(said.get("max_window_layers") or 0) if "use_sliding_window" in said else 0
+        first = (_size(said.get("max_window_layers")) or 0) if "use_sliding_window" in said else 0
         if window := _size(said.get("sliding_window")):
             yield (
                 "sliding_window",

@@ -19,6 +19,7 @@ from worker.models.departures import Departures, departures_in, find_departures
 from worker.models.graph_content import GraphContent
 
 PLAIN = BASE ** (-np.arange(PAIRS) / PAIRS)
+ROPE = LongRope()
 LLAMA3 = {
     "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
     "original_max_position_embeddings": 32,
@@ -93,19 +94,56 @@ def test_where_nothing_is_seen_that_turns_nothing_definite_is_said(tmp_path):
 @pytest.mark.parametrize(
     "asked",
     [
-        {},
-        {"rope_scaling": None},
-        {"rope_scaling": {"type": "dynamic", "factor": 4.0}},
+        {"rope_theta": None},  # whatever its class has
         {"rope_scaling": {"rope_type": "made up"}},
         {"rope_scaling": {"rope_type": "linear"}},  # lacks its factor
         {"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 2.0}}},
     ],
 )
 def test_what_asks_for_no_known_scaling_accuses_nobody(tmp_path, asked):
-    assert find(tmp_path, turned_by(PLAIN / 3), rope_theta=BASE, **asked) == Departures()
+    assert find(tmp_path, turned_by(PLAIN / 3), **({"rope_theta": BASE} | asked)) == Departures()
 
 
-ROPE = LongRope()
+@pytest.mark.parametrize("value", [None, 0, -1, 0.5, True, "many", [], [7], {}, {"rope_type": []}])
+def test_values_that_make_no_sense_ask_for_nothing_that_ends_in_a_traceback(tmp_path, value):
+    names = (
+        "rope_scaling", "rope_parameters", "rope_theta", "rope_local_base_freq", "partial_rotary_factor", "alibi",
+        "qk_rope_head_dim", "original_max_position_embeddings", "layer_types", "sliding_window", "max_window_layers",
+        "use_sliding_window", "window_size", "attention_layers", "attn_logit_softcapping", "final_logit_softcapping",
+        "clip_qkv", "attn_config", "scale_attn_by_inverse_layer_idx", "model_type",
+    )  # fmt: skip
+    nodes = [*turned_by(PLAIN), SOFTMAX, ("Div", ["scores", np.float32(1)], {})]
+    for model_type in ("mistral", "falcon", "gpt_neo"):
+        for name in names:
+            config = ROPE.config() | {"alibi": True, "use_sliding_window": True, "sliding_window": 16, "window_size": 8}
+            find(tmp_path, nodes, **(config | {"model_type": model_type} | {name: value}))
+
+
+@pytest.mark.parametrize("asked", [{}, {"rope_scaling": None}, {"rope_scaling": {"type": "dynamic", "factor": 4.0}}])
+@pytest.mark.parametrize("written", [turned_by, tables_of])
+def test_another_base_is_named_where_it_is_seen(tmp_path, asked, written):
+    asked = {"rope_theta": BASE, **asked}
+
+    assert find(tmp_path, written(PLAIN), **asked) == Departures()
+    assert find(tmp_path, [("Cos", ["angles"], {}), SOFTMAX], **asked) == Departures()
+    (said,) = find(tmp_path, written(PLAIN / 3), **asked).contradictions
+    assert "rope_theta = 100, and the graph turns positions by other frequencies" in said
+
+
+def test_layers_with_a_window_may_turn_by_a_base_of_their_own(tmp_path):
+    """As Gemma-3's do."""
+    layers = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 16, "num_hidden_layers": 2}
+    asked = {"rope_theta": BASE, "rope_local_base_freq": 50.0, **layers}
+    local = 50.0 ** (-np.arange(PAIRS) / PAIRS)
+    windows = {"local_window_size": 16}
+
+    def of(*frequencies: np.ndarray) -> Departures:
+        nodes = [tables_of(one)[0] for one in frequencies]
+        return find(tmp_path, [(*nodes[0][:2], windows), nodes[1]], **asked)
+
+    assert of(local, PLAIN) == Departures()
+    assert "rope_theta = 100" in of(local, local).contradictions[0]
+    assert "rope_local_base_freq = 50, and no layer" in of(PLAIN, PLAIN).contradictions[0]
 
 
 def longrope(tmp_path: Path, frequencies: np.ndarray, factor: float, **more: Any) -> Departures:
