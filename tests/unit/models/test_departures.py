@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from jobs.errors import ModelError
 from tests.causal_exports import BASE, HEAD_SIZE, PAIRS, POSITIONS, Export, LongRope
 from worker.graphs.rope import Rope
-from worker.models import window_evidence
+from worker.models import departures, window_evidence
 from worker.models.causal_config import CausalConfig
 from worker.models.departures import Departures, departures_in, find_departures
 from worker.models.graph_content import GraphContent
@@ -113,10 +113,14 @@ def test_values_that_make_no_sense_ask_for_nothing_that_ends_in_a_traceback(tmp_
         "clip_qkv", "attn_config", "scale_attn_by_inverse_layer_idx", "model_type",
     )  # fmt: skip
     nodes = [*turned_by(PLAIN), SOFTMAX, ("Div", ["scores", np.float32(1)], {})]
+    find(tmp_path, nodes)
+    content = GraphContent.read(tmp_path / "model.onnx")
     for model_type in ("mistral", "falcon", "gpt_neo"):
         for name in names:
             config = ROPE.config() | {"alibi": True, "use_sliding_window": True, "sliding_window": 16, "window_size": 8}
-            find(tmp_path, nodes, **(config | {"model_type": model_type} | {name: value}))
+            said = SIZES | config | {"model_type": model_type} | {name: value}
+            for look in departures._LOOKS:
+                list(look(content, CausalConfig.of(said, "config.json")))
 
 
 @pytest.mark.parametrize("asked", [{}, {"rope_scaling": None}, {"rope_scaling": {"type": "dynamic", "factor": 4.0}}])
