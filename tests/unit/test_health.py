@@ -30,8 +30,8 @@ def mute(settings: Settings, pid: int) -> Iterator[None]:
     """A process that holds its socket and says nothing, as one that hangs does."""
     folder, prefix = place(settings)
     folder.mkdir(exist_ok=True)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(folder / f"{prefix}{pid}-abcd1234.sock"))
+    with socket.socket(socket.AF_UNIX) as listener, address(folder / f"{prefix}{pid}-abcd1234.sock") as name:
+        listener.bind(name)
         listener.listen()
         yield
 

@@ -355,7 +355,7 @@ def test_the_name_of_another_job_is_refused(database: Database, send: Submit) ->
 def test_a_job_keeps_its_name_and_one_without_takes_one(send: Submit) -> None:
     first = send(lines("x"))
 
-    assert send(lines("x"), name="a") == replace(first, name="a", already=Already.RUNNING)
+    assert send(lines("x"), name="a") == replace(first, name="a", already=Already.RUNNING, without_id=0)
     assert send(lines("x"), name="b").name == "a"
     assert send(lines("y"), name="b").name == "b"
 
@@ -368,7 +368,7 @@ def test_the_same_corpus_and_spec_are_the_same_job_wherever_the_file_is(database
 
     again = send(lines("x", "y"), file="moved.jsonl")
 
-    assert again == replace(first, already=Already.RUNNING)
+    assert again == replace(first, already=Already.RUNNING, without_id=0)
     with database.writing() as connection:
         connection.execute(update(Job).values(state=JobState.DONE))
     assert send(lines("x", "y")).already == Already.COMPLETE
