@@ -45,7 +45,7 @@ SCENARIOS = (
     Scenario("kill-9", EVERYWHERE, dying.killed_at_random, short=(FLEET,), long_tries=10),
     Scenario("failpoints", EVERYWHERE, dying.failpoints, short=(POSTGRESQL,), long_tries=2),
     Scenario("frozen-past-lease", EVERYWHERE, dying.frozen_past_its_lease, short=(POSTGRESQL,)),
-    Scenario("frozen-across-prune", EVERYWHERE, identity.frozen_across_prune, short=(SQLITE,), long_tries=2),
+    Scenario("frozen-across-prune", EVERYWHERE, identity.frozen_across_prune, short=(), long_tries=2),
     Scenario("frozen-across-restore", EVERYWHERE, identity.frozen_across_restore, short=(POSTGRESQL,), long_tries=2),
     Scenario("frozen-at-random", EVERYWHERE, dying.frozen_at_random, short=()),
     Scenario("wrong-clock", EVERYWHERE, dying.clock_is_wrong, short=(), long_tries=2),
