@@ -14,6 +14,7 @@ from jobs.cli.ending import is_tolerated
 from jobs.cli.exporting import export_file, write_results
 from jobs.cli.follow import Turn, follow, progress
 from jobs.cli.records import Format
+from jobs.cli.show import reused
 from jobs.cli.task_words import WORDS
 from jobs.cli.terminal import say
 from jobs.cli.wording import count, counted, duration
@@ -217,6 +218,7 @@ def _summary(job: JobSummary, output: Path | None, tolerance: Tolerance | None, 
     done = f"Job {job.label} is {job.state}: {count(job.succeeded)} of {words.counted(job.documents)} {words.done}"
     took = "" if job.elapsed_s is None else f" in {duration(job.elapsed_s)}"  # none: no worker has begun it
     speed = f" ({job.tokens_per_s:,.0f} tokens/s)" if job.tokens_per_s else ""
+    known = f"; {reused(job)}" if job.documents_reused or job.segments_reused else ""  # a speed beyond the model's
     place = f"; results in {output}" if output and str(output) != "-" else ""
     more = f"\nWhat went wrong: kvjobs show {job.job_id}" if job.unsuccessful else ""
     if job.rejected and job.rejected == job.unsuccessful:
@@ -224,4 +226,4 @@ def _summary(job: JobSummary, output: Path | None, tolerance: Tolerance | None, 
     if is_tolerated(job, tolerance):
         more = f"\n{counted(job.rejected, 'line')} rejected, as --max-rejected allows: kvjobs show {job.job_id}"
     more += f"\nWhere the time went: kvjobs steps {job.job_id}"
-    return f"{done}{took}{speed}{place}.{of_task}{more}"
+    return f"{done}{took}{speed}{known}{place}.{of_task}{more}"

@@ -94,14 +94,17 @@ def _tokens(job: "JobSummary") -> str:
     match job.task:
         case Task.SCORE:
             sources = f", after sources of {count(job.source_tokens)}" if job.source_tokens else ""
-            known = f"; {count(job.documents_reused)} of {counted(job.succeeded, 'document')} reused"
-            return f"{count(job.target_tokens)} scored{sources}{known}"
+            return f"{count(job.target_tokens)} scored{sources}; {reused(job)}"
         case Task.RERANK:
             return f"{count(job.source_tokens)} through the model, {count(job.target_tokens)} scored"
-    return (
-        f"{count(job.source_tokens)} in, {count(job.target_tokens)} out; "
-        f"{count(job.segments_reused)} of {counted(job.segments, 'segment')} reused"
-    )
+    return f"{count(job.source_tokens)} in, {count(job.target_tokens)} out; {reused(job)}"
+
+
+def reused(job: "JobSummary") -> str:
+    """How much of it was known from before, and not computed again."""
+    if job.task == Task.SCORE:
+        return f"{count(job.documents_reused)} of {counted(job.succeeded, 'document')} reused"
+    return f"{count(job.segments_reused)} of {counted(job.segments, 'segment')} reused"
 
 
 def _options(job: "JobSummary") -> str:

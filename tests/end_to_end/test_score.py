@@ -96,6 +96,7 @@ def test_pairs_are_scored_by_a_model_that_translates(machine: Machine) -> None:
         "submit", "p.jsonl", "--task", "score", "--model", "demo-en-zh", *fields, "--wait", "--again"
     )
     assert again.returncode == done.returncode
+    assert "; 2 of 2 documents reused." in again.stderr
     assert "2 of 2 documents reused" in machine.kvjobs("show", "last").stdout
 
 
