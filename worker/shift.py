@@ -42,7 +42,7 @@ class Shift:
         self.worker_id = worker_id
         self.lease_s = lease_s
         self.bell = bell or Bell()
-        self.watch = Watch(hang_s, lease_s, hang_up=database.hang_up)
+        self.watch = Watch(hang_s, lease_s, hang_up=lambda: database.hang_up(lease_s))
         self.outage = Outage()  # of the database, for all lanes
         self.journal = Journal(database)
         self.open_cage = open_cage  # None: a suspect batch runs like any other

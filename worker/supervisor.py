@@ -42,7 +42,7 @@ def supervise(orders: Orders, database: Database, child: Child, stop: threading.
         child.spawn()
         started = time.monotonic()
         while (code := child.wait(LOOK_EVERY_S)) is None:
-            reaping.hang_up_if_silent()
+            database.hang_up(orders.settings.lease_s)  # what the reaper asked, say
             if stop.is_set():
                 child.end()
                 return 0
@@ -99,7 +99,6 @@ class Reaping:
         self._due = threading.Event()
         self._ended: set[int] = set()  # children of ours: nobody has taken back yet what they held
         self._outage = Outage()
-        self._asked_at: float | None = None  # the question that has no answer yet
         self._back_at: float | None = float("-inf")  # since when the database answers; None: it is away
 
     def run(self, stop: threading.Event) -> None:
@@ -118,10 +117,9 @@ class Reaping:
     def reap(self) -> None:
         """Once. Where the database was away, leases have run out whose workers live: they have a moment to say so."""
         ended = frozenset(self._ended)
-        self._asked_at = time.monotonic()
         moment_s = min(MOMENT_S, self._lease_s)
         try:
-            is_long_back = self._back_at is not None and self._asked_at - self._back_at >= moment_s
+            is_long_back = self._back_at is not None and time.monotonic() - self._back_at >= moment_s
             self.freed += reap(self._database, self._holder, ended=ended, silent_too=is_long_back)
             if self._back_at is None:
                 self._back_at = time.monotonic()
@@ -130,15 +128,6 @@ class Reaping:
         except StoreError as error:  # whatever it is: the next round may do better, and the worker goes on
             self._back_at = None
             self._outage.met(error)
-        finally:
-            self._asked_at = None
-
-    def hang_up_if_silent(self) -> None:
-        """Do not wait for ever for a database that took our question and gives no answer."""
-        asked_at = self._asked_at  # another thread may change it
-        if asked_at is not None and time.monotonic() - asked_at > self._lease_s:
-            self._asked_at = time.monotonic()  # the next one has its time too
-            self._database.hang_up()
 
 
 def _stop_with_parent(stop: threading.Event) -> None:

@@ -32,9 +32,10 @@ class Watch:
         hang_s: float,
         lease_s: float,
         give_up: Callable[[str], None] | None = None,
-        hang_up: Callable[[], None] = lambda: None,
+        hang_up: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`hang_up` lets every thread that waits for the database have an error for an answer."""
+        """`hang_up` lets every thread have an error for an answer that waits too long for the database; whether one
+        did."""
         self.now = 0.0  # seconds of ticks: a step is far shorter than a tick, and mostly lasts 0
         self._hang_s = hang_s
         self._lease_s = lease_s
@@ -46,7 +47,6 @@ class Watch:
         self._calls: set[Call] = set()
         self._steps: deque[float] = deque(maxlen=USUAL_STEPS)
         self._heartbeat_at = 0.0
-        self._hung_up_at = 0.0
         self._over = threading.Event()
 
     @contextlib.contextmanager
@@ -106,11 +106,9 @@ class Watch:
         for call in calls:
             if call.silent_s > deadline_s:
                 self._give_up(f"no step for {call.silent_s:.0f} s in {call.what}")
+        if self._hang_up():
+            log.warning("no answer from the database for as long as a lease lasts; connecting anew")
         silent_s = self.now - self._heartbeat_at
-        if min(silent_s, self.now - self._hung_up_at) > self._lease_s:
-            self._hung_up_at = self.now
-            log.warning("no answer from the database for %.0f s; connecting anew", silent_s)
-            self._hang_up()
         if silent_s > max(self._hang_s, 2 * self._lease_s):
             self._give_up(f"no answer to the heartbeat for {silent_s:.0f} s (a connection that is dead on one side?)")
         self._arm()

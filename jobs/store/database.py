@@ -74,9 +74,10 @@ class Database:
             with connection.begin():
                 yield connection
 
-    def hang_up(self) -> None:
-        """Cut every connection to the server, so that each thread that waits for an answer gets a TransientError."""
-        self._sockets.cut()
+    def hang_up(self, silence_s: float) -> bool:
+        """Cut every connection to the server if any transaction has lasted longer than that, so that each thread that
+        waits for an answer gets a TransientError; whether it did. A file is never silent."""
+        return self._sockets.cut(silence_s)
 
     def close(self) -> None:
         self.engine.dispose()
@@ -84,7 +85,8 @@ class Database:
     @contextmanager
     def explained(self) -> Iterator[None]:
         try:
-            yield
+            with self._sockets.in_use():
+                yield
         except (DBAPIError, PoolTimeout) as error:
             raise explain(error, self.shown_url) from error
 

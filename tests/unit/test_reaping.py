@@ -133,25 +133,3 @@ def test_a_database_that_can_only_be_read_is_not_back(postgresql: Database) -> N
         reap(read_only, "ours", silent_too=False)
 
     read_only.close()
-
-
-def test_a_question_without_an_answer_is_given_up_after_a_lease(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now, hung_up = [1000.0], []
-    monkeypatch.setattr(supervisor.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(database, "hang_up", lambda: hung_up.append(now[0]))
-    reaping = Reaping(database, lease_s=60)
-
-    def take_two_minutes(*_: object, **__: object) -> int:
-        for _ in range(120):
-            now[0] += 1
-            reaping.hang_up_if_silent()
-        return 0
-
-    monkeypatch.setattr(supervisor, "reap", take_two_minutes)
-    reaping.reap()
-    now[0] += 1000
-    reaping.hang_up_if_silent()
-
-    assert hung_up == [1061.0]
