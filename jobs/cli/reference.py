@@ -45,8 +45,8 @@ translation `segments`, `passed_through` and `split` too, otherwise `sequences` 
 prints the job's number alone.
 
 Where `--json` is asked for, standard error is JSON as well, an object a line: `{"message"}` is what people are told
-meanwhile, and an error is the last line: `{"error": {"code", "message", "hint"}}`. As with gh, docker, kubectl and aws,
-what a script reads from standard output is data, or nothing. `message` is the whole sentence, `hint` what to do, and
+meanwhile, and an error is the last line: `{"error": {"code", "message", "hint"}}`. What
+a script reads from standard output is data, or nothing. `message` is the whole sentence, `hint` what to do, and
 `code` is one of these, which stay as they are:
 
 | code | exit code | means |
