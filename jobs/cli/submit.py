@@ -191,14 +191,17 @@ def submit(
             again=again,
         )
         _refuse_cancelled(submitted)
-        say(_told(submitted))
+        job = _find(database, submitted)
+        rests = job.paused and not wait  # with --wait it goes on
+        say(_told(submitted, _paused(job) if rests else None))
+        if name is not None and name != submitted.name:
+            say(f"It keeps the name that it has, {submitted.name!r}; nothing is named {name!r}.")
         if 0 < submitted.without_id < submitted.documents - submitted.rejected:
             say(f"{counted(submitted.without_id, 'document')} without an id: the number of the line stands for it.")
         if quiet:
             click.echo(submitted.job_id)
             sys.stdout.flush()  # whoever waits for the number need not wait for the results
         _wake_workers(context, database, submitted)
-        job = _find(database, submitted)
         code = 0
         if wait:
             from jobs.cli.attend import attend
@@ -206,6 +209,8 @@ def submit(
             reattach = watch_command(context, submitted.job_id, output, tolerance, as_json)
             job = attend(context.settings, database, job, output, tolerance, again=reattach)
             code = exit_code_of(job, tolerance)
+        elif rests:
+            say(f"To go on: kvjobs resume {submitted.job_id}")
         else:
             _say_next(context, database, submitted, queue, spec.model)
     if as_json:
@@ -300,8 +305,12 @@ def _refuse_cancelled(submitted: Submitted) -> None:
         )
 
 
-def _told(submitted: Submitted) -> str:
-    """One sentence: what there is now."""
+def _paused(job: "JobSummary") -> str:
+    return "is paused" + (f" ({job.reason})" if job.reason else "")
+
+
+def _told(submitted: Submitted, paused: str | None) -> str:
+    """One sentence: what there is now. `paused` says so of a job that does not go on."""
     label = f"Job {submitted.job_id}" + (f" ({submitted.name})" if submitted.name else "")
     size = counted(submitted.documents, "document")
     if submitted.rejected:
@@ -313,7 +322,7 @@ def _told(submitted: Submitted) -> str:
         case Already.RESUMED:
             return f"{label}: {size}; reading went on where it was interrupted."
         case Already.RUNNING:
-            return f"{label}: {size}; it was submitted before and goes on. (--again makes a new job.)"
+            return f"{label}: {size}; it was submitted before and {paused or 'goes on'}. (--again makes a new job.)"
         case _:
             return f"{label}: {size}; it was submitted before and is complete. (--again makes a new job.)"
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.output import Column, Output, output_options
+from jobs.cli.output import Column, Output, output_options, to_json
 from jobs.cli.terminal import say
 from jobs.cli.wording import NOTHING, count, counted
 
@@ -20,6 +20,13 @@ def _measure(value: float | None) -> str:
     if value is None:
         return NOTHING
     return f"{value:,.4f}" if value < 1e6 else f"{value:.4g}"
+
+
+def _value(group: Any) -> str:
+    """A value of the field: each digit of it, and lists and objects as JSON."""
+    if group is None or isinstance(group, str):
+        return group or NOTHING
+    return to_json(group).decode()
 
 
 COLUMNS = (
@@ -53,7 +60,7 @@ def show_totals(context: Context, output: Output, reference: str, field: str | N
     with context.database() as database, database.reading() as connection:
         job = find_job(connection, reference)
         found = [totals(connection, job)] if field is None else totals_by(connection, job, field)
-    group = () if field is None else (Column("group", field),)
+    group = () if field is None else (Column("group", field, _value),)
     names = (*(["group"] if field is not None else []), *COUNTS, *MEASURES)
     output.rows((as_row(one) for one in found), (*group, *COLUMNS), names)
     if job.waiting:

@@ -39,16 +39,19 @@ def read_exactly(text: str) -> Any:
 
 def read_fields(text: str | None) -> dict[str, Any]:
     """The other fields of a line, as a job keeps them; a number that orjson would change is a Fragment."""
-    if not text:
-        return {}
+    values = read_value(text) if text else {}
+    assert isinstance(values, dict)
+    return values
+
+
+def read_value(text: str) -> Any:
+    """The same of any value that a job keeps."""
     try:
         values = orjson.loads(text)
         is_same = orjson.dumps(values) == text.encode()  # it was written by orjson, but for such numbers
     except orjson.JSONDecodeError:  # a number that no double holds
         is_same = False
-    values = values if is_same else read_exactly(text)
-    assert isinstance(values, dict)
-    return values
+    return values if is_same else read_exactly(text)
 
 
 def digits(number: orjson.Fragment) -> str:

@@ -1,14 +1,15 @@
 """The measures of a scoring job as a whole, or of its documents by one of their fields: sums first, division last."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 from sqlalchemy import Connection, func, select
 
 from jobs import measures
+from jobs.corpus.numbers import read_value
 from jobs.errors import SpecError
 from jobs.spec import Task
 from jobs.store.progress import JobSummary
@@ -16,6 +17,8 @@ from jobs.store.results import is_of_document
 from jobs.store.tables import Document, Score
 from jobs.store.where.fields import field_of, resolve
 from jobs.store.where.grammar import read_name
+
+LEAST_INTEGER, GREATEST_INTEGER = -(1 << 63), (1 << 64) - 1  # that JSON's writers have
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ def totals_by(connection: Connection, job: JobSummary, field: str) -> list[Total
         .group_by(*(f"group_{kind}" for kind in kinds))
     )
     found = [_read(_group(*row[: len(kinds)]), row[len(kinds) :]) for row in rows]
-    return sorted(found, key=lambda one: (one.group is None, str(one.group), type(one.group).__name__))
+    return sorted(found, key=lambda one: _rank(one.group))
 
 
 def _require_scores(job: JobSummary) -> None:
@@ -90,14 +93,32 @@ def _read(group: Any, row: Sequence[Any]) -> Totals:
 
 
 def _group(number: Any, text: str | None, truth: bool | None, rest: str | None) -> Any:
-    """The one that is not null, as JSON says it."""
-    if number is not None and not math.isfinite(number):
-        return str(float(number))  # more than JSON's readers hold
+    """The one that is not null, as JSON says it. An integer beyond 64 bits is a Fragment where the database knows each
+    digit of it (PostgreSQL), and a double where it does not (SQLite)."""
     if number is not None:
-        return int(number) if number == int(number) else float(number)
+        return _number(number)
     if truth is not None:
         return bool(truth)
-    return text if rest is None else json.loads(rest)
+    return text if rest is None else read_value(rest)
+
+
+def _number(number: Any) -> int | float | str | orjson.Fragment:
+    if not math.isfinite(number):
+        return str(float(number))  # more than JSON's readers hold
+    if number != int(number):
+        return float(number)
+    if LEAST_INTEGER <= number <= GREATEST_INTEGER:
+        return int(number)
+    return number if isinstance(number, float) else orjson.Fragment(str(number))
+
+
+def _rank(group: Any) -> tuple[int, float, str]:
+    """Numbers as they grow, then the rest by how it is written; documents without the field last."""
+    if group is None:
+        return 2, 0.0, ""
+    written = orjson.dumps(group).decode()
+    is_number = isinstance(group, int | float | orjson.Fragment) and not isinstance(group, bool)
+    return (0, float(written), written) if is_number else (1, 0.0, written)
 
 
 def _sums() -> tuple[Any, ...]:

@@ -55,6 +55,29 @@ def test_a_job_that_is_being_cancelled_is_refused_too(kvjobs: Kvjobs, database: 
     assert kvjobs("submit", corpus).exit_code == 2
 
 
+def test_a_paused_job_is_not_said_to_go_on(kvjobs: Kvjobs, database: Database, corpus: Path) -> None:
+    kvjobs("submit", corpus)
+    kvjobs("pause", 1, "--reason", "the disk is full")
+
+    told = kvjobs("submit", corpus)
+
+    assert told.exit_code == 0
+    assert told.err.splitlines()[-2:] == [
+        "Job 1: 2 documents; it was submitted before and is paused (the disk is full). (--again makes a new job.)",
+        "To go on: kvjobs resume 1",
+    ]
+
+
+@ON_SQLITE
+def test_a_job_that_has_a_name_already_keeps_it_and_says_so(kvjobs: Kvjobs, database: Database, corpus: Path) -> None:
+    assert "name" not in kvjobs("submit", corpus, "--name", "nightly").err
+    assert "name" not in kvjobs("submit", corpus, "--name", "nightly").err
+
+    told = kvjobs("submit", corpus, "--name", "weekly")
+
+    assert "It keeps the name that it has, 'nightly'; nothing is named 'weekly'." in told.err.splitlines()
+
+
 # scripts ------------------------------------------------------------------------------------------------------------
 
 

@@ -99,3 +99,20 @@ def test_totals_are_by_a_field_however_it_is_named(kvjobs: Kvjobs, own_fields: i
     refused = kvjobs("totals", own_fields, "--by", 'no"such')
     assert refused.exit_code == 2
     assert "no document has 'no\"such'; there are kind, n, meta" in refused.err
+
+
+def test_totals_by_a_field_show_every_value_as_it_is(kvjobs: Kvjobs, add_job: AddJob) -> None:
+    big = 12345678901234567890123
+    values = [10, 9, 0.12345678, big, {"n": big}, True, "x", None]
+    lines = (Line(f"d{i}", result=Score(6.0, 3, 2, 12), fields={"v": value}) for i, value in enumerate(values))
+    job = add_job(*lines, task=Task.SCORE, options=ScoreOptions())
+
+    found = kvjobs("totals", job, "--by", "v")
+    shown = [line.split("  ")[0] for line in found.out.splitlines()[1:]]
+    as_json = [row["group"] for row in kvjobs("totals", job, "--by", "v", "--json").json]
+
+    assert (shown[:3], as_json[:3]) == (["0.12345678", "9", "10"], [0.12345678, 9, 10])
+    assert shown[3] == str(big) if isinstance(as_json[3], int) else float(shown[3]) == float(big)  # SQLite: a double
+    assert as_json[3] == pytest.approx(big, rel=1e-15)
+    assert shown[4:] == ["x", "true", f'{{"n":{big}}}', "-"]
+    assert as_json[4:] == ["x", True, {"n": big}, None]
