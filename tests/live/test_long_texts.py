@@ -35,6 +35,7 @@ GPT2 = {
     "vocab_size": VOCAB, "n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 64, "initializer_range": 0.3,
     "scale_attn_by_inverse_layer_idx": True,
 }  # fmt: skip
+UNDIVIDED = GPT2 | {"scale_attn_by_inverse_layer_idx": False, "scale_attn_weights": False}
 
 
 def exported(place: Path, family: Family) -> tuple[Path, Path]:
@@ -71,6 +72,7 @@ def test_no_text_is_read_past_the_length_up_to_which_an_export_is_right(
     [
         ("gemma2", CAPS, _SIZES, "attn_logit_softcapping = 2"),
         ("gpt2", GPT2, {}, "scale_attn_by_inverse_layer_idx"),
+        ("gpt2", UNDIVIDED, {}, "scale_attn_weights = false"),
     ],
 )
 def test_what_an_export_leaves_out_is_named_and_matters(

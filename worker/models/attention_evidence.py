@@ -74,18 +74,40 @@ def layer_scale_departures(content: GraphContent, config: CausalConfig) -> Itera
         yield _missing(content, what, "scales the scores of all layers alike")
 
 
+def score_scale_departures(content: GraphContent, config: CausalConfig) -> Iterator[Departure]:
+    """GPT-2's `scale_attn_weights` = false: scores are not divided by the root of the head size. transformers' sdpa
+    attention, which exporters trace, divides them all the same."""
+    if config.said.get("model_type") != "gpt2" or config.said.get("scale_attn_weights") is not False:
+        return
+    if not config.hidden_size or not config.num_attention_heads:
+        return
+    root = math.sqrt(config.hidden_size / config.num_attention_heads)
+    if fused := _fused(content):
+        divides = root != 1 and any(
+            _is_near(float(node.attributes.get("scale", 0.0)) or 1 / root, 1 / root) for node in fused
+        )
+    else:
+        divides = any(_is_of_root(content, factor, root) for factor in _score_factors(content))
+    if divides:
+        what = "scale_attn_weights = false"
+        yield Contradiction(f"config.json asks for {what}, and the graph divides scores by the root of the head size")
+
+
 def alibi_departures(content: GraphContent, config: CausalConfig) -> Iterator[Departure]:
     """Falcon's ALiBi (Falcon-RW): transformers rounds slope times position to bfloat16, as it was trained, and exports
     do not. With slopes that are powers of two, the product is exact as long as the position is."""
     heads = config.num_attention_heads
     if config.said.get("model_type") != "falcon" or not config.said.get("alibi") or not heads:
         return
+    exact = EXACT_IN_BFLOAT16 + 1  # tokens
+    if heads in (1, 2, 4, 8) and (config.max_position_embeddings or exact + 1) <= exact:
+        return
     if any(node.attributes.get("to") == _BFLOAT16 for node in content.of("Cast")):
         return
     if heads in (1, 2, 4, 8):
         yield Limit(
-            EXACT_IN_BFLOAT16 + 1,
-            f"transformers rounds Falcon's alibi to bfloat16, which changes it from position {EXACT_IN_BFLOAT16 + 1} "
+            exact,
+            f"transformers rounds Falcon's alibi to bfloat16, which changes it from position {exact} "
             "on, and this graph does not",
         )
     else:
@@ -93,6 +115,37 @@ def alibi_departures(content: GraphContent, config: CausalConfig) -> Iterator[De
             f"config.json asks for the alibi of Falcon, which transformers rounds to bfloat16 (with {heads} heads at "
             "nearly every position), and the graph does not round it"
         )
+
+
+def _score_factors(content: GraphContent) -> Iterator[str]:
+    """What scores are multiplied with or divided by, or queries and keys just before they meet."""
+    names = [node.inputs[0] for node in content.of("Softmax")]
+    seen: set[str] = set()
+    while names:
+        name = names.pop()
+        node = content.maker(name)
+        if node is None or name in seen:
+            continue
+        seen.add(name)
+        if node.op == "MatMul":
+            for side in node.inputs:
+                before = content.maker(side)
+                if before is not None and before.op in ("Mul", "Div"):
+                    yield from before.inputs
+        elif node.op in ("Mul", "Div"):
+            yield from node.inputs
+            names += node.inputs[:1] if node.op == "Div" else node.inputs
+        elif node.op in ("Add", "Where"):
+            names += node.inputs
+
+
+def _is_of_root(content: GraphContent, name: str, root: float) -> bool:
+    """Whether a factor is the root of the head size, or half of it on either side; or one that the graph works out."""
+    number = content.number(name)
+    if number is None:
+        maker = content.maker(name)
+        return maker is not None and maker.op == "Sqrt"
+    return root != 1 and any(_is_any(form, [abs(number)]) for form in (root, math.sqrt(root)))
 
 
 def _cap(content: GraphContent, tanh: Node) -> float | None:

@@ -17,11 +17,18 @@ from pathlib import Path
 from typing import Self
 
 from jobs.errors import ModelError
-from worker.models.attention_evidence import alibi_departures, clip_departures, layer_scale_departures, soft_caps
+from worker.models.attention_evidence import (
+    alibi_departures,
+    clip_departures,
+    layer_scale_departures,
+    score_scale_departures,
+    soft_caps,
+)
 from worker.models.causal_config import CausalConfig
 from worker.models.causal_layout import find_causal_graph
 from worker.models.evidence import Contradiction, Departure, Limit, Suspicion
 from worker.models.graph_content import GraphContent
+from worker.models.norm_evidence import norm_departures
 from worker.models.registry import ADD
 from worker.models.rotary_evidence import rotary_departures
 from worker.models.window_evidence import window_departures
@@ -33,6 +40,8 @@ _LOOKS: Sequence[Callable[[GraphContent, CausalConfig], Iterator[Departure]]] = 
     soft_caps,
     clip_departures,
     layer_scale_departures,
+    score_scale_departures,
+    norm_departures,
 )
 
 

@@ -59,10 +59,13 @@ def rotary_departures(content: GraphContent, config: CausalConfig) -> Iterator[D
     seen = _Seen.of(content, len(asked.frequencies), min(asked.original or _ROWS, _ROWS))
     yield from _local(seen, content, config, asked)
     if asked.kind in _UNSCALED:
-        if not seen.has(asked.plain, 1.0) and _shows_frequencies(content, len(asked.plain)):
+        is_used = not _all_local(config)
+        if is_used and not seen.has(asked.plain, 1.0) and _shows_frequencies(content, len(asked.plain)):
             base = f"rope_theta = {_base(config):,g}"
             yield Contradiction(f"config.json asks for {base}, and the graph turns positions by other frequencies")
         yield from _chosen_tables(content)
+    elif _all_local(config):
+        return
     elif asked.short is not None:
         yield from _longrope(seen, asked)
     elif not seen.has(asked.frequencies, asked.factor):
@@ -87,6 +90,14 @@ def _local(seen: "_Seen", content: GraphContent, config: CausalConfig, asked: _A
     if not seen.has(_plain(float(base), len(asked.plain)), 1.0) and _shows_frequencies(content, len(asked.plain)):
         what = f"rope_local_base_freq = {base:,g}"
         yield Contradiction(f"config.json asks for {what}, and no layer of the graph turns positions by it")
+
+
+def _all_local(config: CausalConfig) -> bool:
+    """Whether each layer turns positions by frequencies of its own, so that exporters drop the others: Gemma-3 without
+    a layer that sees all."""
+    if not isinstance(config.said.get("rope_local_base_freq"), int | float):
+        return False
+    return any(is_local and all(is_local) for _, _, is_local in asked_windows(config))
 
 
 def _longrope(seen: "_Seen", asked: _Asked) -> Iterator[Departure]:
@@ -234,7 +245,10 @@ def _asked_longrope(config: CausalConfig, said: Mapping[str, Any], plain: Floats
     if not len(short) == len(long) == len(plain):
         raise ValueError("there is a factor for each pair that turns")
     longest = config.max_position_embeddings or 0
-    named = config.said.get("original_max_position_embeddings") or said.get("original_max_position_embeddings")
+    named = config.said.get("original_max_position_embeddings")
+    if not named and (config.said.get("rope_parameters") or not said.get("factor")):
+        # Within `rope_scaling`, transformers 4 does not read it: there `factor` is what counts.
+        named = said.get("original_max_position_embeddings")
     original = int(named or longest)
     stretch = longest / original if named else float(said.get("factor") or 1.0)
     factor = said.get("attention_factor")

@@ -150,6 +150,17 @@ def test_layers_with_a_window_may_turn_by_a_base_of_their_own(tmp_path):
     assert "rope_local_base_freq = 50, and no layer" in of(PLAIN, PLAIN).contradictions[0]
 
 
+@pytest.mark.parametrize("scaling", [None, {"rope_type": "linear", "factor": 8.0}])
+def test_frequencies_that_no_layer_uses_are_not_asked_for(tmp_path, scaling):
+    """Of Gemma-3 where all layers have a window: exporters leave the others out."""
+    layers = {"layer_types": ["sliding_attention"] * 2, "sliding_window": 16, "num_hidden_layers": 2}
+    asked = {"rope_theta": BASE, "rope_scaling": scaling, "rope_local_base_freq": 50.0, **layers}
+    nodes = [(*tables_of(50.0 ** (-np.arange(PAIRS) / PAIRS))[0][:2], {"local_window_size": 16})] * 2
+
+    assert find(tmp_path, nodes, **asked) == Departures()
+    assert find(tmp_path, [(*tables_of(PLAIN)[0][:2], {"local_window_size": 16})] * 2, **asked).contradictions
+
+
 def longrope(tmp_path: Path, frequencies: np.ndarray, factor: float, **more: Any) -> Departures:
     return find(tmp_path, turned_by(frequencies, factor), **ROPE.config(), **more)
 
@@ -177,6 +188,25 @@ def test_longrope_of_other_factors_is_refused(tmp_path, frequencies, factor, wha
 
     assert found.limit is None
     assert what in found.contradictions[0]
+
+
+def test_an_original_length_within_rope_scaling_counts_where_transformers_reads_it(tmp_path):
+    """Version 4 reads `factor` there, and the length beside rope_scaling alone; version 5 has rope_parameters."""
+    short = 1 + 0.05 * np.arange(PAIRS)
+    said = {
+        "rope_type": "longrope", "short_factor": short.tolist(), "long_factor": (3 * short).tolist(), "factor": 4.0,
+        "original_max_position_embeddings": POSITIONS // 2,
+    }  # fmt: skip
+
+    def of(stretch: float, original: int, **config: Any) -> Departures:
+        factor = (1 + np.log(stretch) / np.log(original)) ** 0.5
+        return find(tmp_path, turned_by(PLAIN / short, factor), rope_theta=BASE, **config)
+
+    assert of(4.0, POSITIONS, rope_scaling=said) == Departures()
+    for config in ({"rope_parameters": said}, {"rope_scaling": {**said, "factor": None}}):
+        limit = of(2.0, POSITIONS // 2, **config).limit
+        assert limit is not None
+        assert limit.positions == POSITIONS // 2
 
 
 def test_longrope_that_never_changes_has_no_limit(tmp_path):
@@ -291,9 +321,47 @@ def test_fused_attention_has_its_scales_as_attributes(tmp_path):
     assert fused(1 / 4, 1 / 4, 1 / 4).contradictions
 
 
+@pytest.mark.parametrize(
+    ("before", "divides"),
+    [
+        ([("Mul", ["q", np.float32(0.5)], {}), ("Mul", ["k", np.float32(0.5)], {})], True),  # half on either side
+        ([("Sqrt", ["size"], {}), ("Mul", ["q", "out.0"], {})], True),  # worked out from the size, as sdpa is traced
+        ([("Identity", ["q"], {}), ("Identity", ["k"], {})], False),
+        ([("Mul", ["q", np.float32(3)], {}), ("Mul", ["k", "other"], {})], False),
+    ],
+)
+def test_scores_that_are_not_to_be_divided_and_are_refuse_the_graph(tmp_path, before, divides):
+    """GPT-2's alone: of gpt_bigcode, transformers leaves the division out."""
+    asked = {"model_type": "gpt2", "scale_attn_weights": False}
+    products = [("MatMul", ["out.0", "out.1"], {}), ("Add", ["out.2", "mask"], {}), ("Softmax", ["out.3"], {})]
+    divided = [("Identity", ["a"], {}), ("Identity", ["b"], {}), products[0], ("Div", ["out.2", np.float32(4)], {})]
+
+    said = find(tmp_path, [*before, *products], **asked).contradictions
+
+    assert bool(said) is divides
+    assert not said or "scale_attn_weights = false, and the graph divides scores" in said[0]
+    assert find(tmp_path, [*divided, products[2]], **asked).contradictions
+    assert find(tmp_path, [*divided, products[2]], **(asked | {"scale_attn_weights": True})) == Departures()
+    assert find(tmp_path, [*divided, products[2]], **(asked | {"model_type": "gpt_bigcode"})) == Departures()
+    for scale, is_named in ((0.0, True), (0.25, True), (1.0, False)):
+        fused = [("MultiHeadAttention", ["q"], {"scale": scale})]
+        assert bool(find(tmp_path, fused, **asked).contradictions) is is_named
+
+
+@pytest.mark.parametrize("wrong", ["SimplifiedLayerNormalization", "SkipSimplifiedLayerNormalization"])
+def test_an_architecture_with_layer_norm_has_it_in_its_graph(tmp_path, wrong):
+    """genai's graph of OLMo has RMSNorm."""
+    (said,) = find(tmp_path, [(wrong, ["x"], {}), SOFTMAX], model_type="olmo").contradictions
+
+    assert said.startswith("config.json names the architecture olmo, which normalizes by LayerNorm")
+    assert find(tmp_path, [("LayerNormalization", ["x"], {}), SOFTMAX], model_type="olmo") == Departures()
+    assert find(tmp_path, [(wrong, ["x"], {}), SOFTMAX], model_type="llama") == Departures()
+    assert find(tmp_path, [(wrong, ["x"], {}), SOFTMAX], type="olmo").contradictions  # as in genai_config.json
+
+
 def test_alibi_of_falcon_is_as_exact_as_bfloat16(tmp_path):
     """Slopes of 4 heads are powers of two; those of 32 are not."""
-    falcon = {"model_type": "falcon", "alibi": True}
+    falcon = {"model_type": "falcon", "alibi": True, "max_position_embeddings": 512}
     rounded = [("Cast", ["slopes"], {"to": TensorProto.BFLOAT16})]
 
     limit = find(tmp_path, [SOFTMAX], **falcon).limit
@@ -302,6 +370,7 @@ def test_alibi_of_falcon_is_as_exact_as_bfloat16(tmp_path):
     assert "nearly every position" in find(tmp_path, [SOFTMAX], **falcon, num_attention_heads=32).contradictions[0]
     assert find(tmp_path, rounded, **falcon, num_attention_heads=32) == Departures()
     assert find(tmp_path, [SOFTMAX], model_type="falcon", alibi=False) == Departures()
+    assert find(tmp_path, [SOFTMAX], **(falcon | {"max_position_embeddings": 257})) == Departures()
     assert find(tmp_path, [SOFTMAX], model_type="bloom", alibi=True) == Departures()
 
 
