@@ -7,7 +7,6 @@ import math
 import re
 import sqlite3
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,10 @@ from sqlalchemy import URL, Connection, Dialect, Engine, NullPool, create_engine
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from jobs.errors import SpecError, StoreError
-from jobs.private import make_file, make_folder
+from jobs.private import make_folder
 from jobs.requirements import install_command
 from jobs.store.mounts import mount_of
-from jobs.store.sqlite_file import may_only_be_read, reading_uri
+from jobs.store.sqlite_file import FilePlace, may_only_be_read, reading_uri
 
 # What an address may say otherwise (`?connect_timeout=3`). A server that vanished without a word is given up after a
 # minute, else a lane would wait for it for hours (postgresql.org/docs/current/libpq-connect.html).
@@ -130,7 +129,9 @@ def _sqlite(url: URL, busy_timeout_s: float) -> Engine:
     # A size of 0 is none: each lane holds a connection for as long as a transaction, so there may be as many as lanes.
     # (Opening one for each transaction took 0.8 ms, taking one that is open 0.1.)
     engine = create_engine(url, pool_size=0, connect_args={"timeout": busy_timeout_s})
-    event.listen(engine, "do_connect", partial(_make_sqlite_file, path))
+    place = FilePlace(path)
+    event.listen(engine, "do_connect", place.connecting)
+    event.listen(engine, "checkout", place.used)
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -156,12 +157,6 @@ def _open_to_read(path: Path, _dialect: Dialect, _record: Any, arguments: list[A
 def _set_up_reading_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
     connection.isolation_level = None
     add_mathematics(connection)
-
-
-def _make_sqlite_file(path: Path, *_connecting: Any) -> None:
-    """SQLite would make the file as the umask says; its -wal and -shm have the mode of the file."""
-    with suppress(OSError):  # what is wrong with the place, SQLite says
-        make_file(path)
 
 
 def _set_up_sqlite(connection: sqlite3.Connection, _record: Any) -> None:

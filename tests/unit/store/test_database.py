@@ -183,6 +183,43 @@ def test_a_transaction_that_raises_leaves_nothing(sqlite: Database) -> None:
         assert connection.execute(text("SELECT COUNT(*) FROM sqlite_master WHERE name = 'half_made'")).scalar() == 0
 
 
+def test_a_file_that_is_replaced_under_a_program_is_opened_anew(tmp_path: Path) -> None:
+    file, copy = tmp_path / "kvjobs.db", tmp_path / "copy.db"
+    database = Database.open(f"sqlite:///{file}")
+    with sqlite3.connect(file) as source, sqlite3.connect(copy) as target:
+        source.backup(target)
+    with database.writing() as connection:
+        connection.exec_driver_sql("CREATE TABLE since_the_copy (x)")
+
+    for log in ("kvjobs.db-wal", "kvjobs.db-shm"):  # SQLite would apply it to whatever has the file's name
+        (tmp_path / log).unlink()
+    copy.replace(file)
+
+    with database.reading() as connection:
+        assert connection.execute(text("SELECT name FROM sqlite_master WHERE name = 'since_the_copy'")).all() == []
+    with database.writing() as connection:
+        connection.exec_driver_sql("CREATE TABLE since_the_restore (x)")
+    with sqlite3.connect(file) as other:
+        assert other.execute("SELECT count(*) FROM since_the_restore").fetchone() == (0,)
+    database.close()
+
+
+def test_a_file_that_has_gone_is_missed_and_no_empty_one_takes_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "kvjobs.db"
+    database = Database.open(f"sqlite:///{file}")
+
+    file.rename(tmp_path / "elsewhere.db")
+
+    for _ in range(3):  # the pool forgets the connection, and opens the file anew
+        with pytest.raises(StoreError, match="has gone while it was in use"), database.writing():
+            pass
+    assert not file.exists()
+    (tmp_path / "elsewhere.db").rename(file)
+    with database.writing() as connection:
+        assert connection.execute(text("SELECT count(*) FROM jobs")).scalar() == 0
+    database.close()
+
+
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])
 def test_a_database_in_memory_is_refused(url: str) -> None:
     with pytest.raises(SpecError, match="in memory"):
