@@ -70,7 +70,8 @@ def _hint(code: str, message: str, command: str) -> str:
     """What to do. By the rule of our sentences it is the command at the end, or stands behind the semicolon; else it is
     what helps with errors of this kind."""
     first, _, _ = message.partition("\n")
-    if (advised := first.rpartition(": ")[2]).startswith("kvjobs "):
+    _, is_advice, advised = first.rpartition(": ")
+    if is_advice and advised.startswith(("kvjobs ", "pip install ")):
         return advised
     if advice := first.partition("; ")[2]:
         return advice.rstrip(":")

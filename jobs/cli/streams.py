@@ -1,5 +1,6 @@
 """The three standard streams: there whatever the shell closed, and never a reason for a message of Python's own."""
 
+import io
 import os
 import sys
 from typing import TextIO
@@ -14,7 +15,9 @@ def prepare_streams() -> None:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, access), True)
-    sys.stdout = sys.stdout or _stream(1)
+    # With PYTHONUNBUFFERED the bytes go to the file itself, which may take a part of them and say nothing.
+    is_raw = isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase)
+    sys.stdout = _stream(1, sys.stdout.encoding) if is_raw else sys.stdout or _stream(1)
     sys.stderr = sys.stderr or _stream(2)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # an old locale must not turn a translation into a crash
@@ -36,5 +39,5 @@ def settle_streams() -> bool:
     return took_all
 
 
-def _stream(number: int) -> TextIO:
-    return open(number, "w", encoding="utf-8", closefd=False)
+def _stream(number: int, encoding: str = "utf-8") -> TextIO:
+    return open(number, "w", encoding=encoding, closefd=False)

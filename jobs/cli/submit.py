@@ -152,9 +152,9 @@ def submit(
         raise SpecError("--strict is --max-rejected 0; give one of the two")
     if output is None and wait and task != Task.SCORE:
         output = Path("-")
+    _check_outputs(quiet, as_json, dry_run, output)
     if quiet:
         hush()
-    _check_outputs(quiet, as_json, dry_run, output)
     check_name(name)
     check_queue(queue)
     asked = ask(Task(task), options)
@@ -195,7 +195,7 @@ def submit(
         rests = job.paused and not wait  # with --wait it goes on
         say(_told(submitted, _paused(job) if rests else None))
         if name is not None and name != submitted.name:
-            say(f"It keeps the name that it has, {submitted.name!r}; nothing is named {name!r}.")
+            say(f"It keeps the name that it has, {submitted.name!r}; it did not get {name!r}.")
         if 0 < submitted.without_id < submitted.documents - submitted.rejected:
             say(f"{counted(submitted.without_id, 'document')} without an id: the number of the line stands for it.")
         if quiet:
@@ -283,7 +283,10 @@ def _ingest(context: Context, database: "Database", source: "Corpus", spec: JobS
         with reading_progress() as tell:
             return submit_corpus(database, source, spec, spool=context.settings.home / "spool", on_progress=tell, **how)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"Interrupted; what is read is kept. To go on: {this_command()}") from None
+        told = "Interrupted; what is read is kept. To go on"
+        if source.path == "-":  # what came through a pipe or was typed is gone with it
+            told = "Interrupted. To go on, send the same input again"
+        raise KeyboardInterrupt(f"{told}: {this_command()}") from None
 
 
 def _wake_workers(context: Context, database: "Database", submitted: Submitted) -> None:

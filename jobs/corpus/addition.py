@@ -52,7 +52,7 @@ class AddedLines:
 
     def _is_quoted(self, delimiter: str) -> bool:
         """Whether each cell of the header is in quotes."""
-        header = self._head.decode("utf-8", "replace").strip("\r\n")
+        header = self._head.decode("utf-8-sig", "replace").strip("\r\n")
         names = next(csv.reader(io.StringIO(header, newline=""), delimiter=delimiter), [])
         return _row(names, delimiter, quotes_all=True) == header
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from jobs.corpus.lines import numbered_lines
+from jobs.corpus.lines import BOM, numbered_lines
 from jobs.corpus.numbers import read_fields
 from jobs.corpus.payload import Holds
 from jobs.corpus.reading import BEIR, MAX_LINE_BYTES, SEPARATORS, Format
@@ -106,13 +106,16 @@ def copied_lines(layout: Layout, source: str, digest: str, first_line: int) -> "
             return
         raw.seek(0)
         stream = stack.enter_context(closing(unpacked(HashedBytes(raw), layout.packing)))
-        yield CopiedLines(layout, numbered_lines(stream, MAX_LINE_BYTES[layout.holds]), first_line)
+        mark = BOM if stream.peek(len(BOM)).startswith(BOM) else b""
+        yield CopiedLines(layout, mark, numbered_lines(stream, MAX_LINE_BYTES[layout.holds]), first_line)
 
 
 class CopiedLines:
     """Copies lines out of a corpus that did not change."""
 
-    def __init__(self, layout: Layout, lines: Iterator[tuple[int, bytes | None]], first_line: int) -> None:
+    def __init__(self, layout: Layout, mark: bytes, lines: Iterator[tuple[int, bytes | None]], first_line: int) -> None:
+        """`mark` is the byte order mark, if the corpus begins with one: without it Excel reads no umlaut."""
+        self._mark = mark
         self._is_table = layout.delimiter is not None
         self._lines = lines
         self._first_line = first_line
@@ -120,7 +123,7 @@ class CopiedLines:
 
     def head(self) -> bytes:
         """The header of a table."""
-        return b"".join(self._until(self._first_line)) if self._is_table else b""
+        return self._mark + b"".join(self._until(self._first_line)) if self._is_table else b""
 
     def line(self, document: Kept) -> bytes:
         """A line; of a table, where a quoted cell may hold line ends, all up to the next row."""

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -125,6 +126,8 @@ def test_an_error_is_a_sentence_and_a_code(
     ("error", "exit_code", "told"),
     [
         (SpecError("a is 7; give 1"), 2, ("refused", "a is 7; give 1", "give 1")),
+        (SpecError("kvjobs a is for b"), 2, ("refused", "kvjobs a is for b", "kvjobs ls --help")),
+        (SpecError("c is missing: pip install c"), 2, ("refused", "c is missing: pip install c", "pip install c")),
         (SpecError("a is 7"), 2, ("refused", "a is 7", "kvjobs ls --help")),
         (CorpusError("line 3"), 2, ("corpus", "line 3", HINTS["corpus"])),
         (ModelError("no graph"), 2, ("model", "no graph", "kvjobs models ls")),
@@ -278,6 +281,21 @@ def test_a_stream_that_is_closed_is_one_sentence_at_most(
     assert done.returncode == exit_code
     assert says in done.stderr
     assert done.stderr.count("\n") == bool(says)
+
+
+def test_output_is_buffered_whatever_the_environment_says(home: Path) -> None:
+    """A file itself may take a part of what is written to it, and a full one is not asked again at the end."""
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m jobs.cli.main --help >/dev/full"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: standard output cannot be written (No space left on device); send it to ")
 
 
 def test_a_closed_pipe_is_no_error(home: Path) -> None:

@@ -75,7 +75,20 @@ def test_a_job_that_has_a_name_already_keeps_it_and_says_so(kvjobs: Kvjobs, data
 
     told = kvjobs("submit", corpus, "--name", "weekly")
 
-    assert "It keeps the name that it has, 'nightly'; nothing is named 'weekly'." in told.err.splitlines()
+    assert "It keeps the name that it has, 'nightly'; it did not get 'weekly'." in told.err.splitlines()
+
+
+@ON_SQLITE
+def test_what_came_through_a_pipe_is_not_said_to_be_kept(
+    kvjobs: Kvjobs, database: Database, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("jobs.corpus.submit.submit", interrupted)
+
+    assert "what is read is kept. To go on: " in kvjobs("submit", corpus).err
+    assert "Interrupted. To go on, send the same input again: " in kvjobs("submit", "-").err
 
 
 # scripts ------------------------------------------------------------------------------------------------------------
@@ -135,6 +148,8 @@ def test_standard_output_is_for_one_thing_at_a_time(
     assert (refused.exit_code, refused.out) == (2, "")
     assert re.search(says, refused.err)
     assert kvjobs("ls", "-q").out == ""
+    if "--json" in arguments:
+        assert json.loads(refused.err.splitlines()[-1])["error"]["code"] == "refused"
 
 
 @ON_SQLITE

@@ -72,6 +72,17 @@ def test_every_line_that_could_be_read_comes_out_byte_for_byte(
 
 
 @ON_SQLITE
+def test_the_byte_order_mark_of_a_table_stays_with_its_header(kvjobs: Kvjobs, send: Send) -> None:
+    """Without it Excel takes UTF-8 for an old encoding."""
+    table = '\ufeff"id";"text";"Größe"\r\n"1";"Es regnet.";"ä"\r\n'.encode()
+    job = send(table, "a.csv", delimiter=";")
+
+    assert original(kvjobs, job) == table
+    added = original(kvjobs, job, "--add", "perplexity")
+    assert added == '\ufeff"id";"text";"Größe";"perplexity"\r\n"1";"Es regnet.";"ä";""\r\n'.encode()
+
+
+@ON_SQLITE
 def test_a_packed_corpus_comes_out_unpacked(kvjobs: Kvjobs, send: Send) -> None:
     import gzip
 

@@ -167,7 +167,7 @@ def _find(source: str) -> Origin:
     match = _HUB_ID.fullmatch(source)
     if match is None:
         raise NotFoundError(
-            f"{source!r} is neither a folder nor an id of the Hugging Face hub (OWNER/NAME, or OWNER/NAME@REVISION)"
+            f"{source!r} is neither a folder nor an id of the Hugging Face hub; write OWNER/NAME or OWNER/NAME@REVISION"
         )
     from worker.models.hub import Hub, fetch  # loads a client that a folder has no use for
 

@@ -354,9 +354,8 @@ def _not_found(name: str, models_dir: Path) -> str:
             f"`{ADD} SOURCE`, then name the model that it makes (known: {', '.join(known) or 'none'})"
         )
     close = difflib.get_close_matches(name, known, n=1)
-    suggestion = f"did you mean {close[0]}? " if close else ""
+    suggestion = f" (did you mean {close[0]}?)" if close else ""
     return (
-        f"there is no model {name!r}: {suggestion}Known: {', '.join(known) or 'none'} "
-        f"(folders of {models_dir}, and bundled models; the path of a model folder works too, and `{ADD} SOURCE` makes "
-        "a model)"
+        f"there is no model {name!r}{suggestion}; known: {', '.join(known) or 'none'} (folders of {models_dir}, and "
+        f"bundled models); the path of a model folder works too, and `{ADD} SOURCE` makes a model"
     )
