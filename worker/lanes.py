@@ -119,10 +119,22 @@ def _run(database: Database, orders: Orders, num_lanes: int, calls: Calls, speak
     models = WarmModels(settings.models_dir, threads, providers(orders.device))
     lanes = [Lane(number, models) for number in range(num_lanes)]
     queues = Queues.parse(settings.queues, orders.device)
-    worker_id = _register(database, orders, num_lanes, queues, calls)
+
+    def enter() -> int:
+        entered = register(
+            database,
+            device=orders.device,
+            provider=provider_name(orders.device),
+            lanes=num_lanes,
+            queues=str(queues),
+            node=orders.node,
+        )
+        speak(ENTERED + b"%d" % entered)
+        return entered
+
+    worker_id = _patiently(enter, orders, calls)
     if worker_id is None:
         return 0
-    speak(ENTERED + b"%d" % worker_id)
     shift = Shift(
         database,
         worker_id,
@@ -131,6 +143,7 @@ def _run(database: Database, orders: Orders, num_lanes: int, calls: Calls, speak
         hang_s=settings.hang_s,
         bell=calls.bell,
         open_cage=partial(Cage, orders),
+        enter=enter,
     )
     calls.begin(shift)
     pulse = threading.Thread(target=shift.keep_alive, args=(lambda: warmth(models, lanes),), daemon=True)
@@ -151,7 +164,7 @@ def _run(database: Database, orders: Orders, num_lanes: int, calls: Calls, speak
     for failure in failures:
         print(failure, file=sys.stderr)
     try:
-        retire(database, [worker_id])
+        retire(database, [shift.worker_id])
     except StoreError as error:
         log.warning("%s", error)
     return 1 if failures else 0
@@ -169,20 +182,13 @@ def _health(shift: Shift, lanes: list[threading.Thread]) -> Health:
     )
 
 
-def _register(database: Database, orders: Orders, num_lanes: int, queues: Queues, calls: Calls) -> int | None:
+def _patiently(enter: Callable[[], int], orders: Orders, calls: Calls) -> int | None:
     """Our number among the workers, as soon as the database takes it; None if we are to go. Raises StoreError for what
     waiting does not mend, as `open_patiently` does."""
     outage = Outage()
     while True:
         try:
-            return register(
-                database,
-                device=orders.device,
-                provider=provider_name(orders.device),
-                lanes=num_lanes,
-                queues=str(queues),
-                node=orders.node,
-            )
+            return enter()
         except StoreError as error:
             if not (orders.has_run or isinstance(error, TransientError)):
                 raise

@@ -38,6 +38,7 @@ class Shift:
         hang_s: float = 120.0,
         bell: Bell | None = None,
         open_cage: OpenCage | None = None,
+        enter: Callable[[], int] | None = None,
     ) -> None:
         self.worker_id = worker_id
         self.lease_s = lease_s
@@ -46,6 +47,7 @@ class Shift:
         self.outage = Outage()  # of the database, for all lanes
         self.journal = Journal(database)
         self.open_cage = open_cage  # None: a suspect batch runs like any other
+        self._enter = enter  # among the workers, where the database does not know us any more; our number
         self._database = database
         self._heartbeat_s = heartbeat_s
         self._lock = threading.Lock()
@@ -119,4 +121,6 @@ class Shift:
             self._lost |= (before.keys() - held.tokens) & self._open.keys()
             self._unwanted = held.unwanted
         if not self._over.is_set():  # else the worker has retired, or is about to
-            beat(self._database, self.worker_id, warmth)
+            is_known = beat(self._database, self.worker_id, warmth)
+            if not is_known and self._enter is not None:  # it was restored from a copy, from before we came
+                self.worker_id = self._enter()

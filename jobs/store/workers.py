@@ -54,12 +54,13 @@ def register(
         )
 
 
-def beat(database: Database, worker_id: int, warmth: Warmth) -> None:
-    """Say that the worker is alive, and what it has warm. Where it was marked as stopped, somebody took its process for
-    dead: it is a worker again, and from now on nobody judges it by its process."""
+def beat(database: Database, worker_id: int, warmth: Warmth) -> bool:
+    """Say that the worker is alive, and what it has warm; whether the database knows it. Where it was marked as
+    stopped, somebody took its process for dead: it is a worker again, and from now on nobody judges it by its
+    process."""
     was_misjudged = Worker.stopped_at.is_not(None)
     with database.writing() as connection:
-        connection.execute(
+        known = connection.execute(
             update(Worker)
             .where(Worker.id == worker_id)
             .values(
@@ -69,6 +70,7 @@ def beat(database: Database, worker_id: int, warmth: Warmth) -> None:
                 **asdict(warmth),
             )
         )
+        return bool(known.rowcount)
 
 
 def retire(database: Database, worker_ids: list[int]) -> None:

@@ -1,6 +1,6 @@
 """What the lanes of one process know of each other's leases."""
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from jobs.store import leases, tables
 from jobs.store.database import Database
@@ -64,3 +64,19 @@ def test_a_worker_that_is_about_to_retire_says_no_more_that_it_lives(database: D
     shift.pulse(Warmth())
 
     assert not any_alive(database, 60)
+
+
+def test_a_worker_that_a_restored_database_does_not_know_enters_again(database: Database) -> None:
+    def enter() -> int:
+        return register(database, device="cpu", provider="test", lanes=1)
+
+    shift = Shift(database, enter(), lease_s=60.0, heartbeat_s=60.0, enter=enter)
+    with database.writing() as connection:
+        connection.execute(delete(tables.Worker))
+
+    shift.pulse(Warmth())
+    shift.pulse(Warmth())
+
+    with database.reading() as connection:
+        assert connection.execute(select(tables.Worker.id)).scalars().all() == [shift.worker_id]
+    assert any_alive(database, silence_s=60.0)
