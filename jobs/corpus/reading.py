@@ -54,7 +54,6 @@ SUFFIXES = {
 SEPARATORS = {Format.CSV: ",", Format.TSV: "\t"}
 DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " ", r"\t": "\t"}
 NO_FILE = "there is no such file; check the path"
-A_FOLDER = "that is a folder; name a file in it"
 PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 
 
@@ -155,7 +154,7 @@ class Corpus:
         if suffix not in SUFFIXES:
             with _explained(self):  # what is no file at all has no need of a format
                 if os.path.isdir(self.path):
-                    raise CorpusError(A_FOLDER)
+                    raise CorpusError(_a_folder(self.path))
                 if not os.path.exists(self.path):
                     raise CorpusError(NO_FILE)
             raise SpecError(f"the name of {self.source} does not tell its format; say --format {FORMATS}")
@@ -306,6 +305,13 @@ class Reading:
             self._watch(piece)
 
 
+def _a_folder(path: str | os.PathLike[str]) -> str:
+    """What to do about a folder; one as BEIR has them wants a run."""
+    if os.path.exists(os.path.join(path, "queries.jsonl")):
+        return "that is a folder as BEIR has them; to rerank it, name the first stage's run: --task rerank --run FILE"
+    return "that is a folder; name a file in it"
+
+
 def _open(corpus: Corpus) -> BinaryIO:
     if corpus.is_stdin:
         if sys.stdin is None:
@@ -317,7 +323,7 @@ def _open(corpus: Corpus) -> BinaryIO:
         except FileNotFoundError:
             raise CorpusError(NO_FILE) from None
         except IsADirectoryError:
-            raise CorpusError(A_FOLDER) from None
+            raise CorpusError(_a_folder(corpus.path)) from None
         except ValueError as error:
             raise CorpusError(f"that is not a path: {error}") from None
 

@@ -162,7 +162,10 @@ def test_what_is_not_there_or_no_file_is_refused_by_name(tmp_path: Path) -> None
     missing = tmp_path / "missing.txt"
 
     assert refusal(missing) == f"{missing}: there is no such file; check the path"
-    assert "that is a folder" in refusal(tmp_path, format="txt")
+    assert refusal(tmp_path, format="txt").endswith("that is a folder; name a file in it")
+    (tmp_path / "queries.jsonl").touch()
+    for named in ({}, {"format": "jsonl"}):
+        assert refusal(tmp_path, **named).endswith("name the first stage's run: --task rerank --run FILE")
     assert "not a path" in refusal("a\0b", format="txt")
 
 
