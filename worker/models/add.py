@@ -30,7 +30,15 @@ from worker.models.kinds import Kind, architecture_of
 from worker.models.manifest import MANIFEST, Manifest
 from worker.models.marian_files import build_marian, copy_marian_export, head_size, try_marian
 from worker.models.origin import Origin
-from worker.models.registry import ModelFolder, check_files, has_graphs, has_weights, is_plain, kind_of
+from worker.models.registry import (
+    ModelFolder,
+    check_files,
+    has_graphs,
+    has_weights,
+    is_plain,
+    kind_of,
+    refuse_other_names,
+)
 from worker.models.staging import Staging, staging, taken
 from worker.models.unbuildable import GGUF, refused_gguf
 from worker.text.tokenizer_trial import try_tokenizer
@@ -181,6 +189,7 @@ def _fill(stage: Staging, origin: Origin, request: Request) -> Manifest:
         _refuse_options(request, "was made by `kvjobs models add`")
         manifest = _copy_ours(stage.path, origin)
     elif _builds(origin.folder):
+        refuse_other_names(origin.folder)
         if request.checkpoint is not None:
             raise SpecError(f"--checkpoint is for exports, and graphs are built of {request.source}: leave it out")
         manifest = _build(stage.path, origin, request)

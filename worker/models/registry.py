@@ -15,7 +15,7 @@ import difflib
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, NamedTuple
 from jobs.errors import ModelError, NotFoundError
 from jobs.spec import Task
 from worker.models.causal_config import CONFIG, GENAI_CONFIG, genai_filename
-from worker.models.kinds import MARIAN, Kind, names_causal
+from worker.models.kinds import MARIAN, Kind, architecture_of, names_causal
 from worker.models.links import refuse_link_out
 from worker.models.manifest import MANIFEST, Manifest
 from worker.models.unbuildable import refuse_files
@@ -220,6 +220,23 @@ def has_graphs(path: Path) -> bool:
     return any(_has(path, name) for name in (ENCODER, _causal_graph(path)))
 
 
+def refuse_other_names(path: Path) -> None:
+    """Raise ModelError for a folder whose graphs have names by which none is looked for, and that has nothing else."""
+    if has_graphs(path) or has_weights(path):
+        return
+    graphs = sorted(
+        file.relative_to(path).as_posix()
+        for place in (path, path / "onnx")
+        for file in _files(place)
+        if file.suffix == ".onnx"
+    )
+    if graphs:
+        raise ModelError(
+            f"{path} has graphs by other names than are looked for ({', '.join(graphs)}): rename those that you want, "
+            f"of a causal model to {CAUSAL}, of a translation model to {ENCODER} and {MERGED}"
+        )
+
+
 def refuse_hollow(file: Path) -> None:
     """Raise ModelError for a file that is empty, or the pointer that Git leaves in the place of a large one."""
     with _open(file) as content:
@@ -259,16 +276,27 @@ def _check_export(path: Path) -> None:
         _refuse_checkpoint(path)
     _require(path / "config.json", f"the model's configuration. {_A_MODEL}")
     _require(graphs / ENCODER, f"the encoder. {_A_MODEL}")
-    model_type = _said(path / "config.json").get("model_type", MARIAN)
-    if model_type != MARIAN:
+    named = _named(_said(path / "config.json"))
+    if named is not None:
+        what, where = named
         raise ModelError(
-            f"{path} is an export of {model_type} (model_type in its config.json), which kvjobs cannot translate with "
+            f"{path} is an export of {what} ({where} in its config.json), which kvjobs cannot translate with "
             "yet: take a Marian (OPUS-MT) model"
         )
     if not (graphs / MERGED).is_file():
         _require(graphs / DECODER, f"the decoder (or {MERGED}, which does the work of both decoders). {_A_MODEL}")
     for name in TOKENIZER:
         _require(path / name, f"it belongs to the Marian tokenizer, which the export copies. {_A_MODEL}")
+
+
+def _named(config: Mapping[str, Any]) -> tuple[str, str] | None:
+    """What a config.json says that a model is, and where; None where that is Marian, or nothing is said."""
+    if config.get("model_type") is not None:
+        return None if config["model_type"] == MARIAN else (str(config["model_type"]), "model_type")
+    if config.get("architectures") and architecture_of(config) != MARIAN:
+        said = config["architectures"]
+        return (", ".join(map(str, said)) if isinstance(said, list) else str(said)), "architectures"
+    return None
 
 
 def _check_causal_export(path: Path) -> None:

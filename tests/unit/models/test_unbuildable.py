@@ -133,6 +133,34 @@ def test_gguf_is_refused_as_a_folder_and_as_a_file(folder, tmp_path):
     assert Checkpoint.open(folder).architecture == "qwen2", "with weights beside it, it is built of those"
 
 
+@pytest.mark.parametrize("said", [{"model_type": None}, {"architectures": None}], ids=["no type", "no class"])
+def test_an_export_whose_configuration_is_old_is_known_by_what_it_says(tmp_path, said):
+    """By the class where there is no model_type; Marian where there is neither."""
+    folder = tmp_path / "exported"
+    shutil.copytree(GOLDEN, folder)
+    for name in ("source.spm", "target.spm", "vocab.json"):
+        (folder / name).write_text("{}")
+    change_config(folder, **{"model_type": None, "architectures": ["T5ForConditionalGeneration"]} | said)
+
+    if said == {"model_type": None}:
+        message = r"is an export of T5ForConditionalGeneration \(architectures in its config.json\)"
+        with pytest.raises(ModelError, match=message):
+            check_files(ModelFolder("m", folder))
+    else:
+        check_files(ModelFolder("m", folder))
+
+
+@pytest.mark.parametrize("name", ["model_quantized.onnx", "onnx/decoder_model.onnx", "encoder_model_fp16.onnx"])
+def test_graphs_by_other_names_are_named(tmp_path, name):
+    folder = tmp_path / "exported"
+    (folder / name).parent.mkdir(parents=True)
+    (folder / name).write_bytes(b"graph")
+    (folder / "config.json").write_text('{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}')
+
+    with pytest.raises(ModelError, match=rf"graphs by other names than are looked for \({name}\): rename those"):
+        add(folder, tmp_path / "models")
+
+
 @pytest.mark.parametrize("model_type", ["m2m_100", "t5", "bart"])
 @pytest.mark.parametrize("has_spm", [True, False])
 def test_an_export_of_another_translation_model_is_refused_by_its_name(tmp_path, model_type, has_spm):
