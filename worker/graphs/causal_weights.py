@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.errors import ModelError
-from worker.graphs.marian_weights import Weights
+from worker.graphs.marian_weights import MAX_LAYERS, Weights
 from worker.graphs.rope import Rope
 
 ARCHITECTURES = {
@@ -76,6 +76,8 @@ class CausalSizes:
             sizes = {name: int(config[name]) for name in _SIZES}
         except (KeyError, TypeError, ValueError) as error:
             raise ModelError(f"config.json lacks {error}, or gives it a value that is not a size") from error
+        if (layers := sizes["num_hidden_layers"]) > MAX_LAYERS:
+            raise ModelError(f"config.json says that there are {layers:,} layers; at most {MAX_LAYERS:,} are built")
         if (activation := config.get("hidden_act", "silu")) not in ("silu", "swish"):  # two names of one function
             raise ModelError(f"config.json says hidden_act = {activation}; only silu is supported")
         width, heads = sizes["hidden_size"], sizes["num_attention_heads"]

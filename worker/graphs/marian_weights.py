@@ -31,6 +31,9 @@ _HEAD_MULTIPLE = 8  # what GroupQueryAttention asks of a head size
 ACTIVATIONS = {"swish": -0.2785, "silu": -0.2785, "relu": 0.0, "gelu": -0.17}
 
 
+MAX_LAYERS = 10_000  # more than any model has; the names of their tensors fit into memory
+
+
 @dataclass(frozen=True, slots=True)
 class MarianSizes:
     """What a Marian network is made of."""
@@ -60,6 +63,8 @@ class MarianSizes:
             activation = str(config["activation_function"])
         except (KeyError, TypeError, ValueError) as error:
             raise ModelError(f"config.json lacks {error}, or gives it a value that is not a size") from error
+        if (layers := max(sizes["encoder_layers"], sizes["decoder_layers"])) > MAX_LAYERS:
+            raise ModelError(f"config.json says that there are {layers:,} layers; at most {MAX_LAYERS:,} are built")
         if activation not in ACTIVATIONS:
             raise ModelError(f"config.json says activation_function = {activation}; known: {', '.join(ACTIVATIONS)}")
         width = sizes["d_model"]

@@ -61,6 +61,7 @@ def test_a_tied_head_of_several_blocks_takes_no_bytes_of_its_own(tmp_path: Path)
         ),
         ({"architectures": [], "model_type": "gemma"}, "gemma is not supported"),
         ({"hidden_act": "gelu"}, "hidden_act = gelu; only silu"),
+        ({"num_hidden_layers": 1 << 30}, "there are 1,073,741,824 layers; at most 10,000 are built"),
         (
             {"rope_scaling": {"rope_type": "longrope", "factor": 4.0}},
             "rope_type = longrope; supported are default, linear",
