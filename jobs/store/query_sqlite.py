@@ -46,6 +46,8 @@ FUNCTIONS = frozenset(
     for name in line.split()
 )
 
+READING_TABLES = ("json_each", "json_tree")  # functions that give rows, and read their arguments alone
+
 
 @contextmanager
 def cursor(database: Database, sql: str, parameters: Mapping[str, str], watch: StopWatch) -> Iterator[sqlite3.Cursor]:
@@ -56,6 +58,8 @@ def cursor(database: Database, sql: str, parameters: Mapping[str, str], watch: S
     uri = reading_uri(Path(str(database.engine.url.database)))
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
         add_mathematics(connection)
+        for table in READING_TABLES:  # SQLite makes such a table at its first use, which the authorizer would refuse
+            connection.execute(f"SELECT 1 FROM {table}('[]')").close()
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
         connection.set_authorizer(_authorize)
         connection.set_progress_handler(watch.is_over, STEPS_BETWEEN_LOOKS)

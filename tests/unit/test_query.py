@@ -99,6 +99,13 @@ def test_a_query_that_would_write_or_is_wrong_is_one_sentence(
     assert kvjobs("ls", "--json").json[0]["documents"] == before
 
 
+@ON_SQLITE
+def test_lists_in_json_can_be_asked_as_tables(kvjobs: Kvjobs, database: Database) -> None:
+    result = kvjobs("query", "select value from json_each('[3, 4]') union all select atom from json_tree('5')", "--csv")
+
+    assert result.out.splitlines() == ["value", "3", "4", "5"]
+
+
 def test_a_query_cannot_write_even_where_no_word_of_it_is_forbidden(database: Database, finished_job: int) -> None:
     with ask(database, "select count(*) from jobs", {}, 5) as answer:
         assert list(answer.rows) == [(1,)]
