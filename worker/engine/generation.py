@@ -86,7 +86,7 @@ def read_json(file: Path) -> dict[str, Any]:
         value = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ModelError(f"{file} does not exist; it belongs to the model") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # the last: nested deeper than any configuration
         raise ModelError(f"{file} cannot be read: {error}") from error
     if not isinstance(value, dict):
         raise ModelError(f"{file} holds {type(value).__name__}, not an object")

@@ -333,7 +333,7 @@ def _said(file: Path) -> dict[str, Any]:
     """The object in a configuration. What cannot be read says nothing; whoever needs it says what is wrong with it."""
     try:
         said = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return said if isinstance(said, dict) else {}
 

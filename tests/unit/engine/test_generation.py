@@ -196,7 +196,13 @@ def test_an_option_may_go_beyond_the_model_s_habit_but_not_beyond_its_positions(
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [("{", "cannot be read"), ("[]", "holds list, not an object"), (b"\xff", "cannot be read")]
+    ("content", "message"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "holds list, not an object"),
+        (b"\xff", "cannot be read"),
+        ("[" * 100_000, "cannot be read"),
+    ],
 )
 def test_a_file_that_is_no_json_object_is_named(tmp_path: Path, content: str | bytes, message: str) -> None:
     file = tmp_path / "config.json"
