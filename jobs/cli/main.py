@@ -17,7 +17,7 @@ import click
 from jobs import __version__
 from jobs.cli.context import Context
 from jobs.cli.failure import tell_failure
-from jobs.cli.streams import prepare_streams, settle_streams
+from jobs.cli.streams import STANDARD_OUTPUT, prepare_streams, settle_streams
 from jobs.cli.terminal import Voice, speaking, visible
 from jobs.errors import KvjobsError
 
@@ -154,18 +154,14 @@ def _run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort, click.ClickException) as error:
         return tell_failure(error, str(error), _called(arguments))
     except Exception as error:
-        is_written = settle_streams()
+        settle_streams()
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
             return 0  # whoever read us has seen enough
         if debug:
             import traceback
 
             traceback.print_exc()
-        sentence = explain(error)
-        if isinstance(error, OSError) and not is_written:
-            reason = "it is closed" if error.errno == errno.EBADF else error.strerror
-            sentence = f"standard output cannot be written ({reason}); send it to a file or to a program"
-        return tell_failure(error, sentence, _called(arguments))
+        return tell_failure(error, explain(error), _called(arguments))
     return code if isinstance(code, int) else 0
 
 
@@ -195,6 +191,9 @@ def explain(error: Exception) -> str:
         return f"the Python package {root} is not installed; run: {install_command(root)}"
     if isinstance(error, ImportError):
         return f"a Python package cannot be loaded ({error}); run: kvjobs doctor"
+    if isinstance(error, OSError) and error.filename == STANDARD_OUTPUT:
+        reason = "it is closed" if error.errno == errno.EBADF else error.strerror
+        return f"standard output cannot be written ({reason}); send it to a file or to a program"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return (

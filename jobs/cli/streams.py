@@ -3,7 +3,9 @@
 import io
 import os
 import sys
-from typing import TextIO
+from typing import Any, TextIO
+
+STANDARD_OUTPUT = "standard output"  # the file that an error names
 
 
 def prepare_streams() -> None:
@@ -15,29 +17,39 @@ def prepare_streams() -> None:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, access), True)
-    # With PYTHONUNBUFFERED the bytes go to the file itself, which may take a part of them and say nothing.
-    is_raw = isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase)
-    sys.stdout = _stream(1, sys.stdout.encoding) if is_raw else sys.stdout or _stream(1)
-    sys.stderr = sys.stderr or _stream(2)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # an old locale must not turn a translation into a crash
-            stream.reconfigure(errors="backslashreplace")
+    sys.stdout = _standard_output(sys.stdout.encoding if sys.stdout else "utf-8")
+    sys.stderr = sys.stderr or _standard_error()
+    if hasattr(sys.stderr, "reconfigure"):
+        sys.stderr.reconfigure(errors="backslashreplace")
 
 
-def settle_streams() -> bool:
-    """Let what cannot be written go nowhere, instead of to a message of Python's last flush; whether standard output
-    took all."""
-    took_all = True
+def settle_streams() -> None:
+    """Let what cannot be written go nowhere, instead of to a message of Python's last flush."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:
-            took_all = took_all and stream is not sys.stdout
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, stream.fileno())
             os.close(nowhere)
-    return took_all
 
 
-def _stream(number: int, encoding: str = "utf-8") -> TextIO:
-    return open(number, "w", encoding=encoding, closefd=False)
+class _StandardOutput(io.FileIO):
+    """Raises an OSError that names standard output. Python's names no file, so it could be any file's."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, STANDARD_OUTPUT) from None
+
+
+def _standard_output(encoding: str) -> TextIO:
+    """Buffered whatever PYTHONUNBUFFERED says: a file itself may take a part of what is written, and say nothing."""
+    buffer = io.BufferedWriter(_StandardOutput(1, "w", closefd=False))
+    # An old locale must not turn a translation into a crash.
+    return io.TextIOWrapper(buffer, encoding, errors="backslashreplace", line_buffering=buffer.isatty())
+
+
+def _standard_error() -> TextIO:
+    return open(2, "w", encoding="utf-8", closefd=False)

@@ -73,7 +73,7 @@ def _own_connection(database: Database) -> "Iterator[psycopg.Connection[Any]]":
     """One that nobody uses afterwards: a query may leave settings and locks behind that belong to the session."""
     with database.explained():
         pooled = database.engine.raw_connection()
-    connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]
+    connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]  # psycopg's
     pooled.detach()
     try:
         yield connection

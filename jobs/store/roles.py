@@ -38,7 +38,7 @@ def grant_reader(connection: Connection, role: str, password: str | None) -> boo
     elif power := _powers_of(server, role) or _owner_of(server, role):
         raise SpecError(f"the role {power}, so it is none that may only read; name another")
     if password is not None:
-        driver: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]
+        driver: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]  # psycopg's
         hashed = driver.pgconn.encrypt_password(password.encode(), role.encode(), b"scram-sha-256")
         _run(server, "ALTER ROLE %I PASSWORD %L", role, hashed.decode())
     schema, database, owner = _one(server, "SELECT current_schema, current_database(), current_user")

@@ -263,6 +263,9 @@ def test_a_missing_command_is_a_sentence(monkeypatch: pytest.MonkeyPatch, kvjobs
             "Error: standard output cannot be written (it is closed); send it to a file or to a program",
         ),
         ("--version >/dev/full", 1, "Error: standard output cannot be written (No space left on device)"),
+        # More than the buffer holds: it is written before the end.
+        ("submit --help >&-", 1, "Error: standard output cannot be written (it is closed)"),
+        ("submit --help >/dev/full", 1, "Error: standard output cannot be written (No space left on device)"),
         ("ls >&- <&-", 0, "There is no job yet"),
         ("ls 2>&-", 0, ""),
         ("--help | true", 0, ""),

@@ -73,7 +73,7 @@ class _Compiler:
 
     def truth(self, node: Node) -> Column:
         """Of a tree that says true or false; raise SpecError for another."""
-        return self._truth(node).truth  # type: ignore[return-value]
+        return self._truth(node).truth  # type: ignore[return-value]  # _truth: not None
 
     def _truth(self, node: Node) -> Value:
         value = self._value(node)
