@@ -26,12 +26,12 @@ import numpy as np
 
 from jobs.errors import ModelError
 from jobs.spec import Window
-from worker.engine import export_reader
-from worker.engine.causal import CausalModel, Group
-from worker.engine.causal_export import ExportedCausal
-from worker.engine.language_model import open_language_model
-from worker.engine.timing import Stopwatch
-from worker.engine.windows import cut
+from worker.engine.causal import exported_reader
+from worker.engine.causal.exported_model import ExportedCausal
+from worker.engine.causal.open import open_language_model
+from worker.engine.causal.protocol import CausalModel, Group
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.tasks.windows import cut
 from worker.models import departures
 from worker.models.causal_judges import TransformersCausalJudge
 from worker.models.departures import Departures
@@ -256,12 +256,12 @@ def worst(model: CausalModel, judge: TransformersCausalJudge, texts: Sequence[Se
 
 @contextmanager
 def _small_pieces() -> Iterator[None]:
-    before = export_reader.MAX_TOKENS, export_reader._LEAST
-    export_reader.MAX_TOKENS = export_reader._LEAST = PIECE
+    before = exported_reader.MAX_TOKENS, exported_reader._LEAST
+    exported_reader.MAX_TOKENS = exported_reader._LEAST = PIECE
     try:
         yield
     finally:
-        export_reader.MAX_TOKENS, export_reader._LEAST = before
+        exported_reader.MAX_TOKENS, exported_reader._LEAST = before
 
 
 def measure_all(

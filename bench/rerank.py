@@ -23,9 +23,9 @@ import numpy as np
 from bench.causal_shapes import CAUSAL_SHAPES
 from bench.folders import made_once
 from bench.machine import cpu_name, load_average
-from worker.engine.causal import Group, LogProbs, Reader
-from worker.engine.causal_model import KVCausal
-from worker.engine.timing import Stopwatch
+from worker.engine.causal.native_model import KVCausal
+from worker.engine.causal.protocol import Group, LogProbs, Reader
+from worker.engine.runtime.timing import Stopwatch
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from worker.engine.causal import Group
-from worker.engine.generation import read_json
+from worker.engine.causal.protocol import Group
+from worker.engine.search.generation_config import read_json
 
 Array = NDArray[np.float64]
 

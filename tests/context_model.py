@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from worker.engine.causal import Group, LogProbs
-from worker.engine.timing import Stopwatch
+from worker.engine.causal.protocol import Group, LogProbs
+from worker.engine.runtime.timing import Stopwatch
 
 
 class ContextModel:

@@ -20,7 +20,7 @@ from jobs.errors import Stopped
 from jobs.process import how_it_ended
 from jobs.spec import JobSpec
 from jobs.store.batches import Batch
-from worker.engine.produced import Produced
+from worker.engine.tasks.batch_result import Produced
 
 log = logging.getLogger(__name__)
 

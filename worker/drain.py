@@ -17,7 +17,7 @@ from jobs.store.deaths import log_death
 from jobs.store.leases import Work
 from jobs.store.record import record
 from worker.cage import Died
-from worker.engine.produced import Produced
+from worker.engine.tasks.batch_result import Produced
 from worker.memory import StoredMemory
 from worker.poison import process_whatever_happens
 from worker.processing import process

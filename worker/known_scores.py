@@ -7,7 +7,7 @@ from typing import Protocol
 
 from jobs.outcome import Score
 from jobs.spec import ScoreOptions
-from worker.engine.produced import Produced
+from worker.engine.tasks.batch_result import Produced
 
 
 class Scorer(Protocol):

@@ -31,8 +31,8 @@ from jobs.store.workers import register, retire
 from worker.bell import Bell
 from worker.cage import Cage
 from worker.child import ENTERED, EXIT_REFUSED
-from worker.device import lanes_of, provider_name, providers
 from worker.drain import drain
+from worker.engine.runtime.device import lanes_of, provider_name, providers
 from worker.health import answering
 from worker.opening import open_patiently
 from worker.ration import go_first, limit_to_whole

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from jobs.errors import KvjobsError, ModelError
 from jobs.outcome import Failed
 from jobs.store.batches import Batch
-from worker.engine.produced import Produced
+from worker.engine.tasks.batch_result import Produced
 
 log = logging.getLogger(__name__)
 

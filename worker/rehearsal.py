@@ -14,9 +14,9 @@ from jobs.corpus.telling import Tell, Telling
 from jobs.corpus.usable import usable_records
 from jobs.corpus.used_ids import TABLES, UsedIds
 from jobs.spec import JobSpec, Options, RerankOptions, TranslateOptions
-from worker.engine.language_model import open_language_model
-from worker.engine.network import open_network
-from worker.engine.templates import TEMPLATES, Template
+from worker.engine.causal.open import open_language_model
+from worker.engine.seq2seq.open import open_network
+from worker.engine.tasks.prompt_templates import TEMPLATES, Template
 from worker.models.kinds import Kind
 from worker.models.registry import find_model, kind_of
 from worker.text.causal import CausalTokenizer

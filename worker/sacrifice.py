@@ -19,8 +19,8 @@ from jobs.spec import JobSpec
 from jobs.store.batches import Batch
 from jobs.store.database import Database
 from worker.cage import ALIVE, READY, Order
-from worker.device import lanes_of, providers
-from worker.engine.produced import Produced
+from worker.engine.runtime.device import lanes_of, providers
+from worker.engine.tasks.batch_result import Produced
 from worker.memory import StoredMemory
 from worker.poison import process_whatever_happens
 from worker.processing import process

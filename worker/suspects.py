@@ -18,7 +18,7 @@ from jobs.errors import ModelError
 from jobs.outcome import Quarantined
 from jobs.store.batches import Batch
 from worker.cage import Died
-from worker.engine.produced import Produced
+from worker.engine.tasks.batch_result import Produced
 
 log = logging.getLogger(__name__)
 

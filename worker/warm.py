@@ -16,14 +16,14 @@ from typing import Protocol, TypeVar
 from jobs.errors import ModelError
 from jobs.spec import JobSpec
 from jobs.store.workers import Warmth
-from worker.engine.causal import CausalModel
-from worker.engine.forced import ForcedScorer
-from worker.engine.language_model import open_language_model
-from worker.engine.network import Network, open_network
-from worker.engine.reranking import Reranker
-from worker.engine.scoring import Scorer
-from worker.engine.session import PROVIDER, Device, Provider
-from worker.engine.translation import Translator
+from worker.engine.causal.open import open_language_model
+from worker.engine.causal.protocol import CausalModel
+from worker.engine.runtime.session import PROVIDER, Device, Provider
+from worker.engine.seq2seq.open import Network, open_network
+from worker.engine.tasks.pair_scoring import ForcedScorer
+from worker.engine.tasks.reranking import Reranker
+from worker.engine.tasks.scoring import Scorer
+from worker.engine.tasks.translation import Translator
 from worker.models.halves import needs_half, runs_on_gpu
 from worker.models.kinds import Kind
 from worker.models.registry import FileStamp, ModelFolder, check_files, find_model, kind_of, read_manifest

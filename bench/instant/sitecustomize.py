@@ -40,7 +40,7 @@ class Instant:
 
     def translate(self, texts: Sequence[str], options: Any, **_: Any) -> Any:
         from jobs.outcome import Translation
-        from worker.engine.produced import Produced
+        from worker.engine.tasks.batch_result import Produced
 
         outcomes = [
             Translation(

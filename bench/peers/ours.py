@@ -8,9 +8,9 @@ from pathlib import Path
 
 from jobs.process import available_cores
 from jobs.spec import TranslateOptions
-from worker.engine.kv_model import KVModel
-from worker.engine.slot_decoder import SlotDecoder
-from worker.engine.timing import Stopwatch
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.seq2seq.continuous_batching import SlotDecoder
+from worker.engine.seq2seq.native_model import KVModel
 from worker.graphs.precision import Precision
 from worker.models.add import Request, add_model
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from bench.folders import made_once
 from jobs.process import available_cores
-from worker.engine.causal import Group, Reader
-from worker.engine.causal_model import KVCausal
-from worker.engine.timing import Stopwatch
+from worker.engine.causal.native_model import KVCausal
+from worker.engine.causal.protocol import Group, Reader
+from worker.engine.runtime.timing import Stopwatch
 
 
 @dataclass(slots=True)

@@ -117,7 +117,7 @@ class Attendant:
     def _bring_worker(self, job: JobSummary) -> None:
         try:
             # The worker's side knows devices; it is reached by name.
-            device = importlib.import_module("worker.device").device_for(job.queue)
+            device = importlib.import_module("worker.engine.runtime.device").device_for(job.queue)
         except SpecError as error:
             self.note = "no worker with a GPU"
             if self._says_what_is_missing:

@@ -20,12 +20,12 @@ pytest.importorskip("optimum.exporters.onnx")
 
 from bench.models import SHAPES, Shape, build, export  # noqa: E402 - torch may be missing
 from jobs.spec import CachePolicy, Timing  # noqa: E402 - torch may be missing
-from worker.engine.batching import make_batches  # noqa: E402 - torch may be missing
-from worker.engine.decoding import Decoding  # noqa: E402 - torch may be missing
-from worker.engine.generation import read_generation, read_json  # noqa: E402 - torch may be missing
-from worker.engine.search import search  # noqa: E402 - torch may be missing
-from worker.engine.seq2seq import Seq2Seq  # noqa: E402 - torch may be missing
-from worker.engine.timing import Stopwatch  # noqa: E402 - torch may be missing
+from worker.engine.runtime.timing import Stopwatch  # noqa: E402 - torch may be missing
+from worker.engine.search.generation_config import read_generation, read_json  # noqa: E402 - torch may be missing
+from worker.engine.search.search import search  # noqa: E402 - torch may be missing
+from worker.engine.seq2seq.exported_model import Seq2Seq  # noqa: E402 - torch may be missing
+from worker.engine.seq2seq.exported_steps import Decoding  # noqa: E402 - torch may be missing
+from worker.engine.seq2seq.padding import make_batches  # noqa: E402 - torch may be missing
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 

@@ -17,10 +17,10 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 exporters = pytest.importorskip("optimum.exporters.onnx")
 
-from worker.engine import export_reader  # noqa: E402 - torch may be missing
-from worker.engine.causal import Group  # noqa: E402 - torch may be missing
-from worker.engine.causal_export import ExportedCausal  # noqa: E402 - torch may be missing
-from worker.engine.timing import Stopwatch  # noqa: E402 - torch may be missing
+from worker.engine.causal import exported_reader  # noqa: E402 - torch may be missing
+from worker.engine.causal.exported_model import ExportedCausal  # noqa: E402 - torch may be missing
+from worker.engine.causal.protocol import Group  # noqa: E402 - torch may be missing
+from worker.engine.runtime.timing import Stopwatch  # noqa: E402 - torch may be missing
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 
@@ -107,8 +107,8 @@ def test_every_way_through_an_export_says_what_transformers_says(
     assert (model.max_positions, model.vocab_size) == (POSITIONS, VOCAB)
 
     for tokens in (512, 7):  # batches and a shared prefix; pieces that extend the cache
-        monkeypatch.setattr(export_reader, "MAX_TOKENS", tokens)
-        monkeypatch.setattr(export_reader, "_LEAST", tokens)
+        monkeypatch.setattr(exported_reader, "MAX_TOKENS", tokens)
+        monkeypatch.setattr(exported_reader, "_LEAST", tokens)
         for is_packed in (True, False):
             reader = model.new_reader(is_packed=is_packed)
             found = dict(reader.read(family.groups, Stopwatch(), lambda: False))

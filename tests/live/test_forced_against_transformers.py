@@ -22,13 +22,13 @@ from jobs.outcome import Score  # noqa: E402 - torch may be missing
 from jobs.spec import ScoreOptions  # noqa: E402 - torch may be missing
 from tests.golden.make_forced_golden import draw_pairs, log_probs  # noqa: E402 - torch may be missing
 from worker.demo.grammar import unseen_bulletins  # noqa: E402 - torch may be missing
-from worker.engine.forced import ForcedScorer  # noqa: E402 - torch may be missing
-from worker.engine.forced_batches import IdPair  # noqa: E402 - torch may be missing
-from worker.engine.kv_forced import KVForced  # noqa: E402 - torch may be missing
-from worker.engine.kv_model import KVModel  # noqa: E402 - torch may be missing
-from worker.engine.network import open_network  # noqa: E402 - torch may be missing
-from worker.engine.seq2seq_forced import Seq2SeqForced  # noqa: E402 - torch may be missing
-from worker.engine.timing import Stopwatch  # noqa: E402 - torch may be missing
+from worker.engine.runtime.timing import Stopwatch  # noqa: E402 - torch may be missing
+from worker.engine.seq2seq.exported_scorer import Seq2SeqForced  # noqa: E402 - torch may be missing
+from worker.engine.seq2seq.native_model import KVModel  # noqa: E402 - torch may be missing
+from worker.engine.seq2seq.native_scorer import KVForced  # noqa: E402 - torch may be missing
+from worker.engine.seq2seq.open import open_network  # noqa: E402 - torch may be missing
+from worker.engine.seq2seq.pair_batches import IdPair  # noqa: E402 - torch may be missing
+from worker.engine.tasks.pair_scoring import ForcedScorer  # noqa: E402 - torch may be missing
 from worker.models.add import Request, add_model  # noqa: E402 - torch may be missing
 from worker.text.marian import MarianTokenizer  # noqa: E402 - torch may be missing
 

@@ -12,8 +12,8 @@ transformers = pytest.importorskip("transformers")
 
 from jobs.spec import TranslateOptions  # noqa: E402 - torch may be missing
 from tests.checkpoints import write_marian_checkpoint  # noqa: E402 - torch may be missing
-from worker.engine.network import new_decoder, open_network  # noqa: E402 - torch may be missing
-from worker.engine.timing import Stopwatch  # noqa: E402 - torch may be missing
+from worker.engine.runtime.timing import Stopwatch  # noqa: E402 - torch may be missing
+from worker.engine.seq2seq.open import new_decoder, open_network  # noqa: E402 - torch may be missing
 from worker.models.add import Request, add_model  # noqa: E402 - torch may be missing
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]

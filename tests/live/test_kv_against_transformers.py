@@ -19,8 +19,8 @@ from bench.models import build  # noqa: E402 - torch may be missing
 from bench.shapes import Shape  # noqa: E402 - torch may be missing
 from bench.tokenizer import write_tokenizer  # noqa: E402 - torch may be missing
 from tests.unit.engine.conftest import decode  # noqa: E402 - torch may be missing
-from worker.engine.generation import read_generation, read_json  # noqa: E402 - torch may be missing
-from worker.engine.kv_model import KVModel  # noqa: E402 - torch may be missing
+from worker.engine.search.generation_config import read_generation, read_json  # noqa: E402 - torch may be missing
+from worker.engine.seq2seq.native_model import KVModel  # noqa: E402 - torch may be missing
 from worker.graphs.marian import SCREENED  # noqa: E402 - torch may be missing
 from worker.graphs.precision import Precision  # noqa: E402 - torch may be missing
 from worker.models.add import Request, add_model  # noqa: E402 - torch may be missing

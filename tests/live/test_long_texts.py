@@ -15,7 +15,7 @@ pytest.importorskip("optimum.exporters.onnx")
 
 from bench.long_texts import _SIZES, FAMILIES, VOCAB, Family, export, measure, unlimited, worst, write_checkpoint
 from jobs.errors import ModelError
-from worker.engine.language_model import open_language_model
+from worker.engine.causal.open import open_language_model
 from worker.models.causal_judges import TransformersCausalJudge
 from worker.models.departures import departures_in
 

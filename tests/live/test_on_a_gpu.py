@@ -14,14 +14,14 @@ import pytest
 
 from jobs.spec import CachePolicy, TranslateOptions
 from tests.checkpoints import write_marian_checkpoint
-from worker.device import providers
-from worker.engine.bank import Bank, Moves
-from worker.engine.cache_report import measure_cache
-from worker.engine.hypothesis import Hypothesis
-from worker.engine.kv_model import KVModel
-from worker.engine.network import new_decoder
-from worker.engine.session import Device
-from worker.engine.timing import Stopwatch
+from worker.engine.runtime.device import providers
+from worker.engine.runtime.session import Device
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.seq2seq.device_buffers import Bank, Moves
+from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.open import new_decoder
+from worker.engine.tasks.cache_report import measure_cache
 from worker.graphs.precision import Precision
 from worker.models.add import Request, add_model
 

@@ -15,10 +15,10 @@ transformers = pytest.importorskip("transformers")
 from jobs.outcome import Score  # noqa: E402 - torch may be missing
 from jobs.spec import ScoreOptions, Window  # noqa: E402 - torch may be missing
 from tests.small_tokenizers import byte_level, opened  # noqa: E402 - torch may be missing
-from worker.engine.causal import Group, LogProbs  # noqa: E402 - torch may be missing
-from worker.engine.scoring import Scorer  # noqa: E402 - torch may be missing
-from worker.engine.timing import Stopwatch  # noqa: E402 - torch may be missing
-from worker.engine.windows import cut  # noqa: E402 - torch may be missing
+from worker.engine.causal.protocol import Group, LogProbs  # noqa: E402 - torch may be missing
+from worker.engine.runtime.timing import Stopwatch  # noqa: E402 - torch may be missing
+from worker.engine.tasks.scoring import Scorer  # noqa: E402 - torch may be missing
+from worker.engine.tasks.windows import cut  # noqa: E402 - torch may be missing
 from worker.text.causal import CausalTokenizer  # noqa: E402 - torch may be missing
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]

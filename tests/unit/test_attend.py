@@ -17,7 +17,7 @@ from jobs.store.progress import JobSummary, find_job
 from jobs.store.tables import Job, JobState, Worker
 from jobs.store.workers import register, retire
 from tests.unit.conftest import AddJob, Line
-from worker import device
+from worker.engine.runtime import device
 
 
 @dataclass

@@ -8,7 +8,7 @@ import pytest
 from tests.checkpoints import write_marian_checkpoint
 from tests.unit.conftest import Kvjobs
 from worker.cli import bench
-from worker.engine import cache_report
+from worker.engine.tasks import cache_report
 from worker.models.add import Request, add_model
 from worker.text.marian import MarianTokenizer
 

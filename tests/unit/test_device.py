@@ -3,8 +3,8 @@ import pytest
 from jobs.errors import SpecError
 from jobs.process import available_cores
 from tests.unit.conftest import Kvjobs
-from worker.device import check_device, lanes_of, provider_name, providers
-from worker.engine.session import Device
+from worker.engine.runtime.device import check_device, lanes_of, provider_name, providers
+from worker.engine.runtime.session import Device
 
 
 def test_the_cpu_is_always_there() -> None:

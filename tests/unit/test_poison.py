@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from jobs.errors import ModelError, Stopped
 from jobs.outcome import Failed, StepTiming, Translation
 from jobs.store.batches import Batch, PlannedDocument
-from worker.engine.produced import Produced
+from worker.engine.tasks.batch_result import Produced
 from worker.poison import HOPELESS, process_whatever_happens
 
 

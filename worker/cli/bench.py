@@ -14,7 +14,7 @@ from jobs.cli.wording import counted
 from worker.models.registry import DEFAULT_MODEL, check_files, find_model
 
 if TYPE_CHECKING:
-    from worker.engine.cache_report import CacheReport
+    from worker.engine.tasks.cache_report import CacheReport
     from worker.text.marian import MarianTokenizer
 
 FIELDS = (
@@ -78,8 +78,8 @@ def cache(
     One thread, as a lane has it; medians over the repeats. With the cache a late step takes about as long as an early
     one (growth 1), and both ways must give the same tokens: exit code 1 if they do not.
     """
-    from worker.engine.cache_report import measure_cache
-    from worker.engine.network import open_network
+    from worker.engine.seq2seq.open import open_network
+    from worker.engine.tasks.cache_report import measure_cache
     from worker.text.marian import MarianTokenizer
 
     folder = find_model(model, context.settings.models_dir)

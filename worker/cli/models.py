@@ -282,7 +282,7 @@ def _verify_translation(
     source_language: str,
     target_language: str | None,
 ) -> list["Check"]:
-    from worker.engine.generation import read_json
+    from worker.engine.search.generation_config import read_json
     from worker.models.sample import read_sample
     from worker.models.verify import verify
     from worker.text.marian import MarianTokenizer

@@ -59,7 +59,7 @@ def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: st
         return 0
     # Loaded here: `worker ls` needs none of it.
     from worker.child import Child
-    from worker.device import check_device, lanes_of
+    from worker.engine.runtime.device import check_device, lanes_of
     from worker.opening import open_patiently
     from worker.supervisor import stop_on_signals, supervise
 

@@ -17,8 +17,8 @@ import sacrebleu
 
 from jobs.spec import Timing, TranslateOptions
 from worker.demo.grammar import Bulletin, unseen_bulletins
-from worker.engine.network import new_decoder, open_network
-from worker.engine.timing import Stopwatch
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.seq2seq.open import new_decoder, open_network
 from worker.models.registry import has_weights
 from worker.text.marian import MarianTokenizer
 

@@ -20,9 +20,9 @@ import numpy as np
 from jobs.spec import Timing
 from worker.demo.grammar import Bulletin, unseen_bulletins
 from worker.demo.retrieval import RetrievalSet, retrieval_set
-from worker.engine.causal import Group
-from worker.engine.language_model import open_language_model
-from worker.engine.timing import Stopwatch
+from worker.engine.causal.open import open_language_model
+from worker.engine.causal.protocol import Group
+from worker.engine.runtime.timing import Stopwatch
 from worker.models.registry import has_weights
 from worker.text.causal import CausalTokenizer
 

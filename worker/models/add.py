@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jobs.errors import ModelError, NotFoundError, SpecError
-from worker.engine.generation import read_json
+from worker.engine.search.generation_config import read_json
 from worker.graphs.precision import Precision
 from worker.models.causal_config import CONFIG
 from worker.models.causal_files import build_causal, compare_sample, copy_causal_export, try_causal

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from jobs.errors import SpecError
 from jobs.spec import Bos, JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
-from worker.engine.forced import ForcedScorer
-from worker.engine.language_model import open_language_model
-from worker.engine.network import open_network
-from worker.engine.reranking import Reranker
-from worker.engine.scoring import Scorer
+from worker.engine.causal.open import open_language_model
+from worker.engine.seq2seq.open import open_network
+from worker.engine.tasks.pair_scoring import ForcedScorer
+from worker.engine.tasks.reranking import Reranker
+from worker.engine.tasks.scoring import Scorer
 from worker.graphs.precision import Precision
 from worker.models.causal_files import open_fitting_tokenizer
 from worker.models.departures import departures_in

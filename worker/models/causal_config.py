@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from jobs.errors import ModelError
-from worker.engine.generation import read_json
+from worker.engine.search.generation_config import read_json
 
 CONFIG = "config.json"
 GENAI_CONFIG = "genai_config.json"

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from jobs.errors import ModelError
-from worker.engine.generation import read_json
+from worker.engine.search.generation_config import read_json
 from worker.graphs.precision import Precision
 from worker.models.causal_config import CONFIG, GENAI_CONFIG
 from worker.models.causal_layout import find_causal_graph
@@ -69,7 +69,7 @@ def copy_causal_export(
 
 def try_causal(folder: Path) -> None:
     """Open it as a worker would; raise ModelError where that fails, or the tokenizer is another model's."""
-    from worker.engine.language_model import open_language_model  # loads onnxruntime
+    from worker.engine.causal.open import open_language_model  # loads onnxruntime
 
     open_fitting_tokenizer(folder, open_language_model(folder).vocab_size)
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from jobs.errors import ModelError
-from worker.engine.generation import read_json
+from worker.engine.search.generation_config import read_json
 from worker.models.causal_twin import CausalTwin, Floats
 from worker.models.checkpoint import Checkpoint
 

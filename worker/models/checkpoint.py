@@ -17,7 +17,7 @@ from typing import Any, Self
 import safetensors
 
 from jobs.errors import ModelError
-from worker.engine.generation import read_json
+from worker.engine.search.generation_config import read_json
 from worker.graphs.causal_weights import CausalSizes
 from worker.graphs.causal_weights import tensor_names as causal_names
 from worker.graphs.marian_weights import MarianSizes

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import ModelError
-from worker.engine.session import open_session
+from worker.engine.runtime.session import open_session
 from worker.models.graph_file import read_head
 from worker.models.layouts import Graph, Tensor
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from worker.engine.generation import read_json
+from worker.engine.search.generation_config import read_json
 
 # Ids that the search feeds or forces, in the words of config.json and generation_config.json.
 _SPECIAL_KEYS = (

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from jobs import __version__
 from jobs.errors import KvjobsError, ModelError, SpecError
-from worker.engine.generation import read_json
+from worker.engine.search.generation_config import read_json
 from worker.models.checkpoint import INDEX, PICKLE, SAFETENSORS, check_architecture
 from worker.models.download import Remote, bars, download
 from worker.models.hub_errors import explained, network_errors, reason_of, status_of

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import ModelError
-from worker.engine.generation import read_json
-from worker.engine.network import open_network
+from worker.engine.search.generation_config import read_json
+from worker.engine.seq2seq.open import open_network
 from worker.graphs.marian import DECODER as KV_DECODER
 from worker.graphs.marian import ENCODER as KV_ENCODER
 from worker.graphs.marian_weights import MarianSizes

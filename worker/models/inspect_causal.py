@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.errors import ModelError
-from worker.engine.causal_export import ExportedCausal
-from worker.engine.generation import read_json
-from worker.engine.language_model import open_language_model
+from worker.engine.causal.exported_model import ExportedCausal
+from worker.engine.causal.open import open_language_model
+from worker.engine.search.generation_config import read_json
 from worker.graphs.causal import BODY, HEAD
 from worker.graphs.causal_weights import CausalSizes
 from worker.models.causal_config import CausalConfig

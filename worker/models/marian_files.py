@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from worker.engine.generation import read_json
+from worker.engine.search.generation_config import read_json
 from worker.graphs.precision import Precision
 from worker.models.checkpoint import Checkpoint
 from worker.models.head import Head, target_ids
@@ -54,7 +54,7 @@ def copy_marian_export(folder: Path, origin: Origin) -> Manifest:
 
 def try_marian(folder: Path) -> None:
     """Open it as a worker would; raise ModelError where that fails."""
-    from worker.engine.network import open_network  # loads onnxruntime
+    from worker.engine.seq2seq.open import open_network  # loads onnxruntime
 
     MarianTokenizer.open(folder)
     open_network(folder)

@@ -23,11 +23,11 @@ import numpy as np
 
 from jobs.errors import ModelError, SpecError
 from jobs.spec import CachePolicy, Timing, TranslateOptions
-from worker.engine.generation import Generation
-from worker.engine.hypothesis import Hypothesis
-from worker.engine.kv_model import KVModel
-from worker.engine.network import Network, new_decoder, open_network
-from worker.engine.timing import Stopwatch
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.search.generation_config import Generation
+from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.open import Network, new_decoder, open_network
 from worker.graphs.marian import write_marian
 from worker.graphs.precision import Precision
 from worker.models.checkpoint import Checkpoint

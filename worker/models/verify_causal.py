@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 
 from jobs.errors import ModelError, SpecError
 from jobs.spec import Timing
-from worker.engine.causal import CausalModel, Group, LogProbs, Reader
-from worker.engine.causal_export import ExportedCausal
-from worker.engine.language_model import open_language_model
-from worker.engine.timing import Stopwatch
+from worker.engine.causal.exported_model import ExportedCausal
+from worker.engine.causal.open import open_language_model
+from worker.engine.causal.protocol import CausalModel, Group, LogProbs, Reader
+from worker.engine.runtime.timing import Stopwatch
 from worker.graphs.causal import write_causal
 from worker.graphs.precision import Precision
 from worker.models.causal_config import CausalConfig

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 
-MODULE = "worker.engine.translation"
+MODULE = "worker.engine.tasks.translation"
 
 
 def segfault():

@@ -14,16 +14,16 @@ import pytest
 from safetensors.numpy import load_file
 
 from jobs.spec import CachePolicy, Timing, TranslateOptions
-from worker.engine.batching import make_batches
-from worker.engine.decoding import Decoding
-from worker.engine.generation import Generation, read_generation, read_json
-from worker.engine.hypothesis import Hypothesis
-from worker.engine.kv_cache import KVCache
-from worker.engine.kv_model import KVModel
-from worker.engine.network import Decoder, Network, new_decoder
-from worker.engine.search import search
-from worker.engine.seq2seq import Seq2Seq
-from worker.engine.timing import Stopwatch
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.search.generation_config import Generation, read_generation, read_json
+from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.search.search import search
+from worker.engine.seq2seq.exported_kv_cache import KVCache
+from worker.engine.seq2seq.exported_model import Seq2Seq
+from worker.engine.seq2seq.exported_steps import Decoding
+from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.open import Decoder, Network, new_decoder
+from worker.engine.seq2seq.padding import make_batches
 from worker.graphs.marian import write_marian
 from worker.graphs.precision import Precision
 from worker.models.manifest import MANIFEST, Manifest

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from jobs.errors import Stopped
-from worker.engine.causal import Group, LogProbs
-from worker.engine.timing import Stopwatch
+from worker.engine.causal.protocol import Group, LogProbs
+from worker.engine.runtime.timing import Stopwatch
 
 BOS = 256
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from worker.engine.generation import Generation
-from worker.engine.hypothesis import Hypothesis
+from worker.engine.search.generation_config import Generation
+from worker.engine.search.hypothesis import Hypothesis
 
 START, EOS = 1, 0
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.outcome import Flag, SegmentTranslation
-from worker.engine.assembly import best_combinations, join_document, join_pieces, runs_away
+from worker.engine.tasks.document_assembly import best_combinations, join_document, join_pieces, runs_away
 from worker.text.segments import Span, segment
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from jobs.errors import SpecError
-from worker.engine.cache_report import measure_cache
+from worker.engine.tasks.cache_report import measure_cache
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
@@ -26,7 +26,7 @@ def test_both_ways_take_the_same_steps_and_say_the_same(tiny: Any, num_beams: in
 
 
 def test_ids_that_differ_are_counted(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from worker.engine import cache_report
+    from worker.engine.tasks import cache_report
 
     decode = cache_report._decode
 

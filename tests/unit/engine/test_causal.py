@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from jobs.errors import ModelError, Stopped
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
 from tests.causal_oracle import Oracle
-from worker.engine import causal_model
 from worker.engine.attention_window import windows_are_exact
-from worker.engine.causal import Group, LogProbs
-from worker.engine.causal_model import KVCausal
-from worker.engine.causal_reader import Limits, PackedReader
-from worker.engine.saturation import int8_is_exact
-from worker.engine.timing import Stopwatch
+from worker.engine.causal import native_model
+from worker.engine.causal.native_model import KVCausal
+from worker.engine.causal.native_reader import Limits, PackedReader
+from worker.engine.causal.protocol import Group, LogProbs
+from worker.engine.runtime.int8_probe import int8_is_exact
+from worker.engine.runtime.timing import Stopwatch
 from worker.graphs.precision import Precision
 
 VOCAB_SIZE, MAX_POSITIONS = 300, 96
@@ -210,7 +210,7 @@ def test_int8_of_a_row_does_not_depend_on_its_neighbours(make: Callable[..., Mad
 
 def test_int8_is_refused_where_it_would_be_wrong(make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch) -> None:
     folder = make("llama", Precision.INT8).folder
-    monkeypatch.setattr(causal_model, "int8_is_exact", lambda: False)
+    monkeypatch.setattr(native_model, "int8_is_exact", lambda: False)
     with pytest.raises(ModelError, match="lacks VNNI"):
         KVCausal.open(folder)
 
@@ -219,7 +219,7 @@ def test_a_window_is_refused_where_it_would_be_wrong(
     make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert windows_are_exact()
-    monkeypatch.setattr(causal_model, "windows_are_exact", lambda: False)
+    monkeypatch.setattr(native_model, "windows_are_exact", lambda: False)
     KVCausal.open(make("mistral").folder)
     with pytest.raises(ModelError, match="one token too long"):
         KVCausal.open(make("mistral, window").folder)

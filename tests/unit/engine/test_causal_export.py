@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from jobs.errors import ModelError, Stopped
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.causal_exports import HEAD_SIZE, POSITIONS, VOCAB, WIDTH, Export, LongRope
-from worker.engine import export_reader
-from worker.engine.abilities import Abilities
-from worker.engine.causal import Group, LogProbs
-from worker.engine.causal_export import ExportedCausal
-from worker.engine.causal_graph import CausalGraph
-from worker.engine.language_model import open_language_model
-from worker.engine.timing import Stopwatch
+from worker.engine.causal import exported_reader
+from worker.engine.causal.capabilities import Abilities
+from worker.engine.causal.exported_call import CausalGraph
+from worker.engine.causal.exported_model import ExportedCausal
+from worker.engine.causal.open import open_language_model
+from worker.engine.causal.protocol import Group, LogProbs
+from worker.engine.runtime.timing import Stopwatch
 from worker.models.registry import BUNDLED, DEFAULT_MODEL
 
 LAYOUTS = {
@@ -129,7 +129,7 @@ def test_longrope_is_right_up_to_the_length_where_its_factors_change(
     assert model.departures.limit
     rng = np.random.default_rng(3)
     groups = [Group([], [ids(rng, count)]) for count in (2, 20, 25)] + [Group(ids(rng, 20), [ids(rng, 5), ids(rng, 3)])]
-    monkeypatch.setattr(export_reader, "MAX_TOKENS", 16)  # in pieces
+    monkeypatch.setattr(exported_reader, "MAX_TOKENS", 16)  # in pieces
 
     assert_same(read(model, groups), expected(export, groups))
 
@@ -156,8 +156,8 @@ def test_alone_is_what_a_batch_gives(layout: str) -> None:
 @pytest.mark.parametrize("tokens", [1, 3, 16])
 def test_pieces_that_extend_the_cache_are_the_whole(layout: str, tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
     export, groups = LAYOUTS[layout], some_groups(2)
-    monkeypatch.setattr(export_reader, "MAX_TOKENS", tokens)
-    monkeypatch.setattr(export_reader, "_LEAST", 1)
+    monkeypatch.setattr(exported_reader, "MAX_TOKENS", tokens)
+    monkeypatch.setattr(exported_reader, "_LEAST", 1)
     stopwatch = Stopwatch()
 
     found = dict(MODELS[layout].new_reader().read(groups, stopwatch, lambda: False))
@@ -184,8 +184,8 @@ def test_nothing_a_group_gets_depends_on_the_others(
             min_size=1, max_size=6,
         )
     )  # fmt: skip
-    monkeypatch.setattr(export_reader, "MAX_TOKENS", data.draw(st.sampled_from([8, 40, 512])))
-    monkeypatch.setattr(export_reader, "_LEAST", 4)
+    monkeypatch.setattr(exported_reader, "MAX_TOKENS", data.draw(st.sampled_from([8, 40, 512])))
+    monkeypatch.setattr(exported_reader, "_LEAST", 4)
 
     found = read(MODELS[name], groups)
 
@@ -262,14 +262,14 @@ def test_padding_is_never_scored_and_stays_small(tmp_path: Path) -> None:
 def test_no_call_gives_more_logits_than_it_may(tmp_path: Path, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the limit is below what the least piece gives, the least piece is what goes through."""
     export, groups = Export(), some_groups(7)
-    monkeypatch.setattr(export_reader, "MAX_BYTES", limit)
+    monkeypatch.setattr(exported_reader, "MAX_BYTES", limit)
     stopwatch = Stopwatch()
 
     found = dict(open_export(tmp_path, export).new_reader().read(groups, stopwatch, lambda: False))
 
     assert_same([found[index] for index in range(len(groups))], expected(export, groups))
     assert max(timing.tokens for timing in stopwatch.timings if timing.phase == "prefill") * 4 * VOCAB <= max(
-        limit, 4 * VOCAB * export_reader._LEAST
+        limit, 4 * VOCAB * exported_reader._LEAST
     )
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
-from worker.engine.causal import Group
-from worker.engine.causal_model import KVCausal
-from worker.engine.causal_reader import Limits, PackedReader
-from worker.engine.timing import Stopwatch
+from worker.engine.causal.native_model import KVCausal
+from worker.engine.causal.native_reader import Limits, PackedReader
+from worker.engine.causal.protocol import Group
+from worker.engine.runtime.timing import Stopwatch
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "causal.json").read_text(encoding="utf-8"))
 

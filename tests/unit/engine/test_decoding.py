@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from jobs.errors import SpecError
 from jobs.spec import CachePolicy, Timing
-from worker.engine import decoding, seq2seq
-from worker.engine.batching import make_batches
-from worker.engine.decoding import Decoding
-from worker.engine.seq2seq import Seq2Seq
-from worker.engine.timing import Stopwatch
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.seq2seq import exported_model, exported_steps
+from worker.engine.seq2seq.exported_model import Seq2Seq
+from worker.engine.seq2seq.exported_steps import Decoding
+from worker.engine.seq2seq.padding import make_batches
 
 OpenTiny = Callable[..., Any]
 LAYOUTS_WITH_A_CACHE = ("merged", "two")
@@ -221,7 +221,7 @@ def test_the_mask_of_the_target_is_as_long_as_past_and_present(
 
 
 def seq2seq_search(decoding: Decoding, rules: Any) -> Any:
-    from worker.engine.search import search
+    from worker.engine.search.search import search
 
     return search(decoding, 2, rules)
 
@@ -273,7 +273,7 @@ def test_calls_without_a_cache_are_cut_to_bound_their_logits(
 ) -> None:
     wanted = ids(tiny.run(tiny.rules(), policy=policy))
     calls.clear()
-    monkeypatch.setattr(decoding, "MAX_LOGITS", 72 * 20)
+    monkeypatch.setattr(exported_steps, "MAX_LOGITS", 72 * 20)
 
     assert ids(tiny.run(tiny.rules(), policy=policy)) == wanted
     uncached = [call.shapes["input_ids"] for call in calls if not call.uses_cache]
@@ -356,4 +356,4 @@ def test_a_merged_graph_that_cannot_run_is_found_when_it_is_opened(tiny: Any, mo
 
     monkeypatch.setattr(onnxruntime.InferenceSession, "run", failing)
     with pytest.raises(ModelError, match=r"decoder_model_merged.onnx cannot run its first step: no kernel"):
-        seq2seq.Seq2Seq.open(tiny.folder)
+        exported_model.Seq2Seq.open(tiny.folder)

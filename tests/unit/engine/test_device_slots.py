@@ -12,14 +12,14 @@ import pytest
 from jobs.errors import ModelError
 from jobs.spec import CachePolicy, TranslateOptions
 from tests.checkpoints import write_marian_checkpoint
-from worker.engine.bank import Bank, Moves
-from worker.engine.device_slots import DeviceSlots
-from worker.engine.hypothesis import Hypothesis
-from worker.engine.kv_model import KVModel
-from worker.engine.network import new_decoder
-from worker.engine.session import PROVIDER, Device
-from worker.engine.slots import Slots, SlotShape
-from worker.engine.timing import Stopwatch
+from worker.engine.runtime.session import PROVIDER, Device
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.seq2seq.device_buffers import Bank, Moves
+from worker.engine.seq2seq.device_kv_slots import DeviceSlots
+from worker.engine.seq2seq.kv_slots import Slots, SlotShape
+from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.open import new_decoder
 from worker.graphs.precision import Precision
 from worker.models.add import Request, add_model
 

@@ -18,17 +18,17 @@ from jobs.outcome import Failed, Flag, Outcome, Score
 from jobs.spec import CachePolicy, ScoreOptions, Timing
 from tests.unit.engine.conftest import FILES, GOLDEN, Built, OpenKV, OpenTiny, build_kv, decode
 from worker.demo.grammar import unseen_bulletins
-from worker.engine.batching import pad
-from worker.engine.decoding import Decoding
-from worker.engine.forced import ForcedScorer
-from worker.engine.forced_batches import IdPair, make_batches
-from worker.engine.kv_forced import KVForced
-from worker.engine.kv_model import KVModel
-from worker.engine.network import Network
-from worker.engine.seq2seq_forced import Seq2SeqForced
-from worker.engine.sources import encode_sources, feed_sources
-from worker.engine.stepper import Stepper
-from worker.engine.timing import Stopwatch
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.seq2seq.decode_step import Stepper
+from worker.engine.seq2seq.encoder_states import encode_sources, feed_sources
+from worker.engine.seq2seq.exported_scorer import Seq2SeqForced
+from worker.engine.seq2seq.exported_steps import Decoding
+from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.native_scorer import KVForced
+from worker.engine.seq2seq.open import Network
+from worker.engine.seq2seq.padding import pad
+from worker.engine.seq2seq.pair_batches import IdPair, make_batches
+from worker.engine.tasks.pair_scoring import ForcedScorer
 from worker.graphs.precision import Precision
 from worker.text.marian import MarianTokenizer, TargetPiece
 
@@ -328,7 +328,7 @@ def test_logits_of_a_large_vocabulary_come_a_few_rows_at_a_time(
 ) -> None:
     tiny = open_tiny()
     wanted = run(tiny.model, id_pairs("tiny-swish-tied"))
-    monkeypatch.setattr("worker.engine.seq2seq_forced.MAX_LOGITS", 3 * 24 * tiny.model.layout.vocab_size)
+    monkeypatch.setattr("worker.engine.seq2seq.exported_scorer.MAX_LOGITS", 3 * 24 * tiny.model.layout.vocab_size)
     stopwatch, pairs = Stopwatch(), sorted(id_pairs("tiny-swish-tied"), key=lambda pair: -len(pair.source))
 
     found = Seq2SeqForced(tiny.model).log_probs(pairs, stopwatch)

@@ -10,9 +10,9 @@ import pytest
 
 from jobs.errors import ModelError
 from tests.unit.engine.conftest import Built, OpenKV, build_kv, decode
-from worker.engine.generation import Generation
-from worker.engine.head import Head
-from worker.engine.hypothesis import Hypothesis
+from worker.engine.search.generation_config import Generation
+from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.seq2seq.target_head import Head
 from worker.graphs.precision import Precision
 
 KEPT = (2, 3, 5, 8, 13)

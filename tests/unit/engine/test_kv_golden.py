@@ -3,8 +3,8 @@
 import pytest
 
 from tests.unit.engine.conftest import OpenKV, assert_golden
-from worker.engine.kv_model import KVModel
-from worker.engine.network import new_decoder
+from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.open import new_decoder
 
 FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-relu-separate")
 

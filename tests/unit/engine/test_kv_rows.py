@@ -15,11 +15,11 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 from jobs.errors import Stopped
 from jobs.spec import Timing, TranslateOptions
 from tests.unit.engine.conftest import Built, OpenKV, OpenTiny, build_kv, decode
-from worker.engine import kv_model
-from worker.engine.hypothesis import Hypothesis
-from worker.engine.network import new_decoder
-from worker.engine.slots import Slots
-from worker.engine.timing import Stopwatch
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.seq2seq import native_model
+from worker.engine.seq2seq.kv_slots import Slots
+from worker.engine.seq2seq.open import new_decoder
 from worker.graphs.precision import Precision
 
 FP32, INT8 = Precision.FP32, Precision.INT8
@@ -128,7 +128,7 @@ def test_what_lay_in_a_slot_before_changes_nothing(
     built = open_kv("tiny-swish-tied", precision)
     sources, rules = built.draw_sources(40), built.rules(num_beams=num_beams)
     wanted = [decode(built.model, sources, rules, rows=rows) for rows in (3, 16)]
-    monkeypatch.setattr(kv_model, "Slots", Garbage)
+    monkeypatch.setattr(native_model, "Slots", Garbage)
     decoder = new_decoder(built.model)
 
     assert [decode(built.model, sources, rules, rows=rows, decoder=decoder) for rows in (3, 16)] == wanted
@@ -155,7 +155,7 @@ def test_slots_that_grow_under_way_lose_nothing(
     sources, rules = built.draw_sources(30), built.rules(num_beams=num_beams)
     wanted = decode(built.model, sources, rules, rows=7)
     assert max(len(one.ids) for one, *_ in wanted) > 32
-    monkeypatch.setattr(kv_model, "Slots", Narrow)
+    monkeypatch.setattr(native_model, "Slots", Narrow)
     Narrow.grown = 0
 
     assert decode(built.model, sources, rules, rows=7) == wanted
@@ -197,7 +197,7 @@ def short_of(monkeypatch: pytest.MonkeyPatch, sentences: int, where: str, error:
                 raise error
             super().bind(binding)
 
-    monkeypatch.setattr(kv_model, "Slots", Short)
+    monkeypatch.setattr(native_model, "Slots", Short)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.engine.generation import Generation
-from worker.engine.logits import apply_rules, log_normalizer, top_k
+from worker.engine.search.generation_config import Generation
+from worker.engine.search.logit_rules import apply_rules, log_normalizer, top_k
 
 
 def random_logits(seed: int, rows: int, vocab_size: int, distinct: int) -> Any:

@@ -13,7 +13,7 @@ from jobs.outcome import Failed, Flag, RankedCandidate, Ranking
 from jobs.ranking import NO_FIRST_SCORE, NON_FINITE
 from jobs.spec import Method, RerankOptions, Timing
 from tests.unit.engine.readers import BOS, ByteTokenizer, HashingModel
-from worker.engine.reranking import NO_QUERY, NO_TEXT, NO_TOKEN, NOT_IN_CORPUS, Reranker
+from worker.engine.tasks.reranking import NO_QUERY, NO_TEXT, NO_TOKEN, NOT_IN_CORPUS, Reranker
 
 BELL = 7  # as a byte of a text: what comes after it is not finite, where a test breaks the model so
 HEAD = "Which bulletin answers the question? Read with care, for the days are easily mistaken. Document: "

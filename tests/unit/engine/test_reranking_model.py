@@ -10,8 +10,8 @@ from jobs.outcome import Flag, Ranking
 from jobs.spec import Method
 from jobs.spec import RerankOptions as Options
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
-from worker.engine.causal_model import KVCausal
-from worker.engine.reranking import Reranker
+from worker.engine.causal.native_model import KVCausal
+from worker.engine.tasks.reranking import Reranker
 from worker.graphs.precision import Precision
 from worker.text.causal import CausalTokenizer
 

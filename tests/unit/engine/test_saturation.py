@@ -9,9 +9,9 @@ from safetensors.numpy import load_file, save_file
 
 from jobs.errors import ModelError
 from tests.checkpoints import write_marian_checkpoint
-from worker.engine import kv_model
-from worker.engine.kv_model import KVModel
-from worker.engine.saturation import int8_is_exact
+from worker.engine.runtime.int8_probe import int8_is_exact
+from worker.engine.seq2seq import native_model
+from worker.engine.seq2seq.native_model import KVModel
 from worker.graphs import marian
 from worker.graphs.precision import Precision
 from worker.models.add import Request, add_model
@@ -46,7 +46,7 @@ def test_this_processor_is_exact() -> None:
 
 def test_a_model_in_int8_is_refused_where_its_logits_would_be_wrong(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = add(Precision.INT8)
-    monkeypatch.setattr(kv_model, "int8_is_exact", cut)
+    monkeypatch.setattr(native_model, "int8_is_exact", cut)
 
     with pytest.raises(ModelError, match=r"lacks VNNI.*--precision fp32"):
         KVModel.open(folder)
@@ -55,6 +55,6 @@ def test_a_model_in_int8_is_refused_where_its_logits_would_be_wrong(add: Add, mo
 def test_no_head_is_screened_where_the_screen_would_be_wrong(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = add(Precision.FP32)
     assert KVModel.open(folder).screened() is not None
-    monkeypatch.setattr(kv_model, "int8_is_exact", cut)
+    monkeypatch.setattr(native_model, "int8_is_exact", cut)
 
     assert KVModel.open(folder).screened() is None

@@ -16,7 +16,7 @@ from jobs.outcome import Failed, Flag, Outcome, Score
 from jobs.spec import Bos, ScoreOptions, Timing, Window
 from tests.context_model import ContextModel
 from tests.small_tokenizers import byte_level, opened, word_piece
-from worker.engine.scoring import Scorer
+from worker.engine.tasks.scoring import Scorer
 from worker.text.causal import CausalTokenizer
 
 VOCABULARY = 280

@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.engine.conftest import OpenKV, build_kv, decode
-from worker.engine.logits import log_normalizer
-from worker.engine.screen import Screen
+from worker.engine.search.logit_rules import log_normalizer
+from worker.engine.seq2seq.candidate_screening import Screen
 from worker.graphs import marian
 from worker.graphs.products import rounding
 

@@ -11,11 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.engine.steps import EOS, START, RandomStep, ScriptedStep, ids, rules, slow_beam_search
-from worker.engine.beams import BeamSearch
-from worker.engine.generation import Generation
-from worker.engine.greedy import GreedySearch
-from worker.engine.hypothesis import Hypothesis
-from worker.engine.search import follow, search
+from worker.engine.search.beam import BeamSearch
+from worker.engine.search.generation_config import Generation
+from worker.engine.search.greedy import GreedySearch
+from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.search.search import follow, search
 
 
 def greedy_search(steps: Any, num_rows: int, rules: Generation) -> list[Hypothesis]:

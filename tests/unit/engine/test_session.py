@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 from jobs.errors import ModelError
-from worker.engine.session import open_session
+from worker.engine.runtime.session import open_session
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_a_session_runs_with_the_threads_it_was_given(golden_folder: Path) -> No
 
 
 def test_a_model_that_cannot_be_opened_is_found_when_it_is_opened(tmp_path: Path, golden_folder: Path) -> None:
-    from worker.engine.seq2seq import Seq2Seq
+    from worker.engine.seq2seq.exported_model import Seq2Seq
 
     for file in ("config.json", "generation_config.json", "encoder_model.onnx"):
         shutil.copy(golden_folder / "tiny-swish-tied" / file, tmp_path / file)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.engine.sharing import GROUP_COST, Pair, Sharing, apart, share
+from worker.engine.causal.prefix_sharing import GROUP_COST, Pair, Sharing, apart, share
 
 # Few tokens, so that much begins alike; the parts of a pair are never empty.
 IDS = st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple)

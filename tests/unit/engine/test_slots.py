@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.engine.beams import _stay
-from worker.engine.rows import close_ranks
-from worker.engine.slots import Slots, SlotShape
+from worker.engine.search.beam import _stay
+from worker.engine.search.rows import close_ranks
+from worker.engine.seq2seq.kv_slots import Slots, SlotShape
 
 SHAPE = SlotShape(num_layers=2, num_heads=2, head_size=4, dtype=np.dtype(np.float32))
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.engine.steps import EOS, RandomStep, ids, rules, slow_beam_search
-from worker.engine.beams import BeamSearch
-from worker.engine.generation import Generation
-from worker.engine.hypothesis import Hypothesis
-from worker.engine.search import Search, new_search, search
-from worker.engine.slots import Slots, SlotShape
+from worker.engine.search.beam import BeamSearch
+from worker.engine.search.generation_config import Generation
+from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.search.search import Search, new_search, search
+from worker.engine.seq2seq.kv_slots import Slots, SlotShape
 
 VOCAB = 14
 SHAPE = SlotShape(num_layers=1, num_heads=2, head_size=1, dtype=np.dtype(np.float32))

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.engine import target_log_probs as module
-from worker.engine.target_log_probs import scratch_size, target_log_probs
+from worker.engine.causal import target_log_probs as module
+from worker.engine.causal.target_log_probs import scratch_size, target_log_probs
 
 
 @given(

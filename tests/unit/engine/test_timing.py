@@ -2,7 +2,7 @@
 
 from jobs.outcome import StepTiming
 from jobs.spec import Timing
-from worker.engine.timing import Stopwatch
+from worker.engine.runtime.timing import Stopwatch
 
 
 def two_batches(mode: Timing) -> list[StepTiming]:

@@ -14,11 +14,11 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 from jobs.errors import SpecError, Stopped
 from jobs.outcome import Failed, Flag, SegmentTranslation, Translation
 from jobs.spec import CachePolicy, Timing, TranslateOptions
-from worker.engine import batch_decoder
-from worker.engine.decoding import Decoding
-from worker.engine.hypothesis import Hypothesis
-from worker.engine.produced import Produced
-from worker.engine.translation import NoMemory, Translator
+from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.seq2seq import exported_decoder
+from worker.engine.seq2seq.exported_steps import Decoding
+from worker.engine.tasks.batch_result import Produced
+from worker.engine.tasks.translation import NoMemory, Translator
 
 GREEDY = TranslateOptions(beam_size=1)
 DIGEST = b"model and options"
@@ -236,7 +236,7 @@ def found(*hypotheses: Hypothesis) -> Callable[..., list[list[Hypothesis]]]:
 
 
 def test_a_runaway_says_so(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_decoder, "search", found(Hypothesis((4, *(5, 6) * 5, 0), -1.0, -0.1, truncated=True)))
+    monkeypatch.setattr(exported_decoder, "search", found(Hypothesis((4, *(5, 6) * 5, 0), -1.0, -0.1, truncated=True)))
 
     assert one(translate(translator, ["Alpha beta."])).flags == (Flag.REPETITION, Flag.TRUNCATED)
     assert one(translate(translator, ["Ha ha ha ha ha ha ha ha ha."])).flags == (Flag.TRUNCATED,), "so does the source"
@@ -246,14 +246,14 @@ def test_logits_that_are_not_finite_fail_the_documents_they_concern(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sound = translate(translator, TEXTS).outcomes
-    search = batch_decoder.search
+    search = exported_decoder.search
 
     def search_with_a_fault(steps: Any, num_rows: int, rules: Any) -> list[list[Hypothesis]]:
         hypotheses = search(steps, num_rows, rules)
         hypotheses[0] = [dataclasses.replace(hypotheses[0][0], log_prob=math.nan)]  # the longest segment
         return hypotheses
 
-    monkeypatch.setattr(batch_decoder, "search", search_with_a_fault)
+    monkeypatch.setattr(exported_decoder, "search", search_with_a_fault)
     translated = translate(translator, TEXTS)
 
     assert translated.outcomes[:4] == sound[:4]
@@ -269,7 +269,7 @@ def test_as_many_hypotheses_come_back_as_were_asked_for_though_two_read_the_same
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     twins = [Hypothesis((5, 0), -1.0, -0.5, truncated=False), Hypothesis((5,), -2.0, -2.0, truncated=False)]
-    monkeypatch.setattr(batch_decoder, "search", found(*twins, Hypothesis((6, 0), -3.0, -3.0, truncated=False)))
+    monkeypatch.setattr(exported_decoder, "search", found(*twins, Hypothesis((6, 0), -3.0, -3.0, truncated=False)))
 
     document = one(translate(translator, ["Alpha."], TranslateOptions(beam_size=4, n_best=3)))
 
@@ -307,7 +307,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_and_later_ones_fit_at_o
     wanted = translate(translator, TEXTS)
     before = translator.decoder._cache
     calls: list[int] = []
-    monkeypatch.setattr(batch_decoder, "Decoding", shortage_above(20, calls, error))
+    monkeypatch.setattr(exported_decoder, "Decoding", shortage_above(20, calls, error))
 
     assert translate(translator, TEXTS).outcomes == wanted.outcomes
     assert max(calls) > 20, "it was tried"
@@ -319,7 +319,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_and_later_ones_fit_at_o
 
 def test_a_single_row_that_does_not_fit_raises(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    monkeypatch.setattr(batch_decoder, "Decoding", shortage_above(0, calls, MemoryError("no more")))
+    monkeypatch.setattr(exported_decoder, "Decoding", shortage_above(0, calls, MemoryError("no more")))
 
     with pytest.raises(MemoryError, match="no more"):
         translate(translator, TEXTS)
@@ -328,7 +328,7 @@ def test_a_single_row_that_does_not_fit_raises(translator: Translator, monkeypat
 
 def test_another_error_is_not_taken_for_a_shortage(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    monkeypatch.setattr(batch_decoder, "Decoding", shortage_above(0, calls, Fail("Invalid node")))
+    monkeypatch.setattr(exported_decoder, "Decoding", shortage_above(0, calls, Fail("Invalid node")))
 
     with pytest.raises(Fail):
         translate(translator, TEXTS)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.spec import Window
-from worker.engine.windows import Span, cut
+from worker.engine.tasks.windows import Span, cut
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rolling_windows.json"
 LENGTH = st.integers(0, 200)

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 
 from jobs.errors import ModelError
 from tests.causal_checkpoints import ARCHITECTURES, causal_config, write_causal_checkpoint
-from worker.engine.generation import read_json
+from worker.engine.search.generation_config import read_json
 from worker.graphs.causal import BODY, HEAD, WEIGHTS, write_causal
 from worker.graphs.causal_head import BLOCK
 from worker.graphs.causal_weights import CausalSizes

@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from jobs.errors import ModelError
-from worker.engine.generation import read_json
+from worker.engine.search.generation_config import read_json
 from worker.graphs.marian import DECODER, ENCODER, WEIGHTS, MarianSizes, rebuild_decoder, write_marian
 from worker.graphs.net import IR_VERSION, OPSET
 from worker.graphs.precision import Precision

@@ -17,7 +17,7 @@ from jobs.store.workers import Warmth
 from tests.unit.store.conftest import MakeJob, translated
 from worker import drain as drain_module
 from worker.drain import drain
-from worker.engine.produced import Produced
+from worker.engine.tasks.batch_result import Produced
 from worker.shift import Shift
 from worker.watch import Watch
 

@@ -59,8 +59,8 @@ import resource
 from pathlib import Path
 from jobs.spec import TranslateOptions
 from worker.demo.examples import lines
-from worker.engine.network import open_network
-from worker.engine.translation import NoMemory, Translator
+from worker.engine.seq2seq.open import open_network
+from worker.engine.tasks.translation import NoMemory, Translator
 from worker.ration import _data_size
 from worker.text.marian import MarianTokenizer
 import json

@@ -17,7 +17,7 @@ from tests.unit.lanes.test_drain import Echo, scalar, shift_of
 from tests.unit.store.conftest import MakeJob, translated
 from worker.cage import Died
 from worker.drain import drain
-from worker.engine.produced import Produced
+from worker.engine.tasks.batch_result import Produced
 from worker.suspects import HOPELESS, LOADS, translate_suspects
 
 SEGFAULT = Died("killed", "was killed by SIGSEGV")

@@ -13,7 +13,7 @@ from jobs.errors import ModelError, SpecError
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.causal_exports import BASE, Export, write_checkpoint, write_letters
 from tests.unit.models.bigrams import write_export
-from worker.engine.language_model import open_language_model
+from worker.engine.causal.open import open_language_model
 from worker.graphs.precision import Precision
 from worker.models import causal_judges, verify_causal
 from worker.models.add import Added, Request, add_model

@@ -9,7 +9,7 @@ from jobs.spec import Bos, RerankOptions, ScoreOptions, Task, TranslateOptions, 
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.unit.models.bigrams import write_export
-from worker.engine.network import open_network
+from worker.engine.seq2seq.open import open_network
 from worker.graphs.precision import Precision
 from worker.models import registry
 from worker.models.add import Request, add_model

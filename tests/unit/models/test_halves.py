@@ -11,8 +11,8 @@ from jobs.errors import SpecError
 from jobs.spec import JobSpec, Task, TranslateOptions
 from tests.checkpoints import write_marian_checkpoint
 from tests.unit.conftest import Kvjobs
-from worker.device import providers
-from worker.engine import network
+from worker.engine.runtime.device import providers
+from worker.engine.seq2seq.native_model import KVModel
 from worker.graphs.precision import Precision
 from worker.models.add import Request, add_model
 from worker.models.admission import admit, advise_queue
@@ -68,13 +68,13 @@ def test_a_worker_with_a_gpu_runs_other_precisions_on_its_cpu(
 ) -> None:
     spec: JobSpec = admit(Task.TRANSLATE, add(precision), models_dir, TranslateOptions())
     asked: list[Any] = []
-    opened = network.KVModel.open
+    opened = KVModel.open
 
     def note(folder: Path, *, threads: int, providers: Any) -> Any:
         asked.extend(providers)
         return opened(folder, threads=threads)  # no GPU is here
 
-    monkeypatch.setattr(network.KVModel, "open", note)
+    monkeypatch.setattr(KVModel, "open", note)
     with caplog.at_level(logging.WARNING):
         WarmModels(models_dir, 1, providers("cuda:0")).open(spec)
 

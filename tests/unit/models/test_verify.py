@@ -13,7 +13,7 @@ import pytest
 
 from jobs.errors import SpecError
 from tests.checkpoints import write_marian_checkpoint, write_tokenizer
-from worker.engine.hypothesis import Hypothesis
+from worker.engine.search.hypothesis import Hypothesis
 from worker.graphs.precision import Precision
 from worker.models import verify as module
 from worker.models.add import Request, add_model

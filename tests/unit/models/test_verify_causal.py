@@ -14,8 +14,8 @@ from jobs.errors import ModelError, SpecError
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.causal_exports import VOCAB, Export, LongRope
 from tests.unit.models.bigrams import write_export
-from worker.engine import export_reader
-from worker.engine.language_model import open_language_model
+from worker.engine.causal import exported_reader
+from worker.engine.causal.open import open_language_model
 from worker.graphs.precision import Precision
 from worker.models import departures
 from worker.models import verify_causal as module
@@ -216,7 +216,7 @@ def test_texts_go_past_every_limit_that_a_configuration_names(tmp_path, config, 
 def test_an_export_that_reads_pieces_in_another_way_than_the_whole_fails(tmp_path, monkeypatch):
     """As genai's graphs with longrope do past the length where their factors change."""
     folder = Export(attention="grouped", rope=LongRope()).write(tmp_path / "exported")
-    monkeypatch.setattr(export_reader, "MAX_TOKENS", 16)
+    monkeypatch.setattr(exported_reader, "MAX_TOKENS", 16)
     ids = np.random.default_rng(1).integers(0, VOCAB, 90).tolist()
 
     def packed() -> Check:

@@ -1,0 +1,70 @@
+"""
+One call of a causal language model's graph, as others exported it.
+
+Knows: what is fed to it. Does not know: which sequences go together, or what their logits are for.
+
+Shapes: B rows · S length of the longest row · P past length · K key/value heads · H head size · V vocabulary.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from worker.engine.causal.broadcast_past import Past
+from worker.models.causal_layout import IDS, LOGITS, MASK, NUM_LOGITS, POSITIONS, CausalLayout
+
+
+@dataclass(frozen=True, slots=True)
+class CausalGraph:
+    """A session, and how it wants to be fed. Several threads may call it at once."""
+
+    file: Path
+    session: onnxruntime.InferenceSession
+    layout: CausalLayout
+
+    def call(
+        self,
+        rows: Sequence[Sequence[int]],
+        past: Past = (),
+        *,
+        wants_logits: bool = True,
+        wants_present: bool = False,
+        is_quiet: bool = False,
+    ) -> tuple[NDArray[Any], Past]:
+        """Run rows of ids, each behind its own past (B, K, P, H); logits (B, S, V), and the present (B, K, P + S, H).
+
+        What is not wanted is empty. What logits and present say behind a row's end is of no use. `is_quiet`: a refusal
+        is raised, and not logged.
+        """
+        cache = self.layout.cache
+        past_length = past[0].shape[2] if past else 0
+        lengths = np.array([len(row) for row in rows])
+        ids = np.empty((len(rows), lengths.max()), np.int64)  # (B, S)
+        for row, tokens in enumerate(rows):
+            ids[row, : len(tokens)] = tokens
+            ids[row, len(tokens) :] = tokens[-1]  # not some id that the row has not: NaN x 0 is NaN, masked or not
+        mask = (np.arange(past_length + ids.shape[1]) < past_length + lengths[:, None]).astype(np.int64)  # (B, P + S)
+        feed: dict[str, NDArray[Any]] = {IDS: ids}
+        if self.layout.has_mask:
+            feed[MASK] = mask
+        if self.layout.has_positions:
+            feed[POSITIONS] = np.maximum(mask.cumsum(axis=1) - 1, 0)[:, past_length:]
+        if self.layout.num_logits_rank is not None:
+            # 0: all. The head is computed even where nobody asks for logits: of one token, where it can be told.
+            feed[NUM_LOGITS] = np.full((1,) * self.layout.num_logits_rank, not wants_logits, np.int64)
+        outputs = [LOGITS] if wants_logits else []
+        if cache:
+            if not past:
+                past = [np.empty((len(rows), cache.num_heads, 0, size), cache.dtype) for size in cache.sizes]
+            feed.update({name: array for (name, _), array in zip(cache.names, past, strict=True)})
+            outputs += [name for _, name in cache.names] if wants_present else []
+        options = onnxruntime.RunOptions()
+        if is_quiet:
+            options.log_severity_level = 4
+        found = self.session.run(outputs, feed, options)
+        return (found[0], found[1:]) if wants_logits else (np.empty((len(rows), 0, 0), np.float32), found)

@@ -1,0 +1,77 @@
+"""
+A causal language model as others exported it, open and ready. Shared by all lanes of a process.
+
+Knows: which files there are, what the graph takes and is able to do. Does not know: how sequences go through it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from worker.engine.causal.capabilities import Abilities, try_abilities
+from worker.engine.causal.exported_call import CausalGraph
+from worker.engine.causal.exported_reader import ExportReader
+from worker.engine.runtime.session import PROVIDER, Provider, open_session
+from worker.models.causal_config import CausalConfig
+from worker.models.causal_layout import CausalLayout, find_causal_graph, read_causal_layout
+from worker.models.departures import Departures, find_departures
+from worker.models.layouts import Graph
+from worker.models.manifest import MANIFEST, Manifest
+
+_UNNAMED_LIMIT = 2048  # positions, where no configuration names a limit
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedCausal:
+    """Nothing here changes after `open`."""
+
+    graph: CausalGraph
+    abilities: Abilities
+    max_positions: int
+    departures: Departures  # from what the configuration asks for
+    num_heads: int  # of queries, as far as the configuration says; for an estimate of memory alone
+
+    @classmethod
+    def open(cls, folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (PROVIDER,)) -> Self:
+        """Open the graph in `folder`; raise ModelError now, not at the first document.
+
+        A graph that contradicts its configuration is refused, unless it was added with what it contradicts accepted.
+        """
+        file = find_causal_graph(folder)
+        config = CausalConfig.read(folder)
+        session = open_session(file, threads=threads, providers=providers)
+        layout = read_causal_layout(Graph.of(file, session), config)
+        departures = find_departures(file, config)
+        if not ((folder / MANIFEST).is_file() and Manifest.read(folder).accepts_departures):
+            departures.refuse(file, config)
+        graph = CausalGraph(file, session, layout)
+        max_positions = config.max_position_embeddings or _UNNAMED_LIMIT
+        if departures.limit:
+            max_positions = min(max_positions, departures.limit.positions)
+        key_heads = layout.cache.num_heads if layout.cache else 1
+        return cls(
+            graph=graph,
+            abilities=try_abilities(graph, max_positions),
+            max_positions=max_positions,
+            departures=departures,
+            num_heads=config.num_attention_heads or key_heads,
+        )
+
+    @property
+    def layout(self) -> CausalLayout:
+        """What the graph says of itself."""
+        return self.graph.layout
+
+    @property
+    def vocab_size(self) -> int:
+        """V of the logits."""
+        return self.layout.vocab_size
+
+    def new_reader(self, *, is_packed: bool = True) -> ExportReader:
+        """The buffers of one lane. `is_packed=False`: one sequence after another, and no prefix is shared."""
+        return ExportReader(self.graph, self.abilities, self.num_heads, is_packed=is_packed)
+
+    def new_oracle(self) -> ExportReader:
+        """What reads each sequence alone and in one call, however much memory that takes: to compare with."""
+        return ExportReader(self.graph, self.abilities, self.num_heads, is_packed=False, is_cut=False)

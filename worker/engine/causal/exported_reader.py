@@ -1,0 +1,275 @@
+"""
+Log-probabilities of sequences from a causal graph as others exported it: one lane's way through the model.
+
+Sequences of about one length are rows of one call, as far as the graph takes them so
+(`worker.engine.causal.capabilities`). What several of them begin with is computed once, and is their past. Long ones go
+through in pieces that extend the cache. Logits come back whole from such graphs, V floats a token: a call has so few
+tokens that they fit.
+
+Knows: which sequences go together. Does not know: inputs of graphs, text.
+
+Shapes: B rows · S length of the longest row · P past length · V vocabulary.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.errors import Stopped
+from worker.engine.causal.broadcast_past import Past, RepeatedPast
+from worker.engine.causal.capabilities import Abilities
+from worker.engine.causal.exported_call import CausalGraph
+from worker.engine.causal.protocol import Group, LogProbs
+from worker.engine.causal.target_log_probs import scratch_size, target_log_probs
+from worker.engine.runtime.out_of_memory import is_shortage
+from worker.engine.runtime.timing import Stopwatch
+
+log = logging.getLogger(__name__)
+
+MAX_TOKENS = 512  # of a call: whoever stops a lane waits for one
+MAX_BYTES = 128 << 20  # of a call's logits, of one layer's attention weights, of the pasts of its rows: each
+_LEAST = 16  # tokens of a piece: where even these do not fit into memory, nothing does
+_MAX_PADDING = 1 / 8  # of the tokens of a batch
+_WORTH = 32  # tokens that sharing a prefix has to save, for the calls that it costs
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A sequence behind a past, or from its beginning."""
+
+    group: int
+    suffix: int  # its place in the group
+    ids: Sequence[int]  # each but the last is fed, each but the first is a target
+    skip: int  # targets at the beginning that are not asked for
+
+    @property
+    def length(self) -> int:
+        """Tokens that are fed."""
+        return len(self.ids) - 1
+
+
+class ExportReader:
+    """A lane's buffers. Nothing is kept from one `read` to the next but memory."""
+
+    def __init__(
+        self, graph: CausalGraph, abilities: Abilities, num_heads: int, *, is_packed: bool, is_cut: bool = True
+    ) -> None:
+        """`num_heads`: of queries, for an estimate of what attention takes. `is_packed=False`: one sequence after
+        another, and no prefix is shared. `is_cut=False`: each in one call, however much memory that takes."""
+        self._graph = graph
+        self._abilities = abilities
+        self._num_heads = num_heads
+        self._is_packed = is_packed
+        self._is_cut = is_cut and abilities.extends
+        self._vocab_size = graph.layout.vocab_size
+        self._max_tokens = MAX_TOKENS  # fewer once memory was short
+        self._repeated = RepeatedPast()
+        self._scratch: NDArray[np.float32] | None = None
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the buffers. Another thread may ask while the lane works."""
+        scratch = self._scratch
+        return self._repeated.num_bytes + (scratch.nbytes if scratch is not None else 0)
+
+    @property
+    def allocations(self) -> int:
+        """How often memory was asked for."""
+        return self._repeated.allocations + (self._scratch is not None)
+
+    @property
+    def reuses(self) -> int:
+        """How often the buffers were large enough."""
+        return self._repeated.reuses
+
+    def read(
+        self, groups: Sequence[Group], stopwatch: Stopwatch, should_stop: Callable[[], bool]
+    ) -> Iterator[tuple[int, list[LogProbs]]]:
+        """See `worker.engine.causal.protocol.Reader.read`."""
+        lane = _Lane(stopwatch, should_stop)
+        shared = [index for index, group in enumerate(groups) if self._shares(group)]
+        others = sorted(set(range(len(groups))) - set(shared))
+        missing = {index: len(groups[index].suffixes) for index in others}
+        found: dict[int, list[LogProbs]] = {
+            index: [np.empty(0, np.float32)] * count for index, count in missing.items()
+        }
+        whole = chain.from_iterable(_whole(index, groups[index]) for index in others)
+        for line, log_probs in self._read_lines(list(whole), (), lane):
+            found[line.group][line.suffix] = log_probs
+            missing[line.group] -= 1
+            if not missing[line.group]:
+                yield line.group, found.pop(line.group)
+        for index in shared:
+            yield index, self._read_shared(groups[index], lane)
+
+    def _shares(self, group: Group) -> bool:
+        """Whether the group's prefix is computed once, to be the past of its suffixes."""
+        length, count = len(group.prefix) - 1, len(group.suffixes)
+        if not self._is_packed or not self._abilities.extends or count == 1:
+            return False
+        return length * (count - 1) >= _WORTH if self._abilities.extends_batches else length >= _WORTH
+
+    def _read_shared(self, group: Group, lane: "_Lane") -> list[LogProbs]:
+        """All but the last token of the prefix are the past; the last one is fed with each suffix, whose first token
+        it foretells."""
+        *beginning, last = group.prefix
+        _, past = self._walk(beginning, len(beginning), (), lane, wants_present=True)
+        self._repeated.begin(past)
+        try:
+            lines = [_Line(0, place, [last, *suffix], 0) for place, suffix in enumerate(group.suffixes)]
+            found = {line.suffix: log_probs for line, log_probs in self._read_lines(lines, past, lane)}
+        finally:
+            self._repeated.end()
+        return [found[place] for place in range(len(lines))]
+
+    def _read_lines(self, lines: Sequence[_Line], past: Past, lane: "_Lane") -> Iterator[tuple[_Line, LogProbs]]:
+        """Every line once, longest first, behind one past."""
+        yield from ((line, np.empty(0, np.float32)) for line in lines if not line.length)  # nothing foretells its token
+        waiting = deque(sorted(filter(lambda line: line.length, lines), key=lambda line: -line.length))
+        most = len(lines)
+        while waiting:
+            batch = self._take(waiting, past, most)
+            try:
+                found = self._read_batch(batch, past, lane)
+            except Exception as error:
+                if len(batch) == 1 or not is_shortage(error):
+                    raise
+                log.warning("%d sequences do not fit into memory: %s", len(batch), error)
+            else:
+                yield from zip(batch, found, strict=True)
+                continue
+            # Only here, where the error is gone: it held on to the arrays of the call.
+            waiting.extendleft(reversed(batch))
+            most = len(batch) // 2
+
+    def _take(self, waiting: deque[_Line], past: Past, most: int) -> list[_Line]:
+        """The next rows of one call, from the front of `waiting`."""
+        batch = [waiting.popleft()]
+        length, able = batch[0].length, self._abilities
+        if not self._is_packed or not (able.extends_batches if past else able.batches):
+            return batch
+        most = min(most, self._most_rows(length, past))
+        tokens = length
+        while waiting and len(batch) < most:
+            following = waiting[0].length
+            padded = (len(batch) + 1) * length
+            if following < length and not (able.pads and padded - tokens - following <= _MAX_PADDING * padded):
+                break
+            tokens += following
+            batch.append(waiting.popleft())
+        return batch
+
+    def _most_rows(self, length: int, past: Past) -> int:
+        """How many sequences that feed so many tokens a call may have."""
+        past_length = _length(past)
+        cache = self._graph.layout.cache
+        return min(
+            self._max_tokens // length,
+            MAX_BYTES // (4 * length * self._vocab_size),
+            MAX_BYTES // (4 * length * (past_length + length) * self._num_heads),
+            MAX_BYTES // (cache.position_bytes * past_length) if cache and past else self._max_tokens,
+        )
+
+    def _most_tokens(self, past_length: int) -> int:
+        """How many tokens of one sequence a call may have."""
+        return max(
+            _LEAST,
+            min(
+                self._max_tokens,
+                MAX_BYTES // (4 * self._vocab_size),
+                MAX_BYTES // (4 * (past_length + self._max_tokens) * self._num_heads),
+            ),
+        )
+
+    def _read_batch(self, batch: Sequence[_Line], past: Past, lane: "_Lane") -> list[LogProbs]:
+        if len(batch) == 1:
+            (line,) = batch
+            return [self._walk(line.ids, line.skip, past, lane)[0]]
+        rows = [line.ids[:-1] for line in batch]
+        logits, _ = self._call(rows, self._repeated.rows(len(rows)) if past else (), lane)
+        with lane.stopwatch.measure("head", rows=len(rows), tokens=sum(line.length - line.skip for line in batch)):
+            return [
+                self._log_probs(logits[row, line.skip : line.length], line.ids[line.skip + 1 :])
+                for row, line in enumerate(batch)
+            ]
+
+    def _walk(
+        self, ids: Sequence[int], skip: int, past: Past, lane: "_Lane", *, wants_present: bool = False
+    ) -> tuple[LogProbs, Past]:
+        """One sequence, in as many pieces as it takes; the log-probabilities of its targets but the first `skip`.
+
+        With `wants_present`, all ids are fed, and the keys and values of all of them come back: a prefix has no target.
+        """
+        end = len(ids) if wants_present else len(ids) - 1
+        found = np.empty(end - skip, np.float32)
+        at = 0
+        while at < end:
+            size = end - at
+            if self._is_cut:
+                size = min(size, self._most_tokens(_length(past)))
+            stop = at + size
+            first = max(skip, at)
+            try:
+                logits, present = self._call(
+                    [ids[at:stop]],
+                    past,
+                    lane,
+                    wants_logits=first < stop,
+                    wants_present=wants_present or stop < end,
+                )
+            except Exception as error:
+                if size <= _LEAST or not self._is_cut or not is_shortage(error):
+                    raise
+                log.warning("%d tokens do not fit into memory: %s", size, error)
+                self._max_tokens = max(_LEAST, size // 2)
+                continue
+            if first < stop:
+                with lane.stopwatch.measure("head", rows=1, tokens=stop - first):
+                    found[first - skip : stop - skip] = self._log_probs(
+                        logits[0, first - at :], ids[first + 1 : stop + 1]
+                    )
+            past, at = present, stop
+        return found, past
+
+    def _call(
+        self,
+        rows: Sequence[Sequence[int]],
+        past: Past,
+        lane: "_Lane",
+        *,
+        wants_logits: bool = True,
+        wants_present: bool = False,
+    ) -> tuple[NDArray[np.floating], Past]:
+        if lane.should_stop():
+            raise Stopped("stopped between two calls of the model")
+        tokens = len(rows) * max(map(len, rows))
+        with lane.stopwatch.measure("prefill", rows=len(rows), tokens=tokens, past_length=_length(past)):
+            return self._graph.call(rows, past, wants_logits=wants_logits, wants_present=wants_present)
+
+    def _log_probs(self, logits: NDArray[np.floating], targets: Sequence[int]) -> LogProbs:
+        if self._scratch is None:
+            self._scratch = np.empty(scratch_size(self._vocab_size), np.float32)
+        return target_log_probs(logits, np.asarray(targets, np.int64), self._scratch)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """What accompanies one `read`."""
+
+    stopwatch: Stopwatch
+    should_stop: Callable[[], bool]
+
+
+def _whole(index: int, group: Group) -> Iterator[_Line]:
+    """Each sequence of a group from its beginning."""
+    for place, suffix in enumerate(group.suffixes):
+        yield _Line(index, place, [*group.prefix, *suffix], max(len(group.prefix) - 1, 0))
+
+
+def _length(past: Past) -> int:
+    return past[0].shape[2] if past else 0

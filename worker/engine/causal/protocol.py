@@ -1,0 +1,69 @@
+"""
+What whoever scores text asks of a causal language model, however its graphs are laid out.
+
+Knows: sequences of ids, and that some of them begin alike. Does not know: text, windows, templates, graphs.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.engine.runtime.timing import Stopwatch
+
+LogProbs = NDArray[np.float32]  # natural logarithms, one a token
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Sequences that begin alike: the prefix is computed once, and only the suffixes are scored.
+
+    Without a prefix nothing comes before the first token of a suffix, so that token is not scored.
+    """
+
+    prefix: Sequence[int]
+    suffixes: Sequence[Sequence[int]]  # none is empty
+
+    @property
+    def longest(self) -> int:
+        """Positions of its longest sequence."""
+        return len(self.prefix) + max(map(len, self.suffixes))
+
+
+class Reader(Protocol):
+    """One lane's way through a model: buffers of its own over sessions that all lanes share."""
+
+    @property
+    def num_bytes(self) -> int: ...
+    @property
+    def allocations(self) -> int: ...
+    @property
+    def reuses(self) -> int: ...
+    def read(
+        self, groups: Sequence[Group], stopwatch: Stopwatch, should_stop: Callable[[], bool]
+    ) -> Iterator[tuple[int, list[LogProbs]]]:
+        """Yield each group's place among `groups`, in whatever order suits, and an array for each of its suffixes:
+        log p(token | prefix and the tokens of the suffix before it), all tokens, or all but the first where there is
+        no prefix. Nothing a group gets depends on the others. NaN and infinities come out as the model gave them.
+
+        Every group has `longest` <= max_positions + 1: the last token of a sequence is looked for and does not go in.
+        Raises Stopped between two model calls where told to stop.
+        """
+
+
+class CausalModel(Protocol):
+    """An open model, shared by the lanes of a process."""
+
+    @property
+    def max_positions(self) -> int:
+        """How many tokens of a sequence can go in."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Ids are below it."""
+
+    def new_reader(self, *, is_packed: bool = True) -> Reader:
+        """The buffers of one lane. `is_packed`: many sequences in one row without padding, where the graph allows it;
+        else sequence by sequence or padded, which is slow and an oracle."""

@@ -1,0 +1,1 @@
+"""onnxruntime on this machine: sessions, devices, timing, shortage of memory."""

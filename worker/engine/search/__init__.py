@@ -1,0 +1,1 @@
+"""Greedy and beam search over the logits of one decoding step at a time."""

@@ -1,0 +1,93 @@
+"""
+Greedy search: follow the most likely token of each row until the row ends.
+
+Shapes: R rows, one a sentence · V vocabulary · T tokens that there is room for.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from worker.engine.search.generation_config import Generation
+from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.search.logit_rules import Floats, Ids, apply_rules
+from worker.engine.search.rows import Moves, close_ranks, forced_ids, with_room
+
+# Logits (R, V), scales and normalizers (R,) -> the best ids, their logits, better normalizers (R,) each.
+Resolve = Callable[[Floats, Floats, Floats], tuple[Ids, Floats, Floats]]
+
+
+class GreedySearch:
+    """Rows that came at different times, each at its own place."""
+
+    def __init__(self, rules: Generation, resolve: Resolve | None = None) -> None:
+        """`resolve` finds the best ids where the logits are not exact."""
+        self._rules = rules
+        self._resolve = resolve
+        self._sentences = np.empty(0, np.int64)  # (R,): which one each row is
+        self._lengths = np.empty(0, np.int64)  # (R,): tokens there are, the start token included
+        self._log_probs = np.empty(0)  # (R,)
+        self._tokens = np.empty((0, 1), np.int64)  # (R, T)
+
+    @property
+    def num_sentences(self) -> int:
+        """Those on their way."""
+        return len(self._sentences)
+
+    @property
+    def last_ids(self) -> Ids:
+        """What each row is to be fed (R,)."""
+        last: Ids = self._tokens[np.arange(len(self._tokens)), self._lengths - 1]
+        return last
+
+    def admit(self, sentences: Sequence[int]) -> None:
+        """Begin some sentences, in rows behind the others."""
+        new = np.full((len(sentences), self._tokens.shape[1]), self._rules.start_id)
+        self._tokens = np.concatenate((self._tokens, new))
+        self._sentences = np.concatenate((self._sentences, np.asarray(sentences, np.int64)))
+        self._lengths = np.concatenate((self._lengths, np.ones(len(sentences), np.int64)))
+        self._log_probs = np.concatenate((self._log_probs, np.zeros(len(sentences))))
+
+    def advance(self, logits: Floats, scales: Floats | None = None) -> tuple[dict[int, list[Hypothesis]], Moves]:
+        """Take the logits of every row (R, V), to be multiplied by `scales` (R,); return who has ended, and where the
+        other rows are."""
+        rules, rows = self._rules, np.arange(len(logits))
+        normalizer, scales = apply_rules(logits, scales, self._tokens, self._lengths, rules, to_log_probs=False)  # (R,)
+        if self._resolve is not None and scales is not None:
+            ids, best, normalizer = self._resolve(logits, scales, normalizer)
+        else:
+            ids = logits.argmax(axis=1)  # (R,)
+            best = logits[rows, ids] * (1 if scales is None else scales)
+        wanted = ids
+        forced = forced_ids(rules, self._lengths - 1)
+        with np.errstate(invalid="ignore"):
+            gained = best - normalizer
+        if forced is not None:
+            ids, gained = np.where(forced < 0, ids, forced), np.where(forced < 0, gained, 0)
+        self._log_probs += gained
+        self._log_probs[~np.isfinite(normalizer)] = np.nan
+        self._tokens = with_room(self._tokens, int(self._lengths.max()) + 1)
+        self._tokens[rows, self._lengths] = ids
+        last = self._lengths == rules.max_new_tokens
+        self._lengths += 1
+        ended = (ids == rules.eos_id) | np.isnan(self._log_probs) | last
+        found = {
+            int(self._sentences[row]): [self._hypothesis(row, bool(last[row] and wanted[row] != rules.eos_id))]
+            for row in np.flatnonzero(ended).tolist()
+        }
+        if not found:
+            return found, None
+        stay = close_ranks(~ended)
+        self._sentences, self._lengths = self._sentences[stay], self._lengths[stay]
+        self._log_probs, self._tokens = self._log_probs[stay], self._tokens[stay]
+        return found, stay
+
+    def _hypothesis(self, row: int, truncated: bool) -> Hypothesis:
+        log_prob, length = float(self._log_probs[row]), int(self._lengths[row]) - 1
+        return Hypothesis(
+            ids=tuple(self._tokens[row, 1 : length + 1].tolist()),
+            log_prob=log_prob,
+            score=log_prob / length**self._rules.length_penalty,
+            truncated=truncated and not math.isnan(log_prob),
+        )

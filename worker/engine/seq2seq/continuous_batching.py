@@ -1,0 +1,166 @@
+"""
+Segments through graphs of our own: slots that are filled again as soon as a sentence ends.
+
+    longest first -> encode the newcomers, equally long ones together -> one step of all rows -> who has ended? -> again
+
+Knows: one model, one lane. Does not know: texts.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from jobs.errors import Stopped
+from jobs.spec import TranslateOptions
+from worker.engine.runtime.out_of_memory import is_shortage
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.search.generation_config import Generation
+from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.search.search import Search, new_search
+from worker.engine.seq2seq.decode_step import Stepper
+from worker.engine.seq2seq.device_kv_slots import DeviceSlots
+from worker.engine.seq2seq.kv_slots import Slots
+from worker.engine.seq2seq.native_model import KVModel
+
+log = logging.getLogger(__name__)
+
+ENCODED_TOKENS = (
+    256  # at once: a token takes as long in larger calls (opus-shaped, 95 to 105 us), which need more memory
+)
+REFILLED_SHARE = 8  # an eighth of the slots is free before newcomers are encoded: small models pay for each call
+
+Found = list[tuple[int, list[Hypothesis]]]  # which segment, and its hypotheses, best first
+
+
+class SlotDecoder:
+    """One lane's slots for one model."""
+
+    def __init__(self, model: KVModel) -> None:
+        self._model = model
+        self._slots = model.new_slots()
+        self._last: tuple[tuple[int, bool], Stepper] | None = None
+        self._most = 0  # sentences that fit into memory, once that is known; 0: not known
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the buffers."""
+        return self._slots.num_bytes + (self._last[1].num_bytes if self._last else 0)
+
+    @property
+    def allocations(self) -> int:
+        """How often memory was asked for."""
+        return self._slots.allocations + (self._last[1].allocations if self._last else 0)
+
+    @property
+    def reuses(self) -> int:
+        """How often the buffers were large enough."""
+        return self._slots.reuses
+
+    def decode(
+        self,
+        segments: Sequence[Sequence[int]],
+        rules: Generation,
+        options: TranslateOptions,
+        stopwatch: Stopwatch,
+        should_stop: Callable[[], bool],
+    ) -> Iterator[Found]:
+        """Every segment once, as it ends. Raises Stopped where told to stop, and what the model raises; of a shortage
+        of memory, that of a single sentence."""
+        waiting = deque(sorted(range(len(segments)), key=lambda index: -len(segments[index])))
+        ended: Found = []
+        while waiting:
+            room = min(len(waiting), options.batch_size, self._most or options.batch_size)
+            stepper = self._stepper(self._model.head.rules(rules))
+            run = _Run(self._model, self._slots, stepper, segments, waiting, room, stopwatch)
+            fits = True
+            try:
+                for found in run.steps(self._model.head.rules(rules), should_stop):
+                    ended += [(index, list(map(self._model.head.hypothesis, best))) for index, best in found.items()]
+                    if len(ended) >= options.batch_size:
+                        yield ended
+                        ended = []
+            except Exception as error:
+                if room == 1 or not is_shortage(error):
+                    raise
+                log.warning("%d sentences do not fit into memory: %s", room, error)
+                fits = False
+                self._most = room // 2
+            # Only here, where the error is gone: it held on to the buffers of the call. Who was under way begins again.
+            if not fits:
+                waiting.extendleft(sorted(run.under_way, key=lambda index: len(segments[index])))
+                spare = self._model.new_slots()
+                spare.allocations, spare.reuses = self._slots.allocations, self._slots.reuses
+                self._slots = spare
+        if ended:
+            yield ended
+
+    def _stepper(self, rules: Generation) -> Stepper:
+        """The one of the last call, where it serves these rules too."""
+        kind = rules.num_beams, rules.repetition_penalty == 1.0
+        if self._last is None or self._last[0] != kind:
+            self._last = kind, Stepper(self._model, rules)
+        return self._last[1]
+
+
+class _Run:
+    """Segments on their way through the slots of a lane."""
+
+    def __init__(
+        self,
+        model: KVModel,
+        slots: Slots | DeviceSlots,
+        stepper: Stepper,
+        segments: Sequence[Sequence[int]],
+        waiting: deque[int],  # longest first
+        room: int,  # sentences
+        stopwatch: Stopwatch,
+    ) -> None:
+        self.under_way: set[int] = set()
+        self._model = model
+        self._slots = slots
+        self._stepper = stepper
+        self._segments = segments
+        self._waiting = waiting
+        self._room = room
+        self._stopwatch = stopwatch
+
+    def steps(self, rules: Generation, should_stop: Callable[[], bool]) -> Iterator[dict[int, list[Hypothesis]]]:
+        """Whoever ended, after each step where somebody did."""
+        slots, waiting, stepper = self._slots, self._waiting, self._stepper
+        search = new_search(rules, resolve=stepper.resolve)
+        longest = len(self._segments[waiting[0]])
+        # The usual translation is about as long as its source; who needs more finds the slots grown.
+        slots.begin(self._room, rules.num_beams, min(rules.max_new_tokens, longest + longest // 2), longest)
+        step = 0
+        while waiting or search.num_sentences:
+            free = self._room - search.num_sentences
+            if waiting and free * REFILLED_SHARE >= self._room:
+                self._admit(search, free)
+            if should_stop():
+                raise Stopped("stopped between two steps")
+            logits, scales = stepper.run(search.last_ids, slots, self._stopwatch, step)
+            step += 1
+            found, moves = search.advance(logits, scales)
+            if moves is not None:
+                slots.select(moves)
+            if found:
+                self.under_way -= found.keys()
+                yield found
+
+    def _admit(self, search: Search, free: int) -> None:
+        """Fill the free slots with those that wait."""
+        while free and self._waiting:
+            length = len(self._segments[self._waiting[0]])
+            together: list[int] = []
+            most = min(free, max(1, ENCODED_TOKENS // length))
+            while self._waiting and len(together) < most and len(self._segments[self._waiting[0]]) == length:
+                together.append(self._waiting.popleft())
+            self.under_way.update(together)
+            ids = np.array([self._segments[index] for index in together], np.int64)
+            with self._stopwatch.measure("encode", rows=len(together), tokens=ids.size):
+                cross = self._model.encode_for_slots(ids)
+            self._slots.admit(cross)
+            search.admit(together)
+            free -= len(together)

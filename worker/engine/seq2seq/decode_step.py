@@ -1,0 +1,85 @@
+"""
+One step of the decoder for all rows that run, and the buffers that it writes into.
+
+Knows: which session runs, and what is bound to it. Does not know: sentences, or how a token is chosen.
+
+Shapes: R rows · V ids of the head · D width.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.search.generation_config import Generation
+from worker.engine.search.greedy import Resolve
+from worker.engine.search.logit_rules import Floats, Ids
+from worker.engine.seq2seq.device_kv_slots import DeviceSlots
+from worker.engine.seq2seq.kv_slots import Slots
+from worker.engine.seq2seq.native_model import KVModel
+
+
+class Stepper:
+    """A lane's decoder for one kind of search."""
+
+    def __init__(self, model: KVModel, rules: Generation, *, exact: bool = False) -> None:
+        """`exact`: no screened head, whatever the rules: the logits are what they are."""
+        self.allocations = 0
+        self.resolve: Resolve | None = None  # what finds the best ids, where the logits are not exact
+        may_screen = rules.num_beams == 1 and rules.repetition_penalty == 1.0 and not exact
+        screened = model.screened() if may_screen else None
+        if screened is None:
+            self._session = model.decoder(rules.num_beams)
+        else:
+            self._session, screen = screened
+            self.resolve = lambda logits, scales, normalizer: screen.best(
+                logits, scales, self._outputs["hidden"], normalizer
+            )
+        self._model = model
+        self._binding = self._session.io_binding()
+        self._ids: Ids = np.empty(0, np.int64)  # (R,)
+        self._memory: dict[str, NDArray[Any]] = {}  # flat, by name of the output
+        self._outputs: dict[str, NDArray[Any]] = {}  # of the rows that run
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory held. Another thread may ask while the lane works."""
+        return sum(memory.nbytes for memory in tuple(self._memory.values()))
+
+    def run(
+        self, last_ids: Ids, slots: Slots | DeviceSlots, stopwatch: Stopwatch, step: int
+    ) -> tuple[Floats, Floats | None]:
+        """Append one id (R,) to each row. The logits of the next (R, V), and what they are to be multiplied by (R,);
+        they are the caller's to change, until the next step."""
+        rows, past_length = len(last_ids), slots.longest
+        if rows != len(self._ids):
+            self._bind(rows)
+        self._ids[:] = self._model.head.to_ids(last_ids)
+        # At every step: what a GPU is to read is copied there when it is bound.
+        self._binding.bind_input("ids", "cpu", 0, np.int64, (rows,), self._ids.ctypes.data)
+        slots.bind(self._binding)
+        with stopwatch.measure("decode", step=step, rows=rows, tokens=rows, past_length=past_length):
+            self._session.run_with_iobinding(self._binding)
+        slots.advance()
+        scales = self._outputs.get("scales")
+        return np.asarray(self._outputs["logits"], np.float32), None if scales is None else scales[:, 0]
+
+    def _bind(self, rows: int) -> None:
+        self._ids = self._take("ids", (rows,), np.dtype(np.int64))
+        for output in self._session.get_outputs():
+            if output.name in ("logits", "scales", "hidden"):
+                shape = rows, int(output.shape[1])
+                array = self._take(output.name, shape, np.dtype(_DTYPES[output.type]))
+                self._outputs[output.name] = array
+                self._binding.bind_output(output.name, "cpu", 0, array.dtype.type, shape, array.ctypes.data)
+
+    def _take(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+        size = int(np.prod(shape))
+        if name not in self._memory or self._memory[name].size < size:
+            self.allocations += 1
+            self._memory[name] = np.empty(size, dtype)
+        return self._memory[name][:size].reshape(shape)
+
+
+_DTYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}

@@ -1,0 +1,143 @@
+"""
+Keys and values in the memory of a device, and the graphs that move them about there.
+
+Nothing passes through the host but row numbers. The device may be the CPU: the same code then runs on memory of the
+process, and that is how it is tested.
+
+Shapes: R rows · M rows after a move · B sentences · S source length · L layers · N heads · C positions · H head size.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnxruntime import InferenceSession, IOBinding, OrtValue
+
+from worker.engine.runtime.session import Device, Provider, open_session
+from worker.engine.search.logit_rules import Ids
+from worker.engine.seq2seq.kv_slots import SlotShape
+from worker.graphs.moves import place_graph, select_graph, widen_graph
+
+
+class Bank:
+    """2 L tensors (rows, N, C, H), key and value of each layer, each at the start of a buffer of its own."""
+
+    def __init__(self, shape: SlotShape, device: Device) -> None:
+        self.length = 0  # C
+        self.allocations = 0  # how often memory was asked for
+        self._shape = shape
+        self._device = device
+        self._buffers: list[OrtValue] = []
+        self._size = 0  # numbers that a buffer has room for
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory held, used or not."""
+        return 2 * self._shape.num_layers * self._size * self._shape.dtype.itemsize
+
+    def lay_out(self, rows: int, length: int) -> None:
+        """Room for so many rows of so many positions; what was there is lost."""
+        self.length = length
+        size = math.prod(self._tensor(rows))
+        if size > self._size:
+            self.allocations += 1
+            self._buffers.clear()  # the old ones go first
+            self._size = 0
+            self._buffers = [self._new_buffer(size) for _ in range(2 * self._shape.num_layers)]
+            self._size = size
+
+    def names(self, pattern: str) -> list[str]:
+        """As a decoder calls its tensors: `pattern` with the layer, and key or value."""
+        return [pattern.format(index // 2, ("key", "value")[index % 2]) for index in range(2 * self._shape.num_layers)]
+
+    def read(self, binding: IOBinding, names: Sequence[str], rows: int) -> None:
+        """Bind the first rows as inputs."""
+        for name, buffer in zip(names, self._buffers, strict=True):
+            binding.bind_input(name, *self._place, self._tensor(rows), buffer.data_ptr())
+
+    def write(self, binding: IOBinding, names: Sequence[str], rows: int, *, start: int = 0) -> None:
+        """Bind rows from `start` on as outputs."""
+        offset = math.prod(self._tensor(start)) * self._shape.dtype.itemsize
+        for name, buffer in zip(names, self._buffers, strict=True):
+            binding.bind_output(name, *self._place, self._tensor(rows), buffer.data_ptr() + offset)
+
+    @property
+    def _place(self) -> tuple[str, int, Any]:
+        return self._device.kind, self._device.number, self._shape.dtype.type
+
+    def _tensor(self, rows: int) -> tuple[int, ...]:
+        return rows, self._shape.num_heads, self.length, self._shape.head_size
+
+    def _new_buffer(self, size: int) -> OrtValue:
+        return OrtValue.ortvalue_from_shape_and_type(
+            [size], self._shape.dtype.type, self._device.kind, self._device.number
+        )
+
+
+class Moves:
+    """The graphs of `worker.graphs.moves`, open on a device; all lanes share them."""
+
+    def __init__(self, shape: SlotShape, beside: Path, *, threads: int, providers: Sequence[Provider]) -> None:
+        """`beside`: a graph of the model, for what is said where one of these cannot be opened."""
+        self._num_tensors = 2 * shape.num_layers
+        sizes = self._num_tensors, shape.num_heads, shape.head_size, shape.dtype.type
+        self._select, self._widen, self._place = (
+            open_session(beside, threads=threads, providers=providers, graph=make(*sizes))
+            for make in (select_graph, widen_graph, place_graph)
+        )
+
+    def select(self, source: Bank, num_rows: int, target: Bank, rows: Ids) -> None:
+        """Of the first `num_rows` rows of one bank, `rows` become the first rows of another, equally long one."""
+        binding = self._select.io_binding()
+        rows = np.ascontiguousarray(rows)
+        _bind(binding, "rows", rows)
+        source.read(binding, self._names("from"), num_rows)
+        target.write(binding, self._names("to"), len(rows))
+        _run(self._select, binding)
+
+    def widen(self, source: Bank | Sequence[NDArray[Any]], target: Bank, num_rows: int) -> None:
+        """The first rows of a bank, or of arrays (R, N, C, H) of the host, become those of one that is longer."""
+        binding = self._widen.io_binding()
+        if isinstance(source, Bank):
+            length = source.length
+            source.read(binding, self._names("from"), num_rows)
+        else:
+            length = source[0].shape[2]
+            alive = [np.ascontiguousarray(array) for array in source]
+            for name, array in zip(self._names("from"), alive, strict=True):
+                _bind(binding, name, array)
+        pads = np.array([0] * 6 + [target.length - length, 0], np.int64)
+        _bind(binding, "pads", pads)
+        target.write(binding, self._names("to"), num_rows)
+        _run(self._widen, binding)
+
+    def place(self, cross: OrtValue | NDArray[Any], target: Bank, start: int) -> None:
+        """What the encoder says of new sentences (B, S, 2 L, N, H) becomes rows of a bank, from `start` on."""
+        binding = self._place.io_binding()
+        if isinstance(cross, OrtValue):
+            count, length, *_ = cross.shape()
+            binding.bind_ortvalue_input("cross", cross)
+        else:
+            count, length, *_ = cross.shape
+            cross = np.ascontiguousarray(cross)
+            _bind(binding, "cross", cross)
+        pads = np.array([0] * 8 + [target.length - length, 0], np.int64)
+        _bind(binding, "pads", pads)
+        target.write(binding, self._names("to"), count, start=start)
+        _run(self._place, binding)
+
+    def _names(self, side: str) -> list[str]:
+        return [f"{side}.{index}" for index in range(self._num_tensors)]
+
+
+def _bind(binding: IOBinding, name: str, array: NDArray[Any]) -> None:
+    """An array of the host, which has to outlive the run. On a GPU it is copied there now."""
+    binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+
+
+def _run(session: InferenceSession, binding: IOBinding) -> None:
+    binding.synchronize_inputs()
+    session.run_with_iobinding(binding)

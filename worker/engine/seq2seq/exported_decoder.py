@@ -1,0 +1,102 @@
+"""
+Segments through graphs as people export them: batches of equally long rows, which begin together.
+
+Knows: one model, one lane. Does not know: texts.
+"""
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+from jobs.errors import Stopped
+from jobs.spec import TranslateOptions
+from worker.engine.runtime.out_of_memory import halves, is_shortage, larger_half
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.search.generation_config import Generation
+from worker.engine.search.logit_rules import Floats, Ids
+from worker.engine.search.search import Steps, search
+from worker.engine.seq2seq.continuous_batching import Found
+from worker.engine.seq2seq.exported_model import Seq2Seq
+from worker.engine.seq2seq.exported_steps import Decoding
+from worker.engine.seq2seq.padding import make_batches
+
+log = logging.getLogger(__name__)
+
+
+class BatchDecoder:
+    """One lane's buffers for one model."""
+
+    def __init__(self, model: Seq2Seq) -> None:
+        self._model = model
+        self._cache = model.new_cache()
+        self._max_size: float = math.inf  # rows x source length that a batch may have, since a larger one did not fit
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the buffers."""
+        return self._cache.num_bytes
+
+    @property
+    def allocations(self) -> int:
+        """How often memory was asked for."""
+        return self._cache.allocations
+
+    @property
+    def reuses(self) -> int:
+        """How often the buffers were large enough."""
+        return self._cache.reuses
+
+    def decode(
+        self,
+        segments: Sequence[Sequence[int]],
+        rules: Generation,
+        options: TranslateOptions,
+        stopwatch: Stopwatch,
+        should_stop: Callable[[], bool],
+    ) -> Iterator[Found]:
+        """Every segment once. A batch for which there is not enough memory is halved until it fits, and those that come
+        later are no larger. Raises what the model raises; of a shortage, that of a single row."""
+        pad_id = self._model.pad_id
+        rest = deque(make_batches(segments, max_rows=options.batch_size, pad_id=pad_id))
+        while rest:
+            batch = rest.popleft()
+            if batch.input_ids.size > self._max_size and len(batch.order) > 1:
+                rest.extendleft(reversed(halves(segments, batch, pad_id)))
+                continue
+            try:
+                decoding = Decoding(self._model, self._cache, batch, policy=options.cache, stopwatch=stopwatch)
+                found = search(Stoppable(decoding, should_stop), len(batch.order), rules)
+            except Exception as error:
+                if len(batch.order) == 1 or not is_shortage(error):
+                    raise
+                log.warning("%d rows of %d tokens do not fit into memory: %s", *batch.input_ids.shape, error)
+            else:
+                yield list(zip(batch.order, found, strict=True))
+                continue
+            # Only here, where the error is gone: it held on to the buffers of the call.
+            self._max_size = larger_half(batch) * batch.input_ids.shape[1]
+            self._drop_buffers()
+            rest.appendleft(batch)
+
+    def _drop_buffers(self) -> None:
+        spare = self._model.new_cache()
+        spare.allocations, spare.reuses = self._cache.allocations, self._cache.reuses
+        self._cache = spare
+        self._model.give_memory_back()
+
+
+class Stoppable:
+    """Steps that ask, each time, whether to go on."""
+
+    def __init__(self, steps: Steps, should_stop: Callable[[], bool]) -> None:
+        self._steps = steps
+        self._should_stop = should_stop
+
+    def step(self, last_ids: Ids) -> Floats:
+        if self._should_stop():
+            raise Stopped("stopped between two steps")
+        return self._steps.step(last_ids)
+
+    def select(self, rows: Ids) -> None:
+        self._steps.select(rows)

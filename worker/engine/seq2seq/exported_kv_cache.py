@@ -1,0 +1,178 @@
+"""
+The memory of one lane: keys and values that a decoder left behind, and the buffers of a step.
+
+Everything is allocated in buckets and reused by later batches and jobs. What lies in a buffer beyond the bound
+length is never read: every tensor is bound by pointer with its exact shape.
+
+Shapes: R rows · S source length · P past length · C capacity · L layers · K key/value heads · H head size.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnxruntime import IOBinding
+
+from worker.engine.search.logit_rules import Ids
+from worker.models.layouts import CacheShape
+
+_FIRST_LENGTH = 32  # positions that a new batch finds room for; the capacity doubles from there
+
+
+class KVCache:
+    """Keys and values of the running batch, and the memory that they lie in.
+
+    Self-attention: past and present are separate tensors of the graph, so each key and value has two buffers, which
+    change places after every step:
+
+        step t      past = A, length P     present = B, length P + 1
+        step t+1    past = B, length P + 1 present = A, length P + 2
+
+    Cross-attention: written by the first step of a batch, read by all others.
+    A tensor (R, K, P, H) lies at the start of its flat buffer, row after row, whatever the capacity.
+    """
+
+    def __init__(self, shape: CacheShape | None) -> None:
+        """None: the graph has no cache; only step buffers are kept."""
+        self.length = 0  # P
+        self.rows = 0  # R
+        self.allocations = 0  # how often memory was asked for
+        self.reuses = 0  # batches that found all their memory there
+        self._shape = shape or CacheShape(0, 0, 0, np.dtype(np.float32))
+        self._self_names = self._shape.names("decoder")
+        self._cross_names = self._shape.names("encoder")
+        self._source_length = 0  # S
+        self._cross_length = 0  # S, once there are keys and values of the source
+        self._source_of: Ids = np.arange(0)  # (R,): which source's cross keys and values stand in each row
+        self._past = 0  # which half of `_self` is the past
+        self._self = np.empty((2, len(self._self_names), 0), self._shape.dtype)  # (2, 2L, C)
+        self._cross = np.empty((len(self._cross_names), 0), self._shape.dtype)  # (2L, C)
+        self._steps: dict[str, NDArray[Any]] = {}  # flat
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory held, used or not. Another thread may ask while the lane works."""
+        return self._self.nbytes + self._cross.nbytes + sum(buffer.nbytes for buffer in tuple(self._steps.values()))
+
+    def reset(self, rows: int, source_length: int) -> None:
+        """Start a batch: `rows` sources, nothing cached."""
+        self.length, self.rows = 0, rows
+        self._source_length, self._cross_length = source_length, 0
+        self._source_of = np.arange(rows)
+
+    def bind_prefix(self, binding: IOBinding, length: int) -> None:
+        """Take all keys and values of a call that runs a whole prefix; `advance` makes them the past.
+
+        Those of the source are taken here, once a batch: later calls have none to give.
+        """
+        before = self.allocations
+        self._cross_length = self._source_length
+        self._reserve_self(self.rows, max(length, _FIRST_LENGTH))
+        self._reserve_cross(self.rows)
+        self.reuses += self.allocations == before
+        self._bind_self(binding.bind_output, 1 - self._past, length, which=1)
+        self._bind_cross(binding.bind_output, which=1)
+
+    def bind_source(self, binding: IOBinding) -> None:
+        """Feed the keys and values of the source; they stay bound until the rows change."""
+        self._bind_cross(binding.bind_input, which=0)
+
+    def bind_step(self, binding: IOBinding) -> None:
+        """Feed the past, and take the present, which is one position longer; `advance` makes it the past."""
+        self._reserve_self(self.rows, self.length + 1)  # before anything is bound: it may move the past
+        self._bind_self(binding.bind_input, self._past, self.length, which=0)
+        self._bind_self(binding.bind_output, 1 - self._past, self.length + 1, which=1)
+
+    def advance(self, length: int) -> None:
+        """The present, `length` positions long, is the past from now on."""
+        self._past = 1 - self._past
+        self.length = length
+
+    def select(self, rows: Ids) -> None:
+        """Row i continues what was row rows[i]. Only rows whose content changes are copied.
+
+        Beams of one source share its cross keys and values, so a change of beams moves none of them.
+        """
+        room = max(len(rows), self.rows)
+        self._reserve_self(room, self.length)
+        self._reserve_cross(room)
+        places = np.flatnonzero(rows != _padded(np.arange(self.rows), len(rows)))
+        if len(places) and self.length:
+            for past, spare in zip(self._self[self._past], self._self[1 - self._past], strict=True):
+                _move(past, self._row_size(self.length), places, rows[places], spare)
+        sources = self._source_of[rows]
+        places = np.flatnonzero(sources != _padded(self._source_of, len(rows)))
+        if len(places) and self._cross_length:
+            for cross in self._cross:
+                _move(cross, self._row_size(self._cross_length), places, rows[places], None)
+        self._source_of = sources
+        self.rows = len(rows)
+
+    def step_buffer(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """A contiguous array whose memory is reused under this name; its content is whatever was there."""
+        size = math.prod(shape)
+        buffer = self._steps.get(name)
+        if buffer is None or buffer.size < size or buffer.dtype != dtype:
+            self.allocations += 1
+            self._steps[name] = buffer = np.empty(_bucket(size, 0 if buffer is None else buffer.size), dtype)
+        return buffer[:size].reshape(shape)
+
+    def _row_size(self, length: int) -> int:
+        return self._shape.num_heads * length * self._shape.head_size
+
+    def _reserve_self(self, rows: int, length: int) -> None:
+        needed = rows * self._row_size(length)
+        capacity = self._self.shape[2]
+        if needed > capacity:
+            self.allocations += 1
+            grown = np.empty((2, len(self._self_names), _bucket(needed, capacity)), self._shape.dtype)
+            used = self.rows * self._row_size(self.length)
+            grown[self._past, :, :used] = self._self[self._past, :, :used]
+            self._self = grown
+
+    def _reserve_cross(self, rows: int) -> None:
+        needed = rows * self._row_size(self._cross_length)
+        capacity = self._cross.shape[1]
+        if needed > capacity:
+            self.allocations += 1
+            grown = np.empty((len(self._cross_names), _bucket(needed, capacity)), self._shape.dtype)
+            used = min(capacity, self.rows * self._row_size(self._cross_length))
+            grown[:, :used] = self._cross[:, :used]
+            self._cross = grown
+
+    def _bind_self(self, bind: Callable[..., None], half: int, length: int, which: int) -> None:
+        shape = (self.rows, self._shape.num_heads, length, self._shape.head_size)
+        pointer = self._self.ctypes.data + half * self._self.strides[0]
+        for index, names in enumerate(self._self_names):
+            bind(names[which], "cpu", 0, self._shape.dtype.type, shape, pointer + index * self._self.strides[1])
+
+    def _bind_cross(self, bind: Callable[..., None], which: int) -> None:
+        shape = (self.rows, self._shape.num_heads, self._cross_length, self._shape.head_size)
+        for index, names in enumerate(self._cross_names):
+            pointer = self._cross.ctypes.data + index * self._cross.strides[0]
+            bind(names[which], "cpu", 0, self._shape.dtype.type, shape, pointer)
+
+
+def _bucket(needed: int, capacity: int) -> int:
+    """How much to ask for: at least twice what there was, so that growing costs little in sum."""
+    return max(needed, 2 * capacity, 1)
+
+
+def _padded(values: Ids, length: int) -> Ids:
+    """The first `length` values, with -1 where there are fewer."""
+    padded = np.full(length, -1)
+    padded[: len(values)] = values[:length]
+    return padded
+
+
+def _move(buffer: NDArray[Any], row_size: int, places: Ids, sources: Ids, spare: NDArray[Any] | None) -> None:
+    """Copy rows `sources` of a flat buffer to the rows `places`, as if all at once."""
+    rows = buffer[: (max(places.max(), sources.max()) + 1) * row_size].reshape(-1, row_size)
+    if spare is None:
+        rows[places] = rows[sources]
+        return
+    copies = spare[: len(places) * row_size].reshape(-1, row_size)
+    rows.take(sources, axis=0, out=copies, mode="clip")
+    rows[places] = copies

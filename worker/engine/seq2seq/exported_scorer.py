@@ -1,0 +1,82 @@
+"""
+Given translations through graphs as people export them: logits of every position, reduced here.
+
+Shapes: B pairs · R of them in one call · S longest source · T longest target · V vocabulary.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.search.logit_rules import Floats, log_normalizer
+from worker.engine.seq2seq.exported_model import Seq2Seq
+from worker.engine.seq2seq.padding import pad
+from worker.engine.seq2seq.pair_batches import IdPair
+
+MAX_TOKENS = 512  # of a batch
+MAX_LOGITS = 1 << 24  # numbers that one call of the decoder may give, unless one target alone gives more: 64 MB
+
+
+class Seq2SeqForced:
+    """One lane's way; it keeps no memory between calls."""
+
+    def __init__(self, model: Seq2Seq) -> None:
+        self.max_tokens = MAX_TOKENS
+        self._model = model
+
+    def can_say(self, ids: Sequence[int]) -> NDArray[np.bool_]:
+        """Which of some ids the head has."""
+        return np.asarray(ids, np.int64) < self._model.layout.vocab_size
+
+    def log_probs(self, pairs: Sequence[IdPair], stopwatch: Stopwatch) -> list[Floats]:
+        """An array for each pair: log p(token | source, tokens before it). The head has all ids.
+        Raises what the model raises."""
+        model = self._model
+        sources = pad([pair.source for pair in pairs], range(len(pairs)), model.pad_id)
+        with stopwatch.measure("encode", rows=len(pairs), tokens=sources.input_ids.size):
+            hidden = model.encoder.run(
+                ["last_hidden_state"], {"input_ids": sources.input_ids, "attention_mask": sources.attention_mask}
+            )[0]  # (B, S, D)
+        targets = [[model.generation.start_id, *pair.target] for pair in pairs]
+        longest = max(map(len, targets)) - 1
+        rows_a_call = max(1, MAX_LOGITS // (longest * model.layout.vocab_size))
+        found: list[Floats] = []
+        for start in range(0, len(pairs), rows_a_call):
+            rows = slice(start, start + rows_a_call)
+            logits = self._decode(
+                [ids[:-1] for ids in targets[rows]], hidden[rows], sources.attention_mask[rows], stopwatch
+            )
+            with stopwatch.measure("head", rows=len(logits), tokens=sum(len(pair.target) for pair in pairs[rows])):
+                found.extend(_gather(row, pair.target) for row, pair in zip(logits, pairs[rows], strict=True))
+        return found
+
+    def _decode(
+        self, prefixes: Sequence[Sequence[int]], hidden: NDArray[Any], mask: NDArray[np.int64], stopwatch: Stopwatch
+    ) -> NDArray[Any]:
+        """Logits (R, T, V). What stands behind the end of a row comes after all of it, and says nothing to it."""
+        model = self._model
+        batch = pad(prefixes, range(len(prefixes)), model.pad_id)
+        feed = {
+            "input_ids": batch.input_ids,
+            "encoder_hidden_states": hidden,
+            "encoder_attention_mask": mask,
+            "decoder_attention_mask": batch.attention_mask,
+            "use_cache_branch": np.array([False]),
+            **model.no_past(len(prefixes)),
+        }
+        with stopwatch.measure("prefill", rows=len(prefixes), tokens=batch.input_ids.size):
+            logits: NDArray[Any] = model.first_decoder.run(
+                ["logits"], {name: array for name, array in feed.items() if name in model.first_inputs}
+            )[0]
+        return logits
+
+
+def _gather(logits: NDArray[Any], target: Sequence[int]) -> Floats:
+    """Logits of one row (T, V) -> log-probabilities of its tokens."""
+    logits = np.asarray(logits[: len(target)], np.float32)
+    with np.errstate(invalid="ignore"):  # infinities are for whoever reads the result
+        found: Floats = logits[np.arange(len(target)), np.asarray(target)] - log_normalizer(logits)
+    return found

@@ -1,0 +1,175 @@
+"""
+The decoder, one step at a time, for one batch of source segments.
+
+Knows: which session runs at which step, and what is bound to it. Does not know: how tokens are chosen.
+
+    step 0        whole prefix (the start token)      -> logits, keys and values of source and prefix
+    step 1, ...   one token a row, with the past      -> logits, the past with one more position
+
+Without a cache every step runs the whole prefix. `hybrid:N` does so for the first N steps, and takes the keys and
+values of the last of them over.
+
+Shapes: B sources · R rows (B, or B x beams) · S source length · T prefix length · P past length · D width ·
+V vocabulary.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnxruntime import InferenceSession, IOBinding
+
+from jobs.spec import CachePolicy
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.search.logit_rules import Floats, Ids
+from worker.engine.seq2seq.exported_kv_cache import KVCache
+from worker.engine.seq2seq.exported_model import Seq2Seq
+from worker.engine.seq2seq.padding import Batch
+
+MAX_LOGITS = 1 << 26  # numbers that one uncached call may give: 256 MB
+
+_NEVER = 1 << 30  # steps
+
+
+class Decoding:
+    """One batch on its way through the decoder; what `worker.engine.search.search` calls Steps."""
+
+    def __init__(
+        self, model: Seq2Seq, cache: KVCache, batch: Batch, *, policy: CachePolicy, stopwatch: Stopwatch
+    ) -> None:
+        """Run the encoder. `cache` is the lane's, and serves one Decoding at a time."""
+        self._uncached_steps = uncached_steps(model, policy)
+        self._model = model
+        self._cache = cache
+        self._stopwatch = stopwatch
+        self._ids = np.empty((len(batch.order), 0), np.int64)  # (R, T): the prefix, while steps still run all of it
+        self._steps = 0
+        self._mask = batch.attention_mask  # (R, S)
+        with stopwatch.measure("encode", rows=len(batch.order), tokens=batch.input_ids.size):
+            self._hidden: NDArray[Any] = model.encoder.run(
+                ["last_hidden_state"], {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
+            )[0]  # (R, S, D)
+        cache.reset(len(batch.order), batch.input_ids.shape[1])
+        self._first = _Binding(model.first_decoder, model.first_inputs)
+        self._next: _Binding | None = None  # from the first cached step on
+
+    def step(self, last_ids: Ids) -> Floats:
+        """Append one id to each row (R,); the logits of the next one (R, V), valid until the next step."""
+        step, self._steps = self._steps, self._steps + 1
+        if step < self._uncached_steps:
+            self._ids = np.concatenate((self._ids, last_ids[:, None]), axis=1)  # (R, T)
+            logits = self._run_prefix(step)
+        else:
+            logits = self._run_next(step, last_ids)
+        return np.asarray(logits[:, 0], np.float32)  # a graph in half precision gives float16
+
+    def select(self, rows: Ids) -> None:
+        """Row i continues what was row rows[i]; rows that are not named are gone."""
+        self._cache.select(rows)
+        if self._steps < self._uncached_steps:  # the next step runs the whole prefix again
+            self._ids, self._hidden = self._ids[rows], self._hidden[rows]
+        if len(rows) != len(self._mask) or (self._mask[rows] != self._mask).any():
+            self._mask = self._mask[rows]
+            self._next = None  # what stays bound over many steps has another shape now
+
+    def _run_prefix(self, step: int) -> NDArray[Any]:
+        """Run all positions; at the last uncached step, keep their keys and values."""
+        num_rows, length = self._ids.shape
+        vocab_size = self._model.layout.vocab_size
+        keep = step + 1 == self._uncached_steps
+        # The graph gives the logits of every position: 130 MB a step for 10 rows of 50 tokens and 65,001 ids. So few
+        # rows at a time, but for the one step whose keys and values stay.
+        rows_a_call = num_rows if keep else max(1, MAX_LOGITS // (length * vocab_size))
+        last = self._cache.step_buffer("last", (num_rows, 1, vocab_size), np.dtype(np.float32))
+        phase = "decode" if step else "prefill"
+        with self._stopwatch.measure(phase, step=step, rows=num_rows, tokens=num_rows * length):
+            for start in range(0, num_rows, rows_a_call):
+                rows = slice(start, start + rows_a_call)
+                logits = self._bind_prefix(rows)
+                if keep:
+                    self._cache.bind_prefix(self._first.io, length)
+                self._first.run()
+                last[rows, 0] = logits[:, -1]
+        if keep:
+            self._cache.advance(length)
+        return last
+
+    def _bind_prefix(self, rows: slice) -> NDArray[Any]:
+        """Bind some rows; their logits (rows, T, V), once the decoder has run."""
+        binding, ids = self._first, self._ids[rows]
+        binding.feed("input_ids", ids)
+        binding.feed("encoder_hidden_states", self._hidden[rows])
+        binding.feed("encoder_attention_mask", self._mask[rows])
+        binding.feed("decoder_attention_mask", np.ones(ids.shape, np.int64))
+        binding.feed("use_cache_branch", np.array([False]))
+        self._feed_dummy_past(binding, len(ids))
+        return self._take_logits(binding, *ids.shape)
+
+    def _run_next(self, step: int, last_ids: Ids) -> NDArray[Any]:
+        """Run the last position alone. The keys and values of the source are those of the first step: the cached
+        branch gives empty ones in their place, so nothing is ever bound to take them."""
+        cache, num_rows = self._cache, len(last_ids)
+        if self._next is None:
+            self._next = self._bind_steps(num_rows)
+        binding, past_length = self._next, cache.length
+        self._step_ids[:, 0] = last_ids
+        binding.feed("input_ids", self._step_ids)  # again: what a GPU is to read is copied there when it is bound
+        binding.feed("decoder_attention_mask", np.ones((num_rows, past_length + 1), np.int64))
+        cache.bind_step(binding.io)
+        with self._stopwatch.measure("decode", step=step, rows=num_rows, tokens=num_rows, past_length=past_length):
+            binding.run()
+        cache.advance(past_length + 1)
+        return self._step_logits
+
+    def _bind_steps(self, num_rows: int) -> "_Binding":
+        """Bind what stays the same while the rows do."""
+        model = self._model
+        assert model.next_decoder is not None
+        binding = _Binding(model.next_decoder, model.next_inputs)
+        self._step_ids = self._cache.step_buffer("ids", (num_rows, 1), np.dtype(np.int64))
+        binding.feed("encoder_attention_mask", self._mask)
+        binding.feed("encoder_hidden_states", self._hidden)  # read by the other branch alone; any shape will do
+        binding.feed("use_cache_branch", np.array([True]))
+        self._cache.bind_source(binding.io)
+        self._step_logits = self._take_logits(binding, num_rows, 1)
+        return binding
+
+    def _take_logits(self, binding: "_Binding", num_rows: int, length: int) -> NDArray[Any]:
+        layout = self._model.layout
+        logits = self._cache.step_buffer("logits", (num_rows, length, layout.vocab_size), layout.logits_dtype)
+        binding.take("logits", logits)
+        return logits
+
+    def _feed_dummy_past(self, binding: "_Binding", num_rows: int) -> None:
+        for past, dummy in self._model.no_past(num_rows).items():
+            binding.feed(past, dummy)
+
+
+class _Binding:
+    """An IOBinding that skips inputs which its graph does not have, and keeps what is bound to it alive."""
+
+    def __init__(self, session: InferenceSession, inputs: frozenset[str]) -> None:
+        self.io: IOBinding = session.io_binding()
+        self._session = session
+        self._inputs = inputs
+        self._alive: dict[str, NDArray[Any]] = {}
+
+    def feed(self, name: str, array: NDArray[Any]) -> None:
+        if name in self._inputs:
+            array = self._alive[name] = np.ascontiguousarray(array)
+            self.io.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+
+    def take(self, name: str, array: NDArray[Any]) -> None:
+        self._alive[name] = array
+        self.io.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+
+    def run(self) -> None:
+        self._session.run_with_iobinding(self.io)
+
+
+def uncached_steps(model: Seq2Seq, policy: CachePolicy) -> int:
+    """How many steps run the whole prefix; raise SpecError where the graph cannot do as asked."""
+    model.check_cache(policy)
+    if policy.mode == "off" or not model.has_cache:
+        return _NEVER
+    return max(1, policy.uncached_steps)

@@ -1,0 +1,203 @@
+"""
+A translation model in graphs of our own, open and ready. Shared by all lanes of a process.
+
+Knows: sessions, sizes, what the manifest says of the head. Does not know: rows, buffers, how tokens are chosen.
+"""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+from onnxruntime import OrtValue
+
+from jobs.errors import ModelError
+from jobs.spec import CachePolicy
+from worker.engine.runtime.int8_probe import int8_is_exact
+from worker.engine.runtime.session import PROVIDER, Device, Provider, open_session
+from worker.engine.search.generation_config import Generation, read_generation, read_json
+from worker.engine.seq2seq.candidate_screening import Screen
+from worker.engine.seq2seq.device_buffers import Moves
+from worker.engine.seq2seq.device_kv_slots import DeviceSlots
+from worker.engine.seq2seq.kv_slots import Slots, SlotShape
+from worker.engine.seq2seq.target_head import Head
+from worker.graphs.marian import DECODER, ENCODER, SCREENED, map_head, rebuild_decoder
+from worker.graphs.marian_forced import rebuild_forced
+from worker.graphs.marian_prefix import rebuild_prefix
+from worker.graphs.marian_weights import MarianSizes
+from worker.graphs.precision import Precision
+from worker.models.halves import needs_half, runs_on_gpu
+from worker.models.manifest import Manifest
+
+
+class KVModel:
+    """An encoder, and a decoder for each number of beams that was asked for."""
+
+    def __init__(
+        self,
+        folder: Path,
+        config: dict[str, Any],
+        manifest: Manifest,
+        generation: Generation,
+        threads: int,
+        providers: Sequence[Provider],
+        on_device: bool,
+    ) -> None:
+        sizes = MarianSizes.read(config)
+        self.generation = generation
+        self.max_positions = sizes.max_positions
+        self.head = Head.of(manifest.head_ids)
+        self.precision = Precision(manifest.precision or Precision.FP32)
+        if self.precision is Precision.INT8 and not int8_is_exact():
+            raise ModelError(
+                f"{folder} is in int8, and this processor cuts sums of int8 products (it lacks VNNI), so every logit "
+                "would be wrong: add the model with --precision fp32"
+            )
+        self.shape = SlotShape(
+            sizes.decoder_layers,
+            sizes.heads,
+            sizes.head_size,
+            np.dtype(np.float16 if self.precision is Precision.FP16 else np.float32),
+        )
+        self._folder = folder
+        self._config = config
+        self._threads = threads
+        self._providers = providers
+        self._device = Device.of(providers)
+        self._on_device = on_device
+        self._encoder = open_session(folder / ENCODER, threads=threads, providers=providers)
+        self._decoders: dict[int, onnxruntime.InferenceSession] = {}
+        self._moves: Moves | None = None
+        self._prefix_decoder: onnxruntime.InferenceSession | None = None
+        self._forced: tuple[onnxruntime.InferenceSession, onnxruntime.InferenceSession] | None = None
+        self._screened: tuple[onnxruntime.InferenceSession, Screen] | None = None
+        self._lock = threading.Lock()
+        outputs = {output.name: output.shape for output in self.decoder(1).get_outputs()}
+        self.head_size = int(outputs["logits"][1])  # V
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        *,
+        threads: int = 1,
+        providers: Sequence[Provider] = (PROVIDER,),
+        on_device: bool | None = None,
+    ) -> Self:
+        """Open everything that `folder` holds; raise ModelError now, not at the first document.
+
+        `on_device`: keep keys and values in memory of the device, and move them there; None: where that is no CPU.
+        """
+        manifest, config = Manifest.read(folder), read_json(folder / "config.json")
+        if manifest.architecture != "marian":
+            raise ModelError(f"{folder} holds a model of the architecture {manifest.architecture}; upgrade kvjobs")
+        if Device.of(providers).kind != "cpu" and not runs_on_gpu(manifest):
+            raise ModelError(needs_half(folder.name, manifest.precision))
+        settings = folder / "generation_config.json"
+        vocab_size = config.get("decoder_vocab_size") or config.get("vocab_size")
+        if not isinstance(vocab_size, int):
+            raise ModelError(f"{folder / 'config.json'} says neither decoder_vocab_size nor vocab_size")
+        generation = read_generation(
+            config,
+            read_json(settings) if settings.is_file() else None,
+            vocab_size=vocab_size,
+            max_positions=MarianSizes.read(config).max_positions,
+        )
+        if on_device is None:
+            on_device = Device.of(providers).kind != "cpu"
+        model = cls(folder, config, manifest, generation, threads, providers, on_device)
+        model.head.rules(generation)
+        if model.head.ids is None and model.head_size != vocab_size:
+            raise ModelError(
+                f"{folder / DECODER} says {model.head_size} ids, and config.json {vocab_size}: the files belong to "
+                "different models"
+            )
+        return model
+
+    @property
+    def has_cache(self) -> bool:
+        """Always."""
+        return True
+
+    def check_cache(self, policy: CachePolicy) -> None:
+        """Every policy can be followed."""
+
+    def encode(self, ids: NDArray[np.int64]) -> NDArray[Any]:
+        """(B, S), rows without padding -> cross-attention keys and values (B, S, 2 L, N, H)."""
+        cross: NDArray[Any] = self._encoder.run(["cross"], {"ids": ids})[0]
+        return cross
+
+    def encode_for_slots(self, ids: NDArray[np.int64]) -> NDArray[Any] | OrtValue:
+        """The same, in the memory that `new_slots` are in."""
+        if not self._on_device:
+            return self.encode(ids)
+        binding = self._encoder.io_binding()
+        binding.bind_cpu_input("ids", ids)
+        binding.bind_output("cross", self._device.kind, self._device.number)
+        binding.synchronize_inputs()
+        self._encoder.run_with_iobinding(binding)
+        cross: OrtValue = binding.get_outputs()[0]
+        return cross
+
+    def new_slots(self) -> Slots | DeviceSlots:
+        """The keys and values of one lane."""
+        if not self._on_device:
+            return Slots(self.shape)
+        with self._lock:
+            if self._moves is None:
+                file = self._folder / DECODER
+                self._moves = Moves(self.shape, file, threads=self._threads, providers=self._providers)
+        return DeviceSlots(self.shape, self._device, self._moves)
+
+    def decoder(self, beams: int) -> onnxruntime.InferenceSession:
+        """For rows in groups of `beams`; each is built when it is first asked for, which takes a second at most."""
+        beams = 0 if self._on_device else beams  # one graph serves all
+        with self._lock:
+            if beams not in self._decoders:
+                graph = None
+                if beams != 1:
+                    graph = rebuild_decoder(
+                        self._folder, self._config, self.precision, beams=beams or 1, masked=self._on_device
+                    )
+                self._decoders[beams] = open_session(
+                    self._folder / DECODER, threads=self._threads, providers=self._providers, graph=graph
+                )
+            return self._decoders[beams]
+
+    def prefix_decoder(self) -> onnxruntime.InferenceSession:
+        """Without a cache; built when it is first asked for."""
+        with self._lock:
+            if self._prefix_decoder is None:
+                graph = rebuild_prefix(self._folder, self._config, self.precision)
+                self._prefix_decoder = open_session(
+                    self._folder / DECODER, threads=self._threads, providers=self._providers, graph=graph
+                )
+            return self._prefix_decoder
+
+    def forced(self) -> tuple[onnxruntime.InferenceSession, onnxruntime.InferenceSession]:
+        """Body and head that score given translations; built when they are first asked for."""
+        with self._lock:
+            if self._forced is None:
+                body, head = (
+                    open_session(self._folder / DECODER, threads=self._threads, providers=self._providers, graph=graph)
+                    for graph in rebuild_forced(self._folder, self._config, self.precision)
+                )
+                self._forced = body, head
+            return self._forced
+
+    def screened(self) -> tuple[onnxruntime.InferenceSession, Screen] | None:
+        """A decoder for greedy search whose head looks for candidates alone, where the model has one."""
+        file = self._folder / SCREENED
+        with self._lock:
+            if self._screened is None and file.is_file() and not self._on_device and int8_is_exact():
+                session = open_session(file, threads=self._threads, providers=self._providers)
+                said = session.get_modelmeta().custom_metadata_map
+                head = map_head(self._folder)
+                self._screened = session, Screen(head, float(said["screen_error"]), float(said["screen_norm"]))
+            return self._screened
+
+    def give_memory_back(self) -> None:
+        """Nothing that grows with a batch is held by the sessions but the encoder's arena, which is small."""

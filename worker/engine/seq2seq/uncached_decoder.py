@@ -1,0 +1,172 @@
+"""
+Segments through graphs of our own, without the cache: the slow twin of `worker.engine.seq2seq.continuous_batching`.
+
+With `--cache off`, every step runs all tokens of every row again. With `hybrid:N` the first N steps do, and the slots
+go on with the keys and values of the last of them.
+
+Shapes: R rows, equally many a sentence · B sentences · S source length · T tokens of a row · L layers · N heads ·
+H head size · V vocabulary of the head.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from jobs.spec import CachePolicy, TranslateOptions
+from worker.engine.runtime.out_of_memory import is_shortage
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.search.generation_config import Generation
+from worker.engine.search.logit_rules import Floats, Ids
+from worker.engine.search.search import follow, new_search
+from worker.engine.seq2seq.continuous_batching import Found
+from worker.engine.seq2seq.decode_step import Stepper
+from worker.engine.seq2seq.device_kv_slots import DeviceSlots
+from worker.engine.seq2seq.encoder_states import encode_sources, feed_sources
+from worker.engine.seq2seq.exported_decoder import Stoppable
+from worker.engine.seq2seq.kv_slots import Slots
+from worker.engine.seq2seq.native_model import KVModel
+
+log = logging.getLogger(__name__)
+
+_NEVER = 1 << 30  # steps
+
+
+class PrefixDecoder:
+    """One lane's way without a cache, for one model. Sentences of a batch begin together."""
+
+    def __init__(self, model: KVModel) -> None:
+        self._model = model
+        self._slots = model.new_slots()  # for what `hybrid` hands over
+        self._most = 0  # sentences that fit into memory, once that is known; 0: not known
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the buffers."""
+        return self._slots.num_bytes
+
+    @property
+    def allocations(self) -> int:
+        """How often memory was asked for."""
+        return self._slots.allocations
+
+    @property
+    def reuses(self) -> int:
+        """How often the buffers were large enough."""
+        return self._slots.reuses
+
+    def decode(
+        self,
+        segments: Sequence[Sequence[int]],
+        rules: Generation,
+        options: TranslateOptions,
+        stopwatch: Stopwatch,
+        should_stop: Callable[[], bool],
+    ) -> Iterator[Found]:
+        """Every segment once, batch by batch. Raises Stopped where told to stop, and what the model raises; of a
+        shortage of memory, that of a single sentence."""
+        head = self._model.head
+        waiting = deque(sorted(range(len(segments)), key=lambda index: -len(segments[index])))
+        while waiting:
+            size = min(len(waiting), options.batch_size, self._most or options.batch_size)
+            batch = [waiting.popleft() for _ in range(size)]
+            try:
+                steps = _Prefixes(
+                    self._model, self._slots, [segments[index] for index in batch], rules,
+                    uncached_steps(options.cache), stopwatch,
+                )  # fmt: skip
+                found = follow(new_search(head.rules(rules)), Stoppable(steps, should_stop), size)
+            except Exception as error:
+                if size == 1 or not is_shortage(error):
+                    raise
+                log.warning("%d sentences do not fit into memory: %s", size, error)
+            else:
+                yield [(index, list(map(head.hypothesis, best))) for index, best in zip(batch, found, strict=True)]
+                continue
+            # Only here, where the error is gone: it held on to the buffers of the call.
+            waiting.extendleft(reversed(batch))
+            self._most = size // 2
+            spare = self._model.new_slots()
+            spare.allocations, spare.reuses = self._slots.allocations, self._slots.reuses
+            self._slots = spare
+
+
+def uncached_steps(policy: CachePolicy) -> int:
+    """How many steps run the whole prefix."""
+    match policy.mode:
+        case "off":
+            return _NEVER
+        case "hybrid":
+            return max(1, policy.uncached_steps)
+        case _:
+            return 0
+
+
+class _Prefixes:
+    """One batch on its way; what `worker.engine.search.search` calls Steps."""
+
+    def __init__(
+        self,
+        model: KVModel,
+        slots: Slots | DeviceSlots,
+        sources: Sequence[Sequence[int]],  # longest first
+        rules: Generation,
+        uncached: int,
+        stopwatch: Stopwatch,
+    ) -> None:
+        self._model = model
+        self._slots = slots
+        self._beams = beams = rules.num_beams
+        self._rules = rules
+        self._stepper: Stepper  # for what comes after the prefixes
+        self._uncached = uncached
+        self._stopwatch = stopwatch
+        self._prefix = model.prefix_decoder()
+        self._present = [output.name for output in self._prefix.get_outputs() if output.name != "logits"]
+        self._steps = 0
+        self._ids = np.empty((len(sources) * beams, 0), np.int64)  # (R, T)
+        self._lengths = np.array([len(source) for source in sources])  # (B,)
+        self._cross = encode_sources(model, sources, stopwatch)  # (2 L, B, N, S, H), zeros behind a source's end
+
+    def step(self, last_ids: Ids) -> Floats:
+        """Append one id to each row (R,); the logits of the next one (R, V)."""
+        step, self._steps = self._steps, self._steps + 1
+        if step >= self._uncached:
+            logits, scales = self._stepper.run(last_ids, self._slots, self._stopwatch, step)
+            return logits if scales is None else logits * scales[:, None]
+        ids = self._model.head.to_ids(last_ids)
+        self._ids = np.concatenate((self._ids, ids[:, None]), axis=1)
+        keep = step + 1 == self._uncached
+        num_rows, length = self._ids.shape
+        feed = {
+            "ids": self._ids,
+            "ends": np.full(num_rows, length - 1, np.int32),
+            "length": np.array([length], np.int32),
+            **feed_sources(self._cross, self._lengths),
+        }
+        phase = "decode" if step else "prefill"
+        with self._stopwatch.measure(phase, step=step, rows=num_rows, tokens=self._ids.size):
+            logits, *present = self._prefix.run(["logits", *(self._present if keep else ())], feed)
+        if keep:
+            self._fill_slots(present)
+        return np.asarray(logits, np.float32)
+
+    def select(self, rows: Ids) -> None:
+        """Row i continues what was row rows[i]; rows that are not named are gone."""
+        if self._steps >= self._uncached:
+            self._slots.select(rows)
+            return
+        self._ids = self._ids[rows]
+        sources = rows[:: self._beams] // self._beams
+        if len(sources) != len(self._lengths) or (sources != np.arange(len(sources))).any():
+            self._cross, self._lengths = self._cross[:, sources], self._lengths[sources]
+
+    def _fill_slots(self, present: Sequence[Floats]) -> None:
+        """Hand all rows over."""
+        slots, length = self._slots, self._ids.shape[1]
+        slots.begin(len(self._lengths), self._beams, 2 * length, self._cross.shape[3])
+        for index, end in enumerate(self._lengths.tolist()):
+            slots.admit(self._cross[:, index : index + 1, :, :end].transpose(1, 3, 0, 2, 4))
+        slots.fill(present)
+        self._stepper = Stepper(self._model, self._rules, exact=True)

@@ -1,0 +1,210 @@
+"""
+Scoring given translations: log p(target | source), for filtering parallel corpora.
+
+    {"source": …, "target": …}   tokenize -> ids of both sides
+                                 sort by length, batch, run -> log-probability of each target token
+                                 sum -> outcomes, in the order of the documents
+
+The numbers are those of the model's own distribution, log_softmax of its raw logits (`final_logits_bias` included), as
+transformers computes the loss of `labels`: what generation forbids, such as padding, keeps its share. So the score of
+what the model says greedily is the log-probability that translation gives it.
+
+A pair is scored as it is, and never cut into sentences: who filters a corpus asks of these two lines whether they are
+each other's translation, and sentences that are aligned anew would hide that they are not. A side that is longer than
+the model's positions (or `max_length`) is cut there and flagged, whatever `window` says: windows would tear source and
+target apart at different places. A source keeps its end then, as in transformers; the end of a cut target is not
+scored, because it does not end there. The end counts as a token, and the first token is always scored: the decoder's
+start comes before it. A target without text is its end alone.
+
+Knows: one model, one lane. Does not know: jobs, shards, tables.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from jobs.errors import Stopped
+from jobs.outcome import Failed, Flag, Outcome, Score, TokenScore
+from jobs.spec import ScoreOptions
+from worker.engine.runtime.out_of_memory import is_shortage
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.search.logit_rules import Floats
+from worker.engine.seq2seq.exported_scorer import Seq2SeqForced
+from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.native_scorer import KVForced
+from worker.engine.seq2seq.open import Network
+from worker.engine.seq2seq.pair_batches import IdPair, make_batches
+from worker.engine.tasks.batch_result import Produced
+from worker.text.marian import TargetPiece
+
+log = logging.getLogger(__name__)
+
+_END = "</s>"  # how the end of a sentence is shown
+
+
+class Tokenizer(Protocol):
+    """Text to ids, of either side."""
+
+    @property
+    def eos_id(self) -> int: ...
+    def check_language(self, language: str | None) -> None: ...
+    def encode(self, text: str, language: str | None) -> list[int]: ...
+    def cut_target(self, text: str) -> list[TargetPiece]: ...
+    def target_piece(self, piece_id: int) -> str: ...
+
+
+class Forced(Protocol):
+    """A model that is fed translations."""
+
+    @property
+    def max_tokens(self) -> int: ...
+    def can_say(self, ids: Sequence[int]) -> NDArray[np.bool_]: ...
+    def log_probs(self, pairs: Sequence[IdPair], stopwatch: Stopwatch) -> list[Floats]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A document, ready to be scored."""
+
+    target: str
+    pieces: list[TargetPiece]  # those that are scored
+    ids: IdPair
+    is_truncated: bool
+
+    @property
+    def covered(self) -> bytes:
+        """The target as far as it is scored, in UTF-8."""
+        is_cut = len(self.ids.target) == len(self.pieces)
+        text = self.target.encode("utf-8", "surrogatepass")
+        return text[: self.pieces[-1].stop] if is_cut else text
+
+
+class ForcedScorer:
+    """One lane's engine for one translation model. It keeps no buffers between calls."""
+
+    num_bytes = allocations = reuses = 0
+
+    def __init__(self, network: Network, tokenizer: Tokenizer) -> None:
+        """A distribution over fewer ids is another one: a model that was added with `--head target` gives each token
+        more than its checkpoint does, and cannot score what its head lacks."""
+        self.model = network
+        self._tokenizer = tokenizer
+        self._forced: Forced = KVForced(network) if isinstance(network, KVModel) else Seq2SeqForced(network)
+
+    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> Produced:
+        """Score every pair; raise SpecError where the model cannot do as asked, Stopped where told to stop.
+
+        Each text is the JSON object {"source", "target"}. No pair affects the outcome of another. Without
+        `options.packing` each goes through the model alone. `bos`, `window` and `stride` say nothing about pairs.
+        """
+        self._tokenizer.check_language(options.target_language)
+        stopwatch = Stopwatch(options.timing)
+        with stopwatch.measure("tokenize", rows=len(texts)) as counted:
+            read = [self._tokenize(text, options) for text in texts]
+            pairs = [pair for pair in read if isinstance(pair, _Pair)]
+            counted.tokens = sum(len(pair.ids.source) + len(pair.ids.target) for pair in pairs)
+        stopwatch.end_batch()
+        scored = iter(self._run([pair.ids for pair in pairs], options, stopwatch, should_stop))
+        outcomes: list[Outcome] = [
+            one if isinstance(one, Failed) else _outcome(one, next(scored), options) for one in read
+        ]
+        return Produced(outcomes=outcomes, learned={}, timings=stopwatch.timings)
+
+    def _run(
+        self, pairs: Sequence[IdPair], options: ScoreOptions, stopwatch: Stopwatch, should_stop: Callable[[], bool]
+    ) -> list[Floats]:
+        """Log-probabilities of every pair, in order. A batch for which there is not enough memory is halved until it
+        fits; of a single pair, the shortage is raised."""
+        found: dict[int, Floats] = {}
+        batches = deque(make_batches(pairs, self._forced.max_tokens if options.packing else 1))
+        while batches:
+            if should_stop():
+                raise Stopped("stopped between two batches")
+            batch = batches.popleft()
+            try:
+                log_probs = self._forced.log_probs([pairs[place] for place in batch], stopwatch)
+            except Exception as error:
+                if len(batch) == 1 or not is_shortage(error):
+                    raise
+                log.warning("%d pairs do not fit into memory: %s", len(batch), error)
+                middle = (len(batch) + 1) // 2
+                batches.extendleft((batch[middle:], batch[:middle]))
+            else:
+                found.update(zip(batch, log_probs, strict=True))
+            stopwatch.end_batch()
+        return [found[place] for place in range(len(pairs))]
+
+    def _tokenize(self, text: str, options: ScoreOptions) -> _Pair | Failed:
+        try:
+            source, target = _read(text)
+        except ValueError as error:
+            return Failed("bad-pair", str(error))
+        limit = min(self.model.max_positions, options.max_length or self.model.max_positions)
+        source_ids = self._tokenizer.encode(source, options.target_language)
+        pieces = self._tokenizer.cut_target(target)
+        # What is cut off is the end of the text: the label stays before it, and the end of the sentence behind.
+        source_fits, target_fits = len(source_ids) <= limit, len(pieces) < limit
+        if not source_fits:
+            source_ids = [*source_ids[: limit - 1], self._tokenizer.eos_id]
+        pieces = pieces[:limit] if not target_fits else pieces
+        ids = [piece.id for piece in pieces]
+        if not (can_say := self._forced.can_say(ids)).all():
+            piece = self._tokenizer.target_piece(ids[int(can_say.argmin())])
+            return Failed(
+                "unscorable",
+                f"the model's head lacks the piece {piece!r} of the target: add the model again with --head full",
+            )
+        if target_fits:
+            ids.append(self._tokenizer.eos_id)
+        return _Pair(target, pieces, IdPair(source_ids, ids), not (source_fits and target_fits))
+
+
+def _read(text: str) -> tuple[str, str]:
+    """Source and target of a document; raise ValueError that says what is wrong with it."""
+    try:
+        content = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"the document is not JSON ({error}); a pair is an object with source and target") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"the document is a JSON {type(content).__name__}; a pair is an object with source and target")
+    for name in ("source", "target"):
+        if not isinstance(content.get(name), str):
+            raise ValueError(f"the pair has no text as its {name}; it has to hold source and target")
+    return content["source"], content["target"]
+
+
+def _outcome(pair: _Pair, log_probs: Floats, options: ScoreOptions) -> Score | Failed:
+    finite = np.isfinite(log_probs)
+    if not finite.all():
+        return Failed(
+            "non-finite",
+            f"the model's log-probability of token {int(finite.argmin()) + 1} of the target is not finite (NaN or "
+            "infinity)",
+        )
+    covered = pair.covered
+    return Score(
+        nll_sum=-float(log_probs.sum(dtype=np.float64)),
+        num_tokens=len(log_probs),
+        num_words=len(covered.decode("utf-8", "surrogatepass").split()),
+        num_bytes=len(covered),
+        num_source_tokens=len(pair.ids.source),
+        flags=(Flag.TRUNCATED,) if pair.is_truncated else (),
+        tokens=_token_scores(pair, covered, log_probs) if options.token_scores else (),
+    )
+
+
+def _token_scores(pair: _Pair, covered: bytes, log_probs: Floats) -> tuple[TokenScore, ...]:
+    """One for each piece, with the text that it stands for, and one for the end, which stands for none."""
+    scores = [
+        TokenScore(covered[piece.start : piece.stop].decode("utf-8", "replace"), piece.start, piece.stop, log_prob)
+        for piece, log_prob in zip(pair.pieces, log_probs.tolist(), strict=False)
+    ]
+    if len(log_probs) > len(scores):
+        scores.append(TokenScore(_END, len(covered), len(covered), float(log_probs[-1])))
+    return tuple(scores)

@@ -1,0 +1,239 @@
+"""
+Reranking: how likely a model finds the query after the document, or the document after the query.
+
+    payload  -> query, candidates
+    template -> given | scored      tokens of each pair; a document that is too long is cut
+    share    -> groups              what pairs begin with is computed once, across the queries of a call too
+    read     -> log-probabilities   their mean is the candidate's score
+    rank     -> outcomes            in the order of the payloads
+
+Knows: one model, one lane. Does not know: jobs, shards, tables, files.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+import orjson
+
+from jobs.errors import ModelError, SpecError
+from jobs.outcome import Failed, Flag, Outcome, Ranking
+from jobs.ranking import NON_FINITE, Judged, rank
+from jobs.spec import RerankOptions
+from worker.engine.causal.prefix_sharing import Ids, Pair, Place, apart, share
+from worker.engine.causal.protocol import CausalModel, LogProbs
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.tasks.batch_result import Produced
+from worker.engine.tasks.document_assembly import merge_flags
+from worker.engine.tasks.prompt_templates import TEMPLATES, Template
+
+NO_QUERY = "the query holds no text"
+NO_TEXT = "the candidate holds no text"
+NOT_IN_CORPUS = "the corpus has no text for the candidate"
+NO_TOKEN = "the tokenizer makes no token of it"
+
+
+class Encoded(Protocol):
+    """A text as a tokenizer cuts it."""
+
+    @property
+    def ids(self) -> Sequence[int]: ...
+
+
+class Tokenizer(Protocol):
+    """Text to ids, none added."""
+
+    bos_id: int | None
+
+    @property
+    def max_id(self) -> int: ...
+    def encode(self, text: str) -> Encoded: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A candidate and its sequence, or why it has none."""
+
+    id: str
+    first_score: float | None
+    pair: Pair | None = None
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class _Query:
+    """A query with its candidates, in the order of the first stage."""
+
+    candidates: list[_Candidate] = field(default_factory=list)
+    is_cut: bool = False  # a document of it
+
+
+class _UnscorableError(Exception):
+    """Why a candidate cannot be scored."""
+
+
+class Reranker:
+    """One lane's engine for one model: the model is shared, the reader's buffers are not."""
+
+    def __init__(self, model: CausalModel, tokenizer: Tokenizer) -> None:
+        """Raises ModelError where the two do not belong together."""
+        if tokenizer.max_id >= model.vocab_size:
+            raise ModelError(
+                f"the tokenizer gives ids up to {tokenizer.max_id}, but the model knows {model.vocab_size}: "
+                "tokenizer.json and the graphs belong to different models"
+            )
+        self.model = model
+        self.reader = model.new_reader()
+        self._tokenizer = tokenizer
+
+    def rerank(self, payloads: Sequence[str], options: RerankOptions, *, should_stop: Callable[[], bool]) -> Produced:
+        """Rank the candidates of every query; raise SpecError where the model cannot do as asked, Stopped where told
+        to stop.
+
+        A payload is JSON: `{"query": ..., "candidates": [{"id": ..., "text": ..., "score"?: ...}, ...]}`. A candidate
+        that cannot be scored keeps its place and says why; neither it nor another query changes the score of any.
+        """
+        max_length = self._max_length(options)
+        template = Template.parse(options.template or TEMPLATES[options.method])
+        stopwatch = Stopwatch(options.timing)
+        with stopwatch.measure("tokenize", rows=len(payloads)) as counted:
+            sequences = _Sequences(template, self._tokenizer, max_length)
+            queries = [_read(payload, sequences) for payload in payloads]
+            pairs = [one.pair for query in queries if query for one in query.candidates if one.pair]
+            counted.tokens = sum(len(given) + len(scored) for given, scored in pairs)
+        stopwatch.end_batch()
+        sharing = share(pairs) if options.prefix_cache else apart(pairs)
+        found: dict[int, list[LogProbs]] = {}
+        if sharing.groups:
+            found.update(self.reader.read(sharing.groups, stopwatch, should_stop))
+        stopwatch.end_batch()
+        places = iter(sharing.places)
+        return Produced(
+            outcomes=[
+                _rank(query, [next(places) for one in query.candidates if one.pair], found, options.fusion)
+                if query
+                else Failed("bad-payload", "the document is no query with candidates")
+                for query in queries
+            ],
+            learned={},
+            timings=stopwatch.timings,
+        )
+
+    def _max_length(self, options: RerankOptions) -> int:
+        if options.max_length is None:
+            return self.model.max_positions
+        if options.max_length > self.model.max_positions:
+            raise SpecError(
+                f"max_length is {options.max_length}, but the model takes at most {self.model.max_positions} tokens: "
+                "lower --max-length"
+            )
+        return options.max_length
+
+
+class _Sequences:
+    """Makes the tokens of a query and a document, no more than `max_length`. A text is tokenized once."""
+
+    def __init__(self, template: Template, tokenizer: Tokenizer, max_length: int) -> None:
+        self._template = template
+        self._max_length = max_length
+        self._start: Ids = () if tokenizer.bos_id is None else (tokenizer.bos_id,)
+
+        @cache
+        def encode(text: str) -> Ids:
+            return tuple(tokenizer.encode(text).ids)
+
+        self._encode = encode
+
+    def make(self, query: str, document: str) -> tuple[Pair, bool]:
+        """What is given and what is scored, and whether the document was cut to fit."""
+        before, after = self._template.split(query, document)
+        given, scored = self._start + self._encode(before), self._encode(after)
+        if is_cut := len(given) + len(scored) > self._max_length:
+            if self._template.scores_query:
+                given = self._cut_given(document, scored)
+            else:
+                scored = self._cut_scored(given, scored)
+        if not given or not scored:
+            raise _UnscorableError(NO_TOKEN)
+        return (given, scored), is_cut
+
+    def _cut_given(self, document: str, query: Ids) -> Ids:
+        """The end of the document goes; what the template has around it stays."""
+        template = self._template
+        tail = self._encode(template.between.rstrip())
+        room = self._max_length - len(self._start) - len(tail) - len(query)
+        num_before = len(self._encode(template.before))
+        self._check_room(room - num_before)
+        return self._start + self._encode(template.before + document)[:room] + tail
+
+    def _cut_scored(self, given: Ids, document: Ids) -> Ids:
+        room = self._max_length - len(given)
+        self._check_room(room)
+        return document[:room]
+
+    def _check_room(self, room: int) -> None:
+        """For one token of the document at least."""
+        if room < 1:
+            raise _UnscorableError(f"the query alone fills the {self._max_length} tokens that a sequence may have")
+
+
+def _read(payload: str, sequences: _Sequences) -> _Query | None:
+    """The sequences of a query; None where the payload is none of ours."""
+    try:
+        values = orjson.loads(payload)
+        text = values["query"]
+        candidates = [(one["id"], one.get("score"), one["text"]) for one in values["candidates"]]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    query = _Query()
+    for candidate_id, first_score, document in candidates:
+        pair, error = None, _missing(text, document)
+        if error is None:
+            try:
+                pair, is_cut = sequences.make(text, document)
+                query.is_cut |= is_cut
+            except (_UnscorableError, ModelError) as why:  # a text that the tokenizer cannot cut: no other is to suffer
+                error = str(why)
+        query.candidates.append(_Candidate(candidate_id, first_score, pair, error))
+    return query
+
+
+def _missing(query: Any, document: Any) -> str | None:
+    if not query or query.isspace():
+        return NO_QUERY
+    if document is None:
+        return NOT_IN_CORPUS
+    return NO_TEXT if not document or document.isspace() else None
+
+
+def _rank(query: _Query, places: Sequence[Place], found: dict[int, list[LogProbs]], fusion: float) -> Outcome:
+    """`places` are those of the candidates that have a sequence, `found` the log-probabilities of each group."""
+    in_order = iter(places)
+    judged, num_tokens = [], 0
+    for one in query.candidates:
+        if one.pair is None:
+            judged.append(Judged(one.id, None, one.first_score, one.error))
+            continue
+        place = next(in_order)
+        score = _mean(found[place.group][place.suffix][-place.num_scored :])
+        if score is not None:
+            num_tokens += place.num_scored
+        judged.append(Judged(one.id, score, one.first_score, NON_FINITE if score is None else None))
+    candidates = rank(judged, fusion)
+    is_kept = any(one.error for one in candidates)
+    return Ranking(
+        candidates=candidates,
+        num_tokens=num_tokens,
+        num_computed=sum(place.num_computed for place in places),
+        num_shared=sum(place.num_shared for place in places),
+        flags=merge_flags([Flag.KEPT_ORDER] if is_kept else [], [Flag.TRUNCATED] if query.is_cut else []),
+    )
+
+
+def _mean(log_probs: LogProbs) -> float | None:
+    """None where one is not finite."""
+    if not np.isfinite(log_probs).all():
+        return None
+    return float(np.sum(log_probs, dtype=np.float64)) / len(log_probs)

@@ -1,0 +1,226 @@
+"""
+Scoring documents with a causal model: how likely it finds each token after those before it.
+
+    texts    tokenize -> ids, byte offsets
+             cut      -> windows, each a group of the reader's
+             read     -> log-probabilities, in float32 as the model gives them
+             sum      -> outcomes, in float64, in the order of the texts
+
+    log p(token t) = x[t-1, id_t] - logsumexp(x[t-1]), natural logarithm
+
+Knows: one model, one lane. Does not know: graphs, packing, jobs, tables.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from jobs.errors import ModelError, SpecError
+from jobs.outcome import Failed, Flag, Outcome, Score, TokenScore
+from jobs.spec import Bos, ScoreOptions
+from worker.engine.causal.protocol import CausalModel, Group, LogProbs, Reader
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.tasks.batch_result import Produced
+from worker.engine.tasks.document_assembly import merge_flags
+from worker.engine.tasks.windows import Span, cut
+from worker.text.causal import Encoded
+
+
+class Tokenizer(Protocol):
+    """Text to ids; and what the ids say."""
+
+    bos_id: int | None
+    eos_id: int | None
+
+    @property
+    def max_id(self) -> int: ...
+    def encode(self, text: str) -> Encoded: ...
+    def token_text(self, token_id: int) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The options, with the model's and the tokenizer's own values where they leave it open."""
+
+    bos_id: int | None  # stands before each document
+    max_length: int
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A text as tokens, its windows, and what is known of its tokens. Positions count the BOS, where there is one."""
+
+    content: bytes  # UTF-8
+    encoded: Encoded
+    num_before: int  # positions before the first token: 1 with a BOS, else 0
+    sequence: list[int]  # P ids
+    spans: list[Span]  # of positions; those from 1 to the end of the last are scored
+    log_probs: LogProbs  # (P,); NaN where not scored
+
+    @property
+    def stop(self) -> int:
+        """Where the scored positions end that begin at 1."""
+        return self.spans[-1].stop if self.spans else 1
+
+
+class Scorer:
+    """One lane's engine for one model: the model is shared, the buffers are not."""
+
+    def __init__(self, model: CausalModel, tokenizer: Tokenizer) -> None:
+        """Raises ModelError where the two do not belong together."""
+        if tokenizer.max_id >= model.vocab_size:
+            raise ModelError(
+                f"the tokenizer gives ids up to {tokenizer.max_id}, but the model knows {model.vocab_size}: "
+                "tokenizer.json and the graphs belong to different models"
+            )
+        self.model = model
+        self.reader: Reader = model.new_reader()  # the one in use: a lane pays for one set of buffers
+        self._is_packed = True
+        self._tokenizer = tokenizer
+
+    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> Produced:
+        """Score every text; raise SpecError where the model cannot do as asked, Stopped where told to stop.
+
+        Every token is scored but those that nothing stands before and those that `truncate` cuts off, and the flags
+        say so. A document for which the model gives NaN or an infinity is `Failed`. No text affects the outcome of
+        another.
+        """
+        rules = self._check(options)
+        if options.packing is not self._is_packed:
+            self.reader = self.model.new_reader(is_packed=options.packing)
+            self._is_packed = options.packing
+        stopwatch = Stopwatch(options.timing)
+        with stopwatch.measure("tokenize", rows=len(texts)) as counted:
+            documents = [self._encode(text, rules, options) for text in texts]
+            known = [document for document in documents if isinstance(document, _Document)]
+            counted.tokens = sum(len(document.encoded.ids) for document in known)
+        stopwatch.end_batch()
+        windows = [(document, span) for document in known for span in document.spans]
+        groups = [_group(document.sequence, span) for document, span in windows]
+        if groups:
+            for index, (log_probs,) in self.reader.read(groups, stopwatch, should_stop):
+                document, span = windows[index]
+                document.log_probs[span.first_scored : span.stop] = log_probs
+            stopwatch.end_batch()
+        return Produced(
+            outcomes=[self._assemble(document, options) for document in documents],
+            learned={},
+            timings=stopwatch.timings,
+        )
+
+    def _check(self, options: ScoreOptions) -> _Rules:
+        """Raises SpecError before any work is done."""
+        if options.pairs:
+            raise SpecError(
+                "pairs are scored by a model that translates, log p(target | source), and this one is a language "
+                "model: leave --pairs out, or choose another model"
+            )
+        max_positions = self.model.max_positions
+        max_length = max_positions if options.max_length is None else options.max_length
+        if max_length > max_positions:
+            raise SpecError(
+                f"max_length is {max_length}, but the model takes at most {max_positions} tokens: lower --max-length"
+            )
+        stride = max(1, max_length // 2) if options.stride is None else options.stride
+        if stride >= max_length:
+            raise SpecError(
+                f"stride is {stride} and a window of this model has {max_length} tokens; a window keeps at least one "
+                "token of context: lower --stride"
+            )
+        return _Rules(self._bos_id(options.bos), max_length, stride)
+
+    def _bos_id(self, bos: Bos) -> int | None:
+        """What stands before each document."""
+        match bos:
+            case Bos.AUTO:
+                return self._tokenizer.bos_id
+            case Bos.NONE:
+                return None
+        token_id = self._tokenizer.bos_id if bos is Bos.BOS else self._tokenizer.eos_id
+        if token_id is None:
+            raise SpecError(
+                f"bos is {bos}, but the model's tokenizer has no {bos.upper()} token: choose auto, none or "
+                f"{Bos.EOS if bos is Bos.BOS else Bos.BOS}"
+            )
+        return token_id
+
+    def _encode(self, text: str, rules: _Rules, options: ScoreOptions) -> _Document | Failed:
+        try:
+            encoded = self._tokenizer.encode(text)
+        except ModelError as error:  # of this text: the tokenizer was fit to be opened
+            return Failed("engine-error", str(error))
+        sequence = encoded.ids if rules.bos_id is None else [rules.bos_id, *encoded.ids]
+        return _Document(
+            content=text.encode("utf-8", "surrogatepass"),
+            encoded=encoded,
+            num_before=len(sequence) - len(encoded.ids),
+            sequence=sequence,
+            spans=list(cut(len(sequence), options.window, rules.max_length, rules.stride)),
+            log_probs=np.full(len(sequence), np.nan, np.float32),
+        )
+
+    def _assemble(self, document: _Document | Failed, options: ScoreOptions) -> Outcome:
+        """Sum up one document, whose windows have all been read."""
+        if isinstance(document, Failed):
+            return document
+        scored = document.log_probs[1 : document.stop]
+        finite = np.isfinite(scored)
+        if not finite.all():
+            return self._failed(document, 1 + int(np.argmin(finite)))
+        flags = []
+        if not len(scored):
+            flags.append(Flag.UNSCORED)
+        if document.sequence and not document.num_before:
+            flags.append(Flag.UNSCORED_FIRST)
+        if document.stop < len(document.sequence):
+            flags.append(Flag.TRUNCATED)
+        covered = _covered(document)
+        return Score(
+            nll_sum=0.0 - math.fsum(scored.tolist()),  # not -0.0 where there is nothing
+            num_tokens=len(scored),
+            num_words=len(covered.decode("utf-8", "replace").split()),
+            num_bytes=len(covered),
+            flags=merge_flags(flags),
+            tokens=self._token_scores(document) if options.token_scores else (),
+        )
+
+    def _token_scores(self, document: _Document) -> tuple[TokenScore, ...]:
+        encoded = document.encoded
+        places = range(1, document.stop)
+        return tuple(
+            TokenScore(
+                self._tokenizer.token_text(token_id),
+                int(encoded.starts[token]),
+                int(encoded.stops[token]),
+                float(document.log_probs[place]) if (place := token + document.num_before) in places else None,
+            )
+            for token, token_id in enumerate(encoded.ids)
+        )
+
+    def _failed(self, document: _Document, place: int) -> Failed:
+        encoded, token = document.encoded, place - document.num_before
+        return Failed(
+            "non-finite",
+            f"the model gives {float(document.log_probs[place])} as the log-probability of token {token + 1} of "
+            f"{len(encoded.ids)} ({self._tokenizer.token_text(encoded.ids[token])!r}, bytes {encoded.starts[token]} to "
+            f"{encoded.stops[token]}), which is no number to add up",
+        )
+
+
+def _group(sequence: Sequence[int], span: Span) -> Group:
+    """A window: what is not scored in it stands before what is."""
+    return Group(sequence[span.start : span.first_scored], (sequence[span.first_scored : span.stop],))
+
+
+def _covered(document: _Document) -> bytes:
+    """The text of the scored tokens, with white space that no token has: the whole of it where all are scored."""
+    if not document.spans:
+        return b""
+    stops = document.encoded.stops
+    begin = 0 if document.num_before else int(stops[0])
+    is_whole = document.stop == len(document.sequence)
+    return document.content[begin : None if is_whole else int(stops[document.stop - 1 - document.num_before])]
