@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from worker.graphs.precision import Precision
-from worker.models.add import Request, add_model
+from worker.model_tools.add.add import Request, add_model
 
 
 def main(arguments: list[str] | None = None) -> None:

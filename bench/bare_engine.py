@@ -16,7 +16,7 @@ from jobs.settings import read_settings
 from jobs.spec import Task, TranslateOptions
 from jobs.store.batches import PlannedDocument, plan_batches
 from worker.engine.tasks.translation import NoMemory
-from worker.models.admission import admit
+from worker.model_tools.admission import admit
 from worker.warm import Lane, WarmModels
 
 

@@ -32,9 +32,9 @@ from worker.engine.causal.open import open_language_model
 from worker.engine.causal.protocol import CausalModel, Group
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.windows import cut
-from worker.models import departures
-from worker.models.causal_judges import TransformersCausalJudge
-from worker.models.departures import Departures
+from worker.model_tools.verify.causal_references import TransformersCausalJudge
+from worker.models.departures import departures
+from worker.models.departures.departures import Departures
 
 VOCAB = 97
 PIECE = 16  # tokens
@@ -181,7 +181,7 @@ def write_checkpoint(family: Family, folder: Path) -> None:
 def export(exporter: str, checkpoint: Path, folder: Path) -> Path:
     """The checkpoint as a graph; raises ModelError where that exporter is not installed or cannot."""
     if exporter == "kvjobs":
-        from worker.models.add import Request, add_model
+        from worker.model_tools.add.add import Request, add_model
 
         return Path(add_model(Request(source=str(checkpoint), name="own"), folder).path)
     if exporter == "Optimum":

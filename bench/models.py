@@ -24,7 +24,7 @@ from transformers import MarianConfig, MarianMTModel
 
 from bench.shapes import SHAPES, Shape
 from bench.tokenizer import FILES, write_tokenizer
-from worker.models.head import target_ids
+from worker.model_tools.add.target_ids import target_ids
 
 CHECKPOINT = "checkpoint"  # what Hugging Face has, and exporters and converters read
 LAYOUTS = {

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from worker.engine.causal.protocol import Group
-from worker.engine.search.generation_config import read_json
+from worker.models.json_file import read_json
 
 Array = NDArray[np.float64]
 

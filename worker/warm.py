@@ -24,8 +24,8 @@ from worker.engine.tasks.pair_scoring import ForcedScorer
 from worker.engine.tasks.reranking import Reranker
 from worker.engine.tasks.scoring import Scorer
 from worker.engine.tasks.translation import Translator
-from worker.models.halves import needs_half, runs_on_gpu
-from worker.models.kinds import Kind
+from worker.models.half_precision import needs_half, runs_on_gpu
+from worker.models.model_kind import Kind
 from worker.models.registry import FileStamp, ModelFolder, check_files, find_model, kind_of, read_manifest
 from worker.text.causal import CausalTokenizer
 from worker.text.marian import MarianTokenizer

@@ -12,7 +12,7 @@ from worker.engine.runtime.timing import Stopwatch
 from worker.engine.seq2seq.continuous_batching import SlotDecoder
 from worker.engine.seq2seq.native_model import KVModel
 from worker.graphs.precision import Precision
-from worker.models.add import Request, add_model
+from worker.model_tools.add.add import Request, add_model
 
 
 @dataclass(slots=True)

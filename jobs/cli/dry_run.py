@@ -9,7 +9,7 @@ from jobs.spec import JobSpec, ScoreOptions, Task
 
 
 def describe(rehearsal: Any, spec: JobSpec, tokens_per_s: float | None) -> Iterator[str]:
-    """A `worker.rehearsal.Rehearsal` in words; the estimate is from earlier jobs with the same model."""
+    """A `worker.model_tools.dry_run.Rehearsal` in words; the estimate is from earlier jobs with the same model."""
     preview = rehearsal.preview
     documents = "queries  " if spec.task is Task.RERANK else "documents"
     yield f"{documents}   {count(rehearsal.num_documents)}" + (

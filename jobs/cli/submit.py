@@ -159,7 +159,7 @@ def submit(
     check_queue(queue)
     asked = ask(Task(task), options)
     # The worker's side knows models; it is reached by name, as every command of its is.
-    admission = importlib.import_module("worker.models.admission")
+    admission = importlib.import_module("worker.model_tools.admission")
     spec: JobSpec = admission.admit(Task(task), model, context.settings.models_dir, asked)
     source = _corpus(corpus, spec, form, delimiter, id_field, options)
     if output and str(output) != "-":
@@ -261,7 +261,7 @@ def _dry_run(context: Context, source: "Corpus", spec: JobSpec, as_json: bool) -
     from jobs.cli.reading_progress import reading_progress
     from jobs.store.progress import speed_of
 
-    rehearse = importlib.import_module("worker.rehearsal").rehearse
+    rehearse = importlib.import_module("worker.model_tools.dry_run").rehearse
     with reading_progress() as tell:
         rehearsal = rehearse(source, spec, context.settings.models_dir, context.settings.home / "spool", tell)
     with context.database() as database, database.reading() as connection:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.end_to_end.conftest import Machine
-from worker.models.add import Request, add_model
+from worker.model_tools.add.add import Request, add_model
 
 
 @pytest.fixture(scope="module")

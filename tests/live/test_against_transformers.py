@@ -18,14 +18,15 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("optimum.exporters.onnx")
 
-from bench.models import SHAPES, Shape, build, export  # noqa: E402 - torch may be missing
-from jobs.spec import CachePolicy, Timing  # noqa: E402 - torch may be missing
-from worker.engine.runtime.timing import Stopwatch  # noqa: E402 - torch may be missing
-from worker.engine.search.generation_config import read_generation, read_json  # noqa: E402 - torch may be missing
-from worker.engine.search.search import search  # noqa: E402 - torch may be missing
-from worker.engine.seq2seq.exported_model import Seq2Seq  # noqa: E402 - torch may be missing
-from worker.engine.seq2seq.exported_steps import Decoding  # noqa: E402 - torch may be missing
-from worker.engine.seq2seq.padding import make_batches  # noqa: E402 - torch may be missing
+from bench.models import SHAPES, Shape, build, export
+from jobs.spec import CachePolicy, Timing
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.search.generation_config import read_generation
+from worker.engine.search.search import search
+from worker.engine.seq2seq.exported_model import Seq2Seq
+from worker.engine.seq2seq.exported_steps import Decoding
+from worker.engine.seq2seq.padding import make_batches
+from worker.models.json_file import read_json
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 

@@ -9,8 +9,8 @@ import pytest
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (pip install '.[train]')")
 
-from tests.small_tokenizers import metaspace, write  # noqa: E402 - transformers may be missing
-from worker.text.causal import _CLASS_BOS, _MODEL_CLASS, CausalTokenizer  # noqa: E402 - transformers may be missing
+from tests.small_tokenizers import metaspace, write
+from worker.text.causal import _CLASS_BOS, _MODEL_CLASS, CausalTokenizer
 
 pytestmark = pytest.mark.filterwarnings("default")
 

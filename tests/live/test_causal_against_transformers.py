@@ -9,11 +9,11 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model  # noqa: E402 - torch may be missing
-from worker.engine.causal.native_model import KVCausal  # noqa: E402 - torch may be missing
-from worker.engine.causal.native_reader import Limits, PackedReader  # noqa: E402 - torch may be missing
-from worker.engine.causal.protocol import Group, LogProbs  # noqa: E402 - torch may be missing
-from worker.engine.runtime.timing import Stopwatch  # noqa: E402 - torch may be missing
+from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
+from worker.engine.causal.native_model import KVCausal
+from worker.engine.causal.native_reader import Limits, PackedReader
+from worker.engine.causal.protocol import Group, LogProbs
+from worker.engine.runtime.timing import Stopwatch
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 

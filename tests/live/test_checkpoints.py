@@ -11,13 +11,13 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from bench.models import SHAPES, build  # noqa: E402 - torch may be missing
-from jobs.errors import ModelError  # noqa: E402 - torch may be missing
-from tests.causal_checkpoints import write_causal_checkpoint  # noqa: E402 - torch may be missing
-from tests.checkpoints import write_marian_checkpoint, write_pickle  # noqa: E402 - torch may be missing
-from worker.models.checkpoint import Checkpoint  # noqa: E402 - torch may be missing
-from worker.models.pickled import read_pickle  # noqa: E402 - torch may be missing
-from worker.models.stored import StoredWeights  # noqa: E402 - torch may be missing
+from bench.models import SHAPES, build
+from jobs.errors import ModelError
+from tests.causal_checkpoints import write_causal_checkpoint
+from tests.checkpoints import write_marian_checkpoint, write_pickle
+from worker.models.checkpoint.checkpoint import Checkpoint
+from worker.models.checkpoint.pickle_reader import read_pickle
+from worker.models.checkpoint.tensor_files import StoredWeights
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 

@@ -17,10 +17,10 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 exporters = pytest.importorskip("optimum.exporters.onnx")
 
-from worker.engine.causal import exported_reader  # noqa: E402 - torch may be missing
-from worker.engine.causal.exported_model import ExportedCausal  # noqa: E402 - torch may be missing
-from worker.engine.causal.protocol import Group  # noqa: E402 - torch may be missing
-from worker.engine.runtime.timing import Stopwatch  # noqa: E402 - torch may be missing
+from worker.engine.causal import exported_reader
+from worker.engine.causal.exported_model import ExportedCausal
+from worker.engine.causal.protocol import Group
+from worker.engine.runtime.timing import Stopwatch
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 

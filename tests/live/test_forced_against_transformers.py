@@ -15,22 +15,22 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("optimum.exporters.onnx")
 
-from bench.demo_checkpoint import DEMO, recover  # noqa: E402 - torch may be missing
-from bench.models import LAYOUTS, SHAPES, build, export  # noqa: E402 - torch may be missing
-from bench.tokenizer import write_tokenizer  # noqa: E402 - torch may be missing
-from jobs.outcome import Score  # noqa: E402 - torch may be missing
-from jobs.spec import ScoreOptions  # noqa: E402 - torch may be missing
-from tests.golden.make_forced_golden import draw_pairs, log_probs  # noqa: E402 - torch may be missing
-from worker.demo.grammar import unseen_bulletins  # noqa: E402 - torch may be missing
-from worker.engine.runtime.timing import Stopwatch  # noqa: E402 - torch may be missing
-from worker.engine.seq2seq.exported_scorer import Seq2SeqForced  # noqa: E402 - torch may be missing
-from worker.engine.seq2seq.native_model import KVModel  # noqa: E402 - torch may be missing
-from worker.engine.seq2seq.native_scorer import KVForced  # noqa: E402 - torch may be missing
-from worker.engine.seq2seq.open import open_network  # noqa: E402 - torch may be missing
-from worker.engine.seq2seq.pair_batches import IdPair  # noqa: E402 - torch may be missing
-from worker.engine.tasks.pair_scoring import ForcedScorer  # noqa: E402 - torch may be missing
-from worker.models.add import Request, add_model  # noqa: E402 - torch may be missing
-from worker.text.marian import MarianTokenizer  # noqa: E402 - torch may be missing
+from bench.demo_checkpoint import DEMO, recover
+from bench.models import LAYOUTS, SHAPES, build, export
+from bench.tokenizer import write_tokenizer
+from jobs.outcome import Score
+from jobs.spec import ScoreOptions
+from tests.golden.make_forced_golden import draw_pairs, log_probs
+from worker.demo.grammar import unseen_bulletins
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.seq2seq.exported_scorer import Seq2SeqForced
+from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.native_scorer import KVForced
+from worker.engine.seq2seq.open import open_network
+from worker.engine.seq2seq.pair_batches import IdPair
+from worker.engine.tasks.pair_scoring import ForcedScorer
+from worker.model_tools.add.add import Request, add_model
+from worker.text.marian import MarianTokenizer
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 

@@ -10,11 +10,11 @@ from safetensors.numpy import load_file, save_file
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from jobs.spec import TranslateOptions  # noqa: E402 - torch may be missing
-from tests.checkpoints import write_marian_checkpoint  # noqa: E402 - torch may be missing
-from worker.engine.runtime.timing import Stopwatch  # noqa: E402 - torch may be missing
-from worker.engine.seq2seq.open import new_decoder, open_network  # noqa: E402 - torch may be missing
-from worker.models.add import Request, add_model  # noqa: E402 - torch may be missing
+from jobs.spec import TranslateOptions
+from tests.checkpoints import write_marian_checkpoint
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.seq2seq.open import new_decoder, open_network
+from worker.model_tools.add.add import Request, add_model
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 

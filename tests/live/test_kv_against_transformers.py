@@ -15,16 +15,17 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from bench.models import build  # noqa: E402 - torch may be missing
-from bench.shapes import Shape  # noqa: E402 - torch may be missing
-from bench.tokenizer import write_tokenizer  # noqa: E402 - torch may be missing
-from tests.unit.engine.conftest import decode  # noqa: E402 - torch may be missing
-from worker.engine.search.generation_config import read_generation, read_json  # noqa: E402 - torch may be missing
-from worker.engine.seq2seq.native_model import KVModel  # noqa: E402 - torch may be missing
-from worker.graphs.marian import SCREENED  # noqa: E402 - torch may be missing
-from worker.graphs.precision import Precision  # noqa: E402 - torch may be missing
-from worker.models.add import Request, add_model  # noqa: E402 - torch may be missing
-from worker.models.head import Head  # noqa: E402 - torch may be missing
+from bench.models import build
+from bench.shapes import Shape
+from bench.tokenizer import write_tokenizer
+from tests.unit.engine.conftest import decode
+from worker.engine.search.generation_config import read_generation
+from worker.engine.seq2seq.native_model import KVModel
+from worker.graphs.marian import SCREENED
+from worker.graphs.precision import Precision
+from worker.model_tools.add.add import Request, add_model
+from worker.model_tools.add.target_ids import Head
+from worker.models.json_file import read_json
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 

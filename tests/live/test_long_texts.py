@@ -16,8 +16,8 @@ pytest.importorskip("optimum.exporters.onnx")
 from bench.long_texts import _SIZES, FAMILIES, VOCAB, Family, export, measure, unlimited, worst, write_checkpoint
 from jobs.errors import ModelError
 from worker.engine.causal.open import open_language_model
-from worker.models.causal_judges import TransformersCausalJudge
-from worker.models.departures import departures_in
+from worker.model_tools.verify.causal_references import TransformersCausalJudge
+from worker.models.departures.departures import departures_in
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 

@@ -23,7 +23,7 @@ from worker.engine.seq2seq.native_model import KVModel
 from worker.engine.seq2seq.open import new_decoder
 from worker.engine.tasks.cache_report import measure_cache
 from worker.graphs.precision import Precision
-from worker.models.add import Request, add_model
+from worker.model_tools.add.add import Request, add_model
 
 CUDA = providers("cuda:0")
 

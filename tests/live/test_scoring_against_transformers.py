@@ -12,14 +12,14 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from jobs.outcome import Score  # noqa: E402 - torch may be missing
-from jobs.spec import ScoreOptions, Window  # noqa: E402 - torch may be missing
-from tests.small_tokenizers import byte_level, opened  # noqa: E402 - torch may be missing
-from worker.engine.causal.protocol import Group, LogProbs  # noqa: E402 - torch may be missing
-from worker.engine.runtime.timing import Stopwatch  # noqa: E402 - torch may be missing
-from worker.engine.tasks.scoring import Scorer  # noqa: E402 - torch may be missing
-from worker.engine.tasks.windows import cut  # noqa: E402 - torch may be missing
-from worker.text.causal import CausalTokenizer  # noqa: E402 - torch may be missing
+from jobs.outcome import Score
+from jobs.spec import ScoreOptions, Window
+from tests.small_tokenizers import byte_level, opened
+from worker.engine.causal.protocol import Group, LogProbs
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.tasks.scoring import Scorer
+from worker.engine.tasks.windows import cut
+from worker.text.causal import CausalTokenizer
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 

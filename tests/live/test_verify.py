@@ -10,10 +10,10 @@ pytest.importorskip("transformers")
 
 from tests.checkpoints import write_marian_checkpoint
 from worker.graphs.precision import Precision
-from worker.models.add import Request, add_model
-from worker.models.judges import TransformersJudge, TwinJudge, open_judge
+from worker.model_tools.add.add import Request, add_model
+from worker.model_tools.verify.references import TransformersJudge, TwinJudge, open_judge
+from worker.model_tools.verify.verify import verify
 from worker.models.registry import ModelFolder
-from worker.models.verify import verify
 from worker.text.marian import MarianTokenizer
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]

@@ -10,10 +10,10 @@ pytest.importorskip("transformers")
 
 from tests.causal_checkpoints import write_causal_checkpoint
 from worker.graphs.precision import Precision
-from worker.models.add import Request, add_model
-from worker.models.causal_judges import TransformersCausalJudge, TwinCausalJudge, open_causal_judge
+from worker.model_tools.add.add import Request, add_model
+from worker.model_tools.verify.causal_references import TransformersCausalJudge, TwinCausalJudge, open_causal_judge
+from worker.model_tools.verify.verify_causal import verify_causal
 from worker.models.registry import ModelFolder
-from worker.models.verify_causal import verify_causal
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 

@@ -9,7 +9,7 @@ from tests.checkpoints import write_marian_checkpoint
 from tests.unit.conftest import Kvjobs
 from worker.cli import bench
 from worker.engine.tasks import cache_report
-from worker.models.add import Request, add_model
+from worker.model_tools.add.add import Request, add_model
 from worker.text.marian import MarianTokenizer
 
 TINY = Path(__file__).parents[1] / "golden" / "tiny-swish-tied"

@@ -11,10 +11,10 @@ from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.unit.conftest import Kvjobs
 from worker.cli.models import describe
+from worker.model_tools.inspect.description import ModelDescription
+from worker.model_tools.verify.causal_references import TwinCausalJudge
+from worker.model_tools.verify.references import TwinJudge
 from worker.models import registry
-from worker.models.causal_judges import TwinCausalJudge
-from worker.models.description import ModelDescription
-from worker.models.judges import TwinJudge
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_add_of_nothing_is_5(kvjobs: Kvjobs, home: Path) -> None:
 
 @pytest.fixture
 def added(kvjobs: Kvjobs, checkpoint: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("worker.models.verify.open_judge", TwinJudge.open)
+    monkeypatch.setattr("worker.model_tools.verify.verify.open_judge", TwinJudge.open)
     kvjobs("models", "add", checkpoint)
     return home / "models" / "opus-tiny"
 
@@ -193,7 +193,7 @@ def test_verify_of_a_wrong_model_is_1(kvjobs: Kvjobs, added: Path) -> None:
 @pytest.fixture
 def language_model(kvjobs: Kvjobs, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(registry, "BUNDLED", {})
-    monkeypatch.setattr("worker.models.verify_causal.open_causal_judge", TwinCausalJudge.open)
+    monkeypatch.setattr("worker.model_tools.verify.verify_causal.open_causal_judge", TwinCausalJudge.open)
     return write_causal_checkpoint(home / "tiny-lm", "qwen2", max_positions=256)
 
 

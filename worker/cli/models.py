@@ -15,8 +15,8 @@ from jobs.cli.wording import NOTHING, count, counted, duration, percent, size
 from jobs.errors import ModelError, SpecError
 from jobs.requirements import install_command
 from worker.graphs.precision import Precision
-from worker.models.head import Head
-from worker.models.kinds import Kind
+from worker.model_tools.add.target_ids import Head
+from worker.models.model_kind import Kind
 from worker.models.registry import (
     DEFAULT_MODEL,
     ModelFolder,
@@ -29,9 +29,9 @@ from worker.models.registry import (
 )
 
 if TYPE_CHECKING:
-    from worker.models.add import Added
-    from worker.models.checks import Check
-    from worker.models.description import GraphDescription, ModelDescription
+    from worker.model_tools.add.add import Added
+    from worker.model_tools.inspect.description import GraphDescription, ModelDescription
+    from worker.model_tools.verify.checks import Check
 
 LANGUAGES_SHOWN = 20
 LONGEST_SENTENCE = 512  # tokens, where config.json does not say how many positions there are
@@ -149,7 +149,7 @@ def add(
     code of their own are refused by name. Nothing half-made stays behind: what was interrupted can be run again, and a
     download goes on where it stopped. HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE and HF_TOKEN hold.
     """
-    from worker.models.add import Request, add_model
+    from worker.model_tools.add.add import Request, add_model
 
     request = Request(
         source=source,
@@ -189,7 +189,7 @@ def inspect(context: Context, output: Output, name: str) -> int:
     export it right; the exit code is 1.
     """
     from jobs.cli.layout import print_page
-    from worker.models.inspect import inspect_model
+    from worker.model_tools.inspect.inspect import inspect_model
 
     description = inspect_model(find_model(name, context.settings.models_dir))
     output.record(description.to_dict(), lambda: print_page(describe(description)))
@@ -282,9 +282,9 @@ def _verify_translation(
     source_language: str,
     target_language: str | None,
 ) -> list["Check"]:
-    from worker.engine.search.generation_config import read_json
-    from worker.models.sample import read_sample
-    from worker.models.verify import verify
+    from worker.model_tools.sample import read_sample
+    from worker.model_tools.verify.verify import verify
+    from worker.models.json_file import read_json
     from worker.text.marian import MarianTokenizer
 
     tokenizer = MarianTokenizer.open(folder.path)
@@ -304,8 +304,8 @@ def _verify_translation(
 def _verify_causal(
     folder: ModelFolder, sample: str | None, limit: int, other: ModelFolder | None, checkpoint: str | None
 ) -> list["Check"]:
-    from worker.models.sample import read_documents
-    from worker.models.verify_causal import verify_causal
+    from worker.model_tools.sample import read_documents
+    from worker.model_tools.verify.verify_causal import verify_causal
     from worker.text.causal import CausalTokenizer
 
     documents = read_documents(sample, CausalTokenizer.open(folder.path), limit=limit)

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from worker.graphs.precision import Precision
-from worker.models.add import Request, add_model
+from worker.model_tools.add.add import Request, add_model
 
 
 def write_model(checkpoint: Path, out: Path, made_by: str) -> None:

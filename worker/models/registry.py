@@ -22,11 +22,12 @@ from typing import Any, BinaryIO, NamedTuple
 
 from jobs.errors import ModelError, NotFoundError
 from jobs.spec import Task
-from worker.models.causal_config import CONFIG, GENAI_CONFIG, genai_filename
-from worker.models.kinds import MARIAN, Kind, architecture_of, names_causal
+from worker.models.export_advice import ADD, CONVERT, EXPORT, EXPORT_CAUSAL
+from worker.models.layout.causal_config import CONFIG, GENAI_CONFIG, genai_filename
 from worker.models.links import refuse_link_out
 from worker.models.manifest import MANIFEST, Manifest
-from worker.models.unbuildable import refuse_files
+from worker.models.model_kind import MARIAN, Kind, architecture_of, names_causal
+from worker.models.unsupported import refuse_files
 
 DEFAULT_MODEL = "demo-en-zh"
 DEFAULT_CAUSAL = "demo-lm"
@@ -35,7 +36,7 @@ BUNDLED = {
     DEFAULT_CAUSAL: Path(__file__).parents[1] / "demo" / "lm",
 }
 
-# The same names as in `worker.models.layouts`, which needs numpy; a test compares them.
+# The same names as in `worker.models.layout.seq2seq_layout`, which needs numpy; a test compares them.
 ENCODER = "encoder_model.onnx"
 MERGED = "decoder_model_merged.onnx"
 DECODER = "decoder_model.onnx"
@@ -53,15 +54,6 @@ CAUSAL_TOKENIZER = ("tokenizer.json",)
 SENTENCEPIECE = "tokenizer.model"  # what some causal models have in its place
 CAUSAL_TOKENIZER_EXTRAS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 CONFIGURATION = (CONFIG, "generation_config.json")
-ADD = "kvjobs models add"
-EXPORT = "optimum-cli export onnx --model MODEL --task text2text-generation-with-past FOLDER"
-EXPORT_CAUSAL = "optimum-cli export onnx --model MODEL --task text-generation-with-past FOLDER"
-
-# Where a repository has the tokenizer in SentencePiece's own form alone.
-CONVERT = (
-    """python -c "from transformers import AutoTokenizer as T; T.from_pretrained('MODEL').save_pretrained('FOLDER')\""""
-)
-
 _A_MODEL = (
     f"A translation model is a folder that `{ADD} SOURCE` made, or config.json, {ENCODER}, {MERGED} (or {DECODER}, "
     f"with or without {WITH_PAST}), source.spm, target.spm and vocab.json, as `{EXPORT}` writes them"
@@ -320,7 +312,7 @@ def _refuse_checkpoint(path: Path) -> None:
 
 def _causal_layout(path: Path) -> str | None:
     """By the inputs of its graph; None where there is none that can be read."""
-    from worker.models.graph_file import read_head  # loads numpy and onnx
+    from worker.models.layout.graph_header import read_head  # loads numpy and onnx
 
     name = _causal_graph(path)
     head = read_head(_export_place(path, name) / name)

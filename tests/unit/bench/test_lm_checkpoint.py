@@ -9,7 +9,7 @@ from bench.lm_checkpoint import DEMO, recover
 from jobs.errors import ModelError
 from worker.graphs.causal import BODY, HEAD, WEIGHTS
 from worker.graphs.precision import Precision
-from worker.models.add import Request, add_model
+from worker.model_tools.add.add import Request, add_model
 
 
 def test_every_weight_of_the_demo_model_is_recovered_under_its_own_name(tmp_path):

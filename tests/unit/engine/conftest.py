@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 
 from jobs.spec import CachePolicy, Timing, TranslateOptions
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.search.generation_config import Generation, read_generation, read_json
+from worker.engine.search.generation_config import Generation, read_generation
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.search import search
 from worker.engine.seq2seq.exported_kv_cache import KVCache
@@ -26,6 +26,7 @@ from worker.engine.seq2seq.open import Decoder, Network, new_decoder
 from worker.engine.seq2seq.padding import make_batches
 from worker.graphs.marian import write_marian
 from worker.graphs.precision import Precision
+from worker.models.json_file import read_json
 from worker.models.manifest import MANIFEST, Manifest
 
 GOLDEN = Path(__file__).parents[2] / "golden"

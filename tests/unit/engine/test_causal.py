@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from jobs.errors import ModelError, Stopped
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
 from tests.causal_oracle import Oracle
-from worker.engine.attention_window import windows_are_exact
 from worker.engine.causal import native_model
 from worker.engine.causal.native_model import KVCausal
 from worker.engine.causal.native_reader import Limits, PackedReader
@@ -21,6 +20,7 @@ from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.runtime.int8_probe import int8_is_exact
 from worker.engine.runtime.timing import Stopwatch
 from worker.graphs.precision import Precision
+from worker.models.departures.window_probe import windows_are_exact
 
 VOCAB_SIZE, MAX_POSITIONS = 300, 96
 MODELS: dict[str, dict[str, Any]] = {

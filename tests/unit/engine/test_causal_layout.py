@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from jobs.errors import ModelError
-from worker.models.causal_config import CausalConfig, genai_filename
-from worker.models.causal_layout import CausalPast, find_causal_graph, read_causal_layout
-from worker.models.layouts import Graph, Tensor
+from worker.models.layout.causal_config import CausalConfig, genai_filename
+from worker.models.layout.causal_layout import CausalPast, find_causal_graph, read_causal_layout
+from worker.models.layout.seq2seq_layout import Graph, Tensor
 
 IDS, FLOAT, HALF = "tensor(int64)", "tensor(float)", "tensor(float16)"
 # Qwen2.5-0.5B: 14 query heads, K = 2, H = 64.

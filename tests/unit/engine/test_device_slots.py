@@ -21,7 +21,7 @@ from worker.engine.seq2seq.kv_slots import Slots, SlotShape
 from worker.engine.seq2seq.native_model import KVModel
 from worker.engine.seq2seq.open import new_decoder
 from worker.graphs.precision import Precision
-from worker.models.add import Request, add_model
+from worker.model_tools.add.add import Request, add_model
 
 LENGTHS = (3, 7, 7, 1, 12, 5, 5, 5, 9, 20, 2, 7, 40, 4)
 CPU = Device("cpu", 0)

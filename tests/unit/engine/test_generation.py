@@ -7,7 +7,8 @@ import pytest
 
 from jobs.errors import ModelError
 from jobs.spec import TranslateOptions
-from worker.engine.search.generation_config import Generation, read_generation, read_json
+from worker.engine.search.generation_config import Generation, read_generation
+from worker.models.json_file import read_json
 
 # As opus-mt publishes it.
 CONFIG = {"eos_token_id": 0, "pad_token_id": 99, "decoder_start_token_id": 99, "max_length": 512, "num_beams": 6}

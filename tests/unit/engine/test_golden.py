@@ -12,12 +12,13 @@ import pytest
 import worker.demo
 from jobs.spec import TranslateOptions
 from tests.unit.engine.conftest import Case, assert_golden, decode
-from worker.engine.search.generation_config import read_generation, read_json
+from worker.engine.search.generation_config import read_generation
 from worker.engine.seq2seq.native_model import KVModel
 from worker.engine.seq2seq.open import new_decoder
 from worker.engine.tasks.translation import NoMemory, Translator
 from worker.graphs.marian import DECODER, rebuild_decoder
 from worker.graphs.precision import Precision
+from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
 from worker.text.marian import MarianTokenizer
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worker.engine.seq2seq.exported_kv_cache import KVCache
-from worker.models.layouts import CacheShape
+from worker.models.layout.seq2seq_layout import CacheShape
 
 SHAPE = CacheShape(num_layers=2, num_heads=3, head_size=4, dtype=np.dtype(np.float32))
 

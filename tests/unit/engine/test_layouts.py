@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jobs.errors import ModelError
-from worker.models.layouts import (
+from worker.models.layout.seq2seq_layout import (
     DECODER,
     ENCODER,
     MERGED,

@@ -17,9 +17,9 @@ from worker.engine.seq2seq.native_model import KVModel
 from worker.engine.seq2seq.open import new_decoder
 from worker.engine.tasks.cache_report import measure_cache
 from worker.graphs.precision import Precision
-from worker.models.add import Request, add_model
-from worker.models.checkpoint import Checkpoint
-from worker.models.head import Head
+from worker.model_tools.add.add import Request, add_model
+from worker.model_tools.add.target_ids import Head
+from worker.models.checkpoint.checkpoint import Checkpoint
 
 LENGTHS = (3, 7, 7, 1, 12, 5, 5, 5, 9, 20, 2)
 FAMILIES: dict[str, dict[str, Any]] = {

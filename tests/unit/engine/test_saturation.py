@@ -14,7 +14,7 @@ from worker.engine.seq2seq import native_model
 from worker.engine.seq2seq.native_model import KVModel
 from worker.graphs import marian
 from worker.graphs.precision import Precision
-from worker.models.add import Request, add_model
+from worker.model_tools.add.add import Request, add_model
 
 Add = Callable[[Precision], Path]
 

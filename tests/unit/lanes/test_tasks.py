@@ -13,8 +13,8 @@ from jobs.outcome import Ranking, Score, Translation
 from jobs.spec import JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.unit.conftest import Kvjobs
-from worker.models.add import Request, add_model
-from worker.models.admission import admit
+from worker.model_tools.add.add import Request, add_model
+from worker.model_tools.admission import admit
 from worker.processing import process
 from worker.warm import Lane, WarmModels, warmth
 

@@ -14,9 +14,9 @@ import pytest
 from jobs.errors import ModelError, NotFoundError, SpecError
 from tests.checkpoints import write_marian_checkpoint, write_pickle, write_tokenizer
 from worker.graphs.precision import Precision
-from worker.models.add import Added, Request, add_model
-from worker.models.checkpoint import Checkpoint
-from worker.models.head import Head
+from worker.model_tools.add.add import Added, Request, add_model
+from worker.model_tools.add.target_ids import Head
+from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.manifest import Manifest, sha256_of
 from worker.models.registry import ModelFolder, check_files, find_model
 from worker.text.marian import MarianTokenizer

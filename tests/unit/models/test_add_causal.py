@@ -15,12 +15,12 @@ from tests.causal_exports import BASE, Export, write_checkpoint, write_letters
 from tests.unit.models.bigrams import write_export
 from worker.engine.causal.open import open_language_model
 from worker.graphs.precision import Precision
-from worker.models import causal_judges, verify_causal
-from worker.models.add import Added, Request, add_model
-from worker.models.causal_judges import TwinCausalJudge
-from worker.models.head import Head
-from worker.models.kinds import Kind
+from worker.model_tools.add.add import Added, Request, add_model
+from worker.model_tools.add.target_ids import Head
+from worker.model_tools.verify import causal_references, verify_causal
+from worker.model_tools.verify.causal_references import TwinCausalJudge
 from worker.models.manifest import Manifest, sha256_of
+from worker.models.model_kind import Kind
 from worker.models.registry import ModelFolder, check_files, find_model, kind_of, layout_of
 
 Add = Callable[..., Added]
@@ -246,7 +246,9 @@ def test_a_checkpoint_of_an_architecture_that_is_not_built_may_lie_beside_its_ex
 ):
     checkpoint = write_checkpoint(tmp_path / "checkpoint", Export())
     (letters / "model.safetensors").write_bytes((checkpoint / "model.safetensors").read_bytes())
-    monkeypatch.setattr(causal_judges, "find_spec", lambda name: None)  # nobody but numpy, which knows four families
+    monkeypatch.setattr(
+        causal_references, "find_spec", lambda name: None
+    )  # nobody but numpy, which knows four families
 
     added = add(letters)
 

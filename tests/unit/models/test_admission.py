@@ -11,9 +11,9 @@ from tests.checkpoints import write_marian_checkpoint
 from tests.unit.models.bigrams import write_export
 from worker.engine.seq2seq.open import open_network
 from worker.graphs.precision import Precision
+from worker.model_tools.add.add import Request, add_model
+from worker.model_tools.admission import admit, advise_departures, advise_precision, advise_queue
 from worker.models import registry
-from worker.models.add import Request, add_model
-from worker.models.admission import admit, advise_departures, advise_precision, advise_queue
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from onnx import TensorProto, helper, numpy_helper
 from jobs.errors import ModelError
 from tests.causal_exports import BASE, HEAD_SIZE, PAIRS, POSITIONS, Export, LongRope
 from worker.graphs.rope import Rope
-from worker.models import departures, window_evidence
-from worker.models.causal_config import CausalConfig
-from worker.models.departures import Departures, departures_in, find_departures
-from worker.models.graph_content import GraphContent
+from worker.models.departures import departures, window_evidence
+from worker.models.departures.departures import Departures, departures_in, find_departures
+from worker.models.departures.graph_content import GraphContent
+from worker.models.layout.causal_config import CausalConfig
 
 PLAIN = BASE ** (-np.arange(PAIRS) / PAIRS)
 ROPE = LongRope()

@@ -6,8 +6,8 @@ import onnx
 import onnxruntime
 import pytest
 
-from worker.models.graph_file import read_head
-from worker.models.layouts import Graph
+from worker.models.layout.graph_header import read_head
+from worker.models.layout.seq2seq_layout import Graph
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 FILES = sorted(GOLDEN.glob("*/*.onnx"))

@@ -14,8 +14,8 @@ from tests.unit.conftest import Kvjobs
 from worker.engine.runtime.device import providers
 from worker.engine.seq2seq.native_model import KVModel
 from worker.graphs.precision import Precision
-from worker.models.add import Request, add_model
-from worker.models.admission import admit, advise_queue
+from worker.model_tools.add.add import Request, add_model
+from worker.model_tools.admission import admit, advise_queue
 from worker.warm import WarmModels
 
 Add = Callable[[str], str]

@@ -15,8 +15,8 @@ from jobs.errors import KvjobsError, ModelError, NotFoundError, SpecError
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.hub import COMMIT, FakeHub, fake_hub
-from worker.models import download
-from worker.models.hub import Hub, fetch, wanted
+from worker.model_tools.add import download
+from worker.model_tools.add.hub import Hub, fetch, wanted
 
 CHECKOUT = Path(__file__).parents[3]
 ID = "Helsinki-NLP/opus-mt-en-xx"

@@ -15,9 +15,9 @@ import sentencepiece
 from tests.checkpoints import write_marian_checkpoint
 from worker.cli.models import describe
 from worker.graphs.precision import Precision
-from worker.models.add import Request, add_model
-from worker.models.description import ModelDescription
-from worker.models.inspect import inspect_model
+from worker.model_tools.add.add import Request, add_model
+from worker.model_tools.inspect.description import ModelDescription
+from worker.model_tools.inspect.inspect import inspect_model
 from worker.models.manifest import Manifest
 from worker.models.registry import ModelFolder
 

@@ -8,9 +8,9 @@ import pytest
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.unit.models.bigrams import write_export
 from worker.graphs.precision import Precision
-from worker.models.add import Request, add_model
-from worker.models.description import ModelDescription
-from worker.models.inspect import inspect_model
+from worker.model_tools.add.add import Request, add_model
+from worker.model_tools.inspect.description import ModelDescription
+from worker.model_tools.inspect.inspect import inspect_model
 from worker.models.registry import ModelFolder
 
 

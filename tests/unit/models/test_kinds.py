@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.models.kinds import ARCHITECTURES, Kind, architecture_of, names_causal
+from worker.models.model_kind import ARCHITECTURES, Kind, architecture_of, names_causal
 
 
 @pytest.mark.parametrize(("named", "model_type"), ARCHITECTURES.items())

@@ -12,8 +12,8 @@ import pytest
 
 from jobs.errors import ModelError
 from tests.checkpoints import write_pickle
-from worker.models.pickled import read_pickle
-from worker.models.stored import StoredWeights
+from worker.models.checkpoint.pickle_reader import read_pickle
+from worker.models.checkpoint.tensor_files import StoredWeights
 
 CONTENT = {
     "half": np.array([1.5, -2.0, 65504.0], np.float16),

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from jobs.errors import ModelError, NotFoundError
 from jobs.spec import Task
 from worker.graphs import causal, causal_weights, marian
-from worker.models import causal_layout, layouts, registry
-from worker.models.kinds import ARCHITECTURES, Kind
+from worker.models import registry
+from worker.models.layout import causal_layout, seq2seq_layout
 from worker.models.manifest import Manifest
+from worker.models.model_kind import ARCHITECTURES, Kind
 from worker.models.registry import (
     ModelFolder,
     check_files,
@@ -282,7 +283,7 @@ def test_links_within_the_folder_and_into_a_cache_of_the_hub_are_followed(tmp_pa
 
 def test_the_names_of_graphs_are_those_that_layouts_reads():
     ours = (registry.ENCODER, registry.MERGED, registry.DECODER, registry.WITH_PAST)
-    assert ours == (layouts.ENCODER, layouts.MERGED, layouts.DECODER, layouts.WITH_PAST)
+    assert ours == (seq2seq_layout.ENCODER, seq2seq_layout.MERGED, seq2seq_layout.DECODER, seq2seq_layout.WITH_PAST)
 
 
 # --- revision

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from jobs.errors import KvjobsError, SpecError
-from worker.models import staging as module
-from worker.models.staging import staging, sweep
+from worker.model_tools.add import staging as module
+from worker.model_tools.add.staging import staging, sweep
 
 CHECKOUT = Path(__file__).parents[3]
 WORK = """
 import sys, time
 from pathlib import Path
-from worker.models.staging import staging
+from worker.model_tools.add.staging import staging
 with staging(Path(sys.argv[1])) as stage:
     (stage.path / "config.json").write_text("half")
     print("ready", flush=True)

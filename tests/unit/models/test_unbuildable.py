@@ -17,8 +17,8 @@ from worker.graphs import causal_weights, marian_weights
 from worker.graphs.causal import write_causal
 from worker.graphs.marian import write_marian
 from worker.graphs.precision import Precision
-from worker.models.add import Request, add_model
-from worker.models.checkpoint import Checkpoint
+from worker.model_tools.add.add import Request, add_model
+from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.registry import ModelFolder, check_files
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tiny-swish-tied"

@@ -15,15 +15,15 @@ from jobs.errors import SpecError
 from tests.checkpoints import write_marian_checkpoint, write_tokenizer
 from worker.engine.search.hypothesis import Hypothesis
 from worker.graphs.precision import Precision
-from worker.models import verify as module
-from worker.models.add import Request, add_model
-from worker.models.checks import Check, Verdict
-from worker.models.head import Head
-from worker.models.judges import TwinJudge
+from worker.model_tools.add.add import Request, add_model
+from worker.model_tools.add.target_ids import Head
+from worker.model_tools.verify import verify as module
+from worker.model_tools.verify.checks import Check, Verdict
+from worker.model_tools.verify.references import TwinJudge
+from worker.model_tools.verify.verify import verify
 from worker.models.manifest import Manifest
 from worker.models.origin import find_checkpoint
 from worker.models.registry import ModelFolder
-from worker.models.verify import verify
 from worker.text.marian import MarianTokenizer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tiny-swish-tied"

@@ -17,16 +17,16 @@ from tests.unit.models.bigrams import write_export
 from worker.engine.causal import exported_reader
 from worker.engine.causal.open import open_language_model
 from worker.graphs.precision import Precision
-from worker.models import departures
-from worker.models import verify_causal as module
-from worker.models.add import Request, add_model
-from worker.models.causal_config import CausalConfig
-from worker.models.causal_judges import TwinCausalJudge
-from worker.models.causal_twin import CausalTwin
-from worker.models.checkpoint import Checkpoint
-from worker.models.checks import Check
+from worker.model_tools.add.add import Request, add_model
+from worker.model_tools.verify import verify_causal as module
+from worker.model_tools.verify.causal_references import TwinCausalJudge
+from worker.model_tools.verify.checks import Check
+from worker.model_tools.verify.numpy_causal import CausalTwin
+from worker.model_tools.verify.verify_causal import verify_causal
+from worker.models.checkpoint.checkpoint import Checkpoint
+from worker.models.departures import departures
+from worker.models.layout.causal_config import CausalConfig
 from worker.models.registry import ModelFolder
-from worker.models.verify_causal import verify_causal
 
 Make = Callable[..., ModelFolder]
 LLAMA3 = {

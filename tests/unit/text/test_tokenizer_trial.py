@@ -11,8 +11,8 @@ from jobs.errors import ModelError
 from jobs.outcome import Failed, Ranking, Score
 from jobs.spec import RerankOptions, ScoreOptions, Task
 from tests.causal_checkpoints import write_causal_checkpoint
-from worker.models.add import Request, add_model
-from worker.models.admission import admit
+from worker.model_tools.add.add import Request, add_model
+from worker.model_tools.admission import admit
 from worker.text.causal import CausalTokenizer
 from worker.text.tokenizer_trial import try_tokenizer
 from worker.warm import Lane, WarmModels

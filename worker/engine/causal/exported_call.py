@@ -16,7 +16,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from worker.engine.causal.broadcast_past import Past
-from worker.models.causal_layout import IDS, LOGITS, MASK, NUM_LOGITS, POSITIONS, CausalLayout
+from worker.models.layout.causal_layout import IDS, LOGITS, MASK, NUM_LOGITS, POSITIONS, CausalLayout
 
 
 @dataclass(frozen=True, slots=True)

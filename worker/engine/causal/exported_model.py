@@ -13,10 +13,10 @@ from worker.engine.causal.capabilities import Abilities, try_abilities
 from worker.engine.causal.exported_call import CausalGraph
 from worker.engine.causal.exported_reader import ExportReader
 from worker.engine.runtime.session import PROVIDER, Provider, open_session
-from worker.models.causal_config import CausalConfig
-from worker.models.causal_layout import CausalLayout, find_causal_graph, read_causal_layout
-from worker.models.departures import Departures, find_departures
-from worker.models.layouts import Graph
+from worker.models.departures.departures import Departures, find_departures
+from worker.models.layout.causal_config import CausalConfig
+from worker.models.layout.causal_layout import CausalLayout, find_causal_graph, read_causal_layout
+from worker.models.layout.seq2seq_layout import Graph
 from worker.models.manifest import MANIFEST, Manifest
 
 _UNNAMED_LIMIT = 2048  # positions, where no configuration names a limit

@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 from onnxruntime import IOBinding
 
 from jobs.errors import ModelError
-from worker.engine.attention_window import windows_are_exact
 from worker.engine.causal.kv_cache import CausalCache
 from worker.engine.causal.native_reader import PackedReader, PlainReader
 from worker.engine.causal.packed_rows import Rows
 from worker.engine.causal.protocol import LogProbs
 from worker.engine.runtime.int8_probe import int8_is_exact
 from worker.engine.runtime.session import PROVIDER, Device, Provider, open_session
-from worker.engine.search.generation_config import read_json
 from worker.graphs.causal import BODY, HEAD
 from worker.graphs.causal_weights import CausalSizes
 from worker.graphs.precision import Precision
-from worker.models.halves import needs_half, runs_on_gpu
+from worker.models.departures.window_probe import windows_are_exact
+from worker.models.half_precision import needs_half, runs_on_gpu
+from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")

@@ -8,7 +8,6 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, Self
 
 from jobs.errors import ModelError, SpecError
@@ -78,19 +77,6 @@ class Generation:
                 f"--beam-size {options.n_best} or more as well, or lower --n-best"
             )
         return rules
-
-
-def read_json(file: Path) -> dict[str, Any]:
-    """The object in `file`; raise ModelError where it is not one."""
-    try:
-        value = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ModelError(f"{file} does not exist; it belongs to the model") from None
-    except (OSError, ValueError, RecursionError) as error:  # the last: nested deeper than any configuration
-        raise ModelError(f"{file} cannot be read: {error}") from error
-    if not isinstance(value, dict):
-        raise ModelError(f"{file} holds {type(value).__name__}, not an object")
-    return value
 
 
 def read_generation(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from onnxruntime import IOBinding
 
 from worker.engine.search.logit_rules import Ids
-from worker.models.layouts import CacheShape
+from worker.models.layout.seq2seq_layout import CacheShape
 
 _FIRST_LENGTH = 32  # positions that a new batch finds room for; the capacity doubles from there
 

@@ -18,9 +18,20 @@ from numpy.typing import NDArray
 from jobs.errors import ModelError, SpecError
 from jobs.spec import CachePolicy
 from worker.engine.runtime.session import PROVIDER, Provider, open_session
-from worker.engine.search.generation_config import Generation, read_generation, read_json
+from worker.engine.search.generation_config import Generation, read_generation
 from worker.engine.seq2seq.exported_kv_cache import KVCache
-from worker.models.layouts import DECODER, ENCODER, MERGED, WITH_PAST, Graph, Kind, Layout, find_graphs, read_layout
+from worker.models.json_file import read_json
+from worker.models.layout.seq2seq_layout import (
+    DECODER,
+    ENCODER,
+    MERGED,
+    WITH_PAST,
+    Graph,
+    Kind,
+    Layout,
+    find_graphs,
+    read_layout,
+)
 
 _UNLIMITED = 512  # positions, where config.json names no limit
 

@@ -18,7 +18,7 @@ from jobs.errors import ModelError
 from jobs.spec import CachePolicy
 from worker.engine.runtime.int8_probe import int8_is_exact
 from worker.engine.runtime.session import PROVIDER, Device, Provider, open_session
-from worker.engine.search.generation_config import Generation, read_generation, read_json
+from worker.engine.search.generation_config import Generation, read_generation
 from worker.engine.seq2seq.candidate_screening import Screen
 from worker.engine.seq2seq.device_buffers import Moves
 from worker.engine.seq2seq.device_kv_slots import DeviceSlots
@@ -29,7 +29,8 @@ from worker.graphs.marian_forced import rebuild_forced
 from worker.graphs.marian_prefix import rebuild_prefix
 from worker.graphs.marian_weights import MarianSizes
 from worker.graphs.precision import Precision
-from worker.models.halves import needs_half, runs_on_gpu
+from worker.models.half_precision import needs_half, runs_on_gpu
+from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
 
 

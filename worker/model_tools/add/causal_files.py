@@ -1,0 +1,122 @@
+"""The files of a causal language model: built from a checkpoint, or copied from an export."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from jobs.errors import ModelError
+from worker.graphs.precision import Precision
+from worker.model_tools.verify.checks import Verdict
+from worker.models.checkpoint.checkpoint import Checkpoint
+from worker.models.json_file import read_json
+from worker.models.layout.causal_config import CONFIG, GENAI_CONFIG
+from worker.models.layout.causal_layout import find_causal_graph
+from worker.models.manifest import Manifest
+from worker.models.model_kind import MARIAN, UNNAMED
+from worker.models.origin import Origin
+from worker.models.registry import (
+    CAUSAL_TOKENIZER,
+    CAUSAL_TOKENIZER_EXTRAS,
+    CONFIGURATION,
+    ModelFolder,
+    check_causal_tokenizer,
+)
+from worker.text.causal import CausalTokenizer
+from worker.text.tokenizer_trial import try_tokenizer
+
+TOKENIZER_JSON = CAUSAL_TOKENIZER[0]
+
+_SAMPLE = 4  # bulletins
+
+# What belongs to a model besides graphs and weights.
+_BESIDE = (*CONFIGURATION, GENAI_CONFIG, *CAUSAL_TOKENIZER, *CAUSAL_TOKENIZER_EXTRAS)
+
+
+def build_causal(folder: Path, origin: Origin, checkpoint: Checkpoint, precision: Precision) -> Manifest:
+    """Write graphs of our own, and what belongs beside them."""
+    from worker.graphs.causal import write_causal  # loads onnx, which a copy has no use for
+
+    _check_tokenizer(origin.folder)  # what is wrong with it is better said before the work than after
+    write_causal(folder, checkpoint.config, checkpoint.weights, precision=precision)
+    copied = origin.present(_BESIDE)
+    origin.copy(copied, folder)
+    return origin.manifest(
+        folder,
+        layout="kv",
+        architecture=checkpoint.architecture,
+        read=(*checkpoint.files, *copied),
+        precision=precision,
+    )
+
+
+def copy_causal_export(
+    folder: Path, origin: Origin, *, accepts_departures: bool = False, checkpoint: Path | None = None
+) -> Manifest:
+    """Copy a graph that somebody exported, with its external weights.
+
+    `accepts_departures`: also where it contradicts its configuration. `checkpoint`: what it was made of, whose
+    config.json says what is asked for where the export has none.
+    """
+    _check_tokenizer(origin.folder)
+    graph = find_causal_graph(origin.folder)
+    named = [*origin.with_weights_of([graph]), *origin.present(_BESIDE)]
+    origin.copy(named, folder)
+    if checkpoint and CONFIG not in named:
+        shutil.copyfile(checkpoint / CONFIG, folder / CONFIG)
+    manifest = origin.manifest(folder, layout="optimum", architecture=_model_type(folder), read=named)
+    return replace(manifest, accepts_departures=accepts_departures, checkpoint=str(checkpoint) if checkpoint else None)
+
+
+def try_causal(folder: Path) -> None:
+    """Open it as a worker would; raise ModelError where that fails, or the tokenizer is another model's."""
+    from worker.engine.causal.open import open_language_model  # loads onnxruntime
+
+    open_fitting_tokenizer(folder, open_language_model(folder).vocab_size)
+
+
+def compare_sample(model: ModelFolder, checkpoint: Path, *, is_accepted: bool) -> list[str]:
+    """Read a few bulletins with an export and with its checkpoint; what a person should know of it, if anything.
+
+    Raises ModelError where they do not say the same, unless that `is_accepted`.
+    """
+    from worker.model_tools.sample import read_documents  # loads the grammar of bulletins, and below onnxruntime
+    from worker.model_tools.verify.verify_causal import check_sample
+
+    documents = read_documents(None, CausalTokenizer.open(model.path), limit=_SAMPLE)
+    check = check_sample(model, documents, checkpoint)
+    if check.verdict is Verdict.LEFT_OUT:
+        return [f"was not compared with its checkpoint: {check.note}"]
+    gap = f"{check.drift:.2g} nats a token on the mean, and {check.worst:.2g} of a single one"
+    if check.has_failed and not is_accepted:
+        raise ModelError(
+            f"{model.path} does not say what its checkpoint {checkpoint} says ({check.against}: {gap} on a sample): "
+            f"export it with another exporter, or take it as it is with --accept-departures"
+        )
+    return [] if check.verdict is Verdict.SAME else [f"differs from its checkpoint by {gap}"]
+
+
+def open_fitting_tokenizer(folder: Path, vocab_size: int) -> CausalTokenizer:
+    """The tokenizer of a model folder; raise ModelError where it makes ids that a model of `vocab_size` has not."""
+    tokenizer = CausalTokenizer.open(folder)
+    if tokenizer.max_id >= vocab_size:
+        raise ModelError(
+            f"{folder / TOKENIZER_JSON} makes ids up to {tokenizer.max_id:,}, and the model knows those below "
+            f"{vocab_size:,}: the files belong to different models"
+        )
+    return tokenizer
+
+
+def _check_tokenizer(folder: Path) -> None:
+    check_causal_tokenizer(folder)
+    CausalTokenizer.open(folder)
+    try_tokenizer(folder)
+
+
+def _model_type(folder: Path) -> str:
+    """What the configuration calls the architecture of an export."""
+    if (folder / CONFIG).is_file():
+        named = read_json(folder / CONFIG).get("model_type")
+    else:
+        said = read_json(folder / GENAI_CONFIG).get("model")
+        named = said.get("type") if isinstance(said, dict) else None
+    return named if isinstance(named, str) and named != MARIAN else UNNAMED

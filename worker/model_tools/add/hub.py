@@ -1,0 +1,280 @@
+"""
+A model on the Hugging Face hub, brought into the cache on this machine that all of the hub's clients share.
+
+Knows: which files of a repository a model needs, and what can go wrong on the way. Does not know: how graphs are built.
+
+HF_ENDPOINT, HF_HOME, HF_HUB_CACHE, HF_HUB_OFFLINE and HF_TOKEN mean here what they mean to every other program.
+Nothing is reported to anybody: requests name kvjobs and huggingface_hub, and no more.
+"""
+
+import hashlib
+import os
+import re
+import warnings
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from jobs import __version__
+from jobs.errors import KvjobsError, ModelError, SpecError
+from worker.model_tools.add.download import Remote, bars, download
+from worker.model_tools.add.hub_errors import explained, network_errors, reason_of, status_of
+from worker.models.checkpoint.checkpoint import INDEX, PICKLE, SAFETENSORS, check_architecture
+from worker.models.json_file import read_json
+from worker.models.manifest import MANIFEST
+from worker.models.model_kind import Kind, names_causal
+from worker.models.registry import (
+    CAUSAL,
+    CAUSAL_TOKENIZER,
+    CAUSAL_TOKENIZER_EXTRAS,
+    CHECKPOINT,
+    CONFIGURATION,
+    DECODER,
+    ENCODER,
+    MERGED,
+    TOKENIZER,
+    TOKENIZER_EXTRAS,
+    WITH_PAST,
+    ModelFolder,
+    kind_of,
+    lacks_tokenizer,
+)
+from worker.models.unsupported import refuse_files
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
+
+_SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
+_SHA256 = re.compile("[0-9a-f]{64}")
+_GIT_SHA1 = re.compile("[0-9a-f]{40}")
+_NAME = re.compile(r"[\w.-]*\w")  # of a file, and of nothing in another folder
+_NUM_SHOWN = 12  # files in an error message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hub:
+    """Where models come from, and where they are kept."""
+
+    endpoint: str
+    cache: Path
+    offline: bool = False
+    token: str | None = None  # None: HF_TOKEN, else what `hf auth login` has kept
+
+    @classmethod
+    def of_environment(cls) -> Self:
+        """As the environment says; raise SpecError for an endpoint that is no address."""
+        from huggingface_hub import constants
+
+        if urlsplit(constants.ENDPOINT).scheme not in ("http", "https"):
+            raise SpecError(f"HF_ENDPOINT is {constants.ENDPOINT!r}; write https://host")
+        return cls(
+            endpoint=constants.ENDPOINT, cache=Path(constants.HF_HUB_CACHE), offline=bool(constants.HF_HUB_OFFLINE)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The files of one commit, those of them that were asked for."""
+
+    folder: Path
+    commit: str
+    note: str | None = None  # why it may not be the newest
+
+
+def fetch(model_id: str, revision: str | None, hub: Hub) -> Snapshot:
+    """Bring what a model needs into the cache; what is there already is not fetched again.
+
+    Without a network, what the cache holds is taken. Raises NotFoundError for no such model or revision, SpecError
+    where access has to be asked for, ModelError for a repository without a model of ours, KvjobsError for what trying
+    again may mend.
+    """
+    with explained(model_id, revision, hub.endpoint, hub.cache), _hushed():
+        if hub.offline:
+            return _cached(model_id, revision, hub, "HF_HUB_OFFLINE is set")
+        try:
+            commit, files = _list(model_id, revision, hub)
+        except network_errors() as error:
+            if status_of(error) is not None:
+                raise  # the hub has answered
+            return _cached(model_id, revision, hub, f"{hub.endpoint} cannot be reached ({reason_of(error)})")
+        return _online(model_id, revision, hub, commit, files)
+
+
+def wanted(names: Collection[str]) -> list[str]:
+    """The files of a repository that a model is made of, sorted; empty where there is no model.
+
+    Graphs of ours come before a checkpoint, safetensors before a pickle, a checkpoint before somebody's export.
+    """
+    if MANIFEST in names:
+        return sorted(name for name in names if name.endswith((".onnx", ".data", ".json", ".spm")))
+    if SAFETENSORS in names:
+        main = [SAFETENSORS]
+    elif INDEX in names:
+        main = [INDEX, *(name for name in names if _SHARD.fullmatch(name))]
+    elif PICKLE in names:
+        main = [PICKLE]
+    else:
+        main = _export(names)
+    is_marian = any(name in names for name in TOKENIZER if name.endswith(".spm"))
+    tokenizer = (*TOKENIZER, *TOKENIZER_EXTRAS) if is_marian else (*CAUSAL_TOKENIZER, *CAUSAL_TOKENIZER_EXTRAS)
+    return sorted([*main, *(name for name in (*CONFIGURATION, *tokenizer) if name in names)]) if main else []
+
+
+def _export(names: Collection[str]) -> list[str]:
+    """Optimum's graphs, and their external weights."""
+    for place in ("", "onnx/"):
+        for files in ([ENCODER, MERGED], [ENCODER, DECODER, WITH_PAST], [ENCODER, DECODER], [CAUSAL]):
+            graphs = [f"{place}{name}" for name in files]
+            if set(graphs) <= set(names):
+                return [name for name in names if name.startswith(tuple(graphs))]
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file of the repository: `sha256` of a large one (Git LFS), the git id of another."""
+
+    name: str
+    git_sha1: str | None
+    sha256: str | None
+
+
+def _list(model_id: str, revision: str | None, hub: Hub) -> tuple[str, dict[str, _File]]:
+    """The commit that is meant now, and its files."""
+    from huggingface_hub import HfApi
+
+    api = HfApi(endpoint=hub.endpoint, token=hub.token, library_name="kvjobs", library_version=__version__)
+    info = api.model_info(model_id, revision=revision, files_metadata=True)
+    files = (
+        _File(sibling.rfilename, sibling.blob_id, sibling.lfs.sha256 if sibling.lfs else None)
+        for sibling in info.siblings or []
+    )
+    return str(info.sha), {file.name: file for file in files}
+
+
+def _online(model_id: str, revision: str | None, hub: Hub, commit: str, files: Mapping[str, _File]) -> Snapshot:
+    from huggingface_hub import hf_hub_download, snapshot_download
+
+    chosen = wanted(files.keys())
+    _check_names(model_id, hub, files.keys(), chosen)
+    call = {"endpoint": hub.endpoint, "cache_dir": hub.cache, "token": hub.token}
+    # The one that says what it is, before hundreds of megabytes of something else.
+    telling = MANIFEST if MANIFEST in chosen else "config.json"
+    told = Path(hf_hub_download(model_id, telling, revision=commit, **call))
+    is_causal_export = not set(CHECKPOINT) & set(chosen) and names_causal(read_json(told))
+    if telling != MANIFEST and not is_causal_export:
+        check_architecture(told, model_id)
+    _check_tokenizer(model_id, hub, files.keys(), kind_of(ModelFolder(model_id, told.parent)))
+    for name in chosen:
+        if files[name].sha256:
+            _fetch_large(model_id, commit, hub, files[name])
+    # By its branch, which the cache then remembers for a time without a network.
+    folder = Path(snapshot_download(model_id, revision=revision, allow_patterns=chosen, **call))
+    _check_sums(folder, {name: files[name] for name in chosen})
+    return Snapshot(folder, folder.name)
+
+
+def _fetch_large(model_id: str, commit: str, hub: Hub, file: _File) -> None:
+    """Into the place where huggingface_hub looks for it: under its ETag, which for large files is the checksum."""
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+    from huggingface_hub.file_download import repo_folder_name
+    from huggingface_hub.utils import build_hf_headers
+
+    url = hf_hub_url(model_id, file.name, revision=commit, endpoint=hub.endpoint)
+    said = get_hf_file_metadata(url, token=hub.token, endpoint=hub.endpoint)
+    if file.sha256 is None or said.size is None or said.location is None or not _NAME.fullmatch(said.etag or ""):
+        return  # a server that is no full hub: huggingface_hub fetches it, and the sum is checked behind
+    blob = hub.cache / repo_folder_name(repo_id=model_id, repo_type="model") / "blobs" / said.etag
+    if blob.exists():
+        return
+    headers = build_hf_headers(token=hub.token, library_name="kvjobs", library_version=__version__)
+    if urlsplit(said.location).netloc != urlsplit(url).netloc:
+        headers.pop("authorization", None)  # the token is for the hub, not for whoever stores its files
+    download(Remote(file.name, said.location, headers, said.size, file.sha256), blob)
+
+
+def _check_names(model_id: str, hub: Hub, names: Collection[str], chosen: Collection[str]) -> None:
+    refuse_files(names, model_id)
+    if not chosen:
+        some = ", ".join(sorted(names)[:_NUM_SHOWN]) or "none"
+        more = f" and {len(names) - _NUM_SHOWN} more" if len(names) > _NUM_SHOWN else ""
+        raise ModelError(
+            f"{model_id} on {hub.endpoint} has neither {SAFETENSORS} nor {PICKLE} nor graphs as Optimum exports them "
+            f"(files: {some}{more}): name another one"
+        )
+    if "config.json" not in names:
+        raise ModelError(f"{model_id} on {hub.endpoint} has no config.json: it is no model that we know")
+
+
+def _check_tokenizer(model_id: str, hub: Hub, names: Collection[str], kind: Kind) -> None:
+    for name in TOKENIZER if kind is Kind.TRANSLATION else CAUSAL_TOKENIZER:
+        if name not in names:
+            why = "it is not a Marian model" if kind is Kind.TRANSLATION else lacks_tokenizer(names)
+            raise ModelError(f"{model_id} on {hub.endpoint} has no {name}: {why}")
+
+
+def _cached(model_id: str, revision: str | None, hub: Hub, why: str) -> Snapshot:
+    """The snapshot that an earlier call has left; raise KvjobsError where it is not whole."""
+    from huggingface_hub import try_to_load_from_cache
+
+    named = f"{model_id}@{revision}" if revision else model_id
+    found = try_to_load_from_cache(model_id, "config.json", cache_dir=hub.cache, revision=revision)
+    if not isinstance(found, str):
+        raise KvjobsError(f"{why}, and {named} is not in the cache ({hub.cache}): add it once with a network")
+    folder = Path(found).parent
+    names = [file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()]
+    chosen = wanted(names)
+    tokenizer = TOKENIZER if kind_of(ModelFolder(named, folder)) is Kind.TRANSLATION else CAUSAL_TOKENIZER
+    if not chosen or not set(tokenizer) <= set(names):
+        raise KvjobsError(f"{why}, and the cache has only a part of {named} ({folder}): add it once with a network")
+    _check_sums(folder, {name: _in_cache(folder, name) for name in chosen})
+    return Snapshot(folder, folder.name, f"{why}: took {named} as the cache has it")
+
+
+def _in_cache(folder: Path, name: str) -> _File:
+    """What the cache knows of a file: it is a link to one whose name is its sum."""
+    blob = (folder / name).resolve().name
+    return _File(name, blob if _GIT_SHA1.fullmatch(blob) else None, blob if _SHA256.fullmatch(blob) else None)
+
+
+def _check_sums(folder: Path, files: Mapping[str, _File]) -> None:
+    """Remove a file that is not what the hub says, so that the next call fetches it again; raise KvjobsError."""
+    for name, file in files.items():
+        place = folder / name
+        blob = place.resolve()
+        if not blob.is_file():
+            raise KvjobsError(f"{place} is missing, though it was fetched: run the same command again")
+        if file.sha256:
+            is_right = _digest(hashlib.sha256(), blob) == file.sha256
+        elif file.git_sha1:
+            header = f"blob {blob.stat().st_size}\0".encode()
+            is_right = _digest(hashlib.sha1(header, usedforsecurity=False), blob) == file.git_sha1
+        else:
+            continue
+        if not is_right:
+            place.unlink()
+            blob.unlink(missing_ok=True)
+            raise KvjobsError(
+                f"{name} in the cache is damaged: its checksum is not the one that the hub gives; it was removed, run "
+                "the same command again"
+            )
+
+
+def _digest(digest: Any, file: Path) -> str:
+    with file.open("rb") as content:
+        while chunk := content.read(1 << 20):
+            digest.update(chunk)
+    return str(digest.hexdigest())
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """What the library would warn of is said in our words, or mended; and a bar for each small file is no news."""
+    from huggingface_hub.utils import logging
+
+    logging.set_verbosity_error()
+    with warnings.catch_warnings(), bars(False):
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,69 @@
+"""The files of a translation model: built from a checkpoint, or copied from an export."""
+
+from pathlib import Path
+
+from worker.graphs.precision import Precision
+from worker.model_tools.add.target_ids import Head, target_ids
+from worker.models.checkpoint.checkpoint import Checkpoint
+from worker.models.json_file import read_json
+from worker.models.layout.seq2seq_layout import find_graphs
+from worker.models.manifest import Manifest
+from worker.models.model_kind import MARIAN
+from worker.models.origin import Origin
+from worker.models.registry import CONFIGURATION, TOKENIZER, TOKENIZER_EXTRAS
+from worker.text.marian import MarianTokenizer
+
+_BESIDE = (*CONFIGURATION, *TOKENIZER, *TOKENIZER_EXTRAS)  # what belongs to a model besides graphs and weights
+_DEFAULT_HEAD = {
+    Precision.FP32: Head.FULL,  # promises the very ids of the checkpoint
+    Precision.FP16: Head.FULL,
+    Precision.INT8: Head.TARGET,  # an approximation already
+}
+
+
+def build_marian(
+    folder: Path, origin: Origin, checkpoint: Checkpoint, precision: Precision, head: Head | None
+) -> Manifest:
+    """Write graphs of our own, and what belongs beside them. `head`: None, what suits the precision."""
+    from worker.graphs.marian import write_marian  # loads onnx, which a copy has no use for
+
+    MarianTokenizer.open(origin.folder)  # what is wrong with it is better said before the work than after
+    head = head or _DEFAULT_HEAD[precision]
+    head_ids = target_ids(origin.folder) if head is Head.TARGET else None
+    write_marian(folder, checkpoint.config, checkpoint.weights, precision=precision, head_ids=head_ids)
+    copied = origin.present(_BESIDE)
+    origin.copy(copied, folder)
+    return origin.manifest(
+        folder,
+        layout="kv",
+        architecture=checkpoint.architecture,
+        read=(*checkpoint.files, *copied),
+        precision=precision,
+        head=head,
+        head_ids=head_ids,
+    )
+
+
+def copy_marian_export(folder: Path, origin: Origin) -> Manifest:
+    """Copy graphs that Optimum exported: those that its best layout uses, with their external weights."""
+    graphs = find_graphs(origin.folder)
+    named = [*origin.with_weights_of(graphs.values()), *origin.present(_BESIDE)]
+    origin.copy(named, folder)
+    return origin.manifest(folder, layout="optimum", architecture=MARIAN, read=named)
+
+
+def try_marian(folder: Path) -> None:
+    """Open it as a worker would; raise ModelError where that fails."""
+    from worker.engine.seq2seq.open import open_network  # loads onnxruntime
+
+    MarianTokenizer.open(folder)
+    open_network(folder)
+
+
+def head_size(folder: Path, manifest: Manifest) -> int | None:
+    """How many target ids can come out; None: as the export has it."""
+    if manifest.head is None:
+        return None
+    config = read_json(folder / "config.json")
+    full: int = config.get("decoder_vocab_size") or config["vocab_size"]
+    return full if manifest.head_ids is None else len(manifest.head_ids)

@@ -1,0 +1,124 @@
+"""Whether a model can do what a job asks of it: asked at submit, where a person can still change the question."""
+
+import dataclasses
+from pathlib import Path
+
+from jobs.errors import SpecError
+from jobs.spec import Bos, JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
+from worker.engine.causal.open import open_language_model
+from worker.engine.seq2seq.open import open_network
+from worker.engine.tasks.pair_scoring import ForcedScorer
+from worker.engine.tasks.reranking import Reranker
+from worker.engine.tasks.scoring import Scorer
+from worker.graphs.precision import Precision
+from worker.model_tools.add.causal_files import open_fitting_tokenizer
+from worker.models.departures.departures import departures_in
+from worker.models.half_precision import advise
+from worker.models.model_kind import Kind
+from worker.models.registry import (
+    ModelFolder,
+    check_files,
+    default_model,
+    find_model,
+    kind_of,
+    read_manifest,
+)
+from worker.text.marian import MarianTokenizer
+from worker.text.tokenizer_trial import try_tokenizer
+
+
+def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> JobSpec:
+    """The spec of a job: the model as it is on disk now, and options that it can follow.
+
+    Whether pairs are scored is the model's kind, whatever `options` say. Raises NotFoundError for a name that means no
+    model, ModelError for a folder that holds none that can run, SpecError for a task that is not for models of this
+    kind, or an option that this one cannot follow.
+    """
+    folder = find_model(name or default_model(task), models_dir)
+    kind = kind_of(folder)
+    _check_task(task, folder, kind)
+    check_files(folder)
+    if isinstance(options, ScoreOptions):
+        options = dataclasses.replace(options, pairs=kind is Kind.TRANSLATION)
+    match options:
+        case TranslateOptions():
+            MarianTokenizer.open(folder.path).check_language(options.target_language)
+            network = open_network(folder.path)
+            network.check_cache(options.cache)
+            network.generation.with_options(options, max_positions=network.max_positions)
+        case ScoreOptions(pairs=True):
+            _check_pairs(folder, options)
+        case _:
+            _check_causal(folder, options)
+    return JobSpec(task=task, model=folder.name, model_revision=folder.revision(), options=options)
+
+
+def advise_queue(name: str, models_dir: Path, queue: str) -> str | None:
+    """What to say of a model in a queue, if anything; raise SpecError where it has no business there."""
+    folder = find_model(name, models_dir)
+    manifest = read_manifest(folder)
+    return advise(folder.name, manifest, queue) if manifest else None
+
+
+def advise_precision(spec: JobSpec, models_dir: Path) -> str | None:
+    """What to say of numbers that are an approximation, if they are; of a translation its text says enough."""
+    manifest = read_manifest(find_model(spec.model, models_dir))
+    if spec.task is Task.TRANSLATE or manifest is None or manifest.precision != Precision.INT8:
+        return None
+    return (
+        f"Model {spec.model} is in int8, so its log-probabilities are near those of fp32; how near, on your documents: "
+        f"kvjobs models verify {spec.model} --sample CORPUS"
+    )
+
+
+def advise_departures(spec: JobSpec, models_dir: Path) -> list[str]:
+    """What to say of an export whose graph is not all that its configuration asks for, a sentence each."""
+    folder = find_model(spec.model, models_dir)
+    manifest = read_manifest(folder)
+    if kind_of(folder) is not Kind.CAUSAL or (manifest is not None and manifest.layout == "kv"):
+        return []
+    known = manifest.departures if manifest else ()
+    return [f"Model {spec.model} {one}." for one in dict.fromkeys((*departures_in(folder.path).warnings(), *known))]
+
+
+def _check_task(task: Task, folder: ModelFolder, kind: Kind) -> None:
+    """A score can be had of either kind."""
+    needed = {Task.TRANSLATE: Kind.TRANSLATION, Task.RERANK: Kind.CAUSAL}.get(task, kind)
+    if kind is not needed:
+        raise SpecError(
+            f"the task {task} needs {needed.noun}, and {folder.name} is {kind.noun}: name another --model, or none, "
+            f"which takes the bundled {default_model(task)}"
+        )
+
+
+def _check_pairs(folder: ModelFolder, options: ScoreOptions) -> None:
+    """log p(target | source) has no windows, and begins as the decoder does. The rest is as a worker would find it that
+    has no document to work on: the rules stand in one place."""
+    for name, is_set in (
+        ("window", options.window is not Window.STRIDE),
+        ("stride", options.stride is not None),
+        ("bos", options.bos is not Bos.AUTO),
+    ):
+        if is_set:
+            raise SpecError(
+                f"{name} is for causal language models, and {folder.name} is {Kind.TRANSLATION.noun}, which scores the "
+                f"target of a pair: leave --{name.replace('_', '-')} out"
+            )
+    scorer = ForcedScorer(open_network(folder.path), MarianTokenizer.open(folder.path))
+    scorer.score([], options, should_stop=lambda: False)
+
+
+def _check_causal(folder: ModelFolder, options: ScoreOptions | RerankOptions) -> None:
+    """Likewise."""
+    if isinstance(options, ScoreOptions) and options.target_language is not None:
+        raise SpecError(
+            f"target_language is {options.target_language}, and {folder.name} is {Kind.CAUSAL.noun}, which has none: "
+            "leave --target-language out"
+        )
+    try_tokenizer(folder.path)
+    model = open_language_model(folder.path)
+    tokenizer = open_fitting_tokenizer(folder.path, model.vocab_size)
+    if isinstance(options, ScoreOptions):
+        Scorer(model, tokenizer).score([], options, should_stop=lambda: False)
+    else:
+        Reranker(model, tokenizer).rerank([], options, should_stop=lambda: False)

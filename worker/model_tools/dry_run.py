@@ -1,0 +1,146 @@
+"""What a job would have to do, counted with the real tokenizer (and splitter), without doing it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+
+from jobs.corpus.documents import Document, Record, Rejected, duplicate
+from jobs.corpus.reading import Corpus, surveyed
+from jobs.corpus.scratch import scratch_tables
+from jobs.corpus.shards import cut_batches
+from jobs.corpus.telling import Tell, Telling
+from jobs.corpus.usable import usable_records
+from jobs.corpus.used_ids import TABLES, UsedIds
+from jobs.spec import JobSpec, Options, RerankOptions, TranslateOptions
+from worker.engine.causal.open import open_language_model
+from worker.engine.seq2seq.open import open_network
+from worker.engine.tasks.prompt_templates import TEMPLATES, Template
+from worker.models.model_kind import Kind
+from worker.models.registry import find_model, kind_of
+from worker.text.causal import CausalTokenizer
+from worker.text.lengths import Lengths, count_lengths
+from worker.text.marian import MarianTokenizer
+from worker.text.preview import Preview, preview
+
+SHOWN_REJECTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """A corpus under a spec: what a submit would take of it, and what it would reject."""
+
+    preview: Preview | Lengths  # of the documents that can be read
+    num_documents: int
+    estimated_tokens: int  # of them, as a submit estimates
+    num_rejected: int
+    rejected: tuple[Rejected, ...]  # the first of them
+    num_shards: int
+    num_without_id: int  # of the documents; the number of their line stands for it
+
+
+@dataclass(slots=True)
+class _Texts:
+    """The texts of a corpus, counted on their way."""
+
+    corpus: Corpus
+    spool: Path
+    telling: Telling
+    num_documents: int = 0
+    num_without_id: int = 0
+    estimated_tokens: int = 0
+    num_rejected: int = 0
+    num_shards: int = 0
+    rejected: list[Rejected] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[str]:
+        with (
+            surveyed(self.corpus, self.spool, self.telling.look) as (contents, reading),
+            scratch_tables(self.spool, TABLES, "the ids") as tables,
+        ):
+            self.telling.begin(reading, contents)
+            used = UsedIds(tables)
+            for batch in cut_batches(usable_records(self.corpus, reading), self.corpus.holds):
+                twice = used.take([record for shard in batch.shards for record in shard])
+                for shard in batch.shards:
+                    yield from self._take(shard, twice)
+                self.telling.tell(None, self.num_documents, self.num_rejected)
+
+    def _take(self, shard: Sequence[Record], twice: Mapping[int, int]) -> Iterator[str]:
+        """The texts of a shard; `twice` are the positions of ids that are another line's, and that line."""
+        before = self.num_documents
+        for record in shard:
+            if record.position in twice:
+                record = duplicate(record, twice[record.position])
+            if isinstance(record, Document):
+                self.num_documents += 1
+                self.num_without_id += record.unnamed
+                self.estimated_tokens += record.estimated_tokens
+                yield record.text
+                continue
+            self.num_rejected += 1
+            if len(self.rejected) < SHOWN_REJECTED:
+                self.rejected.append(record)
+        self.num_shards += self.num_documents > before
+
+
+def rehearse(
+    corpus: Corpus, spec: JobSpec, models_dir: Path, spool: Path, on_progress: Tell | None = None
+) -> Rehearsal:
+    """Read the corpus once and count; raise CorpusError where it cannot be read at all. What is remembered of it lies
+    in the folder `spool` meanwhile."""
+    folder, texts = find_model(spec.model, models_dir), _Texts(corpus, spool, Telling(on_progress))
+    counted: Preview | Lengths
+    if kind_of(folder) is Kind.CAUSAL:
+        tokenizer = CausalTokenizer.open(folder.path)
+        cut = _sequences(spec.options, lambda text: len(tokenizer.encode(text).ids))
+        max_positions = open_language_model(folder.path).max_positions
+        counted = count_lengths((length for text in texts for length in cut(text)), max_positions)
+    else:
+        counted = _translation(folder.path, spec.options, texts)
+    return Rehearsal(
+        preview=counted,
+        num_documents=texts.num_documents,
+        estimated_tokens=texts.estimated_tokens,
+        num_rejected=texts.num_rejected,
+        rejected=tuple(texts.rejected),
+        num_shards=texts.num_shards,
+        num_without_id=texts.num_without_id,
+    )
+
+
+def _translation(folder: Path, options: Options, texts: _Texts) -> Preview | Lengths:
+    """Segments to translate; or the sides of pairs."""
+    tokenizer, max_positions = MarianTokenizer.open(folder), open_network(folder).max_positions
+    if isinstance(options, TranslateOptions):
+        return preview(
+            texts,
+            tokenizer,
+            source_language=options.source_language,
+            target_language=options.target_language,
+            max_tokens=max_positions,
+        )
+    pairs = (orjson.loads(text) for text in texts)
+    language = None if isinstance(options, RerankOptions) else options.target_language
+    sides = (
+        length
+        for pair in pairs
+        for length in (len(tokenizer.encode(pair["source"], language)), len(tokenizer.cut_target(pair["target"])) + 1)
+    )
+    return count_lengths(sides, max_positions)
+
+
+def _sequences(options: Options, count: Callable[[str], int]) -> Callable[[str], Iterator[int]]:
+    """How many ids each sequence of a document has: one, or one for each candidate of its query."""
+    if not isinstance(options, RerankOptions):
+        return lambda text: iter((count(text),))
+    template = Template.parse(options.template or TEMPLATES[options.method])
+
+    def cut(text: str) -> Iterator[int]:
+        query = orjson.loads(text)
+        for candidate in query["candidates"]:
+            given, scored = template.split(query["query"], candidate["text"] or "")
+            yield count(given) + count(scored)
+
+    return cut

@@ -1,0 +1,1 @@
+"""`kvjobs models inspect`: all that can be said of a model folder."""

@@ -1,0 +1,152 @@
+"""
+What can be said of any model folder: its files, the graphs in it, what is wrong with them.
+
+Knows: files, sessions. Does not know: what a graph is for.
+"""
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jobs.errors import ModelError
+from worker.engine.runtime.session import open_session
+from worker.models.layout.graph_header import read_head
+from worker.models.layout.seq2seq_layout import Graph, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class FileSize:
+    """One file of a model folder."""
+
+    name: str  # relative to the folder
+    num_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GraphDescription:
+    """One ONNX file: its inputs and outputs, or why it has none to show."""
+
+    file: str  # relative to the folder
+    is_used: bool  # by the layout; other graphs may lie in the folder
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    ir_version: int | None  # None, like the two below: the file is no graph
+    opsets: Mapping[str, int]  # version by domain; that of ONNX itself is ""
+    producer: str | None
+    problem: str | None  # what onnxruntime has against it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelDescription:
+    """A model folder. None is what could not be read, or what the model does not have."""
+
+    name: str
+    path: str
+    kind: str  # translation | causal
+    revision: str | None
+    layout: str | None  # kv | merged | two decoders | with past | no cache
+    conclusion: str | None  # what was concluded from the graphs: how it runs
+    precision: str | None  # what products are computed in, as the manifest says
+    source: str | None  # of which `models add` made it
+    source_revision: str | None
+    num_layers: int | None  # of the cache, like the three below
+    num_heads: int | None  # K, of keys and values
+    head_size: int | None  # H
+    cache_dtype: str | None
+    width: int | None  # D
+    max_positions: int | None  # of source and of target; of a causal model, of what it reads at once
+    graphs: tuple[GraphDescription, ...]
+    files: tuple[FileSize, ...]
+    problems: tuple[str, ...]  # why it cannot be run; empty: it can
+
+    # Of a translation model.
+    head: str | None = None  # full | target
+    source_vocab_size: int | None = None
+    target_vocab_size: int | None = None
+    num_target_ids: int | None = None  # that can come out: all, or those that the head keeps
+    languages: tuple[str, ...] = ()  # target labels, sorted; empty: a single target language
+    unlisted_pad_id: int | None = None  # padding, where kvjobs forbids it and the model's settings do not
+
+    # Of a causal model.
+    architecture: str | None = None
+    num_query_heads: int | None = None  # N
+    vocab_size: int | None = None  # V, of the model; its tokenizer may use fewer
+    warnings: tuple[str, ...] = ()  # how the graph of an export differs from its configuration
+    bos_id: int | None = None
+    eos_id: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedGraphs:
+    """Every graph of a folder, and why those that cannot be opened cannot."""
+
+    folder: Path
+    found: Mapping[Path, tuple[Graph | None, str | None]]
+
+    @classmethod
+    def of(cls, folder: Path) -> "OpenedGraphs":
+        """Open one after the other: no two sessions are there at a time."""
+        files = sorted(file for place in _places(folder) for file in place.glob("*.onnx") if file.is_file())
+        return cls(folder, {file: _open(file) for file in files})
+
+    def readable(self, used: Mapping[str, Path]) -> dict[str, Graph]:
+        """Those of `used` of which inputs and outputs are known, by the same names."""
+        heads = {name: self.found[file][0] for name, file in used.items() if file in self.found}
+        return {name: graph for name, graph in heads.items() if graph}
+
+    def problems(self, used: Collection[Path]) -> list[str]:
+        return [problem for file, (_, problem) in self.found.items() if problem and file in used]
+
+    def describe(self, used: Collection[Path]) -> tuple[GraphDescription, ...]:
+        return tuple(
+            _describe(file, self.folder, graph, problem, file in used) for file, (graph, problem) in self.found.items()
+        )
+
+
+@contextmanager
+def noting(problems: list[str]) -> Iterator[None]:
+    """Go on after a ModelError, and keep what it says."""
+    try:
+        yield
+    except ModelError as error:
+        problems.append(str(error))
+
+
+def file_sizes(folder: Path) -> tuple[FileSize, ...]:
+    """Of all files that belong to a model, and those that lie beside them."""
+    files = sorted(file for place in _places(folder) for file in place.glob("*") if file.is_file())
+    return tuple(FileSize(file.relative_to(folder).as_posix(), file.stat().st_size) for file in files)
+
+
+def _places(folder: Path) -> tuple[Path, Path]:
+    return folder, folder / "onnx"
+
+
+def _open(file: Path) -> tuple[Graph | None, str | None]:
+    """What a graph says of itself, and what is wrong with it."""
+    try:
+        return Graph.of(file, open_session(file)), None
+    except ModelError as error:
+        head = read_head(file)
+        return head.graph(file) if head else None, str(error)
+
+
+def _describe(file: Path, folder: Path, graph: Graph | None, problem: str | None, is_used: bool) -> GraphDescription:
+    head = read_head(file)
+    return GraphDescription(
+        file=file.relative_to(folder).as_posix(),
+        is_used=is_used,
+        inputs=tuple(graph.inputs.values()) if graph else (),
+        outputs=tuple(graph.outputs.values()) if graph else (),
+        ir_version=head.ir_version if head else None,
+        opsets=dict(head.opsets) if head else {},
+        producer=head.producer if head else None,
+        problem=problem,
+    )

@@ -1,0 +1,165 @@
+"""
+A checkpoint as people publish it: config.json, tokenizer, weights.
+
+Knows: which files hold the weights. Does not know: graphs, where the folder came from.
+
+    model.safetensors                               one file
+    model.safetensors.index.json + its shards       several
+    pytorch_model.bin                               a pickle
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import safetensors
+
+from jobs.errors import ModelError
+from worker.graphs.causal_weights import CausalSizes
+from worker.graphs.causal_weights import tensor_names as causal_names
+from worker.graphs.marian_weights import MarianSizes
+from worker.graphs.marian_weights import tensor_names as marian_names
+from worker.models.checkpoint.pickle_reader import read_pickle
+from worker.models.checkpoint.tensor_files import StoredTensor, StoredWeights, Weight
+from worker.models.export_advice import EXPORT_CAUSAL
+from worker.models.json_file import read_json
+from worker.models.model_kind import ARCHITECTURES, Kind, architecture_of, lacks_head
+from worker.models.registry import CHECKPOINT, refuse_hollow
+from worker.models.unsupported import refuse_files, refuse_own_code, refuse_quantized
+
+SAFETENSORS, INDEX, PICKLE = CHECKPOINT
+
+# Ends of the names of buffers that older versions of transformers saved, and that are computed from config.json.
+_BUFFERS = ("rotary_emb.inv_freq", "rotary_emb.cos_cached", "rotary_emb.sin_cached", "masked_bias", "position_ids")
+_NUM_SHOWN = 3  # tensors in an error message
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a graph is built from. No weight is in memory until it is asked for."""
+
+    folder: Path
+    architecture: str  # one of `ARCHITECTURES`, as config.json calls model_type
+    config: Mapping[str, Any]
+    weights: Mapping[str, Weight]  # by their names in transformers, as float32
+    files: tuple[str, ...]  # of the folder: those that were or will be read, config.json first
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Look at config.json and at the heads of the weight files; raise ModelError for what cannot be built."""
+        refuse_files({file.name for file in folder.iterdir()}, str(folder))
+        architecture, config = check_architecture(folder / "config.json", str(folder))
+        if (folder / SAFETENSORS).is_file():
+            files: tuple[str, ...] = (SAFETENSORS,)
+            weights = StoredWeights(_read_safetensors(folder / SAFETENSORS))
+        elif (folder / INDEX).is_file():
+            shards = _read_index(folder / INDEX)
+            files = (INDEX, *shards)
+            weights = StoredWeights(tensor for shard in shards for tensor in _read_safetensors(folder / shard))
+        elif (folder / PICKLE).is_file():
+            refuse_hollow(folder / PICKLE)
+            files = (PICKLE,)
+            weights = StoredWeights(read_pickle(folder / PICKLE))
+        else:
+            raise ModelError(_no_weights(folder))
+        _check_tensors(folder, architecture, config, weights.keys())
+        return cls(folder, architecture, config, weights, ("config.json", *files))
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.of_architecture(self.architecture)
+
+
+def check_architecture(file: Path, name: str) -> tuple[str, dict[str, Any]]:
+    """Read a config.json, and say which of the `ARCHITECTURES` it is of; raise ModelError that names the architecture
+    of `name`, or what there is in this one, where we do not build it."""
+    config = read_json(file)
+    architecture = architecture_of(config)
+    if architecture is not None:
+        refuse_own_code(config, name)
+        refuse_quantized(config, name)
+        try:
+            _sizes(architecture, config)  # a family has forms that are not built
+        except ModelError as error:
+            raise ModelError(f"{name}: {error}") from error
+        if lacks_head(config) and not config.get("tie_word_embeddings"):
+            raise ModelError(_no_head(name))
+        return architecture, config
+    named = config.get("architectures") or []
+    what = ", ".join(map(str, named)) if isinstance(named, list) and named else config.get("model_type")
+    raise ModelError(
+        f"{name} is a model of the architecture {what or '(config.json names none)'}; `kvjobs models add` builds "
+        f"graphs of {', '.join(ARCHITECTURES)}; of another causal language model it takes an export ({EXPORT_CAUSAL})"
+    )
+
+
+def _sizes(architecture: str, config: Mapping[str, Any]) -> CausalSizes | MarianSizes:
+    is_causal = Kind.of_architecture(architecture) is Kind.CAUSAL
+    return CausalSizes.read(config) if is_causal else MarianSizes.read(config)
+
+
+def _check_tensors(folder: Path, architecture: str, config: Mapping[str, Any], names: Collection[str]) -> None:
+    """Raise ModelError for tensors that no graph of ours would read: what they do would be missing."""
+    sizes = _sizes(architecture, config)
+    known = causal_names(sizes) if isinstance(sizes, CausalSizes) else marian_names(sizes)
+    unread = sorted(name for name in names if name not in known and not name.endswith(_BUFFERS))
+    if unread:
+        some = ", ".join(unread[:_NUM_SHOWN]) + (f" and {len(unread) - _NUM_SHOWN} more" if unread[_NUM_SHOWN:] else "")
+        raise ModelError(
+            f"{folder} has tensors that are no part of a {architecture} network as config.json describes it ({some}), "
+            "so its graph would compute something else: take the checkpoint that belongs to this config.json; where "
+            "the tensors may go, save it again with transformers, which leaves them out"
+        )
+    if isinstance(sizes, CausalSizes) and not sizes.tied_head and "lm_head.weight" not in names:
+        raise ModelError(_no_head(str(folder)))
+
+
+def _no_head(name: str) -> str:
+    return (
+        f"{name} was saved without its head (lm_head.weight), and config.json does not say that the embeddings are the "
+        "head (tie_word_embeddings): it gives no probabilities; take the checkpoint of the whole model, ...ForCausalLM"
+    )
+
+
+def _read_index(file: Path) -> list[str]:
+    """The shards that an index lists, each once."""
+    listed = read_json(file).get("weight_map")
+    if not isinstance(listed, dict) or not listed:
+        raise ModelError(f"{file} has no weight_map: download it again")
+    shards = sorted(set(map(str, listed.values())))
+    for shard in shards:
+        if shard != Path(shard).name:
+            raise ModelError(f"{file} names the file {shard!r}, which is not beside it: download it again")
+        if not (file.parent / shard).is_file():
+            raise ModelError(f"{file.parent / shard} is missing, and {file.name} lists it: download it again")
+    return shards
+
+
+def _read_safetensors(file: Path) -> Iterator[StoredTensor]:
+    refuse_hollow(file)
+    try:
+        # Checks all that a head can get wrong: lengths, overlaps, holes. Reading is done by hand, because its numpy
+        # side knows no bf16 unless ml_dtypes happens to be loaded.
+        with safetensors.safe_open(file, "np"):
+            pass
+        with file.open("rb") as content:
+            length = int.from_bytes(content.read(8), "little")
+            head = json.loads(content.read(length))
+    except OSError as error:
+        raise ModelError(f"{file} cannot be read: {error.strerror}") from error
+    except (safetensors.SafetensorError, ValueError) as error:
+        raise ModelError(
+            f"{file} is damaged or not complete ({str(error).rpartition(': ')[2]}): download it again"
+        ) from error
+    for name, tensor in head.items():
+        if name != "__metadata__":
+            start = 8 + length + tensor["data_offsets"][0]
+            yield StoredTensor(file, name, tensor["dtype"], tuple(tensor["shape"]), start)
+
+
+def _no_weights(folder: Path) -> str:
+    others = sorted(file.name for file in folder.iterdir() if file.suffix in (".h5", ".ot", ".msgpack", ".npz", ".bin"))
+    found = f" ({', '.join(others)} cannot be read)" if others else ""
+    return f"{folder} has no weights{found}: {SAFETENSORS}, {INDEX} with its shards, or {PICKLE} is needed"

@@ -1,0 +1,244 @@
+"""
+What the inputs of a causal language model's graph say: is there a cache, how is it shaped, what else is to be fed?
+
+Exports that are known, each one file:
+
+    Optimum            model.onnx, task text-generation-with-past or text-generation; positions are an input, or not
+    transformers.js    onnx/model.onnx, the same, and an input num_logits_to_keep
+    onnxruntime-genai  model.onnx beside genai_config.json, GroupQueryAttention inside, the head size left open
+
+Everything is read from the graph. config.json (or genai_config.json) fills only what the graph leaves open. Where both
+speak of the layers or the vocabulary and differ, that is a ModelError that names both. How many heads of which size are
+kept is the graph's word alone: Falcon-7B's config.json calls the query heads `num_key_value_heads`, and DeepSeek-V3's
+`head_dim` is only the part of a head that turns. No graph is opened here.
+
+Shapes: B rows · S length · P past length · L layers · K key/value heads · H head size · V vocabulary.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jobs.errors import ModelError
+from worker.models.export_advice import EXPORT_CAUSAL
+from worker.models.layout.causal_config import CausalConfig, genai_filename
+from worker.models.layout.seq2seq_layout import Graph, Tensor
+
+MODEL = "model.onnx"
+
+# Ids are int64. The last is transformers.js's: how many logits from the end are wanted, 0 for all.
+IDS, MASK, POSITIONS, NUM_LOGITS = "input_ids", "attention_mask", "position_ids", "num_logits_to_keep"
+_RANKS = {IDS: 2, MASK: 2, POSITIONS: 2, NUM_LOGITS: None}  # None: any; it is one number
+LOGITS = "logits"
+# The past of a layer by its exporter's name, and the names of its present: Optimum's and genai's, then that of torch
+# exports that kept a list of arguments (phi-2 as onnxruntime's own scripts wrote it).
+_NAMES = (
+    ("past_key_values.{layer}.{part}", ("present.{layer}.{part}", "present_key_values.{layer}.{part}")),
+    ("past_{part}_{layer}", ("present_{part}_{layer}",)),
+)
+_PARTS = ("key", "value")
+_STACKED = re.compile(r"past_(\d+)")  # keys and values of a layer in one tensor, [2, batch, heads, past, size]
+_PAST = re.compile(r"past_key_values\.(\d+)\.(?:key|value)|past_(?:key|value)_(\d+)")
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "tensor(float)": np.dtype(np.float32),
+    "tensor(float16)": np.dtype(np.float16),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CausalPast:
+    """The past of a causal graph: per layer a key and a value, (B, K, P, H) each."""
+
+    num_layers: int  # L
+    num_heads: int  # K, of keys and values: fewer than the query heads where queries are grouped
+    head_size: int  # H of a key
+    value_size: int  # H of a value: smaller in the latent attention of DeepSeek, else the same
+    dtype: np.dtype[Any]
+    names: tuple[tuple[str, str], ...]  # (past, present) of each key and value, layer by layer
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """H of each of the `names`."""
+        return (self.head_size, self.value_size) * self.num_layers
+
+    @property
+    def position_bytes(self) -> int:
+        """Memory of the keys and values of one token."""
+        return sum(self.sizes) * self.num_heads * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class CausalLayout:
+    """All that reading has to know about a model's graph."""
+
+    cache: CausalPast | None  # None: the graph has none
+    vocab_size: int  # V of the logits
+    logits_dtype: np.dtype[Any]
+    has_mask: bool
+    has_positions: bool
+    num_logits_rank: int | None  # of the input that asks for the last logits alone; None: there is none
+
+
+def find_causal_graph(folder: Path) -> Path:
+    """The graph in `folder` or its `onnx` folder; raise ModelError where there is none."""
+    name = genai_filename(folder) or MODEL
+    for file in (folder / name, folder / "onnx" / name):
+        if file.is_file():
+            return file
+    if not folder.is_dir():
+        raise ModelError(f"{folder} is not a folder")
+    others = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*.onnx"))
+    raise ModelError(
+        f"{folder} lacks {name} (graphs found: {', '.join(others) or 'none'}): export the model with `{EXPORT_CAUSAL}`"
+    )
+
+
+def read_causal_layout(graph: Graph, config: CausalConfig) -> CausalLayout:
+    """The layout of a graph; raise ModelError where it cannot be served."""
+    for name, tensor in sorted(graph.inputs.items()):
+        if _STACKED.fullmatch(name):
+            raise ModelError(
+                f"{graph.file} takes {name} {list(tensor.shape)}, the keys and values of a layer in one tensor, as "
+                "onnxruntime's GPT-2 converter writes them; served are past_key_values.N.key and .value: export the "
+                f"checkpoint again with `{EXPORT_CAUSAL}`"
+            )
+        if name not in _RANKS and not _PAST.fullmatch(name):
+            raise ModelError(
+                f"{graph.file} requires the input {name} {list(tensor.shape)}, and nothing is known that could be fed "
+                f"to it ({', '.join(sorted(_RANKS))} and the past of keys and values are known): export it with "
+                f"`{EXPORT_CAUSAL}`"
+            )
+    if IDS not in graph.inputs:
+        raise ModelError(f"{graph.file} lacks the input {IDS} (it has {', '.join(sorted(graph.inputs))})")
+    for tensor in graph.inputs.values():
+        _check_input(graph, tensor)
+    if LOGITS not in graph.outputs:
+        raise ModelError(
+            f"{graph.file} lacks the output {LOGITS} (it has {', '.join(graph.outputs)}): export it with "
+            f"`{EXPORT_CAUSAL}`"
+        )
+    logits = graph.outputs[LOGITS]
+    if len(logits.shape) != 3 or isinstance(logits.shape[1], int):
+        raise ModelError(
+            f"{graph.file} has {LOGITS} as {list(logits.shape)}, and those of every token are needed, "
+            "[batch, length, vocabulary]: export it without pruning its head"
+        )
+    return CausalLayout(
+        cache=_read_cache(graph, config) if any(map(_PAST.fullmatch, graph.inputs)) else None,
+        vocab_size=_agree(graph, logits, 2, config, "vocab_size"),
+        logits_dtype=_dtype(graph, logits),
+        has_mask=MASK in graph.inputs,
+        has_positions=POSITIONS in graph.inputs,
+        num_logits_rank=len(graph.inputs[NUM_LOGITS].shape) if NUM_LOGITS in graph.inputs else None,
+    )
+
+
+def _read_cache(graph: Graph, config: CausalConfig) -> CausalPast:
+    """The shape of the past, from the inputs themselves."""
+    matches = [match for name in graph.inputs if (match := _PAST.fullmatch(name))]
+    layers = {int(match[1] or match[2]) for match in matches}
+    if layers != set(range(len(layers))):
+        missing = min(set(range(max(layers))) - layers)
+        raise ModelError(f"{graph.file} has past inputs for layer {max(layers)}, but none for layer {missing}")
+    configured = config.num_hidden_layers
+    if configured is not None and configured != len(layers):
+        raise ModelError(
+            f"{graph.file} has past inputs for {len(layers)} layers, but {config.file} says num_hidden_layers = "
+            f"{configured}: the files belong to different models"
+        )
+    pasts, presents = _NAMES[0] if _NAMES[0][0].format(layer=0, part="key") in graph.inputs else _NAMES[1]
+    names = []
+    for layer in range(len(layers)):
+        for part in _PARTS:
+            past = pasts.format(layer=layer, part=part)
+            if past not in graph.inputs:
+                raise ModelError(f"{graph.file} has a past of {len(layers)} layers, but lacks the input {past}")
+            candidates = [present.format(layer=layer, part=part) for present in presents]
+            present = next((name for name in candidates if name in graph.outputs), None)
+            if present is None:
+                raise ModelError(
+                    f"{graph.file} takes {past}, but lacks the output {candidates[0]} that it is made from: export it "
+                    f"with `{EXPORT_CAUSAL}`"
+                )
+            names.append((past, present))
+    first, value, *others = (graph.inputs[past] for past, _ in names)
+    for place, other in enumerate([value, *others], 1):
+        alike = (value if place % 2 else first).shape
+        if other.type != first.type or _differ(other.shape[1], first.shape[1]) or _differ(other.shape[3], alike[3]):
+            raise ModelError(
+                f"{graph.file} takes {first.name} as {first.type} {list(first.shape)} and {other.name} as {other.type} "
+                f"{list(other.shape)}; served are caches whose layers are all alike"
+            )
+    return CausalPast(
+        num_layers=len(layers),
+        num_heads=_size(graph, first, 1, config, "num_key_value_heads"),
+        head_size=_head_size(graph, first, config),
+        value_size=_head_size(graph, value, config),
+        dtype=_dtype(graph, first),
+        names=tuple(names),
+    )
+
+
+def _head_size(graph: Graph, part: Tensor, config: CausalConfig) -> int:
+    """H of keys or of values. Where nothing says it outright, heads share the width."""
+    if isinstance(part.shape[3], int) or config.head_dim or not (config.hidden_size and config.num_attention_heads):
+        return _size(graph, part, 3, config, "head_dim")
+    return config.hidden_size // config.num_attention_heads
+
+
+def _differ(one: int | str | None, other: int | str | None) -> bool:
+    """Whether two axes cannot be equally long."""
+    return isinstance(one, int) and isinstance(other, int) and one != other
+
+
+def _check_input(graph: Graph, tensor: Tensor) -> None:
+    """Refuse what was exported for one batch size, one length, or another shape."""
+    is_past = _PAST.fullmatch(tensor.name) is not None
+    rank = 4 if is_past else _RANKS[tensor.name]
+    if rank is not None and len(tensor.shape) != rank:
+        raise ModelError(
+            f"{graph.file} takes {tensor.name} as {list(tensor.shape)}; served are "
+            f"{'[batch, heads, past, size]' if is_past else '[batch, length]'}: export it with `{EXPORT_CAUSAL}`"
+        )
+    if not is_past and tensor.type != "tensor(int64)":
+        raise ModelError(f"{graph.file} takes {tensor.name} as {tensor.type}; only tensor(int64) is served")
+    varying = (0, 2) if is_past else (0, 1) if rank else ()
+    if fixed := [axis for axis in varying if isinstance(tensor.shape[axis], int)]:
+        which = " and ".join("batch" if axis == 0 else "length" for axis in fixed)
+        raise ModelError(
+            f"{graph.file} takes {tensor.name} as {list(tensor.shape)}, where {which} cannot vary: export it with "
+            f"dynamic axes, as `{EXPORT_CAUSAL}` does"
+        )
+
+
+def _agree(graph: Graph, tensor: Tensor, axis: int, config: CausalConfig, key: str) -> int:
+    """The size of one axis, of which graph and configuration must not say different things."""
+    said, configured = tensor.shape[axis], getattr(config, key)
+    if isinstance(said, int) and configured is not None and configured != said:
+        raise ModelError(
+            f"{graph.file} says {tensor.name} is {list(tensor.shape)}, but {config.file} says {key} = "
+            f"{configured}: the files belong to different models"
+        )
+    return _size(graph, tensor, axis, config, key)
+
+
+def _size(graph: Graph, tensor: Tensor, axis: int, config: CausalConfig, key: str) -> int:
+    """The size of one axis: from the graph; from the configuration only where the graph leaves it open."""
+    said, configured = tensor.shape[axis], getattr(config, key)
+    if isinstance(said, int):
+        return said
+    if configured is None:
+        raise ModelError(
+            f"neither {graph.file} ({tensor.name} is {list(tensor.shape)}) nor {config.file} ({key}) says how large "
+            "the model is"
+        )
+    return int(configured)
+
+
+def _dtype(graph: Graph, tensor: Tensor) -> np.dtype[Any]:
+    if tensor.type not in _DTYPES:
+        raise ModelError(f"{graph.file} has {tensor.name} as {tensor.type}; served are float and float16")
+    return _DTYPES[tensor.type]

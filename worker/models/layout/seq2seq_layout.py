@@ -1,0 +1,293 @@
+"""
+What the inputs of a translation model's graphs say: is there a cache, and how is it shaped?
+
+Three layouts, all as Optimum exports them:
+
+    merged        encoder_model.onnx, decoder_model_merged.onnx                     input `use_cache_branch`
+    two decoders  encoder_model.onnx, decoder_model.onnx, decoder_with_past_model.onnx
+    no cache      encoder_model.onnx, decoder_model.onnx                            no `past_key_values.*` input
+
+Everything is read from the graphs. config.json fills only what a graph leaves open; where both speak and differ, that
+is a ModelError that names both. Nothing here opens a file.
+
+Shapes: B rows · S source length · T target length · P past length · K key/value heads · H head size · D width ·
+V vocabulary.
+"""
+
+import enum
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from jobs.errors import ModelError
+from worker.models.export_advice import ADD, EXPORT
+
+ENCODER = "encoder_model.onnx"
+MERGED = "decoder_model_merged.onnx"
+DECODER = "decoder_model.onnx"
+WITH_PAST = "decoder_with_past_model.onnx"
+
+_ENCODER_INPUTS = {"input_ids", "attention_mask"}
+_DECODER_INPUTS = {
+    "input_ids",
+    "encoder_attention_mask",
+    "encoder_hidden_states",
+    "decoder_attention_mask",
+    "use_cache_branch",
+}
+# Which axes of an input have to vary; those of keys and values are batch and past.
+_VARYING = {
+    "input_ids": (0, 1),
+    "attention_mask": (0, 1),
+    "encoder_attention_mask": (0, 1),
+    "encoder_hidden_states": (0, 1),
+    "decoder_attention_mask": (0, 1),
+}
+_PAST_VARYING = (0, 2)
+_PAST = re.compile(r"past_key_values\.(\d+)\.(decoder|encoder)\.(key|value)")
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "tensor(float)": np.dtype(np.float32),
+    "tensor(float16)": np.dtype(np.float16),
+    "tensor(int64)": np.dtype(np.int64),
+    "tensor(bool)": np.dtype(np.bool_),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One input or output of a graph, as the graph describes it."""
+
+    name: str
+    type: str  # "tensor(float)"
+    shape: tuple[int | str | None, ...]  # a number, or the name of an axis that varies
+
+
+class NodeArg(Protocol):
+    """What `session.get_inputs()` lists."""
+
+    name: str
+    type: str
+    shape: list[int | str | None]
+
+
+class Describes(Protocol):
+    """What can say its inputs and outputs: an onnxruntime session."""
+
+    def get_inputs(self) -> list[NodeArg]: ...
+    def get_outputs(self) -> list[NodeArg]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The inputs and outputs of one file."""
+
+    file: str
+    inputs: Mapping[str, Tensor]
+    outputs: Mapping[str, Tensor]
+
+    @classmethod
+    def of(cls, file: Path | str, session: Describes) -> Self:
+        inputs, outputs = (
+            {arg.name: Tensor(arg.name, arg.type, tuple(arg.shape)) for arg in args}
+            for args in (session.get_inputs(), session.get_outputs())
+        )
+        return cls(str(file), inputs, outputs)
+
+
+class Kind(enum.StrEnum):
+    """Which files there are, and which of them runs when."""
+
+    MERGED = "merged"
+    TWO_DECODERS = "two decoders"
+    NO_CACHE = "no cache"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheShape:
+    """The past of a decoder: per layer a key and a value, (B, K, P, H) each."""
+
+    num_layers: int
+    num_heads: int  # K, of keys and values: fewer than the query heads where queries are grouped
+    head_size: int  # H
+    dtype: np.dtype[Any]
+
+    def names(self, side: str) -> list[tuple[str, str]]:
+        """(past, present) names of every key and value of `decoder` (self-attention) or `encoder` (cross-attention)."""
+        return [
+            (f"past_key_values.{layer}.{side}.{part}", f"present.{layer}.{side}.{part}")
+            for layer in range(self.num_layers)
+            for part in ("key", "value")
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """All that decoding has to know about a model's graphs."""
+
+    kind: Kind
+    cache: CacheShape | None  # None: the graph has none
+    width: int  # D of the encoder's output
+    vocab_size: int  # V of the logits
+    hidden_dtype: np.dtype[Any]
+    logits_dtype: np.dtype[Any]
+
+
+def find_graphs(folder: Path) -> dict[str, Path]:
+    """The files of the best layout in `folder` (or its `onnx` folder), by their standard names."""
+    found: set[str] = set()
+    for place in (folder, folder / "onnx"):
+        there = {name: place / name for name in (ENCODER, MERGED, DECODER, WITH_PAST) if (place / name).is_file()}
+        if ENCODER in there and MERGED in there:
+            return {name: there[name] for name in (ENCODER, MERGED)}
+        if ENCODER in there and DECODER in there:
+            return there
+        found |= there.keys()
+    if not folder.is_dir():
+        raise ModelError(f"{folder} is not a folder")
+    missing = [] if ENCODER in found else [ENCODER]
+    if not found & {MERGED, DECODER}:
+        missing.append(f"{MERGED} (or {DECODER})")
+    others = sorted(file.name for file in folder.rglob("*.onnx"))
+    raise ModelError(
+        f"{folder} lacks {' and '.join(missing)} (graphs found: {', '.join(others) or 'none'}): build graphs of the "
+        f"checkpoint with `{ADD} CHECKPOINT`, or export it with `{EXPORT}`"
+    )
+
+
+def read_layout(graphs: Mapping[str, Graph], config: Mapping[str, Any]) -> Layout:
+    """The layout of these graphs (by standard file name); raise ModelError where it cannot be served."""
+    encoder, first = graphs[ENCODER], graphs[MERGED if MERGED in graphs else DECODER]
+    cached = first if MERGED in graphs else graphs.get(WITH_PAST)
+    _refuse_unknown(encoder, _ENCODER_INPUTS)
+    for graph in (first, *([cached] if cached else [])):
+        _refuse_unknown(graph, _DECODER_INPUTS, takes_past=True)
+    if MERGED in graphs and "use_cache_branch" not in first.inputs:
+        raise ModelError(f"{first.file} has no input use_cache_branch: it is not a merged decoder; export it again")
+    if MERGED not in graphs and (odd := [name for name in first.inputs if _PAST.fullmatch(name)]):
+        raise ModelError(
+            f"{first.file} requires {odd[0]} at its first step: it is a decoder with past under the name of one "
+            "without; export the model again"
+        )
+    for graph in (encoder, first, *([cached] if cached else [])):
+        _check_ids(graph)
+        _check_axes(graph, takes_one_token=graph is not first and graph is cached)
+    cache = _read_cache(first, cached, config) if cached else None
+    hidden = _output(encoder, "last_hidden_state")
+    logits = _output(first, "logits")
+    target_vocab = "decoder_vocab_size" if config.get("decoder_vocab_size") is not None else "vocab_size"
+    return Layout(
+        kind=Kind.MERGED if MERGED in graphs else Kind.TWO_DECODERS if cached else Kind.NO_CACHE,
+        cache=cache,
+        width=_agree(encoder, hidden, -1, config, "d_model"),
+        vocab_size=_agree(first, logits, -1, config, target_vocab),
+        hidden_dtype=_dtype(encoder, hidden),
+        logits_dtype=_dtype(first, logits),
+    )
+
+
+def _read_cache(first: Graph, cached: Graph, config: Mapping[str, Any]) -> CacheShape:
+    """The shape of the past, from the inputs of the graph that takes one."""
+    layers = {int(match[1]) for name in cached.inputs if (match := _PAST.fullmatch(name))}
+    if not layers:
+        raise ModelError(f"{cached.file} has no input past_key_values.*: it is not a decoder with past")
+    if layers != set(range(len(layers))):
+        missing = min(set(range(max(layers))) - layers)
+        raise ModelError(f"{cached.file} has past inputs for layer {max(layers)}, but none for layer {missing}")
+    if config.get("decoder_layers", len(layers)) != len(layers):
+        raise ModelError(
+            f"{cached.file} has past inputs for {len(layers)} layers, but config.json says decoder_layers = "
+            f"{config['decoder_layers']}: the files belong to different models"
+        )
+    example = cached.inputs.get("past_key_values.0.decoder.key")
+    if example is None:
+        raise ModelError(f"{cached.file} lacks the input past_key_values.0.decoder.key")
+    grouped = "num_key_value_heads" if config.get("num_key_value_heads") is not None else "decoder_attention_heads"
+    sizes: dict[str, Any] = dict(config)
+    head_size = "head_dim" if config.get("head_dim") is not None else "d_model / decoder_attention_heads"
+    if "d_model" in config and "decoder_attention_heads" in config:
+        sizes["d_model / decoder_attention_heads"] = config["d_model"] // config["decoder_attention_heads"]
+    shape = CacheShape(
+        num_layers=len(layers),
+        num_heads=_agree(cached, example, 1, sizes, grouped),
+        head_size=_agree(cached, example, 3, sizes, head_size),
+        dtype=_dtype(cached, example),
+    )
+    for side, source in (("decoder", cached), ("encoder", first)):
+        for past, present in shape.names(side):
+            if past not in cached.inputs:
+                raise ModelError(f"{cached.file} lacks the input {past}, though it has past_key_values.0.decoder.key")
+            for graph in {first.file: first, source.file: source}.values():
+                if present not in graph.outputs:
+                    raise ModelError(
+                        f"{graph.file} lacks the output {present} that {cached.file} takes as {past}: export both "
+                        "together, with `--task text2text-generation-with-past`"
+                    )
+    return shape
+
+
+def _refuse_unknown(graph: Graph, known: Collection[str], *, takes_past: bool = False) -> None:
+    for name, tensor in sorted(graph.inputs.items()):
+        if name not in known and not (takes_past and _PAST.fullmatch(name)):
+            raise ModelError(
+                f"{graph.file} requires the input {name} {list(tensor.shape)}, and nothing is known that could be fed "
+                f"to it ({', '.join(sorted(known))} are known): export it with `{EXPORT}`"
+            )
+
+
+def _check_ids(graph: Graph) -> None:
+    for name, tensor in graph.inputs.items():
+        if name in ("input_ids", "attention_mask", "encoder_attention_mask", "decoder_attention_mask") and (
+            tensor.type != "tensor(int64)"
+        ):
+            raise ModelError(f"{graph.file} takes {name} as {tensor.type}; only tensor(int64) is served")
+    if "input_ids" not in graph.inputs:
+        raise ModelError(f"{graph.file} lacks the input input_ids")
+
+
+def _check_axes(graph: Graph, *, takes_one_token: bool) -> None:
+    """Refuse a graph that was exported for one batch size or one length."""
+    for name, tensor in graph.inputs.items():
+        varying = _PAST_VARYING if _PAST.fullmatch(name) else _VARYING.get(name, ())
+        fixed = [axis for axis in varying if axis < len(tensor.shape) and isinstance(tensor.shape[axis], int)]
+        if takes_one_token and name == "input_ids" and tensor.shape[1] == 1:
+            fixed = [axis for axis in fixed if axis != 1]  # a later step is one token; all exporters fix it so
+        if fixed:
+            which = " and ".join("batch" if axis == 0 else "length" for axis in fixed)
+            raise ModelError(
+                f"{graph.file} takes {name} as {list(tensor.shape)}, where {which} cannot vary: export it with dynamic "
+                f'axes ({{"{name}": {{{", ".join(f"{axis}: ..." for axis in varying)}}}}}), as `{EXPORT}` does'
+            )
+
+
+def _output(graph: Graph, name: str) -> Tensor:
+    if name not in graph.outputs:
+        raise ModelError(f"{graph.file} lacks the output {name} (it has {', '.join(graph.outputs)})")
+    return graph.outputs[name]
+
+
+def _agree(graph: Graph, tensor: Tensor, axis: int, config: Mapping[str, Any], key: str) -> int:
+    """The size of one axis: from the graph; from config.json only where the graph leaves it open."""
+    said, configured = tensor.shape[axis], config.get(key)
+    if isinstance(said, int):
+        if configured is not None and configured != said:
+            raise ModelError(
+                f"{graph.file} says {tensor.name} is {list(tensor.shape)}, but config.json says {key} = {configured}: "
+                "the files belong to different models"
+            )
+        return said
+    if configured is None:
+        raise ModelError(
+            f"neither {graph.file} ({tensor.name} is {list(tensor.shape)}) nor config.json ({key}) says how large the "
+            "model is"
+        )
+    return int(configured)
+
+
+def _dtype(graph: Graph, tensor: Tensor) -> np.dtype[Any]:
+    if tensor.type not in _DTYPES:
+        raise ModelError(f"{graph.file} has {tensor.name} as {tensor.type}; served are float and float16")
+    return _DTYPES[tensor.type]
