@@ -16,15 +16,15 @@ from jobs.store.database import Database
 from jobs.store.deaths import log_death
 from jobs.store.leases import Work
 from jobs.store.record import record
-from worker.cage import Died
 from worker.engine.tasks.batch_result import Produced
-from worker.memory import StoredMemory
-from worker.poison import process_whatever_happens
-from worker.processing import process
-from worker.shift import OpenCage, Shift
-from worker.suspects import translate_suspects
+from worker.engine_for import process
+from worker.isolation.bisect import process_whatever_happens
+from worker.isolation.sandbox import Died
+from worker.isolation.suspects import translate_suspects
+from worker.process.lease_keeper import OpenCage, Shift
+from worker.process.watchdog import Call
+from worker.result_memory import StoredMemory
 from worker.warm import Lane
-from worker.watch import Call
 
 log = logging.getLogger(__name__)
 

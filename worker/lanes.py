@@ -3,7 +3,7 @@
 Started by `worker.supervisor` as a fresh process, never as a fork: a session's threads and a GPU's context do not
 survive one. Its standard input is a pipe that its parent holds open: each byte in it wakes the lanes that rest, and
 when the parent ends, however that happens, the pipe ends too, and the child finishes the batch in hand and goes. What
-it writes to its standard output: see `worker.child`.
+it writes to its standard output: see `worker.process.child`.
 """
 
 import contextlib
@@ -28,15 +28,15 @@ from jobs.process import ProcessId, available_cores
 from jobs.queues import CPU, Queues
 from jobs.store.database import Database
 from jobs.store.workers import register, retire
-from worker.bell import Bell
-from worker.cage import Cage
-from worker.child import ENTERED, EXIT_REFUSED
 from worker.drain import drain
 from worker.engine.runtime.device import lanes_of, provider_name, providers
-from worker.health import answering
-from worker.opening import open_patiently
-from worker.ration import go_first, limit_to_whole
-from worker.shift import Shift
+from worker.isolation.sandbox import Cage
+from worker.process.child import ENTERED, EXIT_REFUSED
+from worker.process.connect import open_patiently
+from worker.process.health import answering
+from worker.process.lease_keeper import Shift
+from worker.process.memory_limits import go_first, limit_to_whole
+from worker.process.wakeup import Bell
 from worker.warm import Lane, WarmModels, warmth
 
 log = logging.getLogger(__name__)

@@ -18,8 +18,8 @@ from jobs.errors import KvjobsError, StoreError
 from jobs.process import how_it_ended
 from jobs.store.database import Database
 from jobs.store.posts import new_holder
-from worker.child import EXIT_REFUSED, Child
-from worker.opening import open_patiently
+from worker.process.child import EXIT_REFUSED, Child
+from worker.process.connect import open_patiently
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,8 @@
-"""Asking the workers of this machine how they are, without the database and the broker: each worker process answers on
-a socket in the home folder (`worker.health`). Who hangs or is stopped does not answer, whatever the database still
-says.
+"""
+Asking the workers of this machine how they are, without the database and the broker.
+
+Each worker process answers on a socket in the home folder (`worker.process.health`). One that hangs or is stopped does
+not answer, whatever the database still says.
 """
 
 import hashlib

@@ -27,7 +27,8 @@ from jobs.store.results import RESULTS, ResultTable, is_of_document, is_open
 from jobs.store.tables import Document, Job, JobState, Ranking, Shard, ShardState
 
 # Leases in a row that ended in the death of their process, without one recorded batch: the first may be an innocent
-# death; after the second the batch in flight is suspect, and a process that nobody needs takes it (`worker.sacrifice`).
+# death; after the second the batch in flight is suspect, and is retried in a disposable process
+# (`worker.isolation.sandbox_process`).
 SUSPECT_AFTER = 2
 # ... until the job is paused: whatever it is, it gets past the sacrificial process too.
 MAX_CRASHES = 8

@@ -10,7 +10,7 @@ from pathlib import Path
 from jobs.dispatch.orders import Orders
 from jobs.settings import Settings
 from jobs.store.database import Database
-from worker.child import EXIT_REFUSED, Child
+from worker.process.child import EXIT_REFUSED, Child
 
 
 def test_a_child_says_when_it_has_looked_for_work_and_goes_when_it_is_told(tmp_path: Path) -> None:

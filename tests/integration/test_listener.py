@@ -11,8 +11,8 @@ from jobs.dispatch.broker import make_app, ping_nodes
 from jobs.dispatch.presence import Presence
 from jobs.queues import Queues
 from tests.integration.conftest import RedisServer, until
-from worker import app as app_module
-from worker.app import Listener, make_worker_app
+from worker.fleet import app as app_module
+from worker.fleet.app import Listener, make_worker_app
 
 NODE = "kvjobs-listener@test"
 

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from worker.bell import Bell
+from worker.process.wakeup import Bell
 
 LONG_S = 20.0
 

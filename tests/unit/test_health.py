@@ -15,7 +15,7 @@ from jobs.process import this_machine
 from jobs.settings import Settings, read_settings
 from jobs.store.database import Database
 from tests.unit.conftest import Kvjobs
-from worker.health import answering
+from worker.process.health import answering
 
 WELL = Health(worker_id=7, host="here", pid=123, machine=this_machine(), lives=True, silent_s=1.5)
 

@@ -9,7 +9,7 @@ from jobs.errors import StoreError
 from jobs.settings import Settings
 from jobs.store.database import Database
 from tests.unit.conftest import ON_SQLITE
-from worker.opening import open_patiently
+from worker.process.connect import open_patiently
 
 
 def settings_of(path: Path) -> Settings:

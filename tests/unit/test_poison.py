@@ -6,7 +6,7 @@ from jobs.errors import ModelError, Stopped
 from jobs.outcome import Failed, StepTiming, Translation
 from jobs.store.batches import Batch, PlannedDocument
 from worker.engine.tasks.batch_result import Produced
-from worker.poison import HOPELESS, process_whatever_happens
+from worker.isolation.bisect import HOPELESS, process_whatever_happens
 
 
 def batch(size: int) -> Batch:

@@ -58,9 +58,9 @@ def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: st
     if ctx.invoked_subcommand:
         return 0
     # Loaded here: `worker ls` needs none of it.
-    from worker.child import Child
     from worker.engine.runtime.device import check_device, lanes_of
-    from worker.opening import open_patiently
+    from worker.process.child import Child
+    from worker.process.connect import open_patiently
     from worker.supervisor import stop_on_signals, supervise
 
     context: Context = ctx.obj
@@ -77,7 +77,7 @@ def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: st
     with contextlib.ExitStack() as stack:
         told = f"Working with {counted(lanes_of(device, settings.lanes), 'lane')} on {serves}"
         if is_hinted:
-            from worker.fleet import hinted  # and with it Celery
+            from worker.fleet.hinted_worker import hinted  # and with it Celery
 
             told += f", woken by {hide_passwords(settings.broker)}"
             stack.enter_context(hinted(orders, database, child, stop, say))

@@ -18,7 +18,7 @@ from jobs.settings import Settings
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store.batches import Batch, PlannedDocument
 from jobs.store.database import Database
-from worker.cage import Cage, Died
+from worker.isolation.sandbox import Cage, Died
 from worker.models.registry import find_model
 
 ROOT = Path(__file__).parents[3]
@@ -49,7 +49,11 @@ def child_of(pid: int) -> int:
     """Of the cages; other tests may have left a process of Python's own behind, which tracks resources."""
     threads = Path(f"/proc/{pid}/task").iterdir()
     children = [int(child) for thread in threads for child in (thread / "children").read_text().split()]
-    (child,) = [child for child in children if b"worker.sacrifice" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    (child,) = [
+        child
+        for child in children
+        if b"worker.isolation.sandbox_process" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
     return child
 
 
@@ -104,7 +108,7 @@ import sys
 from jobs.dispatch.orders import Orders
 from jobs.spec import JobSpec
 from jobs.store.batches import PlannedDocument
-from worker.cage import Cage
+from worker.isolation.sandbox import Cage
 
 argument, options, revision = sys.argv[1:]
 spec = JobSpec.restore(task="translate", model="demo-en-zh", model_revision=revision, options_json=options)

@@ -18,8 +18,8 @@ from tests.unit.store.conftest import MakeJob, translated
 from worker import drain as drain_module
 from worker.drain import drain
 from worker.engine.tasks.batch_result import Produced
-from worker.shift import Shift
-from worker.watch import Watch
+from worker.process.lease_keeper import Shift
+from worker.process.watchdog import Watch
 
 
 class Echo:

@@ -48,7 +48,10 @@ print(resource.getrlimit(resource.RLIMIT_DATA)[0] - used < 700_000_000)
 
 
 def test_the_kernel_takes_a_sacrifice_first() -> None:
-    said = run("from worker.ration import go_first; go_first(1000); print(open('/proc/self/oom_score_adj').read())")
+    said = run(
+        "from worker.process.memory_limits import go_first; go_first(1000); "
+        "print(open('/proc/self/oom_score_adj').read())"
+    )
 
     assert said == "1000"
 
@@ -61,7 +64,7 @@ from jobs.spec import TranslateOptions
 from worker.demo.examples import lines
 from worker.engine.seq2seq.open import open_network
 from worker.engine.tasks.translation import NoMemory, Translator
-from worker.ration import _data_size
+from worker.process.memory_limits import _data_size
 from worker.text.marian import MarianTokenizer
 import json
 

@@ -7,7 +7,7 @@ from jobs.store.database import Database
 from jobs.store.leases import Work
 from jobs.store.workers import Warmth, any_alive, register, retire
 from tests.unit.store.conftest import MakeJob
-from worker.shift import Shift
+from worker.process.lease_keeper import Shift
 
 
 def take(database: Database, shift: Shift, lane: int, lease_s: float = 60.0) -> Work:

@@ -15,10 +15,10 @@ from jobs.store.database import Database
 from jobs.store.jobs import retry
 from tests.unit.lanes.test_drain import Echo, scalar, shift_of
 from tests.unit.store.conftest import MakeJob, translated
-from worker.cage import Died
 from worker.drain import drain
 from worker.engine.tasks.batch_result import Produced
-from worker.suspects import HOPELESS, LOADS, translate_suspects
+from worker.isolation.sandbox import Died
+from worker.isolation.suspects import HOPELESS, LOADS, translate_suspects
 
 SEGFAULT = Died("killed", "was killed by SIGSEGV")
 

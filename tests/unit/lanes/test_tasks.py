@@ -13,9 +13,9 @@ from jobs.outcome import Ranking, Score, Translation
 from jobs.spec import JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.unit.conftest import Kvjobs
+from worker.engine_for import process
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
-from worker.processing import process
 from worker.warm import Lane, WarmModels, warmth
 
 PAIR = json.dumps({"source": "It will rain in Arden.", "target": "雅顿将有雨。"})

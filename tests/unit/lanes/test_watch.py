@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.watch import EXIT_HUNG, Watch
+from worker.process.watchdog import EXIT_HUNG, Watch
 
 ROOT = Path(__file__).parents[3]
 
@@ -106,7 +106,7 @@ def test_a_heartbeat_without_an_answer_ends_the_process(watch: Watch, reasons: R
 
 PROGRAM = """
 import ctypes, sys, threading, time
-from worker.watch import Watch
+from worker.process.watchdog import Watch
 
 watch = Watch(hang_s=0.5, lease_s=float(sys.argv[2]))
 

@@ -12,7 +12,7 @@ from jobs.spec import JobSpec, ScoreOptions, Task
 from jobs.store.database import Database
 from jobs.store.memory import KEYS_A_QUERY, learn, recall_scores
 from worker.engine.tasks.batch_result import Produced
-from worker.known_scores import score_unknown
+from worker.reused_scores import score_unknown
 
 TOKENS = (TokenScore("he", 0, 2, None), TokenScore("é\x01\0'", 2, 8, -1e-300))
 SCORES = {

@@ -12,8 +12,8 @@ from jobs.queues import Queues
 from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.store.posts import new_holder
-from worker.app import Listener, make_worker_app
-from worker.child import Child
+from worker.fleet.app import Listener, make_worker_app
+from worker.process.child import Child
 
 
 @contextmanager

@@ -17,8 +17,8 @@ from typing import Protocol
 from jobs.errors import ModelError
 from jobs.outcome import Quarantined
 from jobs.store.batches import Batch
-from worker.cage import Died
 from worker.engine.tasks.batch_result import Produced
+from worker.isolation.sandbox import Died
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ LOADS = 3  # that end in death before a document is even sent, until it is the m
 
 
 class Caged(Protocol):
-    """A process that may die: see `worker.cage`."""
+    """A process that may die: see `worker.isolation.sandbox`."""
 
     def translate(self, batch: Batch) -> Produced: ...
     def close(self) -> None: ...

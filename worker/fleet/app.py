@@ -17,8 +17,8 @@ from jobs.dispatch.broker import make_app, make_queue
 from jobs.dispatch.presence import Presence
 from jobs.queues import Queues
 from jobs.settings import hide_passwords
-from worker.child import Child
-from worker.tasks import add_tasks
+from worker.fleet.tasks import add_tasks
+from worker.process.child import Child
 
 log = logging.getLogger(__name__)
 

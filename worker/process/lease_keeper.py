@@ -13,12 +13,13 @@ from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.leases import Work, heartbeat
 from jobs.store.workers import Warmth, beat
-from worker.bell import Bell
-from worker.journal import Journal
-from worker.suspects import Caged
-from worker.watch import Watch
+from worker.isolation.suspects import Caged
+from worker.process.wakeup import Bell
+from worker.process.watchdog import Watch
+from worker.process.work_log import Journal
 
-# A process for the suspects of a job, given how long it may be silent and whether to stop (see `worker.cage`).
+# A disposable process for the suspects of a job (`worker.isolation.sandbox`), given how long it may be silent and
+# whether to stop.
 OpenCage = Callable[[JobSpec, Callable[[], float], Callable[[], bool]], Caged]
 
 # SIGTERM promises an exit within 30 s; what is left of them is for giving shards back.

@@ -3,7 +3,7 @@
 from celery import Celery
 
 from jobs.dispatch.broker import DRAIN
-from worker.child import Child
+from worker.process.child import Child
 
 LONGEST_S = 60.0  # that one hint keeps a worker from taking the next
 

@@ -62,7 +62,14 @@ class Cage:
         with theirs:
             # The other end of its standard input is open in this process alone: the pipe ends with it.
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "worker.sacrifice", orders.argument(), str(theirs.fileno())],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "worker.isolation.sandbox_process",
+                    orders.argument(),
+                    str(theirs.fileno()),
+                ],
                 stdin=subprocess.PIPE,
                 env=orders.environment(),
                 pass_fds=[theirs.fileno()],
@@ -98,7 +105,7 @@ class Cage:
             raise self._death() from None
 
     def _receive(self, deadline_s: float) -> Any:
-        """The next frame that is no sign of life. Silence is counted in ticks: see `worker.watch`."""
+        """The next frame that is no sign of life. Silence is counted in ticks: see `worker.process.watchdog`."""
         silent_s, before = 0.0, time.monotonic()
         while silent_s <= deadline_s:
             if self._must_stop():

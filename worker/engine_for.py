@@ -6,7 +6,7 @@ from typing import Protocol
 from jobs.outcome import Score, SegmentTranslation
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, TranslateOptions
 from worker.engine.tasks.batch_result import Produced
-from worker.known_scores import score_unknown
+from worker.reused_scores import score_unknown
 from worker.warm import Lane
 
 

@@ -1,4 +1,4 @@
-"""The process inside a `worker.cage`: processes what it is sent until its document kills it, or its lane does.
+"""The disposable process of `worker.isolation.sandbox`: processes batches until a document or its lane kills it.
 
 It writes nothing to the database. Its standard input is a pipe that its lane's process holds open and never writes to.
 """
@@ -18,13 +18,13 @@ from jobs.process import available_cores
 from jobs.spec import JobSpec
 from jobs.store.batches import Batch
 from jobs.store.database import Database
-from worker.cage import ALIVE, READY, Order
 from worker.engine.runtime.device import lanes_of, providers
 from worker.engine.tasks.batch_result import Produced
-from worker.memory import StoredMemory
-from worker.poison import process_whatever_happens
-from worker.processing import process
-from worker.ration import go_first, limit_to_free
+from worker.engine_for import process
+from worker.isolation.bisect import process_whatever_happens
+from worker.isolation.sandbox import ALIVE, READY, Order
+from worker.process.memory_limits import go_first, limit_to_free
+from worker.result_memory import StoredMemory
 from worker.warm import Lane, WarmModels
 
 

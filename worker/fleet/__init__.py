@@ -1,0 +1,1 @@
+"""A worker with a broker: Celery hears hints, and nothing else."""
