@@ -9,12 +9,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from jobs.corpus.documents import estimate_tokens
-from jobs.corpus.shards import SHARD_TOKENS
+from jobs.documents import estimate_tokens
 from jobs.process import available_cores
 from jobs.settings import read_settings
 from jobs.spec import Task, TranslateOptions
 from jobs.store.batches import PlannedDocument, plan_batches
+from jobs.submission.shards import SHARD_TOKENS
 from worker.engine.tasks.translation import NoMemory
 from worker.model_tools.admission import admit
 from worker.warm import Lane, WarmModels

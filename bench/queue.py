@@ -26,8 +26,8 @@ from sqlalchemy import select, text
 
 from bench.servers import own_database, redis_server
 from bench.submit import make_lines
-from jobs.store import tables
 from jobs.store.database import Database
+from jobs.store.schema import tables
 
 KVJOBS = str(Path(sys.executable).with_name("kvjobs"))
 INSTANT = Path(__file__).with_name("instant")

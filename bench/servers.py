@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from sqlalchemy import create_engine, make_url, text
 
 from jobs.store.database import Database
-from jobs.store.migrate import upgrade
+from jobs.store.schema.migrate import upgrade
 
 SERVER = os.environ.get("KVJOBS_TEST_POSTGRES", "postgresql+psycopg://postgres@127.0.0.1:5432/postgres")
 REDIS_PORT = 6399

@@ -25,9 +25,9 @@ from sqlalchemy import text
 
 from bench.servers import own_database
 from jobs.corpus.reading import Corpus
-from jobs.corpus.submit import submit
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store.database import Database
+from jobs.submission.submit import submit
 
 
 def main() -> None:

@@ -1,13 +1,16 @@
-"""Runs migrations: over the connection that `jobs.store.migrate` hands over, or, called as `alembic check`, over one to
-the database of the settings."""
+"""
+Runs migrations: over the connection that `jobs.store.schema.migrate` hands over.
+
+Called as `alembic check`: over one to the database of the settings.
+"""
 
 from alembic import context
 from sqlalchemy import Connection
 
 from jobs.settings import read_settings
 from jobs.store.database import Database
-from jobs.store.migrate import is_compared
-from jobs.store.tables import Base
+from jobs.store.schema.migrate import is_compared
+from jobs.store.schema.tables import Base
 
 
 def run(connection: Connection) -> None:

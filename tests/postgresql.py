@@ -13,9 +13,9 @@ import pytest
 from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.exc import OperationalError
 
-from jobs.store import tables
 from jobs.store.database import Database
-from jobs.store.migrate import upgrade
+from jobs.store.schema import tables
+from jobs.store.schema.migrate import upgrade
 
 SERVER = os.environ.get("KVJOBS_TEST_POSTGRES", "postgresql+psycopg://postgres@127.0.0.1:5432/postgres")
 

@@ -27,7 +27,7 @@ from jobs.errors import KvjobsError, StoreError, TransientError, ValueRefused
 from jobs.process import ProcessId, available_cores
 from jobs.queues import CPU, Queues
 from jobs.store.database import Database
-from jobs.store.workers import register, retire
+from jobs.store.worker_registry import register, retire
 from worker.drain import drain
 from worker.engine.runtime.device import lanes_of, provider_name, providers
 from worker.isolation.sandbox import Cage

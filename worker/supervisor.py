@@ -17,7 +17,7 @@ from jobs.dispatch.reaper import reap
 from jobs.errors import KvjobsError, StoreError
 from jobs.process import how_it_ended
 from jobs.store.database import Database
-from jobs.store.posts import new_holder
+from jobs.store.singleton_roles import new_holder
 from worker.process.child import EXIT_REFUSED, Child
 from worker.process.connect import open_patiently
 

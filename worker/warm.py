@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 from jobs.errors import ModelError
 from jobs.spec import JobSpec
-from jobs.store.workers import Warmth
+from jobs.store.worker_registry import Warmth
 from worker.engine.causal.open import open_language_model
 from worker.engine.causal.protocol import CausalModel
 from worker.engine.runtime.session import PROVIDER, Device, Provider

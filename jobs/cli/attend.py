@@ -18,7 +18,6 @@ from jobs.cli.show import reused
 from jobs.cli.task_words import WORDS
 from jobs.cli.terminal import say
 from jobs.cli.wording import count, counted, duration
-from jobs.corpus.tolerance import Tolerance
 from jobs.dispatch.embedded import EmbeddedWorker
 from jobs.dispatch.reaper import reap
 from jobs.errors import KvjobsError, SpecError, TransientError
@@ -26,10 +25,11 @@ from jobs.settings import Settings
 from jobs.spec import Task
 from jobs.store.database import Database
 from jobs.store.jobs import resume
-from jobs.store.progress import JobSummary
-from jobs.store.tables import JobState
-from jobs.store.totals import totals
+from jobs.store.report.progress import JobSummary
+from jobs.store.report.totals import totals
+from jobs.store.schema.tables import JobState
 from jobs.store.waiting import is_served
+from jobs.submission.tolerance import Tolerance
 
 INTERRUPTED = 130
 LOOK_EVERY_S = 2.0

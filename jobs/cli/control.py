@@ -11,7 +11,7 @@ from jobs.cli.wording import counted
 
 if TYPE_CHECKING:
     from jobs.store.database import Database
-    from jobs.store.progress import JobSummary
+    from jobs.store.report.progress import JobSummary
 
 
 @click.command()
@@ -93,7 +93,7 @@ def retry(context: Context, reference: str, as_json: bool) -> None:
     """
     from jobs.cli.show import next_command
     from jobs.store import jobs
-    from jobs.store.tables import JobState
+    from jobs.store.schema.tables import JobState
 
     with context.database() as database:
         job = _find(database, reference)
@@ -110,7 +110,7 @@ def retry(context: Context, reference: str, as_json: bool) -> None:
 
 
 def _find(database: "Database", reference: str) -> "JobSummary":
-    from jobs.store.progress import find_job
+    from jobs.store.report.progress import find_job
 
     with database.reading() as connection:
         return find_job(connection, reference)

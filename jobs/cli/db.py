@@ -13,7 +13,7 @@ from jobs.errors import SpecError
 
 if TYPE_CHECKING:
     from jobs.store.database import Database
-    from jobs.store.progress import JobSummary
+    from jobs.store.report.progress import JobSummary
 
 
 @click.group()
@@ -37,7 +37,7 @@ def upgrade(context: Context) -> None:
 
     A SQLite file is upgraded by every command; any other database waits for this one.
     """
-    from jobs.store import migrate
+    from jobs.store.schema import migrate
 
     with context.database_as_it_is() as database:
         before = migrate.schema_version(database.engine)
@@ -58,9 +58,9 @@ def check(context: Context, output: Output, reference: str | None) -> int:
     The recount reads every document of the job: each must be in exactly one terminal state or wait, the counters must
     say what is there, and no result may carry an epoch that its shard never had. Exit code 1 if anything is wrong.
     """
-    from jobs.store import migrate
-    from jobs.store.progress import find_job
-    from jobs.store.recount import contradictions
+    from jobs.store.report.consistency_check import contradictions
+    from jobs.store.report.progress import find_job
+    from jobs.store.schema import migrate
 
     with context.database_as_it_is() as database:
         found = []
@@ -124,14 +124,14 @@ def grant_reader(context: Context, role: str, password: TextIO | None) -> None:
     what ls, show, watch, export, steps, totals and query need. A role that may do more than that is refused. To be run
     as the user who upgrades the tables.
     """
-    from jobs.store import roles
+    from jobs.store.schema import database_roles
 
     with context.database() as database:
         if database.is_sqlite:
             raise SpecError("a SQLite database is a file: let its readers read that and its folder (chmod)")
         said = password.readline().rstrip("\n") if password is not None else None
         with database.writing() as connection:
-            is_new = roles.grant_reader(connection, role, said)
+            is_new = database_roles.grant_reader(connection, role, said)
         url = database.engine.url.set(username=role, password=None).render_as_string()
     say(f"The role {role} {'was made and may' if is_new else 'may'} read the database: KVJOBS_DATABASE={url}")
     if is_new and said is None:
@@ -139,8 +139,8 @@ def grant_reader(context: Context, role: str, password: TextIO | None) -> None:
 
 
 def _jobs_to_prune(database: "Database", references: tuple[str, ...], days: float | None) -> "list[JobSummary]":
-    from jobs.store.progress import find_job
     from jobs.store.prune import ended_before, require_ended
+    from jobs.store.report.progress import find_job
 
     with database.reading() as connection:
         numbers = references if days is None else [str(job_id) for job_id in ended_before(connection, days)]

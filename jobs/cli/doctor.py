@@ -164,7 +164,7 @@ def _home(settings: "Settings") -> Iterator[Check]:
 
 
 def _database(context: Context) -> Iterator[Check]:
-    from jobs.store import migrate
+    from jobs.store.schema import migrate
 
     url = context.settings.database_url
     shown = hide_passwords(url)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobs.cli.context import Context
-from jobs.corpus.tolerance import Tolerance
 from jobs.errors import SpecError
+from jobs.submission.tolerance import Tolerance
 
 if TYPE_CHECKING:
-    from jobs.store.progress import JobSummary
+    from jobs.store.report.progress import JobSummary
 
 FAILED_PARTLY = 3
 

@@ -14,7 +14,7 @@ from jobs.spec import Task
 if TYPE_CHECKING:
     from jobs.cli.originals import Addition
     from jobs.store.database import Database
-    from jobs.store.progress import JobSummary
+    from jobs.store.report.progress import JobSummary
     from jobs.store.where.condition import Condition
 
 # What the name of a file tells, before .gz or .zst.
@@ -69,7 +69,7 @@ def write_results(
     """Write the results of a job; how many documents. Raises SpecError for what the job has not."""
     from jobs.cli.originals import write_originals
     from jobs.cli.rankings import ranking_format
-    from jobs.store.export import field_names, read_documents
+    from jobs.store.report.export import field_names, read_documents
 
     export = export or Export()
     to_terminal = target.isatty()
@@ -128,7 +128,7 @@ def check_format(form: Format, task: str) -> None:
 def _is_text(database: "Database", job: "JobSummary") -> bool:
     """Whether the corpus is a txt, of which each line counts, blank or not."""
     from jobs.corpus.original import is_text
-    from jobs.store.originals import find_origin
+    from jobs.store.corpus_source import find_origin
 
     with database.reading() as connection:
         return is_text(find_origin(connection, job.job_id).reading)

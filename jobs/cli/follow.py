@@ -13,9 +13,9 @@ from jobs.cli.terminal import Voice, say, visible, voice
 from jobs.cli.wording import count, counted, duration, percent
 from jobs.errors import TransientError
 from jobs.store.database import Database
-from jobs.store.progress import JobSummary, Pace, find_job
+from jobs.store.report.progress import JobSummary, Pace, find_job
 from jobs.store.waiting import Ahead, ahead_of, is_served
-from jobs.store.workers import any_alive
+from jobs.store.worker_registry import any_alive
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars

@@ -11,7 +11,7 @@ from jobs.cli.terminal import say
 from jobs.cli.wording import counted
 
 if TYPE_CHECKING:
-    from jobs.metrics import Measured
+    from jobs.retrieval.metrics import Measured
 
 FIELDS = ("measure", "before", "after", "gain")
 
@@ -41,9 +41,9 @@ def metrics(context: Context, output: Output, reference: str, qrels: Path, measu
     package ir-measures: pip install ir-measures.
     """
     from jobs.cli.rankings import ranked_queries, require_rankings
-    from jobs.corpus.qrels import read_qrels
-    from jobs.metrics import MEASURES, compare
-    from jobs.store.progress import find_job
+    from jobs.retrieval.metrics import MEASURES, compare
+    from jobs.retrieval.qrels import read_qrels
+    from jobs.store.report.progress import find_job
 
     with context.database() as database:
         with database.reading() as connection:

@@ -15,16 +15,16 @@ from jobs.corpus.addition import AddedLines
 from jobs.corpus.original import Layout, Lines, RewrittenLines, copied_lines
 from jobs.corpus.reading import Format
 from jobs.errors import SpecError
-from jobs.store.export import ExportedDocument, field_names, read_documents
-from jobs.store.originals import Origin, find_origin
-from jobs.store.tables import DocumentStatus
+from jobs.store.corpus_source import Origin, find_origin
+from jobs.store.report.export import ExportedDocument, field_names, read_documents
+from jobs.store.schema.tables import DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from jobs.cli.exporting import Export
     from jobs.store.database import Database
-    from jobs.store.progress import JobSummary
+    from jobs.store.report.progress import JobSummary
 
 
 @dataclass(frozen=True, slots=True)

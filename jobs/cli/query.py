@@ -55,7 +55,7 @@ def query(
     \b
     kvjobs query "select status, count(*) from v_documents where job_id = :job group by 1" -p job 3
     """
-    from jobs.store.query import ask
+    from jobs.store.report.query import ask
 
     if sql == "-":
         sql = sys.stdin.read()

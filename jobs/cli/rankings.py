@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from jobs.cli.records import Format
 from jobs.errors import SpecError
-from jobs.retrieval_run import CohereLines, RankedQuery, TrecRun
+from jobs.retrieval.ranking_formats import CohereLines, RankedQuery, TrecRun
 from jobs.spec import Task
-from jobs.store.export import ExportedDocument, read_documents
+from jobs.store.report.export import ExportedDocument, read_documents
 
 if TYPE_CHECKING:
     from jobs.store.database import Database
-    from jobs.store.progress import JobSummary
+    from jobs.store.report.progress import JobSummary
 
 
 @dataclass(frozen=True, slots=True)

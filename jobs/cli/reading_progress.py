@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from jobs.cli.terminal import Voice, voice
 from jobs.cli.wording import counted
-from jobs.corpus.submitted import IngestProgress
+from jobs.submission.submitted import IngestProgress
 
 
 @contextmanager

@@ -21,12 +21,12 @@ import orjson
 from jobs.cli.output import csv_cell, csv_line, to_json
 from jobs.cli.result_shapes import SHAPES, Extra, Shape, extra_keys, extra_values
 from jobs.cli.terminal import visible
-from jobs.corpus.numbers import read_fields
+from jobs.json_numbers import read_fields
 from jobs.spec import Task
 
 if TYPE_CHECKING:
-    from jobs.store.export import ExportedDocument
-    from jobs.store.progress import JobSummary
+    from jobs.store.report.export import ExportedDocument
+    from jobs.store.report.progress import JobSummary
 
 
 class Format(enum.StrEnum):

@@ -13,8 +13,8 @@ from jobs.cli.wording import count, counted, duration, moment, percent
 from jobs.spec import Task
 
 if TYPE_CHECKING:
-    from jobs.store.progress import Failure, JobSummary
-    from jobs.store.steps import StepSummary
+    from jobs.store.report.progress import Failure, JobSummary
+    from jobs.store.report.steps import StepSummary
 
 PHASES_SHOWN = 3
 LONGEST_MESSAGE = 200  # characters of a failed document's error; the export has it whole
@@ -30,8 +30,8 @@ def show(context: Context, output: Output, reference: str) -> None:
     The counts, the options, where the seconds went, failures by reason with samples, and what to do next.
     """
     from jobs.cli.layout import print_page
-    from jobs.store.progress import failures, find_job
-    from jobs.store.steps import summarize_steps
+    from jobs.store.report.progress import failures, find_job
+    from jobs.store.report.steps import summarize_steps
 
     with context.database() as database, database.reading() as connection:
         job = find_job(connection, reference)
@@ -76,7 +76,7 @@ def describe(job: "JobSummary", phases: "Sequence[StepSummary]", bad: "Sequence[
 
 def next_command(job: "JobSummary") -> str:
     """What most people do with a job in this state."""
-    from jobs.store.tables import JobState
+    from jobs.store.schema.tables import JobState
 
     if job.state == JobState.INGESTING:
         task = "" if job.task == Task.TRANSLATE else f" --task {job.task}"

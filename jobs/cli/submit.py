@@ -14,16 +14,16 @@ from jobs.cli.ending import MaxRejected, exit_code_of, json_option, print_job, w
 from jobs.cli.task_words import WORDS
 from jobs.cli.terminal import hush, say, visible
 from jobs.cli.wording import counted
-from jobs.corpus.submitted import Already, Submitted, check_name
-from jobs.corpus.tolerance import Tolerance
 from jobs.errors import SpecError
 from jobs.queues import CPU, check_queue
 from jobs.spec import JobSpec, Task, Timing
+from jobs.submission.submitted import Already, Submitted, check_name
+from jobs.submission.tolerance import Tolerance
 
 if TYPE_CHECKING:
     from jobs.corpus.reading import Corpus
     from jobs.store.database import Database
-    from jobs.store.progress import JobSummary
+    from jobs.store.report.progress import JobSummary
 
 PRIORITIES = {"low": -10, "normal": 0, "high": 10}
 
@@ -232,7 +232,7 @@ def _check_outputs(quiet: bool, as_json: bool, dry_run: bool, output: Path | Non
 
 
 def _find(database: "Database", submitted: Submitted) -> "JobSummary":
-    from jobs.store.progress import find_job
+    from jobs.store.report.progress import find_job
 
     with database.reading() as connection:
         return find_job(connection, str(submitted.job_id))
@@ -259,7 +259,7 @@ def _dry_run(context: Context, source: "Corpus", spec: JobSpec, as_json: bool) -
     from jobs.cli.dry_run import as_record, describe
     from jobs.cli.output import to_json
     from jobs.cli.reading_progress import reading_progress
-    from jobs.store.progress import speed_of
+    from jobs.store.report.progress import speed_of
 
     rehearse = importlib.import_module("worker.model_tools.dry_run").rehearse
     with reading_progress() as tell:
@@ -277,7 +277,7 @@ def _dry_run(context: Context, source: "Corpus", spec: JobSpec, as_json: bool) -
 def _ingest(context: Context, database: "Database", source: "Corpus", spec: JobSpec, **how: Any) -> Submitted:
     from jobs.cli.reading_progress import reading_progress
     from jobs.cli.terminal import this_command
-    from jobs.corpus.submit import submit as submit_corpus
+    from jobs.submission.submit import submit as submit_corpus
 
     try:
         with reading_progress() as tell:

@@ -10,7 +10,7 @@ from jobs.cli.terminal import say
 from jobs.cli.wording import NOTHING, count, counted
 
 if TYPE_CHECKING:
-    from jobs.store.totals import Totals
+    from jobs.store.report.totals import Totals
 
 MEASURES = ("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte")
 COUNTS = ("documents", "unscored", "num_tokens", "num_words", "num_bytes", "nll_sum")
@@ -54,8 +54,8 @@ def show_totals(context: Context, output: Output, reference: str, field: str | N
     perplexities would be something else. Documents of which no token could be scored are counted apart; those without
     a result are in no figure.
     """
-    from jobs.store.progress import find_job
-    from jobs.store.totals import totals, totals_by
+    from jobs.store.report.progress import find_job
+    from jobs.store.report.totals import totals, totals_by
 
     with context.database() as database, database.reading() as connection:
         job = find_job(connection, reference)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import orjson
 
-from jobs.corpus.documents import MAX_ID_BYTES, Reject, kind_of, shown
-from jobs.corpus.numbers import digits, is_integer
+from jobs.documents import MAX_ID_BYTES, Reject, kind_of, shown
+from jobs.json_numbers import digits, is_integer
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from io import BufferedReader
 from typing import Any
 
-from jobs.corpus.documents import Record, Reject, Rejected, check_record, reject, shown
 from jobs.corpus.guess import guess_by_header
 from jobs.corpus.lines import bad_utf8, numbered_lines, too_long
 from jobs.corpus.payload import Take, take_text
+from jobs.documents import Record, Reject, Rejected, check_record, reject, shown
 from jobs.errors import CorpusError
 
 

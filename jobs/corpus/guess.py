@@ -8,8 +8,8 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from jobs.corpus.documents import shown
-from jobs.corpus.numbers import read_exactly
+from jobs.documents import shown
+from jobs.json_numbers import read_exactly
 
 # Where other people's corpora have the text, the likeliest first.
 TEXT_FIELDS = (

@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from jobs.corpus.documents import Record, Reject, Rejected, check_record, kind_of, reject, shown
 from jobs.corpus.lines import bad_utf8, numbered_lines, too_long
-from jobs.corpus.numbers import may_differ, read_exactly
 from jobs.corpus.payload import Take, take_text
+from jobs.documents import Record, Reject, Rejected, check_record, kind_of, reject, shown
+from jobs.json_numbers import may_differ, read_exactly
 
 
 def read_jsonl(

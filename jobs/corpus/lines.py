@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from io import BufferedReader
 
-from jobs.corpus.documents import Record, Reject, Rejected, check_record, reject
+from jobs.documents import Record, Reject, Rejected, check_record, reject
 
 BOM = b"\xef\xbb\xbf"
 CHUNK = 1 << 16

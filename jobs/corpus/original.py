@@ -19,11 +19,11 @@ from typing import Any, Protocol
 import orjson
 
 from jobs.corpus.lines import BOM, numbered_lines
-from jobs.corpus.numbers import read_fields
 from jobs.corpus.payload import Holds
 from jobs.corpus.reading import BEIR, MAX_LINE_BYTES, SEPARATORS, Format
 from jobs.corpus.unpacking import HashedBytes, unpacked
 from jobs.errors import SpecError
+from jobs.json_numbers import read_fields
 
 END = 1 << 62  # no line has this number
 

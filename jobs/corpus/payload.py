@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from jobs.corpus.candidates import check_candidates, read_payload
-from jobs.corpus.documents import Payload, Problem, check_text, estimate_tokens
+from jobs.documents import Payload, Problem, check_text, estimate_tokens
 from jobs.spec import JobSpec, ScoreOptions, Task
 
 # Takes the payload's fields out of a line's values, and gives the payload: a text as it stands there, whatever it is

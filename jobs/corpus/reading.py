@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from jobs.corpus.delimited import read_delimited
-from jobs.corpus.documents import Record, shown
 from jobs.corpus.jsonl import read_jsonl
 from jobs.corpus.lines import BOM, read_text
 from jobs.corpus.payload import Holds, take_candidates, take_pair, take_text
 from jobs.corpus.retrieval import Retrieval, RetrievalReading
 from jobs.corpus.retrieval import survey as survey_retrieval
 from jobs.corpus.unpacking import DAMAGED, HashedBytes, Watch, read_once, unpacked
+from jobs.documents import Record, shown
 from jobs.errors import CorpusError, KvjobsError, SpecError
 from jobs.private import make_folder
 

@@ -24,10 +24,10 @@ from typing import Any
 import orjson
 
 from jobs.corpus.candidates import Candidate, check_ids, payload
-from jobs.corpus.documents import Record, Reject, Rejected, check_record, kind_of, shown
 from jobs.corpus.line_file import LineFile
 from jobs.corpus.payload import payload_of_candidates
 from jobs.corpus.scratch import scratch_tables
+from jobs.documents import Record, Reject, Rejected, check_record, kind_of, shown
 from jobs.errors import CorpusError
 
 PACKED = ("", ".gz", ".zst")

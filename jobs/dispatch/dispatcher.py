@@ -10,7 +10,7 @@ from jobs.dispatch.hints import send_missing
 from jobs.dispatch.presence import Presence
 from jobs.errors import StoreError
 from jobs.store.database import Database
-from jobs.store.posts import DISPATCHER, hold, leave
+from jobs.store.singleton_roles import DISPATCHER, hold, leave
 
 log = logging.getLogger(__name__)
 

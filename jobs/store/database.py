@@ -8,11 +8,11 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jobs.settings import hide_passwords
-from jobs.store.engines import make_engine
-from jobs.store.migrate import bring_up_to_date
-from jobs.store.refusals import explain, locked
-from jobs.store.sockets import Sockets
-from jobs.store.turns import Turns
+from jobs.store.connection.engines import make_engine
+from jobs.store.connection.refusals import explain, locked
+from jobs.store.connection.sockets import Sockets
+from jobs.store.connection.turns import Turns
+from jobs.store.schema.migrate import bring_up_to_date
 
 BUSY_TIMEOUT_S = 30.0
 

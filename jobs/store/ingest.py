@@ -10,16 +10,16 @@ from itertools import count, groupby
 
 from sqlalchemy import Connection, delete, func, insert, null, select, update
 
-from jobs.corpus.documents import Document, Record, Rejected, duplicate
-from jobs.corpus.shards import Batch
+from jobs.documents import Document, Record, Rejected, duplicate
 from jobs.errors import CorpusError, NotFoundError, SpecError
 from jobs.spec import JobSpec
-from jobs.store import tables
-from jobs.store.clock import db_time
-from jobs.store.copying import copy_documents
+from jobs.store.connection.dialect import insert_or_ignore
 from jobs.store.database import Database
-from jobs.store.dialect import insert_or_ignore
-from jobs.store.tables import DocumentStatus, Job, JobCounts, JobState, Shard, ShardState
+from jobs.store.postgresql_copy import copy_documents
+from jobs.store.schema import tables
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.tables import DocumentStatus, Job, JobCounts, JobState, Shard, ShardState
+from jobs.submission.shards import Batch
 
 DELETED_AT_ONCE = 20_000
 IDS_A_QUERY = 500

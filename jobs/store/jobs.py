@@ -6,12 +6,12 @@ from sqlalchemy import Connection, exists, func, or_, select, update
 
 from jobs.errors import NotFoundError, SpecError
 from jobs.failpoints import failpoint
-from jobs.store.clock import db_time
+from jobs.store.completion import close_cancelled, close_shards, end_documents
 from jobs.store.database import Database
-from jobs.store.endings import close_cancelled, close_shards, end_documents
-from jobs.store.ledger import bump, lock
-from jobs.store.results import is_open, results_of
-from jobs.store.tables import Document, DocumentStatus, Job, JobCounts, JobState, Shard, ShardState
+from jobs.store.job_counters import bump, lock
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.results import is_open, results_of
+from jobs.store.schema.tables import Document, DocumentStatus, Job, JobCounts, JobState, Shard, ShardState
 
 PUT_BACK = (DocumentStatus.FAILED, DocumentStatus.QUARANTINED, DocumentStatus.CANCELLED)
 SHARDS_A_TRANSACTION = 50  # a job of ten million documents must not hold the write lock while it is cancelled

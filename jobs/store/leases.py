@@ -18,13 +18,13 @@ from jobs.failpoints import failpoint
 from jobs.queues import CPU, Queues
 from jobs.spec import JobSpec
 from jobs.store.batches import MAX_TOKENS, MAX_TOKENS_OF_QUERIES, Batch, PlannedDocument, plan_batches
-from jobs.store.breaker import pause_if_deadly
-from jobs.store.clock import db_time
+from jobs.store.circuit_breaker import pause_if_deadly
+from jobs.store.completion import close_cancelled, close_shards
 from jobs.store.database import Database
-from jobs.store.endings import close_cancelled, close_shards
-from jobs.store.ledger import lock, log_event
-from jobs.store.results import RESULTS, ResultTable, is_of_document, is_open
-from jobs.store.tables import Document, Job, JobState, Ranking, Shard, ShardState
+from jobs.store.job_counters import lock, log_event
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.results import RESULTS, ResultTable, is_of_document, is_open
+from jobs.store.schema.tables import Document, Job, JobState, Ranking, Shard, ShardState
 
 # Leases in a row that ended in the death of their process, without one recorded batch: the first may be an innocent
 # death; after the second the batch in flight is suspect, and is retried in a disposable process

@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from jobs.outcome import Flag, Learned, Score, SegmentTranslation, TokenScore
+from jobs.store.connection.dialect import insert_rows
 from jobs.store.database import Database
-from jobs.store.dialect import insert_rows
-from jobs.store.tables import MemoryEntry, ScoreEntry
+from jobs.store.schema.tables import MemoryEntry, ScoreEntry
 
 KEYS_A_QUERY = 500  # SQLite takes 32,766 parameters at most, and plans long lists badly
 

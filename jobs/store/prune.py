@@ -6,12 +6,12 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, select, update
 
 from jobs.errors import SpecError
-from jobs.store.clock import db_time
 from jobs.store.database import Database
-from jobs.store.ledger import lock
-from jobs.store.progress import ENDED, JobSummary
-from jobs.store.results import RESULTS
-from jobs.store.tables import Document, Job, JobState, Shard, ShardEvent, Step
+from jobs.store.job_counters import lock
+from jobs.store.report.progress import ENDED, JobSummary
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.results import RESULTS
+from jobs.store.schema.tables import Document, Job, JobState, Shard, ShardEvent, Step
 
 ROWS_A_BATCH = 5_000
 REASON = "being pruned; if that was interrupted: kvjobs db prune {job_id}"

@@ -8,17 +8,18 @@ from sqlalchemy import Connection, select, update
 from jobs.errors import StaleLease
 from jobs.failpoints import failpoint
 from jobs.outcome import Failed, Learned, Outcome, Quarantined, StepTiming
-from jobs.store import memory, tables
+from jobs.store import memory
 from jobs.store.batches import Batch, PlannedDocument
-from jobs.store.breaker import QUARANTINED
-from jobs.store.clock import db_time
+from jobs.store.circuit_breaker import QUARANTINED
+from jobs.store.completion import end_documents
+from jobs.store.connection.dialect import insert_rows
 from jobs.store.database import Database
-from jobs.store.dialect import insert_rows
-from jobs.store.endings import end_documents
+from jobs.store.job_counters import bump, log_event
 from jobs.store.leases import Work, fence, finish, is_there, newest, positions, set_in_flight
-from jobs.store.ledger import bump, log_event
-from jobs.store.results import RESULTS, SUMMED, as_stored
-from jobs.store.tables import DocumentStatus, Shard, ShardState
+from jobs.store.schema import tables
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.results import RESULTS, SUMMED, as_stored
+from jobs.store.schema.tables import DocumentStatus, Shard, ShardState
 
 
 def record(

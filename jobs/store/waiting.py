@@ -8,10 +8,10 @@ from sqlalchemy.orm import aliased
 
 from jobs.process import ProcessId
 from jobs.queues import CPU, Queues
-from jobs.store.clock import db_time
 from jobs.store.database import Database
 from jobs.store.leases import READY
-from jobs.store.tables import Job, JobCounts, JobState, Shard, ShardState, Worker
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.tables import Job, JobCounts, JobState, Shard, ShardState, Worker
 
 HINTS_PER_LANE = 2
 LEASABLE = (Job.state == JobState.RUNNING) & ~Job.paused & Job.cancel_requested_at.is_(None)

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from jobs.store.clock import UtcDateTime
+from jobs.store.schema.clock import UtcDateTime
 
 Int = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 

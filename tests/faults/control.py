@@ -6,7 +6,7 @@ import time
 
 from sqlalchemy import func, select
 
-from jobs.store.tables import Shard
+from jobs.store.schema.tables import Shard
 from tests.faults.trial import Trial
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 from jobs.dispatch.reaper import reap
 from jobs.errors import KvjobsError
 from jobs.failpoints import NAMES
-from jobs.store.tables import Worker
+from jobs.store.schema.tables import Worker
 from tests.faults.trial import Trial
 
 SHIM = Path(__file__).with_name("clock")  # a sitecustomize that moves Python's clock

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import func, select
 
-from jobs.store.tables import Job
+from jobs.store.schema.tables import Job
 from tests.faults.processes import Hand
 from tests.faults.trial import Trial
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 
 from jobs.store.database import Database
-from jobs.store.recount import contradictions
-from jobs.store.tables import JobCounts, ShardEvent, Worker
+from jobs.store.report.consistency_check import contradictions
+from jobs.store.schema.tables import JobCounts, ShardEvent, Worker
 
 LOST = ("lost", "expired", "stale_commit")  # events after which a batch is computed again
 SHOWN = 3

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from sqlalchemy import select
 
-from jobs.store.tables import Job, MemoryEntry
+from jobs.store.schema.tables import Job, MemoryEntry
 from tests.faults.trial import Trial
 from worker.models.registry import BUNDLED, DEFAULT_MODEL
 

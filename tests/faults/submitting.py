@@ -7,11 +7,11 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from jobs.store.recount import contradictions
-from jobs.store.tables import Document, Job, Shard
+from jobs.store.report.consistency_check import contradictions
+from jobs.store.schema.tables import Document, Job, Shard
 from tests.faults.trial import Trial
 
-LINES = 45_000  # three transactions of an ingest; see jobs.corpus.shards.BATCH_DOCUMENTS
+LINES = 45_000  # three transactions of an ingest; see jobs.submission.shards.BATCH_DOCUMENTS
 FIRST_WORDS = "Corpus "  # of the first line, which alone tells one corpus from another
 
 

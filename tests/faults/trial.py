@@ -25,7 +25,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from jobs.errors import KvjobsError
 from jobs.store.database import Database
-from jobs.store.tables import Job, JobCounts, MemoryEntry, ShardEvent
+from jobs.store.schema.tables import Job, JobCounts, MemoryEntry, ShardEvent
 from tests.faults.corpus import Corpus
 from tests.faults.invariants import redone_documents, violations
 from tests.faults.processes import Hand, end_all

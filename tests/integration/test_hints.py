@@ -12,8 +12,8 @@ from jobs.dispatch.dispatcher import Dispatcher
 from jobs.dispatch.presence import Presence
 from jobs.store import leases
 from jobs.store.database import Database
-from jobs.store.posts import DISPATCHER, leave
-from jobs.store.workers import register
+from jobs.store.singleton_roles import DISPATCHER, leave
+from jobs.store.worker_registry import register
 from tests.integration.conftest import RedisServer
 from tests.unit.conftest import empty_database, postgresql
 from tests.unit.store.conftest import SPEC, database, insert_job, make_job, sqlite

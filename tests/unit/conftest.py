@@ -13,11 +13,11 @@ from sqlalchemy import insert
 
 from jobs.outcome import Ranking, Score
 from jobs.spec import JobSpec, Options, Task, TranslateOptions
-from jobs.store import tables
-from jobs.store.clock import db_time
 from jobs.store.database import Database
-from jobs.store.results import RESULTS, as_stored
-from jobs.store.tables import DocumentStatus, JobState, ShardState
+from jobs.store.schema import tables
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.results import RESULTS, as_stored
+from jobs.store.schema.tables import DocumentStatus, JobState, ShardState
 from tests.postgresql import empty, migrated, own_database
 
 

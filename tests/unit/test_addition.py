@@ -13,13 +13,13 @@ from sqlalchemy import insert, select
 from jobs.cli.exporting import format_of
 from jobs.cli.records import Format
 from jobs.corpus.reading import Corpus
-from jobs.corpus.submit import submit
 from jobs.outcome import Score
 from jobs.spec import JobSpec, ScoreOptions, Task
-from jobs.store.clock import db_time
 from jobs.store.database import Database
-from jobs.store.results import RESULTS, as_stored
-from jobs.store.tables import Document
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.results import RESULTS, as_stored
+from jobs.store.schema.tables import Document
+from jobs.submission.submit import submit
 from tests.unit.conftest import ON_SQLITE, AddJob, Kvjobs, Line
 
 SPEC = JobSpec(task=Task.SCORE, model="tiny", model_revision="r1", options=ScoreOptions())

@@ -11,11 +11,11 @@ from jobs.cli import attend
 from jobs.cli.attend import Attendant
 from jobs.errors import KvjobsError
 from jobs.settings import Settings, read_settings
-from jobs.store.clock import db_time
 from jobs.store.database import Database
-from jobs.store.progress import JobSummary, find_job
-from jobs.store.tables import Job, JobState, Worker
-from jobs.store.workers import register, retire
+from jobs.store.report.progress import JobSummary, find_job
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.tables import Job, JobState, Worker
+from jobs.store.worker_registry import register, retire
 from tests.unit.conftest import AddJob, Line
 from worker.engine.runtime import device
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.corpus.candidates import Candidate, check_candidates, payload, read_payload
-from jobs.corpus.documents import MAX_ID_BYTES, Reject
+from jobs.documents import MAX_ID_BYTES, Reject
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
 CANDIDATES = st.lists(

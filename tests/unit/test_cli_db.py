@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select, text
 
-from jobs.store import prune, tables
+from jobs.store import prune
 from jobs.store.database import Database
-from jobs.store.migrate import HEAD
-from jobs.store.tables import DocumentStatus
+from jobs.store.schema import tables
+from jobs.store.schema.migrate import HEAD
+from jobs.store.schema.tables import DocumentStatus
 from tests.unit.conftest import ON_SQLITE, AddJob, Kvjobs, Line
 
 OF_A_JOB = (

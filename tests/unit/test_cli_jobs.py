@@ -17,10 +17,10 @@ from sqlalchemy import insert, update
 
 from jobs.cli import follow
 from jobs.errors import TransientError
-from jobs.store import tables
-from jobs.store.clock import db_time
 from jobs.store.database import Database
-from jobs.store.tables import DocumentStatus, JobState
+from jobs.store.schema import tables
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.tables import DocumentStatus, JobState
 from tests.unit.conftest import AddJob, Kvjobs, Line
 
 

@@ -10,7 +10,7 @@ import pytest
 from jobs.cli import attend
 from jobs.store import jobs, leases
 from jobs.store.database import Database
-from jobs.store.tables import DocumentStatus
+from jobs.store.schema.tables import DocumentStatus
 from tests.unit.conftest import ON_SQLITE, AddJob, Kvjobs, Line
 
 
@@ -85,7 +85,7 @@ def test_what_came_through_a_pipe_is_not_said_to_be_kept(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("jobs.corpus.submit.submit", interrupted)
+    monkeypatch.setattr("jobs.submission.submit.submit", interrupted)
 
     assert "what is read is kept. To go on: " in kvjobs("submit", corpus).err
     assert "Interrupted. To go on, send the same input again: " in kvjobs("submit", "-").err

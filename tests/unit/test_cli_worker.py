@@ -8,10 +8,10 @@ from sqlalchemy import update
 
 from jobs.process import ProcessId
 from jobs.store import leases
-from jobs.store.clock import db_time
 from jobs.store.database import Database
-from jobs.store.tables import Worker
-from jobs.store.workers import Warmth, beat, register, retire
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.tables import Worker
+from jobs.store.worker_registry import Warmth, beat, register, retire
 from tests.unit.conftest import AddJob, Kvjobs, Line
 from tests.unit.store.test_reaper import ended_process, enter
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.corpus.delimited import read_delimited
-from jobs.corpus.documents import Document, Record, Reject, Rejected
+from jobs.documents import Document, Record, Reject, Rejected
 from jobs.errors import CorpusError
 
 

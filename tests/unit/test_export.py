@@ -13,9 +13,9 @@ from sqlalchemy import event
 
 from jobs.choices import Only
 from jobs.spec import TranslateOptions
-from jobs.store import export as store_export
 from jobs.store.database import Database
-from jobs.store.export import read_documents
+from jobs.store.report import export as store_export
+from jobs.store.report.export import read_documents
 from jobs.store.where.condition import Condition
 from tests.unit.conftest import AddJob, Kvjobs, Line
 
@@ -206,7 +206,7 @@ def test_a_file_is_whole_or_not_there(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("jobs.store.export.read_documents", break_off)
+        patched.setattr("jobs.store.report.export.read_documents", break_off)
         assert kvjobs("export", finished_job, "-o", target).exit_code == 130
     assert target.read_text() == "before"
     assert sorted(os.listdir(tmp_path)) == ["home", "out.jsonl"]

@@ -101,7 +101,7 @@ def test_a_worker_whose_home_cannot_be_written_works_all_the_same(settings: Sett
 
 
 def test_where_none_answers_the_database_tells(database: Database, kvjobs: Kvjobs) -> None:
-    from jobs.store.workers import register
+    from jobs.store.worker_registry import register
 
     register(database, device="cpu", provider="test", lanes=1)
 

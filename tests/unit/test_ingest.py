@@ -7,9 +7,9 @@ from typing import Any
 from sqlalchemy import event
 
 from jobs.corpus.reading import Corpus
-from jobs.corpus.submit import submit
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store.database import Database
+from jobs.submission.submit import submit
 from tests.unit.conftest import ON_SQLITE
 
 SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=TranslateOptions())

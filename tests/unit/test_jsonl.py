@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from jobs.cli.output import to_json
 from jobs.cli.records import Delimited, JsonLines
 from jobs.cli.result_shapes import SHAPES
-from jobs.corpus.documents import MAX_ID_BYTES, Document, Record, Reject, Rejected
 from jobs.corpus.jsonl import read_jsonl
-from jobs.corpus.numbers import read_fields
+from jobs.documents import MAX_ID_BYTES, Document, Record, Reject, Rejected
+from jobs.json_numbers import read_fields
 from jobs.spec import Task
-from jobs.store.export import ExportedDocument
+from jobs.store.report.export import ExportedDocument
 
 
 def read(data: bytes | str, id_field: str = "id", text_field: str = "text", limit: int = 1 << 20) -> list[Record]:

@@ -5,8 +5,8 @@ from io import BufferedReader, BytesIO
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.corpus.documents import Document, Record, Reject, Rejected
 from jobs.corpus.lines import numbered_lines, read_text
+from jobs.documents import Document, Record, Reject, Rejected
 
 
 def read(data: bytes, max_line_bytes: int = 1 << 20) -> list[Record]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jobs.errors import SpecError
-from jobs.metrics import MEASURES, Measured, compare, evaluate
+from jobs.retrieval.metrics import MEASURES, Measured, compare, evaluate
 
 QRELS = {"q1": {"a": 2, "b": 1, "c": 0}, "q2": {"d": 1}}
 

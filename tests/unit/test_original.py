@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs.corpus.reading import Corpus
-from jobs.corpus.submit import submit
 from jobs.spec import JobSpec, ScoreOptions, Task
 from jobs.store.database import Database
+from jobs.submission.submit import submit
 from tests.unit.conftest import ON_SQLITE, Kvjobs
 
 SPEC = JobSpec(task=Task.SCORE, model="tiny", model_revision="r1", options=ScoreOptions())

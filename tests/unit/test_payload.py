@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from jobs.corpus.documents import Document, Rejected, estimate_tokens
 from jobs.corpus.payload import Holds
 from jobs.corpus.reading import Corpus, read_corpus
+from jobs.documents import Document, Rejected, estimate_tokens
 from jobs.errors import CorpusError, SpecError
 
 PAIR = {"source": "It rains.", "target": "下雨。"}

@@ -1,5 +1,5 @@
 from jobs.store.database import Database
-from jobs.store.posts import hold, holder_of, leave, new_holder
+from jobs.store.singleton_roles import hold, holder_of, leave, new_holder
 
 
 def test_a_post_has_one_holder_who_keeps_it(database: Database) -> None:

@@ -7,11 +7,11 @@ from sqlalchemy import event, update
 
 from jobs.choices import CANCELLING, PAUSED, SHOWN_STATES
 from jobs.errors import NotFoundError
-from jobs.store import tables
-from jobs.store.clock import db_time
 from jobs.store.database import Database
-from jobs.store.progress import JobSummary, Pace, failures, find_job, list_jobs
-from jobs.store.tables import DocumentStatus, JobState
+from jobs.store.report.progress import JobSummary, Pace, failures, find_job, list_jobs
+from jobs.store.schema import tables
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.tables import DocumentStatus, JobState
 from tests.unit.conftest import AddJob, Line
 
 FAILED = Line("f", status=DocumentStatus.FAILED, error=("engine-error", "it broke"))

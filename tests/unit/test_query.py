@@ -11,9 +11,9 @@ from sqlalchemy import make_url, text
 
 from jobs.errors import SpecError, StoreError
 from jobs.store.database import Database
-from jobs.store.migrate import HEAD
-from jobs.store.query import ask
-from jobs.store.views import create_views, drop_views
+from jobs.store.report.query import ask
+from jobs.store.schema.migrate import HEAD
+from jobs.store.schema.views import create_views, drop_views
 from tests.postgresql import SERVER, as_superuser
 from tests.unit.conftest import ON_POSTGRESQL, ON_SQLITE, AddJob, Kvjobs, Line
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from jobs.corpus.documents import Document
 from jobs.corpus.reading import Corpus, Format, Reading, opened, read_corpus, survey
 from jobs.corpus.unpacking import HashedBytes
+from jobs.documents import Document
 from jobs.errors import CorpusError, KvjobsError, SpecError
 
 LINES = b"".join(b'{"text": "number %d"}\n' % number for number in range(5000))

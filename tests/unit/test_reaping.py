@@ -6,12 +6,13 @@ from sqlalchemy import select, update
 from jobs.dispatch.reaper import reap
 from jobs.errors import TransientError
 from jobs.process import ProcessId
-from jobs.store import jobs, leases, tables
-from jobs.store.clock import db_time
+from jobs.store import jobs, leases
 from jobs.store.database import Database
-from jobs.store.posts import REAPER, hold, leave
-from jobs.store.recount import contradictions
-from jobs.store.workers import any_alive, register
+from jobs.store.report.consistency_check import contradictions
+from jobs.store.schema import tables
+from jobs.store.schema.clock import db_time
+from jobs.store.singleton_roles import REAPER, hold, leave
+from jobs.store.worker_registry import any_alive, register
 from tests.unit.conftest import AddJob, Line
 from tests.unit.store.test_reaper import ended_process, enter
 from worker import supervisor

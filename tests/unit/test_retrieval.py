@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs.corpus.candidates import Candidate, read_payload
-from jobs.corpus.documents import Document, Record, Reject, Rejected
-from jobs.corpus.qrels import find_qrels, read_qrels
 from jobs.corpus.retrieval import Retrieval, RetrievalReading, survey
+from jobs.documents import Document, Record, Reject, Rejected
 from jobs.errors import CorpusError, KvjobsError
+from jobs.retrieval.qrels import find_qrels, read_qrels
 
 CORPUS = [
     {"_id": "d1", "title": "Monday", "text": "It rains."},

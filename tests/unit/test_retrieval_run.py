@@ -12,7 +12,7 @@ from jobs.corpus.candidates import Candidate, payload
 from jobs.errors import SpecError
 from jobs.outcome import RankedCandidate
 from jobs.ranking import Judged, rank
-from jobs.retrieval_run import CohereLines, RankedQuery, TrecRun, falling
+from jobs.retrieval.ranking_formats import CohereLines, RankedQuery, TrecRun, falling
 
 PAYLOAD = payload("why?", [Candidate("d1", "x", 3.0), Candidate("d2", "y", None), Candidate("d3", None, 1.0)])
 RANKING = json.dumps(

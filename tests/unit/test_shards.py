@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.corpus import shards
-from jobs.corpus.documents import Document, Record, Reject, Rejected
-from jobs.corpus.shards import Batch, cut_batches
+from jobs.documents import Document, Record, Reject, Rejected
+from jobs.submission import shards
+from jobs.submission.shards import Batch, cut_batches
 
 
 def document(position: int, tokens: int, fields: str | None = None) -> Document:

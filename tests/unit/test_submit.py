@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from sqlalchemy import event, func, select, update
 
-from jobs.corpus import shards, telling, usable
-from jobs.corpus.documents import Reject
 from jobs.corpus.reading import Corpus
-from jobs.corpus.submit import submit
-from jobs.corpus.submitted import Already, IngestProgress, Submitted
+from jobs.documents import Reject
 from jobs.errors import CorpusError, SpecError
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store import ingest
 from jobs.store.database import Database
-from jobs.store.tables import Document, Job, JobCounts, JobState, Shard
+from jobs.store.schema.tables import Document, Job, JobCounts, JobState, Shard
+from jobs.submission import shards, telling, usable
+from jobs.submission.submit import submit
+from jobs.submission.submitted import Already, IngestProgress, Submitted
 from tests.unit.conftest import ON_SQLITE
 
 SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=TranslateOptions())

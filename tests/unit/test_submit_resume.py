@@ -17,15 +17,15 @@ from sqlalchemy import delete, event, func, select, update
 from sqlalchemy.exc import OperationalError
 
 from jobs.corpus import reading as corpus_reading
-from jobs.corpus import shards
 from jobs.corpus.reading import Corpus
-from jobs.corpus.submit import submit
-from jobs.corpus.submitted import Already, IngestProgress, Submitted
 from jobs.errors import CorpusError, KvjobsError, TransientError
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store import ingest, jobs
 from jobs.store.database import Database
-from jobs.store.tables import Document, Job, JobCounts, JobState, Shard
+from jobs.store.schema.tables import Document, Job, JobCounts, JobState, Shard
+from jobs.submission import shards
+from jobs.submission.submit import submit
+from jobs.submission.submitted import Already, IngestProgress, Submitted
 from tests.unit.conftest import ON_SQLITE
 
 SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=TranslateOptions())

@@ -2,8 +2,8 @@
 
 import pytest
 
-from jobs.corpus.tolerance import Tolerance
 from jobs.errors import SpecError
+from jobs.submission.tolerance import Tolerance
 
 
 @pytest.mark.parametrize(

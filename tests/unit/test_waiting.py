@@ -6,9 +6,9 @@ from sqlalchemy import update
 from jobs.queues import Queues
 from jobs.store import leases
 from jobs.store.database import Database
-from jobs.store.tables import DocumentStatus, Worker
+from jobs.store.schema.tables import DocumentStatus, Worker
 from jobs.store.waiting import Ahead, Serving, Waiting, ahead_of, any_expired, hints_wanted, is_served, spread
-from jobs.store.workers import register, retire
+from jobs.store.worker_registry import register, retire
 from tests.unit.conftest import AddJob, Line
 
 CPU = Serving(Queues.parse(""), lanes=2)

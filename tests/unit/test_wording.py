@@ -14,7 +14,7 @@ from jobs.cli.follow import tell
 from jobs.process import how_it_ended
 from jobs.requirements import install_command
 from jobs.store.database import Database
-from jobs.store.progress import Pace, find_job
+from jobs.store.report.progress import Pace, find_job
 from tests.unit.conftest import SPEC, AddJob, Kvjobs, Line
 
 

@@ -20,7 +20,7 @@ from jobs.queues import Queues
 from jobs.settings import hide_passwords
 
 if TYPE_CHECKING:
-    from jobs.store.roster import Member
+    from jobs.store.report.worker_list import Member
 
 COLUMNS = (
     Column("worker_id", "WORKER", right=True),
@@ -98,7 +98,7 @@ def ls(context: Context, output: Output, everything: bool) -> None:
 
     A worker is busy, idle, stale (not heard of for as long as a lease lasts) or stopped.
     """
-    from jobs.store.roster import ROSTER_FIELDS, list_workers
+    from jobs.store.report.worker_list import ROSTER_FIELDS, list_workers
 
     with context.database() as database, database.reading() as connection:
         members = list_workers(connection, context.settings.lease_s, everything=everything)
@@ -147,7 +147,7 @@ def _as_row(health: Health) -> dict[str, Any]:
 
 
 def _heard_of(context: Context, timeout: float, *, here: bool) -> list[dict[str, Any]]:
-    from jobs.store.roster import list_workers
+    from jobs.store.report.worker_list import list_workers
 
     with context.database() as database, database.reading() as connection:
         members = [m for m in list_workers(connection, context.settings.lease_s) if m.is_here or not here]

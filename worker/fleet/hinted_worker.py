@@ -11,7 +11,7 @@ from jobs.dispatch.presence import Presence
 from jobs.queues import Queues
 from jobs.settings import Settings
 from jobs.store.database import Database
-from jobs.store.posts import new_holder
+from jobs.store.singleton_roles import new_holder
 from worker.fleet.app import Listener, make_worker_app
 from worker.process.child import Child
 

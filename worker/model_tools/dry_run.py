@@ -6,14 +6,14 @@ from pathlib import Path
 
 import orjson
 
-from jobs.corpus.documents import Document, Record, Rejected, duplicate
 from jobs.corpus.reading import Corpus, surveyed
 from jobs.corpus.scratch import scratch_tables
-from jobs.corpus.shards import cut_batches
-from jobs.corpus.telling import Tell, Telling
-from jobs.corpus.usable import usable_records
-from jobs.corpus.used_ids import TABLES, UsedIds
+from jobs.documents import Document, Record, Rejected, duplicate
 from jobs.spec import JobSpec, Options, RerankOptions, TranslateOptions
+from jobs.submission.shards import cut_batches
+from jobs.submission.telling import Tell, Telling
+from jobs.submission.usable import usable_records
+from jobs.submission.used_ids import TABLES, UsedIds
 from worker.engine.causal.open import open_language_model
 from worker.engine.seq2seq.open import open_network
 from worker.engine.tasks.prompt_templates import TEMPLATES, Template

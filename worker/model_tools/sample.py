@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from jobs.corpus.documents import Document
 from jobs.corpus.reading import Corpus, read_corpus
+from jobs.documents import Document
 from jobs.errors import SpecError
 from worker.demo.grammar import unseen_bulletins
 from worker.text.causal import CausalTokenizer

@@ -12,7 +12,7 @@ from jobs.errors import StoreError
 from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.leases import Work, heartbeat
-from jobs.store.workers import Warmth, beat
+from jobs.store.worker_registry import Warmth, beat
 from worker.isolation.suspects import Caged
 from worker.process.wakeup import Bell
 from worker.process.watchdog import Watch

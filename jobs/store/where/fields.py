@@ -30,7 +30,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeEngine
 
 from jobs.errors import SpecError
-from jobs.store.tables import Document
+from jobs.store.schema.tables import Document
 from jobs.store.where.tree import Name, spell
 from jobs.store.where.values import is_column
 

@@ -9,11 +9,12 @@ from sqlalchemy import func, select
 
 from jobs.errors import ModelError, Stopped, StoreError, TransientError, ValueRefused
 from jobs.spec import JobSpec, TranslateOptions
-from jobs.store import leases, tables
+from jobs.store import leases
 from jobs.store.batches import MAX_TOKENS
 from jobs.store.database import Database
 from jobs.store.jobs import cancel
-from jobs.store.workers import Warmth
+from jobs.store.schema import tables
+from jobs.store.worker_registry import Warmth
 from tests.unit.store.conftest import MakeJob, translated
 from worker import drain as drain_module
 from worker.drain import drain

@@ -2,10 +2,11 @@
 
 from sqlalchemy import delete, select
 
-from jobs.store import leases, tables
+from jobs.store import leases
 from jobs.store.database import Database
 from jobs.store.leases import Work
-from jobs.store.workers import Warmth, any_alive, register, retire
+from jobs.store.schema import tables
+from jobs.store.worker_registry import Warmth, any_alive, register, retire
 from tests.unit.store.conftest import MakeJob
 from worker.process.lease_keeper import Shift
 

@@ -9,10 +9,11 @@ from sqlalchemy import select
 from jobs.errors import ModelError, Stopped
 from jobs.outcome import Failed, Quarantined, Translation
 from jobs.spec import JobSpec
-from jobs.store import leases, tables
+from jobs.store import leases
 from jobs.store.batches import Batch, PlannedDocument
 from jobs.store.database import Database
 from jobs.store.jobs import retry
+from jobs.store.schema import tables
 from tests.unit.lanes.test_drain import Echo, scalar, shift_of
 from tests.unit.store.conftest import MakeJob, translated
 from worker.drain import drain
@@ -250,7 +251,7 @@ def test_a_model_that_always_kills_pauses_its_job_and_quarantines_nothing(databa
 def test_a_death_too_many_gives_the_shard_back(
     database: Database, suspect: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.store.breaker.MAX_DEATHS", 2)
+    monkeypatch.setattr("jobs.store.circuit_breaker.MAX_DEATHS", 2)
     shift = shift_of(database)
     shift.open_cage = poison(2)
 

@@ -12,10 +12,10 @@ from sqlalchemy import func, insert, select
 
 from jobs.outcome import Translation
 from jobs.spec import JobSpec, Task, TranslateOptions
-from jobs.store import tables
-from jobs.store.clock import db_time
 from jobs.store.database import Database
-from jobs.store.tables import DocumentStatus, JobState, ShardState
+from jobs.store.schema import tables
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.tables import DocumentStatus, JobState, ShardState
 from tests.postgresql import empty
 
 SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=TranslateOptions())

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, insert, text
 
 from jobs.store.database import Database
-from jobs.store.tables import Base
+from jobs.store.schema.tables import Base
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,14 @@ from sqlalchemy import event, select
 
 from jobs.errors import SpecError, StaleLease, TransientError
 from jobs.outcome import Failed
-from jobs.store import leases, tables
+from jobs.store import leases
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.leases import Work
 from jobs.store.prune import prune_job
 from jobs.store.record import record
-from jobs.store.recount import contradictions
+from jobs.store.report.consistency_check import contradictions
+from jobs.store.schema import tables
 from tests.unit.store.conftest import MakeJob, translated
 
 WORKERS = 5

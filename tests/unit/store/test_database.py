@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from jobs.errors import SpecError, StoreError, TransientError
-from jobs.store import tables
-from jobs.store.clock import db_time
 from jobs.store.database import Database
-from jobs.store.migrate import HEAD, differences, downgrade, schema_version, upgrade
+from jobs.store.schema import tables
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.migrate import HEAD, differences, downgrade, schema_version, upgrade
 from tests.postgresql import migrated, own_database
 
 

@@ -5,12 +5,13 @@ import pytest
 from sqlalchemy import func, select
 
 from jobs.errors import StaleLease
-from jobs.store import leases, tables
+from jobs.store import leases
 from jobs.store.database import Database
-from jobs.store.deaths import log_death
 from jobs.store.leases import Work
 from jobs.store.prune import prune_job
 from jobs.store.record import record
+from jobs.store.sandbox_deaths import log_death
+from jobs.store.schema import tables
 from tests.unit.conftest import ON_SQLITE
 from tests.unit.store.conftest import MakeJob, translated
 from tests.unit.store.dump import Dump

@@ -7,15 +7,16 @@ from sqlalchemy import func, select, update
 
 from jobs.errors import NotFoundError, SpecError, StaleLease
 from jobs.outcome import Failed, SegmentTranslation, StepTiming
-from jobs.store import jobs, leases, tables
+from jobs.store import jobs, leases
 from jobs.store.batches import MAX_TOKENS
-from jobs.store.clock import db_time
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.leases import Work
 from jobs.store.memory import recall
 from jobs.store.record import record
-from jobs.store.recount import contradictions
+from jobs.store.report.consistency_check import contradictions
+from jobs.store.schema import tables
+from jobs.store.schema.clock import db_time
 from tests.unit.store.conftest import MakeJob, translated
 
 LEASE_S = 60.0

@@ -24,12 +24,13 @@ from sqlalchemy import select
 
 from jobs.errors import SpecError, StaleLease
 from jobs.outcome import Failed, Quarantined
-from jobs.store import leases, tables
+from jobs.store import leases
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.leases import Work
 from jobs.store.prune import prune_job
 from jobs.store.record import record
+from jobs.store.schema import tables
 from tests.postgresql import empty
 from tests.unit.store.conftest import insert_job, translated
 from tests.unit.store.dump import Dump

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, insert, inspect, text
 
-from jobs.store import leases, tables
-from jobs.store.clock import db_time
+from jobs.store import leases
 from jobs.store.database import Database
-from jobs.store.migrate import differences, upgrade
-from jobs.store.results import as_stored
+from jobs.store.schema import tables
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.migrate import differences, upgrade
+from jobs.store.schema.results import as_stored
 from tests.postgresql import own_database
 from tests.unit.conftest import ON_SQLITE
 from tests.unit.store.conftest import insert_job, translated

@@ -5,9 +5,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from jobs.errors import StoreError
-from jobs.store import engines
+from jobs.store.connection import engines
+from jobs.store.connection.mounts import Mount, find_mount, mount_of, parse_mounts
 from jobs.store.database import Database
-from jobs.store.mounts import Mount, find_mount, mount_of, parse_mounts
 
 ROOT = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw"
 

@@ -10,9 +10,10 @@ from sqlalchemy import select
 from jobs import process as process_module
 from jobs.dispatch.reaper import reap
 from jobs.process import ProcessId
-from jobs.store import leases, tables
+from jobs.store import leases
 from jobs.store.database import Database
-from jobs.store.workers import Warmth, any_alive, beat, register, retire
+from jobs.store.schema import tables
+from jobs.store.worker_registry import Warmth, any_alive, beat, register, retire
 from tests.unit.store.conftest import MakeJob
 
 

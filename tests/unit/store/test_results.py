@@ -11,18 +11,20 @@ from jobs.errors import StaleLease
 from jobs.measures import bits_per_byte, perplexity
 from jobs.outcome import Failed, Outcome, RankedCandidate, Ranking, Score, TokenScore
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptions
-from jobs.store import engines, leases, tables
-from jobs.store.clock import db_time
+from jobs.store import leases
+from jobs.store.connection import engines
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, retry
 from jobs.store.leases import Work
-from jobs.store.progress import find_job
 from jobs.store.prune import prune_job
 from jobs.store.record import record
-from jobs.store.recount import contradictions
-from jobs.store.results import RESULTS, as_stored
-from jobs.store.tables import DocumentStatus
-from jobs.store.totals import totals, totals_by
+from jobs.store.report.consistency_check import contradictions
+from jobs.store.report.progress import find_job
+from jobs.store.report.totals import totals, totals_by
+from jobs.store.schema import tables
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.results import RESULTS, as_stored
+from jobs.store.schema.tables import DocumentStatus
 from jobs.store.where.condition import Condition
 from jobs.store.where.values import VIEW
 from tests.unit.store.conftest import MakeJob, translated

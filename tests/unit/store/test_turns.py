@@ -1,7 +1,7 @@
 import threading
 import time
 
-from jobs.store.turns import Turns
+from jobs.store.connection.turns import Turns
 
 LONG_S = 10.0
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, insert, select
 
 from jobs.store.database import Database
-from jobs.store.tables import Document
+from jobs.store.schema.tables import Document
 from jobs.store.where.condition import Condition
 from jobs.store.where.tree import spell
 from jobs.store.where.values import VIEW

@@ -1,0 +1,132 @@
+"""
+Rankings as other programs of retrieval read them: a TREC run, and the answer of Cohere's rerank endpoint.
+
+Knows: these two formats. Does not know: tables, files, how a ranking came about.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from jobs.corpus.candidates import read_payload
+from jobs.documents import shown
+from jobs.errors import SpecError
+from jobs.outcome import RankedCandidate
+from jobs.ranking import kept
+
+# The least distance of two scores that are written one below the other, in absolute size and in that of the score. A
+# float32 has 2 ** -23: trec_eval keeps scores as such.
+LEAST_STEP, LEAST_SHARE = 1e-6, 2.0**-22
+
+
+@dataclass(frozen=True, slots=True)
+class RankedQuery:
+    """A query of a job with what was found for it."""
+
+    id: str
+    candidates: Sequence[RankedCandidate]  # in their new order
+    first_stage: Sequence[str]  # their ids, in the order in which they came
+    has_numeric_id: bool = False  # the corpus wrote the id as a number
+
+    @classmethod
+    def restore(
+        cls, query_id: str, *, payload: str | None, ranking: str | None, error: str | None, has_numeric_id: bool = False
+    ) -> "RankedQuery":
+        """What a job has stored: the document's payload (null where it was rejected: then there is nothing to rank),
+        its ranking as a JSON list, or why there is none: then all keep the order in which they came."""
+        _, came = read_payload(payload) if payload is not None else ("", [])
+        if ranking is None:
+            candidates = kept([(one.id, one.score) for one in came], error or "it has not been ranked")
+        else:
+            candidates = tuple(_candidate(**values) for values in orjson.loads(ranking))
+        return cls(query_id, candidates, [one.id for one in came], has_numeric_id)
+
+
+@dataclass(frozen=True, slots=True)
+class TrecRun:
+    """`qid Q0 docid rank score tag`, a line a candidate.
+
+    trec_eval ignores the rank: it sorts by score, as float32, and where two are equal by id, downwards. So the scores
+    that are written fall strictly from rank to rank: a score that is not below the one before (a tie), and a candidate
+    that has none, gets the next lower number. What has no score above any that has stands level with the first of
+    those. Where nobody has one, the scores are -1, -2, ...
+    """
+
+    tag: str  # white space in it becomes -
+
+    def head(self) -> bytes:
+        return b""
+
+    def line(self, query: RankedQuery) -> bytes:
+        """All lines of a query. Raises SpecError for an id that the format cannot hold."""
+        tag = "-".join(self.tag.split())
+        query_id = _unbroken(query.id, "query")
+        return "".join(
+            f"{query_id} Q0 {_unbroken(one.id, 'candidate')} {one.rank} {score:.9g} {tag}\n"
+            for one, score in zip(query.candidates, falling(query.candidates), strict=True)
+        ).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class CohereLines:
+    """`{"id", "results": [{"index", "relevance_score", "document": {"id"}}]}`, a line a query, best first.
+
+    `index` is the candidate's place in the list that was given, from 0. `relevance_score` is the score by which it was
+    ranked (a mean log-probability, which is below 0; with fusion a number from 0 to 1), null with an `error` beside
+    it where there is none.
+    """
+
+    def head(self) -> bytes:
+        return b""
+
+    def line(self, query: RankedQuery) -> bytes:
+        places = {candidate_id: place for place, candidate_id in enumerate(query.first_stage)}
+        results = []
+        for one in query.candidates:
+            result: dict[str, Any] = {
+                "index": places[one.id],
+                "relevance_score": one.score,
+                "document": {"id": one.id},
+            }
+            results.append(result | ({"error": one.error} if one.error else {}))
+        query_id: Any = orjson.Fragment(query.id) if query.has_numeric_id else query.id
+        return orjson.dumps({"id": query_id, "results": results}) + b"\n"
+
+
+def falling(candidates: Sequence[RankedCandidate]) -> list[float]:
+    """A score for each rank, lower than the one before as a float32 too: the candidate's own, wherever that is."""
+    if all(one.score is None for one in candidates):
+        return [float(-one.rank) for one in candidates]
+    last = next(one.score for one in candidates if one.score is not None)
+    written: list[float] = []
+    for one in candidates:
+        last = one.score if one.score is not None else last
+        score = _float32(last)
+        if written and score >= written[-1]:
+            before = written[-1]
+            score = _float32(before - max(LEAST_STEP, abs(before) * LEAST_SHARE))
+        written.append(score)
+    return written
+
+
+def _candidate(
+    *, id: str, rank: int, score: float | None, first_score: float | None = None, error: str | None = None
+) -> RankedCandidate:
+    """As `jobs.store` writes it: what there is nothing to say of is left out."""
+    return RankedCandidate(id, rank, score, first_score, error)
+
+
+def _float32(value: float) -> float:
+    (rounded,) = struct.unpack("f", struct.pack("f", value))
+    return float(rounded)
+
+
+def _unbroken(value: str, what: str) -> str:
+    if not value or any(character.isspace() for character in value):
+        raise SpecError(
+            f"the {what} id {shown(value)} has white space, which separates the columns of a TREC run; export as jsonl"
+        )
+    return value

@@ -1,0 +1,74 @@
+"""How documents, shards and jobs come to their end. Runs inside the caller's transaction."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, and_, exists, or_, update
+
+from jobs.store.job_counters import bump, log_event
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.results import ResultTable, is_open, results_of
+from jobs.store.schema.tables import (
+    Document,
+    DocumentStatus,
+    Job,
+    JobCounts,
+    JobState,
+    Shard,
+    ShardState,
+)
+
+
+def end_documents(
+    connection: Connection,
+    result: ResultTable,
+    job_id: int,
+    start: int,
+    stop: int,
+    status: DocumentStatus,
+    *,
+    code: str | None = None,
+    message: str | None = None,
+) -> int:
+    """Put the open documents of a range into a terminal state other than a result, and count the rows that changed."""
+    ended = connection.execute(
+        update(Document)
+        .where(Document.job_id == job_id, Document.position >= start, Document.position < stop, *is_open(result))
+        .values(status=status, error_code=code, error=message)
+        .returning(Document.estimated_tokens)
+    )
+    tokens = ended.scalars().all()
+    bump(connection, job_id, **{status.value: len(tokens), "estimated_done": sum(tokens)})
+    return len(tokens)
+
+
+def close_cancelled(connection: Connection, job_id: int, shard_ids: Sequence[int]) -> int:
+    """Where the job is to be cancelled, cancel what is left of the shards nobody works on; how many documents."""
+    cancelled = connection.execute(
+        update(Shard)
+        .where(
+            Shard.id.in_(shard_ids),
+            Shard.state == ShardState.READY,
+            exists().where(Job.id == Shard.job_id, Job.cancel_requested_at.is_not(None)),
+        )
+        .values(state=ShardState.CANCELLED)
+        .returning(Shard.id, Shard.start, Shard.stop, Shard.lease_epoch)
+    ).all()
+    total = 0
+    result = results_of(connection, job_id)
+    for shard in cancelled:
+        total += end_documents(connection, result, job_id, shard.start, shard.stop, DocumentStatus.CANCELLED)
+        log_event(connection, job_id, shard.id, "cancelled", shard.lease_epoch, None)
+    close_shards(connection, job_id, len(cancelled))
+    return total
+
+
+def close_shards(connection: Connection, job_id: int, count: int) -> None:
+    """Count closed shards; with the last one the job is over."""
+    if count:
+        bump(connection, job_id, shards_open=-count)
+    over = exists().where(JobCounts.job_id == Job.id, JobCounts.shards_open == 0)
+    running = (Job.id == job_id, Job.state == JobState.RUNNING, over)
+    something_was = exists().where(JobCounts.job_id == Job.id, JobCounts.cancelled > 0)
+    cancelled = and_(Job.cancel_requested_at.is_not(None), or_(something_was, Job.ingested_at.is_(None)))
+    connection.execute(update(Job).where(*running, cancelled).values(state=JobState.CANCELLED, finished_at=db_time()))
+    connection.execute(update(Job).where(*running).values(state=JobState.DONE, finished_at=db_time()))

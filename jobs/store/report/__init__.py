@@ -1,0 +1,1 @@
+"""What people read: progress, totals, steps, exports, workers, and their own queries."""

@@ -1,0 +1,193 @@
+"""The proof behind the counters: every document of a job counted again, and compared. Reads them all."""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from sqlalchemy import Connection, and_, case, func, select
+
+from jobs.store.report.progress import ENDED
+from jobs.store.schema.results import RESULTS, SUMMED, ResultTable, is_of_document, is_open
+from jobs.store.schema.tables import (
+    Document,
+    DocumentStatus,
+    Job,
+    JobCounts,
+    JobState,
+    Shard,
+    ShardEvent,
+    ShardState,
+)
+
+OPEN_SHARDS = (ShardState.READY, ShardState.LEASED)
+LEASED, RECORDED, TAKEN_BACK = "leased", "recorded", ("lost", "expired")  # events
+EVENTS_AT_ONCE = 10_000  # rows fetched
+
+
+def contradictions(connection: Connection, job_id: int) -> list[str]:
+    """What does not agree about a job, one sentence each; empty when all is well. The connection's transaction makes
+    it one moment, so a job may be running."""
+    state, task = connection.execute(select(Job.state, Job.task).where(Job.id == job_id)).one()
+    result = RESULTS[task]
+    return [
+        *_documents(connection, result, job_id, state),
+        *_results(connection, result, job_id),
+        *_elsewhere(connection, result, job_id),
+        *_leases(connection, result, job_id),
+        *_shards(connection, result, job_id, state),
+    ]
+
+
+def _documents(connection: Connection, result: ResultTable, job_id: int, state: str) -> Iterator[str]:
+    """Exactly one terminal state each, and the counters say how many of which."""
+    document = Document
+    has_result, has_status = result.position.is_not(None), document.status.is_not(None)
+
+    def number(condition: Any) -> Any:
+        return func.coalesce(func.sum(case((condition, 1), else_=0)), 0)
+
+    def tokens(condition: Any) -> Any:
+        return func.coalesce(func.sum(case((condition, document.estimated_tokens), else_=0)), 0)
+
+    rejected = document.status == DocumentStatus.REJECTED
+    not_rejected = ~func.coalesce(rejected, False)
+    sums = {
+        "documents": func.count(),
+        "succeeded": number(has_result),
+        **{status.value: number(document.status == status) for status in DocumentStatus},
+        "estimated_tokens": tokens(not_rejected),
+        "estimated_done": tokens(not_rejected & (has_result | has_status)),
+        "twice": number(has_result & has_status),
+        "waiting": number(~has_result & ~has_status),
+        **{counter: func.coalesce(func.sum(column), 0) for counter, column in SUMMED[result].items()},
+    }
+    found = connection.execute(
+        select(*(column.label(name) for name, column in sums.items()))
+        .join_from(document, result, is_of_document(result), isouter=True)
+        .where(document.job_id == job_id)
+    ).one()
+    counters = connection.execute(select(JobCounts).where(JobCounts.job_id == job_id)).one()
+    for name in sums:
+        kept = getattr(counters, name, None)
+        if kept is not None and kept != getattr(found, name):
+            yield f"the counter {name} says {kept}, the recount {getattr(found, name)}"
+    if found.twice:
+        yield f"documents with both a result and a failure: {found.twice}"
+    if found.waiting and state in (JobState.DONE, JobState.CANCELLED):
+        yield f"documents still waiting, though the job is {state}: {found.waiting}"
+
+
+def _results(connection: Connection, result: ResultTable, job_id: int) -> Iterator[str]:
+    """Each result belongs to a document and was recorded under a lease that its shard really had."""
+    document, shard = Document, Shard
+    orphans = connection.execute(
+        select(func.count())
+        .select_from(result)
+        .join(document, is_of_document(result), isouter=True)
+        .where(result.job_id == job_id, document.position.is_(None))
+    ).scalar_one()
+    if orphans:
+        yield f"results of no document: {orphans}"
+    astray, ahead = connection.execute(
+        select(
+            func.coalesce(func.sum(case((shard.id.is_(None), 1), else_=0)), 0),
+            func.coalesce(func.sum(case((result.epoch > shard.lease_epoch, 1), else_=0)), 0),
+        )
+        .select_from(result)
+        .join(
+            shard,
+            and_(
+                shard.id == result.shard_id,
+                shard.job_id == result.job_id,
+                shard.start <= result.position,
+                shard.stop > result.position,
+            ),
+            isouter=True,
+        )
+        .where(result.job_id == job_id)
+    ).one()
+    if astray:
+        yield f"results outside the shard that recorded it: {astray}"
+    if ahead:
+        yield f"results with an epoch above that of its shard: {ahead}"
+
+
+def _elsewhere(connection: Connection, result: ResultTable, job_id: int) -> Iterator[str]:
+    """No result stands in the table of another task."""
+    for other in RESULTS.values():
+        found = select(func.count()).select_from(other).where(other.job_id == job_id)
+        if other is not result and (number := connection.execute(found).scalar_one()):
+            yield f"results in the table {other.__tablename__}, which is not that of the job's task: {number}"
+
+
+def _leases(connection: Connection, result: ResultTable, job_id: int) -> Iterator[str]:
+    """The log of each shard, in the order in which it was written: a batch is accepted under the newest lease alone,
+    a lease is taken back once, and no lease has more results than its batches had documents."""
+    event = ShardEvent
+    told = (LEASED, RECORDED, *TAKEN_BACK)
+    rows = connection.execution_options(yield_per=EVENTS_AT_ONCE).execute(
+        select(event.shard_id, event.event, event.epoch, event.documents)
+        .where(event.job_id == job_id, event.event.in_(told))
+        .order_by(event.shard_id, event.id)
+    )
+    stale = twice = 0
+    shard_id, newest, is_over = 0, 0, True  # no shard has the number 0
+    recorded: Counter[tuple[int, int]] = Counter()
+    for row in rows:
+        if row.shard_id != shard_id:
+            shard_id, newest, is_over = row.shard_id, 0, True
+        if row.event == LEASED:
+            stale += row.epoch <= newest
+            newest, is_over = row.epoch, False
+        elif row.event == RECORDED:
+            stale += row.epoch != newest or is_over
+            recorded[shard_id, row.epoch] += row.documents
+        else:
+            twice += is_over or row.epoch != newest
+            is_over = True
+    if stale:
+        yield f"leases or batches that were accepted behind a newer lease of their shard: {stale}"
+    if twice:
+        yield f"leases that were taken back although they were over: {twice}"
+    results = connection.execute(
+        select(result.shard_id, result.epoch, func.count().label("number"))
+        .where(result.job_id == job_id)
+        .group_by(result.shard_id, result.epoch)
+    )
+    unaccounted = sum(max(0, row.number - recorded[row.shard_id, row.epoch]) for row in results)
+    if unaccounted and recorded:  # a job that comes from elsewhere may have no log
+        yield f"results that no accepted batch accounts for: {unaccounted}"
+
+
+def _shards(connection: Connection, result: ResultTable, job_id: int, state: str) -> Iterator[str]:
+    """Ranges do not overlap, what waits is in an open shard, and the counters know how many are open."""
+    shards = connection.execute(
+        select(Shard.id, Shard.start, Shard.stop, Shard.state).where(Shard.job_id == job_id).order_by(Shard.start)
+    ).all()
+    for shard, following in pairwise(shards):
+        if following.start < shard.stop:
+            yield f"shard {following.id} begins at {following.start}, and shard {shard.id} only ends at {shard.stop}"
+    num_open = sum(shard.state in OPEN_SHARDS for shard in shards)
+    counters = connection.execute(
+        select(JobCounts.shards, JobCounts.shards_open).where(JobCounts.job_id == job_id)
+    ).one()
+    if (counters.shards, counters.shards_open) != (len(shards), num_open):
+        yield (
+            f"the counters say {counters.shards} shards, {counters.shards_open} of them open; "
+            f"there are {len(shards)} and {num_open}"
+        )
+    if num_open and state in ENDED:
+        yield f"shards still open, though the job is {state}: {num_open}"
+    for shard in shards:
+        if shard.state not in OPEN_SHARDS and (
+            waiting := _waiting(connection, result, job_id, shard.start, shard.stop)
+        ):
+            yield f"documents of shard {shard.id} still waiting, though it is {shard.state}: {waiting}"
+
+
+def _waiting(connection: Connection, result: ResultTable, job_id: int, start: int, stop: int) -> int:
+    here = (Document.job_id == job_id, Document.position >= start, Document.position < stop)
+    return int(
+        connection.execute(select(func.count()).select_from(Document).where(*here, *is_open(result))).scalar_one()
+    )

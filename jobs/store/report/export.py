@@ -1,0 +1,148 @@
+"""The documents of a job with what became of each, in the order of the corpus, in bounded memory."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    Select,
+    bindparam,
+    case,
+    func,
+    literal,
+    null,
+    select,
+    true,
+)
+from sqlalchemy.orm import aliased
+
+from jobs.choices import Only
+from jobs.json_numbers import read_fields
+from jobs.store.database import Database
+from jobs.store.schema.results import EXPORTED, ResultTable, is_of_document, results_of
+from jobs.store.schema.tables import Document
+from jobs.store.where.condition import Condition
+from jobs.store.where.values import VIEW
+
+OK, WAITING = "ok", "waiting"
+FIRST_PAGE = 100  # rows, until it is known how long they are
+LARGEST_PAGE = 5_000
+CHARACTERS_A_PAGE = 4_000_000
+NUM_OWN = 11  # columns of a document's own, its status the last, before those of its result
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedDocument:
+    """One document, and its result or why it has none."""
+
+    position: int
+    external_id: str | None
+    numeric_id: bool  # the corpus wrote the id as a number
+    unnamed: bool  # the corpus has none, and the id is the number of the line
+    line: int
+    fields: str | None  # JSON: the line's other fields
+    error_code: str | None
+    error: str | None
+    text: str | None  # what was worked on; only where it is asked for
+    next_line: int | None  # where the next document begins; only where it is asked for
+    status: str  # ok | waiting | a DocumentStatus
+    result: Mapping[
+        str, Any
+    ]  # columns of the table of results (`jobs.store.schema.results.EXPORTED`); empty without a result
+
+
+def read_documents(
+    database: Database,
+    job_id: int,
+    *,
+    only: Only | None = None,
+    condition: Condition | None = None,
+    with_text: bool = False,
+    with_next_line: bool = False,
+) -> Iterator[ExportedDocument]:
+    """The documents of a job by position. Each page is a transaction of its own, so that a slow reader holds up
+    neither a checkpoint nor a vacuum; a result never changes, so a finished job reads the same every time.
+
+    A page is so many documents that are wanted; with a condition, those of so many positions. (A database that thinks
+    that few documents match would look at all that are left for each page.)"""
+    with database.reading() as connection:
+        result = results_of(connection, job_id)
+        last = connection.execute(select(func.max(Document.position)).where(Document.job_id == job_id)).scalar()
+    dialect = database.engine.dialect.name
+    statement = _documents(job_id, result, only, condition, with_text, with_next_line, dialect)
+    names = [column.key for column in EXPORTED[result]]
+    after, limit = -1, FIRST_PAGE
+    while True:
+        with database.reading() as connection:
+            rows = connection.execute(statement, {"after": after, "limit": limit}).all()
+        if not rows and condition is None:
+            return
+        size = 0
+        for row in rows:
+            found = dict(zip(names, row[NUM_OWN:], strict=True)) if row[NUM_OWN - 1] == OK else {}
+            size += sum(len(value) for value in row if isinstance(value, str))
+            values = (*row[:NUM_OWN], found)
+            yield ExportedDocument(*values)
+        after = rows[-1].position if condition is None else after + limit
+        if condition is not None and after >= (-1 if last is None else last):
+            return
+        limit = max(1, min(LARGEST_PAGE, CHARACTERS_A_PAGE * len(rows) // max(size, 1))) if rows else LARGEST_PAGE
+
+
+def field_names(database: Database, job_id: int, among: int = 100) -> list[str]:
+    """The names of the other fields that the first documents of a job have, in the order of their appearance."""
+    names: dict[str, None] = {}
+    with database.reading() as connection:
+        first = select(Document.fields).where(Document.job_id == job_id).order_by(Document.position).limit(among)
+        for text in connection.execute(first).scalars():
+            names.update(dict.fromkeys(read_fields(text)))
+    return list(names)
+
+
+def _documents(
+    job_id: int,
+    result: ResultTable,
+    only: Only | None,
+    condition: Condition | None,
+    with_text: bool,
+    with_next_line: bool,
+    dialect: str,
+) -> Select[Any]:
+    """A page: the first `:limit` documents behind position `:after`, in the columns of ExportedDocument, then those
+    of the result."""
+    document, following = Document, aliased(Document)
+    after, limit = bindparam("after", type_=Integer()), bindparam("limit", type_=Integer())
+    status = case((result.position.is_not(None), literal(OK)), else_=func.coalesce(document.status, WAITING))
+    next_line = select(following.line).where(
+        following.job_id == document.job_id, following.position == document.position + 1
+    )
+    statement: Select[Any] = (
+        select(
+            *(document.position, document.external_id, document.numeric_id, document.unnamed, document.line),
+            *(document.fields, document.error_code, document.error),
+            document.text if with_text else null(),
+            next_line.scalar_subquery() if with_next_line else null(),
+            status,
+            *EXPORTED[result],
+        )
+        .join_from(document, result, is_of_document(result), isouter=True)
+        .where(document.job_id == job_id, document.position > after)
+        .order_by(document.position)
+    )
+    if condition is None:
+        return statement.where(_wanted(status, only)).limit(limit)
+    here = (VIEW.c.job_id == job_id, VIEW.c.position > after, VIEW.c.position <= after + limit)
+    matching = select(VIEW.c.position).where(*here, _wanted(VIEW.c.status, only), condition.clause(dialect))
+    return statement.where(document.position <= after + limit, document.position.in_(matching))
+
+
+def _wanted(status: ColumnElement[Any], only: Only | None) -> ColumnElement[bool]:
+    if only is Only.OK:
+        return status == OK
+    if only is Only.FAILED:
+        return status.not_in([OK, WAITING])
+    if only is Only.ALL:
+        return true()
+    return status == WAITING if only is Only.WAITING else status != WAITING

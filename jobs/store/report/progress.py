@@ -1,0 +1,309 @@
+"""How far each job is: read from counters, so it is as quick with ten million documents as with ten."""
+
+import json
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Boolean, Connection, Select, case, column, func, select, table
+
+from jobs.choices import CANCELLING, PAUSED
+from jobs.errors import NotFoundError
+from jobs.spec import Task
+from jobs.store.schema.clock import UtcDateTime, db_time
+from jobs.store.schema.tables import Document, DocumentStatus, Job, JobState
+
+LAST = "last"
+ENDED = (JobState.DONE, JobState.CANCELLED, JobState.FAILED)
+LARGEST_ID = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class JobSummary:
+    """One job as it stood when it was read: the columns of `v_jobs`, and a little more."""
+
+    job_id: int
+    name: str | None
+    task: str
+    model: str
+    state: str
+    paused: bool
+    priority: int
+    reason: str | None  # why it failed or was paused
+    source: str
+    documents: int
+    succeeded: int
+    rejected: int
+    failed: int
+    quarantined: int
+    cancelled: int
+    waiting: int
+    shards: int
+    shards_open: int
+    estimated_tokens: int
+    estimated_done: int
+    source_tokens: int
+    target_tokens: int
+    segments: int
+    segments_reused: int
+    documents_reused: int
+    created_at: datetime
+    ingested_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    model_revision: str
+    options: str  # canonical JSON
+    queue: str  # that a worker must serve to do it
+    cancel_requested_at: datetime | None
+    read_at: datetime  # by the database's clock
+
+    @property
+    def label(self) -> str:
+        """The number, and the name if there is one."""
+        return f"{self.job_id} ({self.name})" if self.name else str(self.job_id)
+
+    @property
+    def shown_state(self) -> str:
+        """The state in one word, as people ask for it."""
+        if self.has_ended:
+            return self.state
+        if self.cancel_requested_at:
+            return CANCELLING
+        return PAUSED if self.paused else self.state
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
+
+    @property
+    def ended_documents(self) -> int:
+        """Documents in a terminal state."""
+        return self.documents - self.waiting
+
+    @property
+    def unsuccessful(self) -> int:
+        """Documents that ended without a result."""
+        return self.ended_documents - self.succeeded
+
+    @property
+    def share_done(self) -> float:
+        """Of the documents, from 0 to 1."""
+        return self.ended_documents / self.documents if self.documents else float(self.has_ended)
+
+    @property
+    def estimated_left(self) -> int:
+        """Tokens in documents that are waiting, as estimated at submit."""
+        return max(0, self.estimated_tokens - self.estimated_done)
+
+    @property
+    def elapsed_s(self) -> float | None:
+        """From the first lease to the end, or until now; None if no worker has started."""
+        if self.started_at is None:
+            return None
+        return max(0.0, ((self.finished_at or self.read_at) - self.started_at).total_seconds())
+
+    @property
+    def tokens(self) -> int:
+        """By which its speed is measured: those that were generated or scored; of reranking, whose suffixes are
+        short, those that went through the model."""
+        return self.source_tokens if self.task == Task.RERANK else self.target_tokens
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """On average since the first lease. (Over the last minute: `Pace`.)"""
+        return self.tokens / self.elapsed_s if self.elapsed_s else None
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds to go at the average speed so far; None where nobody can know."""
+        if self.shown_state != JobState.RUNNING or not self.elapsed_s or not self.estimated_done:
+            return None
+        return self.estimated_left * self.elapsed_s / self.estimated_done
+
+    @property
+    def exit_code(self) -> int | None:
+        """What `kvjobs wait` ends with: 0 all succeeded, 3 some did not, 1 the ingest failed; None while it goes on."""
+        if not self.has_ended:
+            return None
+        if self.state == JobState.FAILED:
+            return 1
+        return 0 if self.state == JobState.DONE and self.succeeded == self.documents else 3
+
+    def as_row(self) -> dict[str, Any]:
+        """Every field and what follows from them, for JSON and CSV."""
+        row = {field.name: getattr(self, field.name) for field in fields(self)}
+        row["options"] = json.loads(self.options)
+        return row | {name: getattr(self, name) for name in DERIVED}
+
+
+DERIVED = ("shown_state", "share_done", "unsuccessful", "elapsed_s", "tokens_per_s", "eta_s", "exit_code")
+SUMMARY_FIELDS = (*(field.name for field in fields(JobSummary)), *DERIVED)
+
+# What v_jobs has, as it has it; SQLite needs to be told which columns are times.
+_FROM_JOBS = {
+    "model_revision": Job.model_revision,
+    "options": Job.options,
+    "queue": Job.queue,
+    "cancel_requested_at": Job.cancel_requested_at,
+    "read_at": db_time().label("read_at"),
+}
+_TYPES = {"paused": Boolean()} | {
+    name: UtcDateTime() for name in ("created_at", "ingested_at", "started_at", "finished_at")
+}
+V_JOBS = table(
+    "v_jobs",
+    *(column(field.name, _TYPES.get(field.name)) for field in fields(JobSummary) if field.name not in _FROM_JOBS),
+)
+
+
+def find_job(connection: Connection, reference: str) -> JobSummary:
+    """The job with that number or name, or the newest for "last"; raise NotFoundError with a hint."""
+    statement = _summaries()
+    if reference == LAST:
+        statement = statement.order_by(V_JOBS.c.job_id.desc()).limit(1)
+    elif reference.isascii() and reference.isdecimal():
+        if int(reference) > LARGEST_ID:
+            raise _not_found(reference)
+        statement = statement.where(V_JOBS.c.job_id == int(reference))
+    else:
+        statement = statement.where(V_JOBS.c.name == reference)
+    row = connection.execute(statement).one_or_none()
+    if row is None:
+        raise _not_found(reference)
+    return JobSummary(*row)
+
+
+def list_jobs(connection: Connection, *, states: Collection[str] = (), limit: int | None = None) -> list[JobSummary]:
+    """Jobs, newest first; of these states (as `JobSummary.shown_state` has them), if any are given."""
+    statement = _summaries().order_by(V_JOBS.c.job_id.desc()).limit(limit)
+    if states:
+        shown = case(
+            (V_JOBS.c.state.in_(ENDED), V_JOBS.c.state),
+            (Job.cancel_requested_at.is_not(None), CANCELLING),
+            (V_JOBS.c.paused, PAUSED),
+            else_=V_JOBS.c.state,
+        )
+        statement = statement.where(shown.in_(states))
+    return [JobSummary(*row) for row in connection.execute(statement)]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Documents that ended badly for the same reason."""
+
+    status: str
+    code: str | None
+    documents: int
+    samples: tuple["FailedDocument", ...]  # the first few
+
+
+@dataclass(frozen=True, slots=True)
+class FailedDocument:
+    """One of them."""
+
+    id: str | None
+    line: int
+    message: str | None
+
+
+def failures(connection: Connection, job: JobSummary, num_samples: int = 3) -> list[Failure]:
+    """What ended badly, by reason, most frequent first. Reads the documents, and so only if there is something."""
+    bad = (DocumentStatus.FAILED, DocumentStatus.QUARANTINED, DocumentStatus.REJECTED)
+    if not job.failed + job.quarantined + job.rejected:
+        return []
+    of_job = (Document.job_id == job.job_id, Document.status.in_(bad))
+    groups = connection.execute(
+        select(Document.status, Document.error_code, func.count().label("documents"))
+        .where(*of_job)
+        .group_by(Document.status, Document.error_code)
+        .order_by(func.count().desc(), Document.status, Document.error_code)
+    ).all()
+    found = []
+    for group in groups:
+        samples = connection.execute(
+            select(Document.external_id, Document.line, Document.error)
+            .where(
+                Document.job_id == job.job_id,
+                Document.status == group.status,
+                Document.error_code.is_not_distinct_from(group.error_code),
+            )
+            .order_by(Document.position)
+            .limit(num_samples)
+        )
+        found.append(
+            Failure(group.status, group.error_code, group.documents, tuple(FailedDocument(*row) for row in samples))
+        )
+    return found
+
+
+class Pace:
+    """Speed over the last minute, from summaries that the caller read one after the other."""
+
+    WINDOW_S = 60.0
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, JobSummary]] = deque()
+
+    def add(self, summary: JobSummary, at: float) -> None:
+        """Take note of a summary that was read at a time of the caller's monotonic clock."""
+        self._samples.append((at, summary))
+        # The oldest sample stays until the one after it is a whole window old.
+        while len(self._samples) > 2 and at - self._samples[1][0] >= self.WINDOW_S:
+            self._samples.popleft()
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """As `JobSummary.tokens` counts them."""
+        return self._rate("tokens")
+
+    @property
+    def documents_per_s(self) -> float | None:
+        return self._rate("ended_documents")
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds until the tokens that are left are done; None while nothing moves."""
+        rate = self._rate("estimated_done")
+        return self._samples[-1][1].estimated_left / rate if rate else None
+
+    def _rate(self, counter: str) -> float | None:
+        if len(self._samples) < 2:
+            return None
+        (start, first), (end, last) = self._samples[0], self._samples[-1]
+        gained = getattr(last, counter) - getattr(first, counter)
+        return max(0.0, gained / (end - start)) if end > start else None
+
+
+def speed_of(connection: Connection, model_revision: str, task: str) -> float | None:
+    """Estimated tokens of documents per second of the latest job of this task that a model has finished here; None
+    where it has finished none."""
+    latest = (
+        select(Job.id)
+        .where(
+            Job.model_revision == model_revision,
+            Job.task == task,
+            Job.state == JobState.DONE,
+            Job.started_at.is_not(None),
+        )
+        .order_by(Job.id.desc())
+        .limit(1)
+    )
+    job_id = connection.execute(latest).scalar()
+    if job_id is None:
+        return None
+    job = find_job(connection, str(job_id))
+    return job.estimated_done / job.elapsed_s if job.elapsed_s and job.estimated_done else None
+
+
+def _summaries() -> Select[Any]:
+    columns = [
+        _FROM_JOBS[field.name] if field.name in _FROM_JOBS else V_JOBS.c[field.name] for field in fields(JobSummary)
+    ]
+    return select(*columns).join_from(V_JOBS, Job, Job.id == V_JOBS.c.job_id)
+
+
+def _not_found(reference: str) -> NotFoundError:
+    asked = "no job yet" if reference == LAST else f"no job {reference!r}"
+    return NotFoundError(f"there is {asked}; kvjobs ls --all lists those there are")

@@ -1,0 +1,53 @@
+"""What people ask in SQL: a whole statement that reads, and does nothing else."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.errors import SpecError
+from jobs.store.database import Database
+from jobs.store.report import query_postgresql, query_sqlite
+from jobs.store.report.query_refusals import explained
+from jobs.store.report.stopwatch import StopWatch
+
+ROWS_A_FETCH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of a query, as they come."""
+
+    columns: tuple[str, ...]
+    rows: Iterator[Sequence[Any]]
+
+
+@contextmanager
+def ask(
+    database: Database, sql: str, parameters: Mapping[str, str], timeout_s: float, *, as_superuser: bool = False
+) -> Iterator[Answer]:
+    """Run one query with its `:name` parameters; whatever it does in the database is undone at the end.
+
+    The database may work on it, its rows included, for `timeout_s` in all; how long the reader takes does not count.
+    Raises SpecError for SQL that is wrong or would write, and where PostgreSQL would let the user do more than read
+    tables, unless `as_superuser`; StoreError once the time is over.
+    """
+    watch = StopWatch(timeout_s)
+    asked: AbstractContextManager[Any]
+    if database.is_sqlite:
+        asked = query_sqlite.cursor(database, sql, parameters, watch)
+    else:
+        asked = query_postgresql.cursor(database, sql, parameters, watch, as_superuser=as_superuser)
+    with asked as cursor:
+        if not cursor.description:
+            raise SpecError("the query gives no columns; write a SELECT with some")
+        yield Answer(tuple(column[0] for column in cursor.description), _fetch(cursor, watch))
+
+
+def _fetch(cursor: Any, watch: StopWatch) -> Iterator[Sequence[Any]]:
+    while True:
+        with explained(watch), watch:
+            rows = cursor.fetchmany(ROWS_A_FETCH)
+        if not rows:
+            return
+        yield from rows

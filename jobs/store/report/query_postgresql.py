@@ -1,0 +1,142 @@
+"""A query of a person's on PostgreSQL: on a connection of its own, in a read-only transaction that is never committed.
+
+The server lets a function do what its user may do, read-only transaction or not: write large objects, read files of the
+server, end other sessions. So what is done is undone, a user who may do more than read tables is refused, and the rest
+is the user's rights: a role that may only read is made by `kvjobs db grant-reader`.
+"""
+
+import contextlib
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from jobs.errors import SpecError
+from jobs.store.database import Database
+from jobs.store.report.query_refusals import explained
+from jobs.store.report.stopwatch import StopWatch
+from jobs.store.schema.database_roles import powers
+
+if TYPE_CHECKING:
+    import psycopg
+
+LONGEST_LOOK_S = 0.25  # between two looks at the clock
+CANCEL_S = 5.0  # that the server has to hear of it; then it is told again
+
+_WORDS = re.compile(
+    r"""
+      (?P<text>(?<!\w)[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*"
+             | (?<!\w)\$(?P<tag>(?:[A-Za-z_]\w*)?)\$.*?\$(?P=tag)\$ )
+    | (?P<comment>--[^\n]* | /\*.*?\*/ )
+    | ::
+    | (?<!\w):(?P<parameter>[A-Za-z_]\w*)
+    | (?P<semicolon>;)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_BEGINNING = re.compile(
+    r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?P<word>select|with|values|table|explain)\b", re.IGNORECASE | re.DOTALL
+)
+
+
+@contextmanager
+def cursor(
+    database: Database, sql: str, parameters: Mapping[str, str], watch: StopWatch, *, as_superuser: bool
+) -> "Iterator[psycopg.Cursor[Any] | psycopg.ServerCursor[Any]]":
+    """The rows of the query."""
+    import psycopg
+
+    statement = _statement(sql, parameters)
+    with _own_connection(database) as connection:
+        connection.execute("SET TRANSACTION READ ONLY")
+        if not as_superuser and (power := powers(lambda sql, given: connection.execute(sql.encode(), given))):
+            raise SpecError(
+                f"the database's user {power}, so a query could do more than read: connect as a role that may only "
+                "read (kvjobs db grant-reader ROLE makes one), or give --as-superuser"
+            )
+        # The server's own limit is for the case that we die meanwhile; a query can lift it, and each FETCH has it anew.
+        connection.execute(f"SET LOCAL statement_timeout = {min(max(1, int(watch.limit_s * 1000)), 2**31 - 1)}")
+        # One statement cannot leave the transaction, two could (COMMIT; DELETE ...): DECLARE and PREPARE take one.
+        made = connection.cursor() if _is_explained(sql) else connection.cursor(name="kvjobs_query")
+        with closing(made) as answer, _cancelled_in_time(connection, watch):
+            with explained(watch), watch:
+                if isinstance(answer, psycopg.ServerCursor):
+                    answer.execute(statement, parameters)
+                else:
+                    answer.execute(statement, parameters, prepare=True)
+            yield answer
+
+
+@contextmanager
+def _own_connection(database: Database) -> "Iterator[psycopg.Connection[Any]]":
+    """One that nobody uses afterwards: a query may leave settings and locks behind that belong to the session."""
+    with database.explained():
+        pooled = database.engine.raw_connection()
+    connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]  # psycopg's
+    pooled.detach()
+    try:
+        yield connection
+    finally:
+        connection.close()  # without COMMIT the server undoes it all
+
+
+def _statement(sql: str, parameters: Mapping[str, str]) -> bytes:
+    """As psycopg wants it: `%(name)s` for `:name`, but for those in texts, names and comments. Raises SpecError for
+    anything but one statement that reads."""
+    named: set[str] = set()
+
+    def rewritten(match: re.Match[str]) -> str:
+        if match["semicolon"]:
+            raise SpecError("write one statement; a semicolon ends it, and something stands behind")
+        if name := match["parameter"]:
+            named.add(name)
+            return f"%({name})s"
+        return match[0].replace("%", "%%")
+
+    sql = sql.strip()
+    while sql.endswith(";"):
+        sql = sql[:-1].rstrip()
+    parts, at = [], 0
+    for match in _WORDS.finditer(sql):
+        parts += [sql[at : match.start()].replace("%", "%%"), rewritten(match)]
+        at = match.end()
+    statement = "".join([*parts, sql[at:].replace("%", "%%")])
+    if unknown := sorted(parameters.keys() - named):
+        raise SpecError(f"the query has no parameter :{unknown[0]}")
+    if missing := sorted(named - parameters.keys()):
+        raise SpecError(f"the query asks for :{missing[0]}; give its value: -p {missing[0]} VALUE")
+    if not _BEGINNING.match(sql):
+        raise SpecError("a query begins with SELECT, WITH, VALUES, TABLE or EXPLAIN")
+    return statement.encode()
+
+
+def _is_explained(sql: str) -> bool:
+    """No cursor of the server's can be declared for it."""
+    beginning = _BEGINNING.match(sql)
+    return beginning is not None and beginning["word"].lower() == "explain"
+
+
+@contextmanager
+def _cancelled_in_time(connection: "psycopg.Connection[Any]", watch: StopWatch) -> Iterator[None]:
+    """Tell the server to stop once the time is over: the query may lift the server's own limit."""
+    import psycopg
+
+    ended = threading.Event()
+
+    def look() -> None:
+        pause_s = min(watch.left_s, LONGEST_LOOK_S)
+        while not ended.wait(max(pause_s, 0.0)):
+            pause_s = min(watch.left_s, LONGEST_LOOK_S)
+            if pause_s <= 0:
+                pause_s = LONGEST_LOOK_S
+                with contextlib.suppress(psycopg.Error):  # it ended meanwhile, or is told again
+                    connection.cancel_safe(timeout=CANCEL_S)
+
+    thread = threading.Thread(target=look, name="kvjobs query's clock", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -1,0 +1,81 @@
+"""A query of a person's on SQLite: the file is opened to be read, and an authorizer names all that may be done."""
+
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from jobs.errors import SpecError
+from jobs.store.connection.engines import add_mathematics
+from jobs.store.connection.sqlite_file import reading_uri
+from jobs.store.database import Database
+from jobs.store.report.query_refusals import explained
+from jobs.store.report.stopwatch import StopWatch
+
+STEPS_BETWEEN_LOOKS = 10_000  # of SQLite's machine, between two looks at the clock: about a millisecond
+LARGEST_VALUE = 100_000_000  # bytes that one value may grow to, lest a query eat the memory
+
+# All that a query may do; writing, ATTACH, PRAGMA and transactions are not in it.
+ALLOWED = {
+    sqlite3.SQLITE_SELECT,
+    sqlite3.SQLITE_READ,
+    sqlite3.SQLITE_FUNCTION,
+    sqlite3.SQLITE_RECURSIVE,
+}
+# What SQLite documents and what looks at its arguments alone (sqlite.org/lang_corefunc.html and the pages beside it).
+# A library may be built with others, of which some open files (readfile), load code (load_extension) or hand out and
+# take addresses of memory (fts3_tokenizer).
+FUNCTIONS = frozenset(
+    name
+    for line in (
+        "abs changes char coalesce concat concat_ws format glob hex if ifnull iif instr last_insert_rowid length like",
+        "likelihood likely lower ltrim max min nullif octet_length printf quote random randomblob replace round rtrim",
+        "sign soundex sqlite_source_id sqlite_version substr substring total_changes trim typeof unhex unicode unistr",
+        "unistr_quote unlikely upper zeroblob",
+        "avg count group_concat median percentile percentile_cont percentile_disc string_agg sum total",
+        "cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number",
+        "current_date current_time current_timestamp date datetime julianday strftime time timediff unixepoch",
+        "acos acosh asin asinh atan atan2 atanh ceil ceiling cos cosh degrees exp floor ln log log10 log2 mod pi pow",
+        "power radians sin sinh sqrt tan tanh trunc",
+        "-> ->> json json_array json_array_insert json_array_length json_error_position json_extract json_group_array",
+        "json_group_object json_insert json_object json_patch json_pretty json_quote json_remove json_replace json_set",
+        "json_type json_valid jsonb jsonb_array jsonb_array_insert jsonb_extract jsonb_group_array jsonb_group_object",
+        "jsonb_insert jsonb_object jsonb_patch jsonb_remove jsonb_replace jsonb_set",
+    )
+    for name in line.split()
+)
+
+READING_TABLES = ("json_each", "json_tree")  # functions that give rows, and read their arguments alone
+
+
+@contextmanager
+def cursor(database: Database, sql: str, parameters: Mapping[str, str], watch: StopWatch) -> Iterator[sqlite3.Cursor]:
+    """The rows of the query."""
+    for name in parameters:
+        if not re.search(rf":{re.escape(name)}\b", sql):
+            raise SpecError(f"the query has no parameter :{name}")
+    uri = reading_uri(Path(str(database.engine.url.database)))
+    with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+        add_mathematics(connection)
+        for table in READING_TABLES:  # SQLite makes such a table at its first use, which the authorizer would refuse
+            connection.execute(f"SELECT 1 FROM {table}('[]')").close()
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
+        connection.set_authorizer(_authorize)
+        connection.set_progress_handler(watch.is_over, STEPS_BETWEEN_LOOKS)
+        with explained(watch), watch:
+            answer = connection.execute(sql, {name: _number_or_text(value) for name, value in parameters.items()})
+        yield answer
+
+
+def _authorize(action: int, first: str | None, second: str | None, _schema: str | None, _trigger: str | None) -> int:
+    if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() not in FUNCTIONS:
+        return sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK if action in ALLOWED else sqlite3.SQLITE_DENY
+
+
+def _number_or_text(value: str) -> int | float | str:
+    """SQLite compares 5 with '5' as unequal where no column says what is meant; a text like 007 stays one."""
+    if re.fullmatch(r"-?(0|[1-9]\d{0,17})", value):
+        return int(value)
+    return float(value) if re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", value) else value

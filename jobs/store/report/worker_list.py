@@ -1,0 +1,91 @@
+"""The workers as they stand: for `kvjobs worker ls` and `ping`."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from jobs.process import ProcessId, is_here
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.tables import Shard, ShardState, Worker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One worker process, and what it holds."""
+
+    worker_id: int
+    state: str  # busy | idle | stale | stopped
+    host: str
+    pid: int
+    device: str
+    provider: str
+    queues: str
+    lanes: int
+    models: Mapping[str, float]  # warm -> seconds it took to load
+    shards: tuple[Mapping[str, int], ...]  # leased: shard_id, job_id, lane
+    in_flight: int  # documents being computed
+    kv_bytes: int
+    buffer_reuses: int
+    version: str
+    node: str | None
+    started_at: datetime
+    heartbeat_at: datetime
+    stopped_at: datetime | None
+    is_here: bool  # a process of this machine
+
+    @property
+    def lives(self) -> bool:
+        return self.state in ("busy", "idle")
+
+    def as_row(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+ROSTER_FIELDS = tuple(name for name in Member.__dataclass_fields__ if name != "is_here")
+
+
+def list_workers(connection: Connection, silence_s: float, *, everything: bool = False) -> list[Member]:
+    """Newest first; those that have stopped only with `everything`."""
+    heard = (Worker.heartbeat_at > db_time(-silence_s)).label("heard")
+    workers = select(Worker.__table__, heard).order_by(Worker.id.desc())
+    if not everything:
+        workers = workers.where(Worker.stopped_at.is_(None))
+    held = connection.execute(
+        select(Shard.id, Shard.job_id, Shard.lane, Shard.lease_owner, Shard.in_flight)
+        .where(Shard.state == ShardState.LEASED)
+        .order_by(Shard.id)
+    ).all()
+    members = []
+    for row in connection.execute(workers):
+        mine = [shard for shard in held if shard.lease_owner == row.id]
+        is_dead = ProcessId(row.machine, row.pid, row.process_started).is_dead()
+        members.append(
+            Member(
+                worker_id=row.id,
+                state=_state(row, is_dead, is_busy=bool(mine)),
+                models=json.loads(row.models),
+                shards=tuple({"shard_id": s.id, "job_id": s.job_id, "lane": s.lane} for s in mine),
+                in_flight=sum(len(json.loads(shard.in_flight or "[]")) for shard in mine),
+                is_here=is_here(row.machine, row.host),
+                **{name: getattr(row, name) for name in COPIED},
+            )
+        )
+    return members
+
+
+COPIED = (
+    *("host", "pid", "device", "provider", "queues", "lanes", "kv_bytes", "buffer_reuses", "version", "node"),
+    *("started_at", "heartbeat_at", "stopped_at"),
+)
+
+
+def _state(row: Any, is_dead: bool, *, is_busy: bool) -> str:
+    if row.stopped_at is not None:
+        return "stopped"
+    if is_dead or not row.heard:
+        return "stale"
+    return "busy" if is_busy else "idle"

@@ -1,0 +1,1 @@
+"""Tables, views and their migrations, and who may read them."""

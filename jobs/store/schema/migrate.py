@@ -1,0 +1,139 @@
+"""The schema's version: what it is, what it should be, and the way from one to the other."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, Engine, inspect, text
+
+from jobs.errors import StoreError
+from jobs.store.connection.engines import READ_ONLY
+from jobs.store.schema.views import create_views, drop_views
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from sqlalchemy.schema import SchemaItem
+
+# The newest migration. Kept here so that the usual start need not load alembic (80 ms); a test compares the two.
+HEAD = "0005"
+VERSION_TABLE = "alembic_version"
+UNREFERENCED = ("documents", "translations", "scores", "rankings", "steps", "shard_events")
+ONLY_ON_SQLITE = {f"fk_{table}_job_id_jobs" for table in UNREFERENCED}
+UPGRADING = 0x6B766A6F  # any number that no other program takes for its advisory lock: "kvjo"
+
+
+def bring_up_to_date(engine: Engine) -> None:
+    """Upgrade a SQLite file by itself; elsewhere ask for `kvjobs db upgrade`. Raise StoreError for a newer schema."""
+    version = schema_version(engine)
+    if version == HEAD:
+        return
+    _refuse_newer(version)
+    if engine.dialect.name != "sqlite":
+        raise StoreError("the database's tables are not up to date; run: kvjobs db upgrade")
+    if engine.get_execution_options().get(READ_ONLY):
+        raise StoreError(
+            f"the tables of {engine.url.database} are of an older version ({version or 'none'}; this kvjobs has "
+            f"{HEAD}), and the file may only be read: run kvjobs db upgrade as one who may write it"
+        )
+    upgrade(engine)
+
+
+def schema_version(engine: Engine) -> str | None:
+    """The migration that the database stands at; None where there is no table of ours."""
+    with engine.connect() as connection:
+        if not inspect(connection).has_table(VERSION_TABLE):
+            return None
+        return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+
+
+def upgrade(engine: Engine, revision: str = "head") -> None:
+    """Run every migration that is missing, all in one transaction; two at once wait for each other. (The tests stop at
+    an older `revision`; there are no views then.)"""
+    from alembic import command
+
+    with _migrating(engine) as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({UPGRADING})"))
+        drop_views(connection)  # a table that a view reads cannot be altered
+        command.upgrade(_config(connection), revision)
+        if revision == "head":
+            create_views(connection)
+
+
+def downgrade(engine: Engine) -> None:
+    """Take every table of ours away."""
+    from alembic import command
+
+    with _migrating(engine) as connection:
+        drop_views(connection)
+        command.downgrade(_config(connection), "base")
+
+
+def differences(engine: Engine) -> list[str]:
+    """What the database's tables and ours do not agree on, one line each; empty when all is well."""
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    from jobs.store.schema.tables import Base
+
+    with engine.connect() as connection:
+        opts = {"compare_type": True, "include_object": is_compared}
+        context = MigrationContext.configure(connection, opts=opts)
+        return [str(difference) for difference in compare_metadata(context, Base.metadata)]
+
+
+def is_compared(item: "SchemaItem", name: str | None, kind: str, _reflected: bool, _other: object) -> bool:
+    """All but the references that only SQLite keeps (migration 0002 says why)."""
+    return not (kind == "foreign_key_constraint" and name in ONLY_ON_SQLITE)
+
+
+@contextmanager
+def _migrating(engine: Engine) -> Iterator[Connection]:
+    """One transaction for all migrations. SQLite can change a table only by making it anew, and to drop the old one
+    would delete what refers to it, so references are not looked after meanwhile, but checked at the end. (Only
+    outside a transaction can that be switched.)"""
+    is_sqlite = engine.dialect.name == "sqlite"
+    with engine.connect().execution_options(kvjobs_writing=True) as connection:
+        if is_sqlite:
+            _look_after_references(connection, "OFF")
+        try:
+            with connection.begin():
+                yield connection
+                if is_sqlite and (astray := connection.execute(text("PRAGMA foreign_key_check")).all()):
+                    raise StoreError(f"after the upgrade {len(astray)} rows would refer to nothing; it was undone")
+        finally:
+            if is_sqlite:
+                _look_after_references(connection, "ON")
+
+
+def _look_after_references(connection: Connection, on_or_off: str) -> None:
+    """Past SQLAlchemy, which would begin a transaction."""
+    driver = connection.connection.driver_connection
+    assert driver is not None
+    driver.execute(f"PRAGMA foreign_keys = {on_or_off}")
+
+
+def _refuse_newer(version: str | None) -> None:
+    from alembic.script import ScriptDirectory
+
+    known = {script.revision for script in ScriptDirectory(str(_scripts())).walk_revisions()}
+    if version is not None and version not in known:
+        raise StoreError(
+            f"the database was made by a newer kvjobs (schema {version}; this one knows {HEAD}): upgrade kvjobs"
+        )
+
+
+def _config(connection: Connection) -> "Config":
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(_scripts()))
+    config.attributes["connection"] = connection
+    return config
+
+
+def _scripts() -> Path:
+    """Beside this file in an installed wheel, at the top of a checkout."""
+    beside = Path(__file__).with_name("migrations")
+    return beside if beside.is_dir() else Path(__file__).parents[3] / "migrations"

@@ -1,0 +1,146 @@
+"""Where the results of each task are, and what an outcome is as a row there.
+
+A document has a result if and only if it has a row in the table of its job's task: everything that asks, asks that one
+table, so that a store with ten million translations makes no scoring job slower.
+
+Knows: outcomes, tables of results, and which counters their columns feed. Does not know: leases, documents.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, exists, select
+from sqlalchemy.orm import InstrumentedAttribute
+
+from jobs import outcome
+from jobs.outcome import Failed, Outcome
+from jobs.spec import Task
+from jobs.store.schema.tables import Document, Job, Ranking, ResultRow, Score, Translation
+
+ResultTable = type[Translation] | type[Score] | type[Ranking]
+Row = dict[str, Any]
+
+RESULTS: Mapping[str, ResultTable] = {Task.TRANSLATE: Translation, Task.SCORE: Score, Task.RERANK: Ranking}
+
+# What an export reads of a result, in this order.
+EXPORTED: Mapping[type[ResultRow], tuple[InstrumentedAttribute[Any], ...]] = {
+    Translation: (
+        *(Translation.text, Translation.flags, Translation.alternatives),
+        *(Translation.log_prob, Translation.num_source_tokens, Translation.num_target_tokens),
+    ),
+    Score: (
+        *(Score.nll_sum, Score.num_tokens, Score.num_words, Score.num_bytes),
+        *(Score.num_source_tokens, Score.flags, Score.token_scores),
+    ),
+    Ranking: (
+        *(Ranking.candidates, Ranking.flags),
+        *(Ranking.num_tokens, Ranking.num_computed, Ranking.num_shared),
+    ),
+}
+
+# Counters of a job that are sums over its results.
+SUMMED: Mapping[type[ResultRow], Mapping[str, InstrumentedAttribute[int]]] = {
+    Translation: {
+        "source_tokens": Translation.num_source_tokens,
+        "target_tokens": Translation.num_target_tokens,
+        "segments": Translation.num_segments,
+        "segments_reused": Translation.num_reused,
+    },
+    Score: {
+        "source_tokens": Score.num_source_tokens,
+        "target_tokens": Score.num_tokens,
+        "documents_reused": Score.num_reused,
+    },
+    Ranking: {"source_tokens": Ranking.num_computed, "target_tokens": Ranking.num_tokens},
+}
+
+
+def results_of(connection: Connection, job_id: int) -> ResultTable:
+    """The table that holds the results of a job."""
+    return RESULTS[connection.execute(select(Job.task).where(Job.id == job_id)).scalar_one()]
+
+
+def is_of_document(result: ResultTable) -> ColumnElement[bool]:
+    """Joins a result to its document."""
+    return and_(result.job_id == Document.job_id, result.position == Document.position)
+
+
+def is_open(result: ResultTable) -> tuple[ColumnElement[bool], ...]:
+    """Of a document: it has neither a status nor a result."""
+    return (Document.status.is_(None), ~exists().where(is_of_document(result)))
+
+
+def as_stored(document: Outcome) -> Row | Failed | outcome.Quarantined:
+    """What a result is in its table, without whose it is. One that holds a number which is none (an engine should
+    have seen it) is a failure: a NaN in a table would spoil every sum over it."""
+    match document:
+        case outcome.Translation():
+            row, numbers = _translation(document), (document.log_prob, *(one.score for one in document.alternatives))
+        case outcome.Score():
+            row, numbers = _score(document), (document.nll_sum, *(token.log_prob or 0.0 for token in document.tokens))
+        case outcome.Ranking():
+            row, numbers = _ranking(document), tuple(one.score or 0.0 for one in document.candidates)
+        case _:
+            return document
+    if all(map(math.isfinite, numbers)):
+        return row
+    return Failed("non-finite", "the model gave numbers that are not finite (NaN or infinity)")
+
+
+def _translation(translation: outcome.Translation) -> Row:
+    alternatives = [{"translation": one.text, "score": one.score} for one in translation.alternatives]
+    return {
+        "text": translation.text,
+        "log_prob": translation.log_prob,
+        "num_segments": translation.num_segments,
+        "num_reused": translation.num_reused,
+        "num_source_tokens": translation.num_source_tokens,
+        "num_target_tokens": translation.num_target_tokens,
+        "flags": " ".join(translation.flags),
+        "alternatives": _json(alternatives) if alternatives else None,
+    }
+
+
+def _score(score: outcome.Score) -> Row:
+    tokens = [
+        {"text": token.text, "start": token.start, "stop": token.stop, "log_prob": token.log_prob}
+        for token in score.tokens
+    ]
+    return {
+        "nll_sum": score.nll_sum,
+        "num_tokens": score.num_tokens,
+        "num_words": score.num_words,
+        "num_bytes": score.num_bytes,
+        "num_source_tokens": score.num_source_tokens,
+        "flags": " ".join(score.flags),
+        "token_scores": _json(tokens) if tokens else None,
+        "num_reused": int(score.reused),
+    }
+
+
+def _ranking(ranking: outcome.Ranking) -> Row:
+    return {
+        "candidates": _json([_candidate(one) for one in ranking.candidates]),
+        "num_candidates": len(ranking.candidates),
+        "num_unscored": sum(one.score is None for one in ranking.candidates),
+        "num_tokens": ranking.num_tokens,
+        "num_computed": ranking.num_computed,
+        "num_shared": ranking.num_shared,
+        "flags": " ".join(ranking.flags),
+    }
+
+
+def _candidate(candidate: outcome.RankedCandidate) -> Row:
+    """As the export has it: what there is nothing to say of is left out, but for the score."""
+    row: Row = {"id": candidate.id, "rank": candidate.rank, "score": candidate.score}
+    if candidate.first_score is not None:
+        row["first_score"] = candidate.first_score
+    if candidate.error is not None:
+        row["error"] = candidate.error
+    return row
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

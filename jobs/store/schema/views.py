@@ -1,0 +1,127 @@
+"""The public views: what dashboards and people query. Their columns stay; new ones may be added at the end.
+
+Made anew after every upgrade, so each stands once, here.
+"""
+
+from sqlalchemy import Connection, text
+
+from jobs.measures import LARGEST_EXPONENT, LN_2
+from jobs.store.schema.results import SUMMED
+
+VIEWS = {
+    # One row a job, from counters alone: as quick with ten million documents as with ten.
+    "v_jobs": """
+        SELECT j.id AS job_id, j.name, j.task, j.model, j.state, j.paused, j.priority, j.reason, j.source,
+               c.documents, c.succeeded, c.rejected, c.failed, c.quarantined, c.cancelled,
+               c.documents - c.succeeded - c.rejected - c.failed - c.quarantined - c.cancelled AS waiting,
+               c.shards, c.shards_open, c.estimated_tokens, c.estimated_done,
+               c.source_tokens, c.target_tokens, c.segments, c.segments_reused,
+               j.created_at, j.ingested_at, j.started_at, j.finished_at, j.queue, c.documents_reused
+        FROM jobs j JOIN job_counts c ON c.job_id = j.id""",
+    # One row a document, with its result where there is one.
+    "v_documents": """
+        SELECT d.job_id, d.position, d.external_id AS id, d.line,
+               CASE WHEN COALESCE(t.position, s.position, r.position) IS NOT NULL THEN 'ok'
+                    ELSE COALESCE(d.status, 'waiting') END AS status,
+               d.text, t.text AS translation, t.log_prob, t.num_segments,
+               COALESCE(t.num_reused, s.num_reused) AS num_reused,
+               COALESCE(t.num_source_tokens, s.num_source_tokens) AS num_source_tokens,
+               t.num_target_tokens, COALESCE(t.flags, s.flags, r.flags) AS flags, d.fields, d.error_code, d.error,
+               COALESCE(t.shard_id, s.shard_id, r.shard_id) AS shard_id,
+               COALESCE(t.epoch, s.epoch, r.epoch) AS epoch,
+               COALESCE(t.worker_id, s.worker_id, r.worker_id) AS worker_id,
+               COALESCE(t.finished_at, s.finished_at, r.finished_at) AS finished_at,
+               s.nll_sum, COALESCE(s.num_tokens, r.num_tokens) AS num_tokens, s.num_words, s.num_bytes,
+               {perplexity} AS perplexity, {word_perplexity} AS word_perplexity,
+               {byte_perplexity} AS byte_perplexity, {bits_per_byte} AS bits_per_byte,
+               s.token_scores, r.candidates AS ranking, r.num_candidates, r.num_unscored, r.num_computed, r.num_shared
+        FROM documents d
+        LEFT JOIN translations t ON t.job_id = d.job_id AND t.position = d.position
+        LEFT JOIN scores s ON s.job_id = d.job_id AND s.position = d.position
+        LEFT JOIN rankings r ON r.job_id = d.job_id AND r.position = d.position""",
+    # One row a model call (or other phase of a batch).
+    "v_steps": """
+        SELECT s.job_id, s.shard_id, s.epoch, w.host, s.worker_id, s.lane, s.phase, s.step, s.rows, s.tokens,
+               s.past_length, s.calls, s.seconds, s.recorded_at
+        FROM steps s LEFT JOIN workers w ON w.id = s.worker_id""",
+    # One row a job and phase: where the seconds went.
+    "v_phases": """
+        SELECT job_id, phase, SUM(calls) AS calls, SUM(rows) AS rows, SUM(tokens) AS tokens, SUM(seconds) AS seconds
+        FROM steps GROUP BY job_id, phase""",
+    # One row a shard. `available_at` says since when it is ready, by the database's clock; nothing waits for it.
+    "v_shards": """
+        SELECT s.id AS shard_id, s.job_id, s.start, s.stop, s.estimated_tokens, s.queue, s.state, s.available_at,
+               s.lease_owner AS worker_id, s.lane, s.lease_epoch AS epoch, s.lease_until, s.in_flight,
+               s.attempts, s.crashes
+        FROM shards s""",
+    "v_shard_events": """
+        SELECT e.job_id, e.shard_id, e.at, e.event, e.epoch, e.worker_id, e.documents, e.detail FROM shard_events e""",
+    "v_workers": """
+        SELECT id AS worker_id, host, pid, version, device, provider, lanes, models, kv_bytes, buffer_allocations,
+               buffer_reuses, started_at, heartbeat_at, stopped_at, queues, node
+        FROM workers""",
+}
+
+# One row a job and minute; the results of a job are all in one table. Each database cuts a minute in its own words.
+THROUGHPUT = """
+        SELECT job_id, {minute} AS minute, COUNT(*) AS documents, SUM({source_tokens}) AS source_tokens,
+               SUM({target_tokens}) AS target_tokens
+        FROM {results} GROUP BY job_id, {minute}"""
+VIEW_NAMES = (*VIEWS, "v_throughput")
+INFINITY = {"sqlite": "9e999", "postgresql": "CAST('Infinity' AS double precision)"}
+MINUTE = {"sqlite": "substr(finished_at, 1, 16)", "postgresql": "date_trunc('minute', finished_at)"}
+
+
+# SQLite has it: a field of a document's other fields, in `--where` and in queries.
+JSON_EXTRACT = """
+    CREATE OR REPLACE FUNCTION json_extract(document text, path text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT jsonb_path_query_first(document::jsonb, path::jsonpath) #>> '{}' $$"""
+
+
+def create_views(connection: Connection) -> None:
+    """Make every view; none may be there yet."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(JSON_EXTRACT)
+    for name, definition in _definitions(connection).items():
+        connection.execute(text(f"CREATE VIEW {name} AS {definition}"))
+
+
+def drop_views(connection: Connection) -> None:
+    """Take every view away."""
+    for name in _definitions(connection):
+        connection.execute(text(f"DROP VIEW IF EXISTS {name}"))
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("DROP FUNCTION IF EXISTS json_extract(text, text)")
+
+
+def _definitions(connection: Connection) -> dict[str, str]:
+    minute = MINUTE[connection.dialect.name]
+    throughput = " UNION ALL ".join(
+        THROUGHPUT.format(
+            minute=minute,
+            results=table.__tablename__,
+            source_tokens=counters["source_tokens"].key,
+            target_tokens=counters["target_tokens"].key,
+        )
+        for table, counters in SUMMED.items()
+    )
+    documents = VIEWS["v_documents"].format(**_measures(INFINITY[connection.dialect.name]))
+    return {**VIEWS, "v_documents": documents, "v_throughput": throughput}
+
+
+def _measures(infinity: str) -> dict[str, str]:
+    """What follows from the sums of a score, as `jobs.measures` has it. An exponential that no number can hold is
+    infinite: PostgreSQL would refuse the whole query instead."""
+
+    def perplexity(count: str) -> str:
+        mean = f"s.nll_sum / s.{count}"
+        finite = f"CASE WHEN {mean} < {LARGEST_EXPONENT} THEN exp({mean}) ELSE {infinity} END"
+        return f"CASE WHEN s.{count} > 0 THEN {finite} END"
+
+    return {
+        "perplexity": perplexity("num_tokens"),
+        "word_perplexity": perplexity("num_words"),
+        "byte_perplexity": perplexity("num_bytes"),
+        "bits_per_byte": f"CASE WHEN s.num_bytes > 0 THEN s.nll_sum / (s.num_bytes * {LN_2!r}) END",
+    }

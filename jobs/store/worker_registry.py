@@ -1,0 +1,98 @@
+"""The worker processes that there are: for display, and to see at once that one of this machine has died."""
+
+import socket
+from dataclasses import asdict, dataclass
+
+from sqlalchemy import ColumnElement, case, insert, select, update
+
+from jobs import __version__
+from jobs.process import ProcessId
+from jobs.queues import CPU
+from jobs.store.database import Database
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.tables import Worker
+
+UNKNOWN = ""  # a machine: matches none
+
+
+@dataclass(frozen=True, slots=True)
+class Warmth:
+    """What a worker holds ready, as its heartbeat tells."""
+
+    models: str = "{}"  # JSON: model -> seconds it took to load
+    kv_bytes: int = 0
+    buffer_allocations: int = 0
+    buffer_reuses: int = 0
+
+
+def register(
+    database: Database, *, device: str, provider: str, lanes: int, queues: str = CPU, node: str | None = None
+) -> int:
+    """Enter this process; its number among the workers."""
+    me = ProcessId.mine()
+    with database.writing() as connection:
+        return int(
+            connection.execute(
+                insert(Worker)
+                .values(
+                    host=socket.gethostname(),
+                    machine=me.machine,
+                    pid=me.pid,
+                    process_started=me.started,
+                    version=__version__,
+                    device=device,
+                    provider=provider,
+                    lanes=lanes,
+                    queues=queues,
+                    node=node,
+                    started_at=db_time(),
+                    heartbeat_at=db_time(),
+                    **asdict(Warmth()),
+                )
+                .returning(Worker.id)
+            ).scalar_one()
+        )
+
+
+def beat(database: Database, worker_id: int, warmth: Warmth) -> bool:
+    """Say that the worker is alive, and what it has warm; whether the database knows it. Where it was marked as
+    stopped, somebody took its process for dead: it is a worker again, and from now on nobody judges it by its
+    process."""
+    was_misjudged = Worker.stopped_at.is_not(None)
+    with database.writing() as connection:
+        known = connection.execute(
+            update(Worker)
+            .where(Worker.id == worker_id)
+            .values(
+                heartbeat_at=db_time(),
+                stopped_at=None,
+                machine=case((was_misjudged, UNKNOWN), else_=Worker.machine),
+                **asdict(warmth),
+            )
+        )
+        return bool(known.rowcount)
+
+
+def retire(database: Database, worker_ids: list[int]) -> None:
+    """Mark workers as stopped."""
+    with database.writing() as connection:
+        connection.execute(
+            update(Worker).where(Worker.id.in_(worker_ids), Worker.stopped_at.is_(None)).values(stopped_at=db_time())
+        )
+
+
+def dead_workers(database: Database) -> list[int]:
+    """The workers of this machine that never said that they stopped, and whose process is gone."""
+    return [worker_id for worker_id, process in _unretired(database) if process.is_dead()]
+
+
+def any_alive(database: Database, silence_s: float) -> bool:
+    """Whether a worker runs: one that was heard of lately, and whose process is not known to be dead."""
+    return any(not process.is_dead() for _, process in _unretired(database, Worker.heartbeat_at > db_time(-silence_s)))
+
+
+def _unretired(database: Database, *which: ColumnElement[bool]) -> list[tuple[int, ProcessId]]:
+    columns = (Worker.id, Worker.machine, Worker.pid, Worker.process_started)
+    with database.reading() as connection:
+        rows = connection.execute(select(*columns).where(Worker.stopped_at.is_(None), *which)).all()
+    return [(row.id, ProcessId(row.machine, row.pid, row.process_started)) for row in rows]

@@ -1,0 +1,1 @@
+"""A corpus becomes a job, from wherever an earlier submit was killed."""

@@ -1,0 +1,72 @@
+"""Cut a corpus into shards, and shards into batches: where the cuts are depends on the corpus alone.
+
+So a killed ingest that is run again, and two that run at once, make the same batches and the same shards.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from jobs.corpus.payload import Holds
+from jobs.documents import Document, Record
+
+# Estimated; a longer document has a shard of its own.
+SHARD_TOKENS = 16_000
+SHARD_TOKENS_OF_CANDIDATES = 64_000  # a query with a hundred passages is some 15,000, and a batch has its shard's alone
+SHARD_DOCUMENTS = 1_000  # rejected ones count: they are in the range
+SHARD_CHARS = 1 << 22  # of texts and other fields: a worker holds a shard in memory
+BATCH_DOCUMENTS = 20_000  # written in one transaction, rounded up to whole shards
+BATCH_CHARS = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some shards in a row, as many as one transaction writes."""
+
+    shards: list[list[Record]]  # none is empty
+
+    @property
+    def start(self) -> int:
+        return self.shards[0][0].position
+
+    @property
+    def stop(self) -> int:
+        return self.shards[-1][-1].position + 1
+
+
+def cut_batches(records: Iterable[Record], holds: Holds = Holds.TEXT) -> Iterator[Batch]:
+    """All records, in order."""
+    max_tokens = SHARD_TOKENS_OF_CANDIDATES if holds is Holds.CANDIDATES else SHARD_TOKENS
+    shards: list[list[Record]] = []
+    num_documents = num_chars = 0
+    for shard, chars in _cut_shards(records, max_tokens):
+        shards.append(shard)
+        num_documents += len(shard)
+        num_chars += chars
+        if num_documents >= BATCH_DOCUMENTS or num_chars >= BATCH_CHARS:
+            yield Batch(shards)
+            shards, num_documents, num_chars = [], 0, 0
+    if shards:
+        yield Batch(shards)
+
+
+def _cut_shards(records: Iterable[Record], max_tokens: int) -> Iterator[tuple[list[Record], int]]:
+    """Each shard with the number of its characters."""
+    max_documents, max_chars = SHARD_DOCUMENTS, SHARD_CHARS
+    shard: list[Record] = []
+    tokens = chars = 0
+    for record in records:
+        if type(record) is Document:
+            more_tokens, fields = record.estimated_tokens, record.fields
+            more_chars = 4 * more_tokens + (len(fields) if fields else 0)
+        else:
+            more_tokens = more_chars = 0
+        if shard and (
+            tokens + more_tokens > max_tokens or chars + more_chars > max_chars or len(shard) == max_documents
+        ):
+            yield shard, chars
+            shard, tokens, chars = [], 0, 0
+        shard.append(record)
+        tokens += more_tokens
+        chars += more_chars
+    if shard:
+        yield shard, chars

@@ -1,0 +1,196 @@
+"""Make a job of a corpus: one streaming pass, and from wherever it is killed the same command goes on.
+
+Knows: when two submits are the same job, and for what a corpus is refused. Does not know: formats, SQL.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from jobs.corpus.payload import Holds
+from jobs.corpus.reading import BEIR, Contents, Corpus, Reading, surveyed
+from jobs.corpus.retrieval import RetrievalReading
+from jobs.documents import Document, Record
+from jobs.errors import CorpusError, KvjobsError
+from jobs.failpoints import failpoint
+from jobs.queues import CPU, check_queue
+from jobs.spec import JobSpec
+from jobs.store import ingest
+from jobs.store.database import Database
+from jobs.store.ingest import JobRequest, Standing
+from jobs.store.schema.tables import JobState
+from jobs.submission.fingerprint import Fingerprint
+from jobs.submission.shards import cut_batches
+from jobs.submission.submitted import Already, Submitted, check_name
+from jobs.submission.telling import Tell, Telling
+from jobs.submission.tolerance import Tolerance
+from jobs.submission.usable import usable_records
+
+READERS = 1  # + 1 when a reader makes other documents of the same bytes: then it is another job
+SHOWN_REJECTED = 20
+SKIPPED_AT_ONCE = 20_000
+
+FOUND = {
+    JobState.INGESTING: Already.RESUMED,
+    JobState.RUNNING: Already.RUNNING,
+    JobState.DONE: Already.COMPLETE,
+    JobState.CANCELLED: Already.CANCELLED,
+}
+
+
+def submit(
+    database: Database,
+    corpus: Corpus,
+    spec: JobSpec,
+    *,
+    name: str | None = None,
+    priority: int = 0,
+    queue: str = CPU,
+    strict: bool = False,
+    max_rejected: Tolerance | None = None,
+    again: bool = False,
+    spool: Path,
+    on_progress: Tell | None = None,
+) -> Submitted:
+    """The job that does `spec` to each document of the corpus.
+
+    The same corpus and spec are the same job, however often they are submitted; `again` makes another one where the
+    earlier ones are complete. `strict` refuses a corpus with any rejected line, `max_rejected` one with more than it
+    allows: nothing of them is kept. What comes through a pipe is kept in
+    the folder `spool` meanwhile. Raise CorpusError where the corpus as a whole is refused. A TransientError leaves
+    what was written so far: the same submit goes on from there.
+    """
+    check_name(name)
+    telling = Telling(on_progress)
+    with surveyed(corpus, spool, telling.look) as (contents, reading):
+        telling.begin(reading, contents)
+        records = usable_records(corpus, reading)  # before there is a job: a corpus without a document makes none
+        request = JobRequest(
+            spec=spec,
+            content_key=lambda number: _content_key(corpus, contents.digest, spec, number),
+            source=corpus.source,
+            source_is_file=corpus.is_file,
+            corpus_digest=contents.digest,
+            reading=corpus.reading,
+            name=name,
+            priority=priority,
+            queue=check_queue(queue),
+            again=again,
+        )
+        standing, is_new = ingest.begin(database, request)
+        already, without_id = Already.NEW if is_new else _found(standing), 0
+        if standing.state == JobState.INGESTING:
+            standing, without_id = _fill(database, standing, reading, corpus.holds, records, contents, telling)
+    tolerance = Tolerance(lines=0) if strict else max_rejected
+    if tolerance is not None and not tolerance.allows(standing.rejected, standing.documents):
+        refusal = _refusal(database, corpus, standing, None if strict else max_rejected)
+        ingest.remove(database, standing.job_id)
+        raise refusal
+    failpoint("before-ingest-finish")
+    standing = ingest.finish(database, standing)
+    return Submitted(
+        job_id=standing.job_id,
+        name=standing.name,
+        state=standing.state,
+        already=already,
+        documents=standing.documents,
+        rejected=standing.rejected,
+        shards=standing.shards,
+        estimated_tokens=standing.estimated_tokens,
+        without_id=without_id,
+    )
+
+
+def _found(standing: Standing) -> Already:
+    return Already.CANCELLED if standing.is_cancelling else FOUND[standing.state]
+
+
+def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, number: int) -> str:
+    """sha256 of all that decides what the job is; `number` tells apart those that somebody asked for `again`."""
+    if corpus.run is None:
+        fields = corpus.payload_fields.values()
+        read = [READERS, corpus.read_as, corpus.packing, corpus.id_field, *fields, corpus.line_limit]
+        if corpus.has_own_separator:
+            read.append(corpus.separator)
+    else:
+        read = [READERS, BEIR]
+    return hashlib.sha256(json.dumps([corpus_digest, read, spec.digest(), number]).encode()).hexdigest()
+
+
+def _fill(
+    database: Database,
+    standing: Standing,
+    reading: Reading | RetrievalReading,
+    holds: Holds,
+    records: Iterator[Record],
+    contents: Contents,
+    telling: Telling,
+) -> tuple[Standing, int]:
+    """Write what the job lacks of its corpus; give it up where the corpus turns out to be no corpus. How the job stands
+    then, and how many of the documents from there on have no id."""
+    without_id = 0
+
+    def tell(documents: int) -> None:
+        telling.tell(standing.job_id, documents, standing.rejected)
+
+    written = Fingerprint()
+    try:
+        rest = _skip(records, standing.ingested, written, tell)
+        if standing.ingest_digest not in (None, written.hexdigest()):
+            raise CorpusError(
+                f"{reading.source} is not what it was when the first {standing.ingested} documents of job "
+                f"{standing.job_id} were read from it; submit it again to read it from the start"
+            )
+        for batch in cut_batches(rest, holds):
+            written.update(record for shard in batch.shards for record in shard)
+            if standing.ingested < batch.stop:
+                standing = ingest.add_batch(database, standing.job_id, batch, written.hexdigest())
+                _check_ours(standing, batch.stop)
+            without_id += sum([type(one) is Document and one.unnamed for shard in batch.shards for one in shard])
+            tell(batch.stop)
+            failpoint("after-ingest-batch")
+        if reading.digest() != contents.digest:
+            raise CorpusError(f"{reading.source} changed while it was read; submit it again when it stays as it is")
+    except CorpusError as error:
+        ingest.abandon(database, standing.job_id, str(error))
+        raise
+    return standing, without_id
+
+
+def _skip(
+    records: Iterator[Record], offset: int, written: Fingerprint, tell: Callable[[int], None]
+) -> Iterator[Record]:
+    """The records from the position `offset` on. What comes before is read all the same: the digests want it."""
+    position = 0
+    while position < offset and (some := list(islice(records, min(SKIPPED_AT_ONCE, offset - position)))):
+        written.update(some)
+        position += len(some)
+        if position < offset:
+            tell(position)
+    return records
+
+
+def _check_ours(standing: Standing, stop: int) -> None:
+    """Two submits may fill one job, but none goes on with a job that is given up, or that starts anew behind it."""
+    written = standing.ingested >= stop
+    if standing.state in (JobState.FAILED, JobState.CANCELLED) or (
+        standing.state != JobState.INGESTING and not written
+    ):
+        why = f" ({standing.reason})" if standing.reason else ""
+        raise KvjobsError(f"job {standing.job_id} was cancelled or given up while its corpus was being read{why}")
+    if not written:
+        raise KvjobsError(f"job {standing.job_id} was started anew while its corpus was being read; submit it again")
+
+
+def _refusal(database: Database, corpus: Corpus, standing: Standing, max_rejected: Tolerance | None) -> CorpusError:
+    shown = ingest.first_rejected(database, standing.job_id, SHOWN_REJECTED)
+    lines = [f"  line {line}: {reason}" for line, reason in shown]
+    if standing.rejected > len(shown):
+        lines.append(f"  ... and {standing.rejected - len(shown)} more")
+    rule, way_out = "--strict takes all or none", "submit without it"
+    if max_rejected is not None:
+        rule, way_out = f"--max-rejected allows {max_rejected}", "allow more"
+    head = f"{corpus.source}: {standing.rejected} of {standing.documents} documents cannot be read, and {rule}"
+    return CorpusError("\n".join([f"{head}; mend these lines, or {way_out}:", *lines]))
