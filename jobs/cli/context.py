@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from jobs.cli.terminal import say
+from jobs.cli.render.terminal import say
 
 if TYPE_CHECKING:
     from jobs.settings import Setting, Settings

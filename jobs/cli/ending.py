@@ -57,7 +57,7 @@ def is_tolerated(job: "JobSummary", tolerance: Tolerance | None) -> bool:
 def print_job(job: "JobSummary", exit_code: int, **more: Any) -> None:
     """The job as one line of JSON on standard output: what `kvjobs ls --json` has of it, with the exit code of this
     command in the place of the job's, and what else the command has to say."""
-    from jobs.cli.output import to_json
+    from jobs.cli.render.output import to_json
 
     click.echo(to_json(job.as_row() | more | {"exit_code": exit_code}).decode())
 

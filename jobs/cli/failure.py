@@ -10,7 +10,7 @@ import json
 
 import click
 
-from jobs.cli.terminal import Voice, visible, voice
+from jobs.cli.render.terminal import Voice, visible, voice
 from jobs.errors import KvjobsError
 
 INTERRUPTED = 130

@@ -17,8 +17,8 @@ import click
 from jobs import __version__
 from jobs.cli.context import Context
 from jobs.cli.failure import tell_failure
+from jobs.cli.render.terminal import Voice, speaking, visible
 from jobs.cli.streams import STANDARD_OUTPUT, prepare_streams, settle_streams
-from jobs.cli.terminal import Voice, speaking, visible
 from jobs.errors import KvjobsError
 
 PROGRAM = "kvjobs"
@@ -34,32 +34,37 @@ class Entry:
 
 SECTIONS: dict[str, dict[str, Entry]] = {
     "Work": {
-        "submit": Entry("jobs.cli.submit:submit", "Submit CORPUS to be translated, scored or reranked."),
+        "submit": Entry("jobs.cli.commands.submit:submit", "Submit CORPUS to be translated, scored or reranked."),
         "worker": Entry("worker.cli.worker:worker", "Run a worker."),
-        "watch": Entry("jobs.cli.watch:watch", "Follow a job until it ends."),
-        "wait": Entry("jobs.cli.watch:wait", "Wait until a job ends; its outcome is the exit code."),
-        "pause": Entry("jobs.cli.control:pause", "Start no more work of a job until it is resumed."),
-        "resume": Entry("jobs.cli.control:resume", "Let a paused job go on."),
-        "cancel": Entry("jobs.cli.control:cancel", "Give up what a job has not done yet; results stay."),
-        "retry": Entry("jobs.cli.control:retry", "Put failed, quarantined and cancelled documents back to work."),
+        "watch": Entry("jobs.cli.commands.watch:watch", "Follow a job until it ends."),
+        "wait": Entry("jobs.cli.commands.watch:wait", "Wait until a job ends; its outcome is the exit code."),
+        "pause": Entry("jobs.cli.commands.control:pause", "Start no more work of a job until it is resumed."),
+        "resume": Entry("jobs.cli.commands.control:resume", "Let a paused job go on."),
+        "cancel": Entry("jobs.cli.commands.control:cancel", "Give up what a job has not done yet; results stay."),
+        "retry": Entry(
+            "jobs.cli.commands.control:retry", "Put failed, quarantined and cancelled documents back to work."
+        ),
     },
     "Results": {
-        "ls": Entry("jobs.cli.ls:ls", "List jobs, newest first."),
-        "show": Entry("jobs.cli.show:show", "Show what a job is, how far it is, and what went wrong."),
-        "export": Entry("jobs.cli.export:export", "Write the results of a job in the order of its corpus."),
-        "totals": Entry("jobs.cli.totals:show_totals", "Show the perplexity of a whole corpus, or of its parts."),
-        "metrics": Entry(
-            "jobs.cli.metrics:metrics", "Measure the rankings of a job by judgements, before reranking and after."
+        "ls": Entry("jobs.cli.commands.ls:ls", "List jobs, newest first."),
+        "show": Entry("jobs.cli.commands.show:show", "Show what a job is, how far it is, and what went wrong."),
+        "export": Entry("jobs.cli.commands.export:export", "Write the results of a job in the order of its corpus."),
+        "totals": Entry(
+            "jobs.cli.commands.totals:show_totals", "Show the perplexity of a whole corpus, or of its parts."
         ),
-        "steps": Entry("jobs.cli.steps:steps", "Show where the seconds of a job went."),
-        "query": Entry("jobs.cli.query:query", "Ask the database in SQL, read-only."),
+        "metrics": Entry(
+            "jobs.cli.commands.metrics:metrics",
+            "Measure the rankings of a job by judgements, before reranking and after.",
+        ),
+        "steps": Entry("jobs.cli.commands.steps:steps", "Show where the seconds of a job went."),
+        "query": Entry("jobs.cli.commands.query:query", "Ask the database in SQL, read-only."),
     },
     "Installation": {
         "models": Entry("worker.cli.models:models", "See the models that there are, and add others."),
         "bench": Entry("worker.cli.bench:bench", "Measure this machine."),
-        "db": Entry("jobs.cli.db:db", "Look after the database."),
-        "config": Entry("jobs.cli.config:config", "Show every setting and where it comes from."),
-        "doctor": Entry("jobs.cli.doctor:doctor", "Check this installation and say how to mend it."),
+        "db": Entry("jobs.cli.commands.db:db", "Look after the database."),
+        "config": Entry("jobs.cli.commands.config:config", "Show every setting and where it comes from."),
+        "doctor": Entry("jobs.cli.commands.doctor:doctor", "Check this installation and say how to mend it."),
     },
 }
 COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
-from jobs.cli.exporting import format_of
-from jobs.cli.records import Format
+from jobs.cli.export.export_file import format_of
+from jobs.cli.export.export_formats import Format
 from jobs.corpus.reading import Corpus
 from jobs.outcome import Score
 from jobs.spec import JobSpec, ScoreOptions, Task
@@ -120,7 +120,7 @@ def test_what_cannot_be_added_is_refused(
 ) -> None:
     job = score(b'{"text": "a", "n": 1}\n{"text": "b", "late": 2}\n', "a.jsonl")
     if "perplexity=late" in arguments:
-        monkeypatch.setattr("jobs.cli.originals.field_names", lambda *_: ["n"])
+        monkeypatch.setattr("jobs.cli.export.originals.field_names", lambda *_: ["n"])
 
     refused = kvjobs("export", job, "--format", "original", *arguments, "-o", "out")
 

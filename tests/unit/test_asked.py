@@ -6,8 +6,8 @@ import inspect
 import click
 import pytest
 
-from jobs.cli.asked import OF_CORPUS, TaskOption, ask
-from jobs.cli.submit import submit
+from jobs.cli.commands.submit import submit
+from jobs.cli.task_options import OF_CORPUS, TaskOption, ask
 from jobs.spec import OPTIONS, Bos, CachePolicy, Method, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
 from tests.unit.conftest import Kvjobs
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 import pytest
 from sqlalchemy import update
 
-from jobs.cli import attend
-from jobs.cli.attend import Attendant
+from jobs.cli import wait_for_job
+from jobs.cli.wait_for_job import Attendant
 from jobs.errors import KvjobsError
 from jobs.settings import Settings, read_settings
 from jobs.store.database import Database
@@ -53,8 +53,8 @@ class Brought:
 @pytest.fixture
 def brought(monkeypatch: pytest.MonkeyPatch) -> list[Brought]:
     """The workers that were brought so far."""
-    monkeypatch.setattr(attend, "EmbeddedWorker", Brought)
-    monkeypatch.setattr(attend, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(wait_for_job, "EmbeddedWorker", Brought)
+    monkeypatch.setattr(wait_for_job, "LOOK_EVERY_S", 0.0)
     monkeypatch.setattr(Brought, "all", [])
     monkeypatch.setattr(Brought, "told", [])
     return Brought.all
@@ -194,10 +194,10 @@ def test_the_results_do_not_wait_for_the_batch_of_another_job(
         update(running)
         return replace(running, state=JobState.DONE)
 
-    monkeypatch.setattr(attend, "follow", follow)
-    monkeypatch.setattr(attend, "_write", lambda *_: Brought.told.append("written"))
+    monkeypatch.setattr(wait_for_job, "follow", follow)
+    monkeypatch.setattr(wait_for_job, "_write", lambda *_: Brought.told.append("written"))
 
-    attend.attend(read_settings({})[0], database, running, None, None, again="")
+    wait_for_job.attend(read_settings({})[0], database, running, None, None, again="")
 
     assert Brought.told == ["stop", "written", "ended"]
     assert capsys.readouterr().err.splitlines()[-1].startswith("The worker that was brought finishes a batch of")

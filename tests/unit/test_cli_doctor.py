@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobs.cli import doctor
+from jobs.cli.commands import doctor
 from tests.unit.conftest import Kvjobs
 
 

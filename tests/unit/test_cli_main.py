@@ -14,7 +14,7 @@ import pytest
 from jobs.cli import main
 from jobs.cli.failure import HINTS
 from jobs.cli.main import COMMANDS, Entry, explain, load_command, run
-from jobs.cli.terminal import Voice, say, speaking
+from jobs.cli.render.terminal import Voice, say, speaking
 from jobs.errors import (
     CorpusError,
     KvjobsError,

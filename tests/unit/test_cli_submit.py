@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobs.cli import attend
+from jobs.cli import wait_for_job
 from jobs.store import jobs, leases
 from jobs.store.database import Database
 from jobs.store.schema.tables import DocumentStatus
@@ -261,7 +261,7 @@ def test_an_interrupted_wait_advises_a_command_that_comes_to_the_same_end(
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(attend, "follow", interrupted)
+    monkeypatch.setattr(wait_for_job, "follow", interrupted)
 
     def advice(*options: str) -> str:
         result = kvjobs(f"--home={home}", "submit", corpus, "--wait", *options)

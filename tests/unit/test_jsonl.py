@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.cli.output import to_json
-from jobs.cli.records import Delimited, JsonLines
-from jobs.cli.result_shapes import SHAPES
+from jobs.cli.export.export_formats import Delimited, JsonLines
+from jobs.cli.export.result_columns import SHAPES
+from jobs.cli.render.output import to_json
 from jobs.corpus.jsonl import read_jsonl
 from jobs.documents import MAX_ID_BYTES, Document, Record, Reject, Rejected
 from jobs.json_numbers import read_fields

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, strategies
 from rich.cells import cell_len
 
-from jobs.cli import ls, totals
-from jobs.cli.layout import lay_out, print_page, print_table
-from jobs.cli.output import Column
+from jobs.cli.commands import ls, totals
+from jobs.cli.render.layout import lay_out, print_page, print_table
+from jobs.cli.render.output import Column
 from tests.unit.conftest import AddJob, Kvjobs, Line
 from worker.cli import bench, models, worker
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli.result_file import check_place, result_file
+from jobs.cli.export.result_file import check_place, result_file
 from jobs.errors import SpecError, StoreError
 
 

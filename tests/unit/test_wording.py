@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jobs.cli.attend import _summary
-from jobs.cli.dry_run import describe
-from jobs.cli.follow import tell
+from jobs.cli.render.dry_run import describe
+from jobs.cli.render.live_progress import tell
+from jobs.cli.wait_for_job import _summary
 from jobs.process import how_it_ended
 from jobs.requirements import install_command
 from jobs.store.database import Database

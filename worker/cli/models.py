@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.output import Column, Output, output_options
-from jobs.cli.terminal import say
-from jobs.cli.wording import NOTHING, count, counted, duration, percent, size
+from jobs.cli.render.formatting import NOTHING, count, counted, duration, percent, size
+from jobs.cli.render.output import Column, Output, output_options
+from jobs.cli.render.terminal import say
 from jobs.errors import ModelError, SpecError
 from jobs.requirements import install_command
 from worker.graphs.precision import Precision
@@ -163,7 +163,7 @@ def add(
     added = add_model(request, context.settings.models_dir)
     if added.note:
         say(added.note)
-    from jobs.cli.layout import print_page
+    from jobs.cli.render.layout import print_page
 
     output.record(dataclasses.asdict(added), lambda: print_page(describe_added(added)))
     for warning in added.warnings:
@@ -188,7 +188,7 @@ def inspect(context: Context, output: Output, name: str) -> int:
     NAME is a model's name or the path of its folder. For a model that cannot be run: what is wrong with it, and how to
     export it right; the exit code is 1.
     """
-    from jobs.cli.layout import print_page
+    from jobs.cli.render.layout import print_page
     from worker.model_tools.inspect.inspect import inspect_model
 
     description = inspect_model(find_model(name, context.settings.models_dir))

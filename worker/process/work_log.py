@@ -5,7 +5,7 @@ import threading
 import time
 from contextlib import suppress
 
-from jobs.cli.wording import count, counted, duration
+from jobs.cli.render.formatting import count, counted, duration
 from jobs.errors import NotFoundError, StoreError
 from jobs.store.database import Database
 from jobs.store.leases import Work

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import click
 import orjson
 
-from jobs.cli.terminal import visible
-from jobs.cli.wording import plain
+from jobs.cli.render.formatting import plain
+from jobs.cli.render.terminal import visible
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Row = Mapping[str, Any]
@@ -74,7 +74,7 @@ class Output:
             for row in rows:
                 click.echo(visible(row[fields[0]]))
         else:
-            from jobs.cli.layout import print_table
+            from jobs.cli.render.layout import print_table
 
             print_table(rows, columns)
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from jobs.choices import Only
-from jobs.cli.records import Format, RecordFormat, record_format
-from jobs.cli.result_shapes import Extra
+from jobs.cli.export.export_formats import Format, RecordFormat, record_format
+from jobs.cli.export.result_columns import Extra
 from jobs.errors import SpecError
 from jobs.spec import Task
 
 if TYPE_CHECKING:
-    from jobs.cli.originals import Addition
+    from jobs.cli.export.originals import Addition
     from jobs.store.database import Database
     from jobs.store.report.progress import JobSummary
     from jobs.store.where.condition import Condition
@@ -54,7 +54,7 @@ class Export:
 
 def export_file(database: "Database", job: "JobSummary", path: Path, export: Export | None = None) -> int:
     """Write a file of results, all of it or nothing; how many documents."""
-    from jobs.cli.result_file import result_file
+    from jobs.cli.export.result_file import result_file
 
     export = export or Export()
     form = export.of_file(path)
@@ -67,8 +67,8 @@ def write_results(
     database: "Database", job: "JobSummary", target: BinaryIO, form: Format, export: Export | None = None
 ) -> int:
     """Write the results of a job; how many documents. Raises SpecError for what the job has not."""
-    from jobs.cli.originals import write_originals
-    from jobs.cli.rankings import ranking_format
+    from jobs.cli.export.originals import write_originals
+    from jobs.cli.export.rankings import ranking_format
     from jobs.store.report.export import field_names, read_documents
 
     export = export or Export()

@@ -6,8 +6,8 @@ import click
 
 from jobs.cli.context import Context
 from jobs.cli.ending import json_option, print_job
-from jobs.cli.terminal import say
-from jobs.cli.wording import counted
+from jobs.cli.render.formatting import counted
+from jobs.cli.render.terminal import say
 
 if TYPE_CHECKING:
     from jobs.store.database import Database
@@ -91,7 +91,7 @@ def retry(context: Context, reference: str, as_json: bool) -> None:
     A job that was cancelled goes on. Rejected lines stay rejected: mend the corpus and submit it again. Results stay
     as they are.
     """
-    from jobs.cli.show import next_command
+    from jobs.cli.commands.show import next_command
     from jobs.store import jobs
     from jobs.store.schema.tables import JobState
 

@@ -19,8 +19,8 @@ import click
 
 import jobs
 from jobs.cli.context import Context
-from jobs.cli.output import Output, output_options
-from jobs.cli.wording import counted, size
+from jobs.cli.render.formatting import counted, size
+from jobs.cli.render.output import Output, output_options
 from jobs.errors import KvjobsError
 from jobs.private import is_readable_by_others
 from jobs.process import available_cores
@@ -251,7 +251,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _print(checks: list[Check]) -> None:
-    from jobs.cli.layout import print_page
+    from jobs.cli.render.layout import print_page
 
     name = max(len(check.name) for check in checks)
     lines = []

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jobs.cli.wording import counted
+from jobs.cli.render.formatting import counted
 from jobs.spec import Task
 
 

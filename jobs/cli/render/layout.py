@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.cells import cell_len
 
-from jobs.cli.terminal import say, visible
+from jobs.cli.render.terminal import say, visible
 
 if TYPE_CHECKING:
-    from jobs.cli.output import Column
+    from jobs.cli.render.output import Column
 
 GAP = "  "
 LONGEST_NAME = 40  # anything longer, of several words, is taken for a text where nobody knows

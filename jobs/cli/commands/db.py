@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.output import Output, output_options
-from jobs.cli.terminal import say, visible
-from jobs.cli.wording import counted
+from jobs.cli.render.formatting import counted
+from jobs.cli.render.output import Output, output_options
+from jobs.cli.render.terminal import say, visible
 from jobs.errors import SpecError
 
 if TYPE_CHECKING:

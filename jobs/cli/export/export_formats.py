@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
-from jobs.cli.output import csv_cell, csv_line, to_json
-from jobs.cli.result_shapes import SHAPES, Extra, Shape, extra_keys, extra_values
-from jobs.cli.terminal import visible
+from jobs.cli.export.result_columns import SHAPES, Extra, Shape, extra_keys, extra_values
+from jobs.cli.render.output import csv_cell, csv_line, to_json
+from jobs.cli.render.terminal import visible
 from jobs.json_numbers import read_fields
 from jobs.spec import Task
 

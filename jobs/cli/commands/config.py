@@ -3,7 +3,7 @@
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.output import Column, Output, output_options
+from jobs.cli.render.output import Column, Output, output_options
 from jobs.settings import SECRET, hide_passwords
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from jobs.cli.records import Format
+from jobs.cli.export.export_formats import Format
 from jobs.errors import SpecError
 from jobs.retrieval.ranking_formats import CohereLines, RankedQuery, TrecRun
 from jobs.spec import Task

@@ -8,11 +8,11 @@ import click
 
 from jobs.choices import Only
 from jobs.cli.context import Context
-from jobs.cli.exporting import Export, export_file, write_results
-from jobs.cli.records import Format
-from jobs.cli.result_shapes import Extra
-from jobs.cli.terminal import say
-from jobs.cli.wording import counted
+from jobs.cli.export.export_file import Export, export_file, write_results
+from jobs.cli.export.export_formats import Format
+from jobs.cli.export.result_columns import Extra
+from jobs.cli.render.formatting import counted
+from jobs.cli.render.terminal import say
 
 
 @click.command()
@@ -101,7 +101,7 @@ def export(
     In CSV and TSV a text that begins with = + - @ and is no number gets an apostrophe in front, lest a spreadsheet run
     it; --raw keeps it as it is. In TSV a backslash, tab or newline within a text is written \\\\, \\t or \\n.
     """
-    from jobs.cli.originals import Addition
+    from jobs.cli.export.originals import Addition
     from jobs.corpus.reading import separator_of
     from jobs.store.report.progress import find_job
     from jobs.store.where.condition import Condition

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from jobs.cli.task_words import WORDS
-from jobs.cli.wording import count, counted
+from jobs.cli.render.formatting import count, counted
+from jobs.cli.render.task_words import WORDS
 from jobs.spec import JobSpec, ScoreOptions, Task
 
 

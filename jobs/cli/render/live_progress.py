@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from jobs.choices import PAUSED
-from jobs.cli.task_words import WORDS
-from jobs.cli.terminal import Voice, say, visible, voice
-from jobs.cli.wording import count, counted, duration, percent
+from jobs.cli.render.formatting import count, counted, duration, percent
+from jobs.cli.render.task_words import WORDS
+from jobs.cli.render.terminal import Voice, say, visible, voice
 from jobs.errors import TransientError
 from jobs.store.database import Database
 from jobs.store.report.progress import JobSummary, Pace, find_job

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
+from jobs.cli.commands.show import reused
 from jobs.cli.ending import is_tolerated
-from jobs.cli.exporting import export_file, write_results
-from jobs.cli.follow import Turn, follow, progress
-from jobs.cli.records import Format
-from jobs.cli.show import reused
-from jobs.cli.task_words import WORDS
-from jobs.cli.terminal import say
-from jobs.cli.wording import count, counted, duration
+from jobs.cli.export.export_file import export_file, write_results
+from jobs.cli.export.export_formats import Format
+from jobs.cli.render.formatting import count, counted, duration
+from jobs.cli.render.live_progress import Turn, follow, progress
+from jobs.cli.render.task_words import WORDS
+from jobs.cli.render.terminal import say
 from jobs.dispatch.embedded import EmbeddedWorker
 from jobs.dispatch.reaper import reap
 from jobs.errors import KvjobsError, SpecError, TransientError

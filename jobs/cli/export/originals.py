@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from jobs.cli.output import csv_cell, to_json
-from jobs.cli.records import one_line
-from jobs.cli.result_shapes import SHAPES, Shape, addable, added_value
-from jobs.cli.terminal import say, visible
+from jobs.cli.export.export_formats import one_line
+from jobs.cli.export.result_columns import SHAPES, Shape, addable, added_value
+from jobs.cli.render.output import csv_cell, to_json
+from jobs.cli.render.terminal import say, visible
 from jobs.corpus.addition import AddedLines
 from jobs.corpus.original import Layout, Lines, RewrittenLines, copied_lines
 from jobs.corpus.reading import Format
@@ -22,7 +22,7 @@ from jobs.store.schema.tables import DocumentStatus
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jobs.cli.exporting import Export
+    from jobs.cli.export.export_file import Export
     from jobs.store.database import Database
     from jobs.store.report.progress import JobSummary
 

@@ -8,8 +8,8 @@ import orjson
 
 from jobs.choices import By
 from jobs.cli.context import Context
-from jobs.cli.output import Output, output_options
-from jobs.cli.wording import count, counted, duration, moment, percent
+from jobs.cli.render.formatting import count, counted, duration, moment, percent
+from jobs.cli.render.output import Output, output_options
 from jobs.spec import Task
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def show(context: Context, output: Output, reference: str) -> None:
 
     The counts, the options, where the seconds went, failures by reason with samples, and what to do next.
     """
-    from jobs.cli.layout import print_page
+    from jobs.cli.render.layout import print_page
     from jobs.store.report.progress import failures, find_job
     from jobs.store.report.steps import summarize_steps
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.output import Column, Output, output_options
-from jobs.cli.terminal import say
-from jobs.cli.wording import counted
+from jobs.cli.render.formatting import counted
+from jobs.cli.render.output import Column, Output, output_options
+from jobs.cli.render.terminal import say
 
 if TYPE_CHECKING:
     from jobs.retrieval.metrics import Measured
@@ -40,7 +40,7 @@ def metrics(context: Context, output: Output, reference: str, qrels: Path, measu
     Each figure is the mean over the queries that are judged; one that is judged and was not ranked counts 0. Needs the
     package ir-measures: pip install ir-measures.
     """
-    from jobs.cli.rankings import ranked_queries, require_rankings
+    from jobs.cli.export.rankings import ranked_queries, require_rankings
     from jobs.retrieval.metrics import MEASURES, compare
     from jobs.retrieval.qrels import read_qrels
     from jobs.store.report.progress import find_job

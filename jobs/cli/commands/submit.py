@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobs.cli.asked import GroupedCommand, ask, refuse_fields, task_options
 from jobs.cli.context import Context
 from jobs.cli.ending import MaxRejected, exit_code_of, json_option, print_job, watch_command
-from jobs.cli.task_words import WORDS
-from jobs.cli.terminal import hush, say, visible
-from jobs.cli.wording import counted
+from jobs.cli.render.formatting import counted
+from jobs.cli.render.task_words import WORDS
+from jobs.cli.render.terminal import hush, say, visible
+from jobs.cli.task_options import GroupedCommand, ask, refuse_fields, task_options
 from jobs.errors import SpecError
 from jobs.queues import CPU, check_queue
 from jobs.spec import JobSpec, Task, Timing
@@ -143,8 +143,8 @@ def submit(
     kvjobs submit corpus.jsonl --task score --max-rejected 1% --wait &&
         kvjobs export last --where "perplexity < 50" --format original
     """
-    from jobs.cli.exporting import check_format, format_of
-    from jobs.cli.result_file import check_place
+    from jobs.cli.export.export_file import check_format, format_of
+    from jobs.cli.export.result_file import check_place
 
     if output and not wait:
         raise SpecError("-o needs --wait; without it, fetch the results later with: kvjobs export JOB -o FILE")
@@ -204,7 +204,7 @@ def submit(
         _wake_workers(context, database, submitted)
         code = 0
         if wait:
-            from jobs.cli.attend import attend
+            from jobs.cli.wait_for_job import attend
 
             reattach = watch_command(context, submitted.job_id, output, tolerance, as_json)
             job = attend(context.settings, database, job, output, tolerance, again=reattach)
@@ -256,9 +256,9 @@ def _corpus(
 
 
 def _dry_run(context: Context, source: "Corpus", spec: JobSpec, as_json: bool) -> int:
-    from jobs.cli.dry_run import as_record, describe
-    from jobs.cli.output import to_json
-    from jobs.cli.reading_progress import reading_progress
+    from jobs.cli.render.dry_run import as_record, describe
+    from jobs.cli.render.output import to_json
+    from jobs.cli.render.reading_progress import reading_progress
     from jobs.store.report.progress import speed_of
 
     rehearse = importlib.import_module("worker.model_tools.dry_run").rehearse
@@ -275,8 +275,8 @@ def _dry_run(context: Context, source: "Corpus", spec: JobSpec, as_json: bool) -
 
 
 def _ingest(context: Context, database: "Database", source: "Corpus", spec: JobSpec, **how: Any) -> Submitted:
-    from jobs.cli.reading_progress import reading_progress
-    from jobs.cli.terminal import this_command
+    from jobs.cli.render.reading_progress import reading_progress
+    from jobs.cli.render.terminal import this_command
     from jobs.submission.submit import submit as submit_corpus
 
     try:
@@ -331,7 +331,7 @@ def _told(submitted: Submitted, paused: str | None) -> str:
 
 
 def _say_next(context: Context, database: "Database", submitted: Submitted, queue: str, model: str) -> None:
-    from jobs.cli.follow import tell_ahead, tell_unserved
+    from jobs.cli.render.live_progress import tell_ahead, tell_unserved
     from jobs.store.waiting import ahead_of
 
     if submitted.already is Already.COMPLETE:

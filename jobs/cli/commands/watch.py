@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jobs.cli.commands.show import next_command
 from jobs.cli.context import Context
 from jobs.cli.ending import exit_code_of, is_tolerated, json_option, max_rejected_option, print_job, watch_command
-from jobs.cli.show import next_command
-from jobs.cli.terminal import say
-from jobs.cli.wording import counted
+from jobs.cli.render.formatting import counted
+from jobs.cli.render.terminal import say
 from jobs.errors import SpecError
 from jobs.submission.tolerance import Tolerance
 
@@ -72,8 +72,8 @@ def _work(
     tolerance: Tolerance | None,
     as_json: bool,
 ) -> "JobSummary":
-    from jobs.cli.attend import attend
-    from jobs.cli.result_file import check_place
+    from jobs.cli.export.result_file import check_place
+    from jobs.cli.wait_for_job import attend
 
     if output and str(output) != "-":
         check_place(output, corpus=job.source)
@@ -84,7 +84,7 @@ def _work(
 
 
 def _watch(context: Context, database: "Database", job: "JobSummary") -> "JobSummary":
-    from jobs.cli.follow import StuckHint, follow, progress
+    from jobs.cli.render.live_progress import StuckHint, follow, progress
 
     try:
         hint = StuckHint(database)
@@ -115,7 +115,7 @@ def wait(context: Context, reference: str, timeout: float | None, tolerance: Tol
     0: every document succeeded. 3: some failed, were rejected or cancelled. 1: its corpus was never read to the end.
     4: it has not ended within the timeout.
     """
-    from jobs.cli.follow import StuckHint, follow
+    from jobs.cli.render.live_progress import StuckHint, follow
     from jobs.store.report.progress import find_job
 
     with context.database() as database:

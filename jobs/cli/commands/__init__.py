@@ -1,0 +1,1 @@
+"""A file a command: each parses, calls one function, and prints."""
