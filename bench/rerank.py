@@ -23,7 +23,7 @@ import numpy as np
 from bench.causal_shapes import CAUSAL_SHAPES
 from bench.folders import made_once
 from bench.machine import cpu_name, load_average
-from worker.engine.causal.native_model import KVCausal
+from worker.engine.causal.native_model import NativeCausal
 from worker.engine.causal.protocol import Group, LogProbs, Reader
 from worker.engine.runtime.timing import Stopwatch
 
@@ -66,10 +66,10 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"{cpu_name()}; load average {load_average():.2f}")
 
 
-def _open(folder: Path, shape: str, precision: str) -> KVCausal:
+def _open(folder: Path, shape: str, precision: str) -> NativeCausal:
     checkpoint = made_once(folder / "checkpoint", lambda out: ["bench.causal_models", shape, "--out", str(out)])
     made = made_once(folder / f"ours-{precision}", lambda out: ["bench.added", str(checkpoint), str(out), precision])
-    return KVCausal.open(made)
+    return NativeCausal.open(made)
 
 
 def _draw(options: argparse.Namespace) -> tuple[list[int], list[list[int]]]:

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 from worker.demo.grammar import unseen_bulletins
-from worker.text.marian import MarianTokenizer
+from worker.text.marian_tokenizer import MarianTokenizer
 
 
 def random_segments(checkpoint: Path, count: int, num_tokens: int, seed: int = 1) -> list[list[int]]:

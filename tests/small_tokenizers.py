@@ -6,7 +6,7 @@ from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from worker.text.causal import CausalTokenizer
+from worker.text.causal_tokenizer import CausalTokenizer
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

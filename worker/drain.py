@@ -16,13 +16,13 @@ from jobs.store.database import Database
 from jobs.store.leases import Work
 from jobs.store.record import record
 from jobs.store.sandbox_deaths import log_death
-from worker.engine.tasks.batch_result import Produced
+from worker.engine.tasks.batch_result import BatchResult
 from worker.engine_for import process
-from worker.isolation.bisect import process_whatever_happens
-from worker.isolation.sandbox import Died
-from worker.isolation.suspects import translate_suspects
-from worker.process.lease_keeper import OpenCage, Shift
-from worker.process.watchdog import Call
+from worker.isolation.bisect import process_or_bisect
+from worker.isolation.sandbox import SandboxDied
+from worker.isolation.suspects import process_suspects
+from worker.process.lease_keeper import LeaseKeeper, OpenSandbox
+from worker.process.watchdog import WatchedCall
 from worker.result_memory import StoredMemory
 from worker.warm import Lane
 
@@ -36,7 +36,7 @@ LONGEST_PAUSE_S = 10.0
 def drain(
     database: Database,
     lane: Lane,
-    shift: Shift,
+    shift: LeaseKeeper,
     queues: Queues = Queues(),  # noqa: B008 - frozen
     first_job: int | None = None,
 ) -> None:
@@ -80,12 +80,12 @@ def drain(
             shift.journal.end(work, how)
 
 
-def _work_through(database: Database, lane: Lane, shift: Shift, work: Work, queue: StepTiming) -> None:
+def _work_through(database: Database, lane: Lane, shift: LeaseKeeper, work: Work, queue: StepTiming) -> None:
     lane.open(work.spec)  # what can be wrong with the model is wrong for every batch
     memory = StoredMemory(database, work.spec)
     late = [queue]  # what the next record takes along: its own duration a record cannot know
 
-    def compute(documents: Batch) -> Produced:
+    def compute(documents: Batch) -> BatchResult:
         with shift.watch.watching(_name(work, documents)) as call:
 
             def should_stop() -> bool:
@@ -101,7 +101,7 @@ def _work_through(database: Database, lane: Lane, shift: Shift, work: Work, queu
         if work.suspect and index == 0 and shift.open_cage is not None:
             result = _translate_suspects(database, shift, work, shift.open_cage)
         else:
-            result = process_whatever_happens(compute, batch)
+            result = process_or_bisect(compute, batch)
         if changed := lane.changed_files():
             # Nothing of the batch is kept. The next lease reads the files again: it pauses the job, or goes on where
             # they say what they said.
@@ -116,14 +116,14 @@ def _work_through(database: Database, lane: Lane, shift: Shift, work: Work, queu
         late = [StepTiming("record", 0, len(batch), 0, 0, time.perf_counter() - started)]
 
 
-def _translate_suspects(database: Database, shift: Shift, work: Work, open_cage: OpenCage) -> Produced:
+def _translate_suspects(database: Database, shift: LeaseKeeper, work: Work, open_cage: OpenSandbox) -> BatchResult:
     """The first batch, outside this process: it was in flight when two processes died."""
 
-    def log_it(documents: Batch, death: Died) -> None:
+    def log_it(documents: Batch, death: SandboxDied) -> None:
         if _insist(shift, work, lambda: log_death(database, work, documents, death.how)):
             raise Stopped("the job was paused: too many processes died")
 
-    return translate_suspects(
+    return process_suspects(
         work.batches[0],
         lambda: open_cage(work.spec, shift.watch.deadline_s, lambda: shift.must_stop(work)),
         log_it,
@@ -133,7 +133,7 @@ def _translate_suspects(database: Database, shift: Shift, work: Work, open_cage:
 class _Unwatched:
     """A memory that may wait for its database without being taken for a lane that hangs."""
 
-    def __init__(self, memory: StoredMemory, call: Call) -> None:
+    def __init__(self, memory: StoredMemory, call: WatchedCall) -> None:
         self.digest = memory.digest
         self._memory = memory
         self._call = call
@@ -148,7 +148,7 @@ class _Unwatched:
 
 
 def _record(
-    database: Database, shift: Shift, work: Work, index: int, result: Produced, timings: list[StepTiming]
+    database: Database, shift: LeaseKeeper, work: Work, index: int, result: BatchResult, timings: list[StepTiming]
 ) -> None:
     """Record, and go on trying whatever ails the database: the batch is worth more than the wait.
     If the lease is lost meanwhile, the fence says so."""
@@ -167,15 +167,15 @@ def _record(
     )
 
 
-def _give_back(database: Database, shift: Shift, work: Work) -> None:
+def _give_back(database: Database, shift: LeaseKeeper, work: Work) -> None:
     _insist(shift, work, lambda: leases.release(database, work))
 
 
-def _pause(database: Database, shift: Shift, work: Work, reason: str) -> None:
+def _pause(database: Database, shift: LeaseKeeper, work: Work, reason: str) -> None:
     _insist(shift, work, lambda: leases.refuse(database, work, reason))
 
 
-def _insist(shift: Shift, work: Work, write: Callable[[], T]) -> T:
+def _insist(shift: LeaseKeeper, work: Work, write: Callable[[], T]) -> T:
     """Try until the database takes it. Raises StoreError where there is nothing left to write for, and ValueRefused at
     once."""
     pause_s = 0.5

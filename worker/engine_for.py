@@ -5,7 +5,7 @@ from typing import Protocol
 
 from jobs.outcome import Score, SegmentTranslation
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, TranslateOptions
-from worker.engine.tasks.batch_result import Produced
+from worker.engine.tasks.batch_result import BatchResult
 from worker.reused_scores import score_unknown
 from worker.warm import Lane
 
@@ -21,7 +21,7 @@ class KeyedMemory(Protocol):
 
 def process(
     lane: Lane, spec: JobSpec, texts: Sequence[str], memory: KeyedMemory, should_stop: Callable[[], bool]
-) -> Produced:
+) -> BatchResult:
     """Do with each text what the job asks for.
 
     Raises ModelError and SpecError where that cannot be done at all, Stopped where told to stop.

@@ -30,13 +30,13 @@ from jobs.store.database import Database
 from jobs.store.worker_registry import register, retire
 from worker.drain import drain
 from worker.engine.runtime.device import lanes_of, provider_name, providers
-from worker.isolation.sandbox import Cage
+from worker.isolation.sandbox import Sandbox
 from worker.process.child import ENTERED, EXIT_REFUSED
-from worker.process.connect import open_patiently
+from worker.process.connect import connect_patiently
 from worker.process.health import answering
-from worker.process.lease_keeper import Shift
+from worker.process.lease_keeper import LeaseKeeper
 from worker.process.memory_limits import go_first, limit_to_whole
-from worker.process.wakeup import Bell
+from worker.process.wakeup import Wakeup
 from worker.warm import Lane, WarmModels, warmth
 
 log = logging.getLogger(__name__)
@@ -56,11 +56,11 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the parent decides
     num_lanes = lanes_of(orders.device, orders.settings.lanes)
     speak = _speaker()
-    calls = Calls(Bell(num_lanes, tell=lambda rung: speak(b"%d" % rung)))
+    calls = Calls(Wakeup(num_lanes, tell=lambda rung: speak(b"%d" % rung)))
     signal.signal(signal.SIGTERM, lambda *_: calls.end())
     threading.Thread(target=calls.listen, daemon=True).start()
     try:
-        database = open_patiently(orders.settings, calls.pause, has_run=orders.has_run)
+        database = connect_patiently(orders.settings, calls.pause, has_run=orders.has_run)
         if database is None:
             return 0
         return _run(database, orders, num_lanes, calls, speak)
@@ -72,10 +72,10 @@ def main() -> int:
 class Calls:
     """What the parent has to say: wake up, or go."""
 
-    def __init__(self, bell: Bell) -> None:
+    def __init__(self, bell: Wakeup) -> None:
         self.bell = bell
         self._ended = threading.Event()
-        self._shift: Shift | None = None
+        self._shift: LeaseKeeper | None = None
 
     def listen(self) -> None:
         """Until the pipe ends."""
@@ -92,7 +92,7 @@ class Calls:
         """Wait before the shift has begun; whether to go."""
         return self._ended.wait(seconds)
 
-    def begin(self, shift: Shift) -> None:
+    def begin(self, shift: LeaseKeeper) -> None:
         """Whoever calls from now on calls this shift."""
         self._shift = shift
         if self._ended.is_set():
@@ -135,14 +135,14 @@ def _run(database: Database, orders: Orders, num_lanes: int, calls: Calls, speak
     worker_id = _patiently(enter, orders, calls)
     if worker_id is None:
         return 0
-    shift = Shift(
+    shift = LeaseKeeper(
         database,
         worker_id,
         lease_s=settings.lease_s,
         heartbeat_s=settings.heartbeat_s,
         hang_s=settings.hang_s,
         bell=calls.bell,
-        open_cage=partial(Cage, orders),
+        open_cage=partial(Sandbox, orders),
         enter=enter,
     )
     calls.begin(shift)
@@ -170,7 +170,7 @@ def _run(database: Database, orders: Orders, num_lanes: int, calls: Calls, speak
     return 1 if failures else 0
 
 
-def _health(shift: Shift, lanes: list[threading.Thread]) -> Health:
+def _health(shift: LeaseKeeper, lanes: list[threading.Thread]) -> Health:
     me, silent_s = ProcessId.mine(), time.monotonic() - shift.heard_at
     return Health(
         worker_id=shift.worker_id,
@@ -184,7 +184,7 @@ def _health(shift: Shift, lanes: list[threading.Thread]) -> Health:
 
 def _patiently(enter: Callable[[], int], orders: Orders, calls: Calls) -> int | None:
     """Our number among the workers, as soon as the database takes it; None if we are to go. Raises StoreError for what
-    waiting does not mend, as `open_patiently` does."""
+    waiting does not mend, as `connect_patiently` does."""
     outage = Outage()
     while True:
         try:
@@ -197,7 +197,9 @@ def _patiently(enter: Callable[[], int], orders: Orders, calls: Calls) -> int | 
             return None
 
 
-def _live(database: Database, lane: Lane, shift: Shift, orders: Orders, queues: Queues, failures: list[str]) -> None:
+def _live(
+    database: Database, lane: Lane, shift: LeaseKeeper, orders: Orders, queues: Queues, failures: list[str]
+) -> None:
     """One lane's life: drain, rest, drain. What nobody foresaw ends the process; its parent starts another."""
     pause_s = 0.5
     look_every_s = _look_every_s(orders)

@@ -7,13 +7,13 @@ from typing import Protocol
 
 from jobs.outcome import Score
 from jobs.spec import ScoreOptions
-from worker.engine.tasks.batch_result import Produced
+from worker.engine.tasks.batch_result import BatchResult
 
 
 class Scorer(Protocol):
     """Scores every text that it is given."""
 
-    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> Produced: ...
+    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> BatchResult: ...
 
 
 class Memory(Protocol):
@@ -26,7 +26,7 @@ class Memory(Protocol):
 
 def score_unknown(
     scorer: Scorer, texts: Sequence[str], options: ScoreOptions, memory: Memory, should_stop: Callable[[], bool]
-) -> Produced:
+) -> BatchResult:
     """Score every text; with `options.reuse`, equal ones once, and those that the memory knows not at all. Without, the
     memory is neither asked nor taught. Raises what the scorer raises."""
     if not options.reuse or not texts:
@@ -35,7 +35,7 @@ def score_unknown(
     known = memory.recall_scores(list(dict.fromkeys(keys)))
     unknown = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
     if not unknown:
-        return Produced(outcomes=[replace(known[key], reused=True) for key in keys], learned={}, timings=[])
+        return BatchResult(outcomes=[replace(known[key], reused=True) for key in keys], learned={}, timings=[])
     computed = scorer.score(list(unknown.values()), options, should_stop=should_stop)
     found = dict(zip(unknown, computed.outcomes, strict=True))
     outcomes = []
@@ -47,4 +47,4 @@ def score_unknown(
             known[key] = outcome  # for its next occurrence
         outcomes.append(outcome)
     learned = {key: outcome for key, outcome in found.items() if isinstance(outcome, Score) and outcome.is_finite}
-    return Produced(outcomes=outcomes, learned={**computed.learned, **learned}, timings=computed.timings)
+    return BatchResult(outcomes=outcomes, learned={**computed.learned, **learned}, timings=computed.timings)

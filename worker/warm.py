@@ -19,16 +19,16 @@ from jobs.store.worker_registry import Warmth
 from worker.engine.causal.open import open_language_model
 from worker.engine.causal.protocol import CausalModel
 from worker.engine.runtime.session import PROVIDER, Device, Provider
-from worker.engine.seq2seq.open import Network, open_network
-from worker.engine.tasks.pair_scoring import ForcedScorer
+from worker.engine.seq2seq.open import Network, open_translation_model
+from worker.engine.tasks.pair_scoring import PairScorer
 from worker.engine.tasks.reranking import Reranker
 from worker.engine.tasks.scoring import Scorer
 from worker.engine.tasks.translation import Translator
 from worker.models.half_precision import needs_half, runs_on_gpu
-from worker.models.model_kind import Kind
+from worker.models.model_kind import ModelKind
 from worker.models.registry import FileStamp, ModelFolder, check_files, find_model, kind_of, read_manifest
-from worker.text.causal import CausalTokenizer
-from worker.text.marian import MarianTokenizer
+from worker.text.causal_tokenizer import CausalTokenizer
+from worker.text.marian_tokenizer import MarianTokenizer
 
 log = logging.getLogger(__name__)
 
@@ -74,8 +74,8 @@ class WarmCausal:
 
 
 WarmModel = WarmTranslation | WarmCausal
-Engine = Translator | Scorer | ForcedScorer | Reranker
-Made = TypeVar("Made", Translator, Scorer, ForcedScorer, Reranker)
+Engine = Translator | Scorer | PairScorer | Reranker
+Made = TypeVar("Made", Translator, Scorer, PairScorer, Reranker)
 
 
 class Buffers(Protocol):
@@ -146,11 +146,11 @@ class WarmModels:
                 "restore them, or cancel the job and submit again"
             )
         providers = self._providers_for(folder)
-        if kind_of(folder) is Kind.CAUSAL:
+        if kind_of(folder) is ModelKind.CAUSAL:
             model = open_language_model(folder.path, threads=self._threads, providers=providers)
             tokenizer = CausalTokenizer.open(folder.path)
             return WarmCausal(spec.model, files, model, tokenizer, time.perf_counter() - started)
-        network = open_network(folder.path, threads=self._threads, providers=providers)
+        network = open_translation_model(folder.path, threads=self._threads, providers=providers)
         marian = MarianTokenizer.open(folder.path)
         return WarmTranslation(spec.model, files, network, marian, time.perf_counter() - started)
 
@@ -186,10 +186,10 @@ class Lane:
         model = self._translation(spec)
         return self._engine(spec, model, Translator, lambda: Translator(model.network, model.tokenizer))
 
-    def forced_scorer(self, spec: JobSpec) -> ForcedScorer:
+    def forced_scorer(self, spec: JobSpec) -> PairScorer:
         """The warm engine of a job that scores pairs."""
         model = self._translation(spec)
-        return self._engine(spec, model, ForcedScorer, lambda: ForcedScorer(model.network, model.tokenizer))
+        return self._engine(spec, model, PairScorer, lambda: PairScorer(model.network, model.tokenizer))
 
     def scorer(self, spec: JobSpec) -> Scorer:
         """The warm engine of a job that scores texts."""
@@ -251,7 +251,7 @@ def _buffers(engine: Engine) -> Buffers:
     match engine:
         case Translator():
             return engine.decoder
-        case ForcedScorer():
+        case PairScorer():
             return engine
         case Scorer() | Reranker():
             return engine.reader

@@ -40,7 +40,7 @@ class Instant:
 
     def translate(self, texts: Sequence[str], options: Any, **_: Any) -> Any:
         from jobs.outcome import Translation
-        from worker.engine.tasks.batch_result import Produced
+        from worker.engine.tasks.batch_result import BatchResult
 
         outcomes = [
             Translation(
@@ -48,7 +48,7 @@ class Instant:
             )
             for text in texts
         ]
-        return Produced(outcomes, {}, [])
+        return BatchResult(outcomes, {}, [])
 
 
 sys.meta_path.insert(0, _Finder())

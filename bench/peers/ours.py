@@ -9,24 +9,24 @@ from pathlib import Path
 from jobs.process import available_cores
 from jobs.spec import TranslateOptions
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.seq2seq.continuous_batching import SlotDecoder
-from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.continuous_batching import ContinuousDecoder
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 
 
 @dataclass(slots=True)
 class Model:
-    network: KVModel
-    lanes: list[SlotDecoder]
+    network: NativeSeq2Seq
+    lanes: list[ContinuousDecoder]
 
 
 def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
     """As `kvjobs models add CHECKPOINT --precision PRECISION` makes it."""
     request = Request(source=str(checkpoint), precision=Precision(precision), name=f"ours-{precision}", force=True)
     add_model(request, folder)
-    network = KVModel.open(folder / f"ours-{precision}")
-    return Model(network, [SlotDecoder(network) for _ in range(available_cores())])
+    network = NativeSeq2Seq.open(folder / f"ours-{precision}")
+    return Model(network, [ContinuousDecoder(network) for _ in range(available_cores())])
 
 
 def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: int | None) -> list[list[int]]:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from bench.folders import made_once
 from jobs.process import available_cores
-from worker.engine.causal.native_model import KVCausal
+from worker.engine.causal.native_model import NativeCausal
 from worker.engine.causal.protocol import Group, Reader
 from worker.engine.runtime.timing import Stopwatch
 
 
 @dataclass(slots=True)
 class Model:
-    network: KVCausal
+    network: NativeCausal
     precision: str
     lanes: list[Reader]
 
@@ -22,7 +22,7 @@ class Model:
 def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
     """As `kvjobs models add CHECKPOINT --precision PRECISION` makes it."""
     made = made_once(folder / f"ours-{precision}", lambda out: ["bench.added", str(checkpoint), str(out), precision])
-    network = KVCausal.open(made)
+    network = NativeCausal.open(made)
     return Model(network, precision, [network.new_reader() for _ in range(available_cores())])
 
 

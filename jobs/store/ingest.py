@@ -19,7 +19,7 @@ from jobs.store.postgresql_copy import copy_documents
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.tables import DocumentStatus, Job, JobCounts, JobState, Shard, ShardState
-from jobs.submission.shards import Batch
+from jobs.submission.shards import IngestBatch
 
 DELETED_AT_ONCE = 20_000
 IDS_A_QUERY = 500
@@ -81,7 +81,7 @@ def begin(database: Database, request: JobRequest) -> tuple[Standing, bool]:
         _remove_documents(database, job_id)
 
 
-def add_batch(database: Database, job_id: int, batch: Batch, digest: str) -> Standing:
+def add_batch(database: Database, job_id: int, batch: IngestBatch, digest: str) -> Standing:
     """Write the documents and shards of a batch if it is the job's next; say how the job stands now either way.
     `digest` is that of all documents up to the end of this batch."""
     with database.writing() as connection:
@@ -237,7 +237,7 @@ def _start_anew(connection: Connection, request: JobRequest, job_id: int) -> Non
     )
 
 
-def _add(connection: Connection, job_id: int, batch: Batch) -> None:
+def _add(connection: Connection, job_id: int, batch: IngestBatch) -> None:
     records = [record for shard in batch.shards for record in shard]
     _insert_documents(connection, job_id, records)
     duplicates = _reject_duplicates(connection, job_id, records)

@@ -19,7 +19,7 @@ BATCH_CHARS = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class IngestBatch:
     """Some shards in a row, as many as one transaction writes."""
 
     shards: list[list[Record]]  # none is empty
@@ -33,7 +33,7 @@ class Batch:
         return self.shards[-1][-1].position + 1
 
 
-def cut_batches(records: Iterable[Record], holds: Holds = Holds.TEXT) -> Iterator[Batch]:
+def cut_batches(records: Iterable[Record], holds: Holds = Holds.TEXT) -> Iterator[IngestBatch]:
     """All records, in order."""
     max_tokens = SHARD_TOKENS_OF_CANDIDATES if holds is Holds.CANDIDATES else SHARD_TOKENS
     shards: list[list[Record]] = []
@@ -43,10 +43,10 @@ def cut_batches(records: Iterable[Record], holds: Holds = Holds.TEXT) -> Iterato
         num_documents += len(shard)
         num_chars += chars
         if num_documents >= BATCH_DOCUMENTS or num_chars >= BATCH_CHARS:
-            yield Batch(shards)
+            yield IngestBatch(shards)
             shards, num_documents, num_chars = [], 0, 0
     if shards:
-        yield Batch(shards)
+        yield IngestBatch(shards)
 
 
 def _cut_shards(records: Iterable[Record], max_tokens: int) -> Iterator[tuple[list[Record], int]]:

@@ -23,8 +23,8 @@ from jobs.spec import CachePolicy, Timing
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import read_generation
 from worker.engine.search.search import search
-from worker.engine.seq2seq.exported_model import Seq2Seq
-from worker.engine.seq2seq.exported_steps import Decoding
+from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
+from worker.engine.seq2seq.exported_steps import ExportedSteps
 from worker.engine.seq2seq.padding import make_batches
 from worker.models.json_file import read_json
 
@@ -90,7 +90,7 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.mark.parametrize("layout", POLICIES)
 def test_every_layout_and_policy_says_what_transformers_says(family: Family, layout: str) -> None:
     folder = family.folder(layout)
-    model = Seq2Seq.open(folder)
+    model = ExportedSeq2Seq.open(folder)
     cache = model.new_cache()
     for name, settings in SETTINGS.items():
         wanted = family.generate(settings)
@@ -104,7 +104,7 @@ def test_every_layout_and_policy_says_what_transformers_says(family: Family, lay
             for max_rows in (1, 5, 12):
                 found: dict[int, list[tuple[int, ...]]] = {}
                 for batch in make_batches(family.sources, max_rows=max_rows, pad_id=model.pad_id):
-                    decoding = Decoding(
+                    decoding = ExportedSteps(
                         model, cache, batch, policy=CachePolicy.parse(policy), stopwatch=Stopwatch(Timing.OFF)
                     )
                     for index, hypotheses in zip(batch.order, search(decoding, len(batch.order), rules), strict=True):
@@ -121,7 +121,7 @@ def test_graphs_in_half_precision_run_with_and_without_a_cache(family: Family, t
             onnx.save(float16.convert_float_to_float16(onnx.load(file)), tmp_path / file.name)
         else:
             (tmp_path / file.name).write_bytes(file.read_bytes())
-    model = Seq2Seq.open(tmp_path)
+    model = ExportedSeq2Seq.open(tmp_path)
     assert model.layout.cache is not None
     assert str(model.layout.cache.dtype) == "float16"
 
@@ -136,7 +136,9 @@ def test_graphs_in_half_precision_run_with_and_without_a_cache(family: Family, t
         [
             hypotheses[0].ids
             for hypotheses in search(
-                Decoding(model, model.new_cache(), batch, policy=CachePolicy(mode), stopwatch=Stopwatch()), 12, rules
+                ExportedSteps(model, model.new_cache(), batch, policy=CachePolicy(mode), stopwatch=Stopwatch()),
+                12,
+                rules,
             )
         ]
         for mode in ("on", "off")

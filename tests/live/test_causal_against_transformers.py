@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
-from worker.engine.causal.native_model import KVCausal
+from worker.engine.causal.native_model import NativeCausal
 from worker.engine.causal.native_reader import Limits, PackedReader
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.runtime.timing import Stopwatch
@@ -45,7 +45,7 @@ def test_every_token_gets_what_transformers_gives_it(tmp_path: Path, name: str) 
     """Packed, chunked, alone; with a prefix and without."""
     checkpoint = write_causal_checkpoint(tmp_path / "checkpoint", name.split(",")[0], seed=9, **MODELS[name])
     network = transformers.AutoModelForCausalLM.from_pretrained(checkpoint, attn_implementation="eager").eval()
-    model = KVCausal.open(write_kv_model(checkpoint, tmp_path / "kv"))
+    model = NativeCausal.open(write_kv_model(checkpoint, tmp_path / "kv"))
     rng = np.random.default_rng(9)
 
     def draw(length: int) -> list[int]:

@@ -23,14 +23,14 @@ from jobs.spec import ScoreOptions
 from tests.golden.make_forced_golden import draw_pairs, log_probs
 from worker.demo.grammar import unseen_bulletins
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.seq2seq.exported_scorer import Seq2SeqForced
-from worker.engine.seq2seq.native_model import KVModel
-from worker.engine.seq2seq.native_scorer import KVForced
-from worker.engine.seq2seq.open import open_network
+from worker.engine.seq2seq.exported_scorer import ExportedScorer
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.seq2seq.native_scorer import NativeScorer
+from worker.engine.seq2seq.open import open_translation_model
 from worker.engine.seq2seq.pair_batches import IdPair
-from worker.engine.tasks.pair_scoring import ForcedScorer
+from worker.engine.tasks.pair_scoring import PairScorer
 from worker.model_tools.add.add import Request, add_model
-from worker.text.marian import MarianTokenizer
+from worker.text.marian_tokenizer import MarianTokenizer
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 
@@ -64,8 +64,8 @@ def test_every_token_is_as_likely_in_every_layout(family: Any, tmp_path: Path, l
         export(model, folder, layout)
     else:
         pytest.skip("one export of this family is enough: its graphs differ in what they remember alone")
-    network = open_network(folder)
-    forced = KVForced(network) if isinstance(network, KVModel) else Seq2SeqForced(network)
+    network = open_translation_model(folder)
+    forced = NativeScorer(network) if isinstance(network, NativeSeq2Seq) else ExportedScorer(network)
 
     found = forced.log_probs(pairs, Stopwatch())
 
@@ -92,7 +92,7 @@ def test_documents_are_as_likely_from_text_to_number(demo: Any) -> None:
     texts = [(pair.english, pair.chinese) for pair in pairs] + [
         (pair.english, target) for pair, target in zip(pairs, targets, strict=True)
     ]
-    scorer = ForcedScorer(KVModel.open(DEMO), MarianTokenizer.open(DEMO))
+    scorer = PairScorer(NativeSeq2Seq.open(DEMO), MarianTokenizer.open(DEMO))
 
     produced = scorer.score(
         [json.dumps({"source": source, "target": target}) for source, target in texts],
@@ -116,7 +116,7 @@ def test_the_sum_is_the_loss_that_transformers_gives(demo: Any) -> None:
         loss = model(**batch).loss.item()
 
     (found,) = (
-        ForcedScorer(KVModel.open(DEMO), MarianTokenizer.open(DEMO))
+        PairScorer(NativeSeq2Seq.open(DEMO), MarianTokenizer.open(DEMO))
         .score(
             [json.dumps({"source": pair.english, "target": pair.chinese[::-1]})],
             ScoreOptions(pairs=True),

@@ -13,7 +13,7 @@ transformers = pytest.importorskip("transformers")
 from jobs.spec import TranslateOptions
 from tests.checkpoints import write_marian_checkpoint
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.seq2seq.open import new_decoder, open_network
+from worker.engine.seq2seq.open import new_decoder, open_translation_model
 from worker.model_tools.add.add import Request, add_model
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
@@ -44,7 +44,9 @@ def both(checkpoint: Path, tmp_path: Path, settings: dict[str, Any], options: Tr
         with torch.no_grad():
             (ids,) = model.generate(torch.tensor([source])).tolist()
         theirs.append(tuple(ids[1 : ids.index(0) + 1 if 0 in ids else None]))
-    network = open_network(Path(add_model(Request(source=str(checkpoint), force=True), tmp_path / "models").path))
+    network = open_translation_model(
+        Path(add_model(Request(source=str(checkpoint), force=True), tmp_path / "models").path)
+    )
     rules = network.generation.with_options(options, max_positions=network.max_positions)
     ours: dict[int, tuple[int, ...]] = {}
     for found in new_decoder(network).decode(SOURCES, rules, options, Stopwatch(), lambda: False):

@@ -20,11 +20,11 @@ from bench.shapes import Shape
 from bench.tokenizer import write_tokenizer
 from tests.unit.engine.conftest import decode
 from worker.engine.search.generation_config import read_generation
-from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.graphs.marian import SCREENED
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
-from worker.model_tools.add.target_ids import Head
+from worker.model_tools.add.target_ids import HeadChoice
 from worker.models.json_file import read_json
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
@@ -105,13 +105,13 @@ def generate(model: Any, eos_id: int, source: list[int], settings: dict[str, Any
     return [tuple(ids[: ids.index(eos_id) + 1] if eos_id in ids else ids) for ids in sequences]
 
 
-def open_added(family: Family, models_dir: Path, **options: Any) -> KVModel:
+def open_added(family: Family, models_dir: Path, **options: Any) -> NativeSeq2Seq:
     """The model that `models add` makes of the checkpoint."""
     added = add_model(Request(source=str(family.checkpoint), name="model", **options), models_dir)
-    return KVModel.open(Path(added.path))
+    return NativeSeq2Seq.open(Path(added.path))
 
 
-def run(family: Family, model: KVModel, settings: dict[str, Any], rows: int) -> list[Ids]:
+def run(family: Family, model: NativeSeq2Seq, settings: dict[str, Any], rows: int) -> list[Ids]:
     config = read_json(family.checkpoint / "config.json")
     rules = read_generation(
         config,
@@ -136,7 +136,7 @@ def test_a_checkpoint_that_was_added_says_what_transformers_says(family: Family,
 
 
 def test_int8_says_nearly_what_float32_says(family: Family, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = open_added(family, tmp_path, precision=Precision.INT8, head=Head.FULL)
+    model = open_added(family, tmp_path, precision=Precision.INT8, head=HeadChoice.FULL)
 
     for name, settings in SETTINGS.items():
         alone, together = (run(family, model, settings, rows) for rows in (1, 64))

@@ -18,8 +18,8 @@ from worker.engine.runtime.device import providers
 from worker.engine.runtime.session import Device
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.hypothesis import Hypothesis
-from worker.engine.seq2seq.device_buffers import Bank, Moves
-from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.device_buffers import DeviceBuffers, DeviceCopies
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.engine.seq2seq.open import new_decoder
 from worker.engine.tasks.cache_report import measure_cache
 from worker.graphs.precision import Precision
@@ -46,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(add_model(Request(source=str(checkpoint), precision=Precision.FP16), place / "models").path)
 
 
-def decode(model: KVModel, *, beams: int, rows: int = 4, policy: str = "on") -> list[list[Hypothesis]]:
+def decode(model: NativeSeq2Seq, *, beams: int, rows: int = 4, policy: str = "on") -> list[list[Hypothesis]]:
     rng = np.random.default_rng(2)
     sources = [[*rng.integers(2, 70, length - 1).tolist(), 0] for length in LENGTHS]
     options = TranslateOptions(cache=CachePolicy.parse(policy), batch_size=rows)
@@ -64,7 +64,7 @@ def agreement(one: list[list[Hypothesis]], other: list[list[Hypothesis]]) -> flo
 @pytest.mark.parametrize("beams", [1, 4])
 def test_the_gpu_says_what_the_cpu_says(folder: Path, beams: int) -> None:
     """Both round to float16, at other places: nearly every translation is the same, and every score is near."""
-    gpu, cpu = (decode(KVModel.open(folder, **how), beams=beams) for how in ({"providers": CUDA}, {}))
+    gpu, cpu = (decode(NativeSeq2Seq.open(folder, **how), beams=beams) for how in ({"providers": CUDA}, {}))
 
     assert agreement(gpu, cpu) >= 0.85
     for ours, theirs in zip(gpu, cpu, strict=True):
@@ -74,23 +74,23 @@ def test_the_gpu_says_what_the_cpu_says(folder: Path, beams: int) -> None:
 @pytest.mark.parametrize("beams", [1, 4])
 @pytest.mark.parametrize("policy", ["off", "hybrid:3"])
 def test_the_gpu_says_the_same_without_its_cache(folder: Path, beams: int, policy: str) -> None:
-    model = KVModel.open(folder, providers=CUDA)
+    model = NativeSeq2Seq.open(folder, providers=CUDA)
 
     assert agreement(decode(model, beams=beams, policy=policy), decode(model, beams=beams)) >= 0.85
 
 
 @pytest.mark.parametrize("rows", [2, 7, 64])
 def test_a_row_on_the_gpu_does_not_depend_on_its_neighbours(folder: Path, rows: int) -> None:
-    model = KVModel.open(folder, providers=CUDA)
+    model = NativeSeq2Seq.open(folder, providers=CUDA)
 
     assert agreement(decode(model, beams=1, rows=rows), decode(model, beams=1, rows=1)) >= 0.85
 
 
 def test_rows_move_on_the_gpu_as_they_are_told(folder: Path) -> None:
-    shape = KVModel.open(folder).shape
+    shape = NativeSeq2Seq.open(folder).shape
     device, rng = Device.of(CUDA), np.random.default_rng(3)
-    moves = Moves(shape, folder / "decoder.onnx", threads=1, providers=CUDA)
-    first, second = Bank(shape, device), Bank(shape, device)
+    moves = DeviceCopies(shape, folder / "decoder.onnx", threads=1, providers=CUDA)
+    first, second = DeviceBuffers(shape, device), DeviceBuffers(shape, device)
     for bank in (first, second):
         bank.lay_out(5, 32)
     written: list[Any] = [
@@ -112,7 +112,7 @@ def test_what_the_cache_is_worth_on_the_gpu(folder: Path) -> None:
     rng = np.random.default_rng(4)
     sources = [[*rng.integers(2, 70, 29).tolist(), 0] for _ in range(32)]
 
-    report = measure_cache(KVModel.open(folder, providers=CUDA), sources, target_tokens=60, repeats=1)
+    report = measure_cache(NativeSeq2Seq.open(folder, providers=CUDA), sources, target_tokens=60, repeats=1)
 
     print(f"{report.ratio:.1f} times as fast with the cache, {report.num_different} of 32 different")
     assert report.num_different <= 4

@@ -19,7 +19,7 @@ from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.scoring import Scorer
 from worker.engine.tasks.windows import cut
-from worker.text.causal import CausalTokenizer
+from worker.text.causal_tokenizer import CausalTokenizer
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from worker.text.marian import MarianTokenizer
+from worker.text.marian_tokenizer import MarianTokenizer
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (pip install '.[train]')")
 
@@ -111,7 +111,7 @@ def test_decoded_texts_are_equal(ours, theirs, ids):
 
 
 def test_transformers_neither_normalises_nor_cleans_up(theirs):
-    """The two assumptions that `worker.text.marian` rests on."""
+    """The two assumptions that `worker.text.marian_tokenizer` rests on."""
     assert theirs.clean_up_tokenization_spaces is False
     assert theirs_encode(theirs, "“")[:-1] != theirs_encode(theirs, '"')[:-1]
     assert theirs.normalize("“") in ("“", '"')  # Moses would, where sacremoses is installed; encoding does not ask

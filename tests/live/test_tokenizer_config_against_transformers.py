@@ -8,7 +8,7 @@ pytest.importorskip("transformers", reason="transformers is not installed (pip i
 
 from tests.golden.make_tokenizer_config_golden import ids_of
 from tests.tokenizer_configs import CASES, TEXTS, write_case
-from worker.text.causal import CausalTokenizer
+from worker.text.causal_tokenizer import CausalTokenizer
 
 pytestmark = pytest.mark.filterwarnings("default")
 

@@ -11,10 +11,10 @@ pytest.importorskip("transformers")
 from tests.checkpoints import write_marian_checkpoint
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
-from worker.model_tools.verify.references import TransformersJudge, TwinJudge, open_judge
+from worker.model_tools.verify.references import NumpyReference, TransformersReference, open_reference
 from worker.model_tools.verify.verify import verify
 from worker.models.registry import ModelFolder
-from worker.text.marian import MarianTokenizer
+from worker.text.marian_tokenizer import MarianTokenizer
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 
@@ -30,7 +30,7 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_both_judges_say_the_same(tmp_path: Path, shape: str) -> None:
     folder = write_marian_checkpoint(tmp_path / shape, **SHAPES[shape])  # type: ignore[arg-type]
-    twin, theirs = TwinJudge.open(folder), TransformersJudge.open(folder)
+    twin, theirs = NumpyReference.open(folder), TransformersReference.open(folder)
     rng = np.random.default_rng(1)
 
     for length in (1, 2, 7, 30):
@@ -48,7 +48,7 @@ def test_transformers_is_the_judge_where_it_is_installed(tmp_path: Path, precisi
 
     found = {check.name: check for check in verify(folder, sources, MarianTokenizer.open(folder.path).decode)}
 
-    assert isinstance(open_judge(checkpoint), TransformersJudge)
+    assert isinstance(open_reference(checkpoint), TransformersReference)
     assert found["checkpoint"].against == "checkpoint, in transformers"
     assert found["checkpoint"].verdict == ("same" if precision is Precision.FP32 else "measured")
     assert not any(check.has_failed for check in found.values())

@@ -11,7 +11,11 @@ pytest.importorskip("transformers")
 from tests.causal_checkpoints import write_causal_checkpoint
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
-from worker.model_tools.verify.causal_references import TransformersCausalJudge, TwinCausalJudge, open_causal_judge
+from worker.model_tools.verify.causal_references import (
+    NumpyCausalReference,
+    TransformersCausalReference,
+    open_causal_reference,
+)
 from worker.model_tools.verify.verify_causal import verify_causal
 from worker.models.registry import ModelFolder
 
@@ -44,7 +48,7 @@ def test_both_judges_say_the_same(tmp_path: Path, shape: str) -> None:
     family, options = SHAPES[shape]
     folder = write_causal_checkpoint(tmp_path / "tiny", family, **options)  # type: ignore[arg-type]
 
-    twin, theirs = TwinCausalJudge.open(folder), TransformersCausalJudge.open(folder)
+    twin, theirs = NumpyCausalReference.open(folder), TransformersCausalReference.open(folder)
 
     for found, expected in zip(twin.log_probs(sequences()), theirs.log_probs(sequences()), strict=True):
         np.testing.assert_allclose(found, expected, atol=5e-5)
@@ -59,7 +63,7 @@ def test_transformers_is_the_judge_where_it_is_installed(tmp_path: Path, family:
 
     found = {check.name: check for check in verify_causal(folder, sequences())}
 
-    assert isinstance(open_causal_judge(checkpoint), TransformersCausalJudge)
+    assert isinstance(open_causal_reference(checkpoint), TransformersCausalReference)
     assert found["checkpoint"].against == "checkpoint, in transformers"
     assert found["checkpoint"].verdict == ("same" if precision is Precision.FP32 else "measured")
     assert not any(check.has_failed for check in found.values())

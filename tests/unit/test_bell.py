@@ -4,12 +4,12 @@ import threading
 import time
 from collections.abc import Callable
 
-from worker.process.wakeup import Bell
+from worker.process.wakeup import Wakeup
 
 LONG_S = 20.0
 
 
-def resting(bell: Bell, heard: int) -> threading.Thread:
+def resting(bell: Wakeup, heard: int) -> threading.Thread:
     thread = threading.Thread(target=bell.rest, args=(LONG_S, heard), daemon=True)
     thread.start()
     return thread
@@ -24,7 +24,7 @@ def until(condition: Callable[[], object]) -> None:
 
 def test_a_ring_ends_the_rest_of_every_lane() -> None:
     told: list[int] = []
-    bell = Bell(2, told.append)
+    bell = Wakeup(2, told.append)
     lanes = [resting(bell, bell.rung) for _ in range(2)]
     until(lambda: told)
 
@@ -36,7 +36,7 @@ def test_a_ring_ends_the_rest_of_every_lane() -> None:
 
 
 def test_a_ring_while_a_lane_looks_for_work_is_not_lost() -> None:
-    bell = Bell()
+    bell = Wakeup()
     heard = bell.rung
     bell.ring()  # while it leases
 
@@ -48,7 +48,7 @@ def test_a_ring_while_a_lane_looks_for_work_is_not_lost() -> None:
 
 def test_it_is_told_when_all_lanes_rest_and_which_rings_they_had_heard() -> None:
     told: list[int] = []
-    bell = Bell(2, told.append)
+    bell = Wakeup(2, told.append)
     first = resting(bell, 0)
     assert told == []
     second = resting(bell, 0)
@@ -65,7 +65,7 @@ def test_it_is_told_when_all_lanes_rest_and_which_rings_they_had_heard() -> None
 
 def test_a_lane_that_missed_a_ring_does_not_count_as_resting() -> None:
     told: list[int] = []
-    bell = Bell(2, told.append)
+    bell = Wakeup(2, told.append)
     bell.ring()
     bell.rest(LONG_S, 0)  # comes back at once
     resting(bell, 1)
@@ -76,7 +76,7 @@ def test_a_lane_that_missed_a_ring_does_not_count_as_resting() -> None:
 
 def test_looking_by_oneself_is_no_news() -> None:
     told: list[int] = []
-    bell = Bell(1, told.append)
+    bell = Wakeup(1, told.append)
 
     for _ in range(3):
         bell.rest(0.001, bell.rung)
@@ -85,7 +85,7 @@ def test_looking_by_oneself_is_no_news() -> None:
 
 
 def test_a_closed_bell_lets_nobody_rest() -> None:
-    bell = Bell()
+    bell = Wakeup()
     lane = resting(bell, 0)
 
     bell.close()

@@ -10,7 +10,7 @@ from tests.unit.conftest import Kvjobs
 from worker.cli import bench
 from worker.engine.tasks import cache_report
 from worker.model_tools.add.add import Request, add_model
-from worker.text.marian import MarianTokenizer
+from worker.text.marian_tokenizer import MarianTokenizer
 
 TINY = Path(__file__).parents[1] / "golden" / "tiny-swish-tied"
 

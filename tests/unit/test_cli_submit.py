@@ -171,16 +171,16 @@ def test_a_dry_run_rejects_what_a_submit_rejects(kvjobs: Kvjobs, database: Datab
     corpus = tmp_path / "c.csv"
     corpus.write_text("\n".join(["id,text", *rows[:6], "x,", *rows[6:], "x,It will snow."]))
 
-    rehearsed = kvjobs("submit", corpus, "--dry-run", "--json").json
+    dry_run = kvjobs("submit", corpus, "--dry-run", "--json").json
     told = kvjobs("submit", corpus, "--dry-run").out
     kvjobs("submit", corpus)
 
     (job,) = kvjobs("ls", "--json").json
     sql = "select line, error from v_documents where status = 'rejected' order by position"
-    assert rehearsed["rejected_lines"] == kvjobs("query", sql, "--json").json
-    assert (rehearsed["documents"], rehearsed["rejected"]) == (job["documents"], job["rejected"])
-    assert rehearsed["shards"] == job["shards"]
-    assert rehearsed["estimated_tokens"] == job["estimated_tokens"]
+    assert dry_run["rejected_lines"] == kvjobs("query", sql, "--json").json
+    assert (dry_run["documents"], dry_run["rejected"]) == (job["documents"], job["rejected"])
+    assert dry_run["shards"] == job["shards"]
+    assert dry_run["estimated_tokens"] == job["estimated_tokens"]
     assert "ids         2 documents without one: the number of the line stands for it\n" in told
     assert "the id 'a' was used before, on line 2; change one of the two" in told
 

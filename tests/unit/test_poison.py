@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from jobs.errors import ModelError, Stopped
 from jobs.outcome import Failed, StepTiming, Translation
 from jobs.store.batches import Batch, PlannedDocument
-from worker.engine.tasks.batch_result import Produced
-from worker.isolation.bisect import HOPELESS, process_whatever_happens
+from worker.engine.tasks.batch_result import BatchResult
+from worker.isolation.bisect import HOPELESS, process_or_bisect
 
 
 def batch(size: int) -> Batch:
@@ -20,11 +20,11 @@ class Engine:
         self.poison = poison
         self.calls = 0
 
-    def __call__(self, documents: Batch) -> Produced:
+    def __call__(self, documents: Batch) -> BatchResult:
         self.calls += 1
         if bad := [d.position for d in documents if d.position in self.poison]:
             raise RuntimeError(f"cannot bear {bad}")
-        return Produced(
+        return BatchResult(
             outcomes=[Translation(d.text, 0.0, 1, 0, 1, 1) for d in documents],
             learned={d.text.encode(): None for d in documents},  # type: ignore[misc]
             timings=[StepTiming("decode", 0, len(documents), 1, 0, 0.0)],
@@ -35,7 +35,7 @@ class Engine:
 def test_only_the_poisonous_documents_end_badly(size: int, data: st.DataObject) -> None:
     poison = data.draw(st.sets(st.integers(0, size - 1), max_size=min(size - 1, HOPELESS - 1)))
 
-    result = process_whatever_happens(Engine(poison), batch(size))
+    result = process_or_bisect(Engine(poison), batch(size))
 
     assert [isinstance(outcome, Failed) for outcome in result.outcomes] == [i in poison for i in range(size)]
     assert [o.text for o in result.outcomes if isinstance(o, Translation)] == [
@@ -47,18 +47,18 @@ def test_only_the_poisonous_documents_end_badly(size: int, data: st.DataObject) 
 def test_a_single_poisonous_document_costs_few_calls() -> None:
     engine = Engine({100})
 
-    process_whatever_happens(engine, batch(256))
+    process_or_bisect(engine, batch(256))
 
     assert engine.calls == 1 + 2 * 8  # a halving of 256
 
 
 def test_an_engine_that_fails_on_every_document_is_a_bad_model_not_bad_documents() -> None:
     with pytest.raises(ModelError, match="not the documents"):
-        process_whatever_happens(Engine(set(range(HOPELESS))), batch(HOPELESS))
+        process_or_bisect(Engine(set(range(HOPELESS))), batch(HOPELESS))
 
 
 def test_one_bad_document_alone_in_its_batch_is_the_document() -> None:
-    (outcome,) = process_whatever_happens(Engine({0}), batch(1)).outcomes
+    (outcome,) = process_or_bisect(Engine({0}), batch(1)).outcomes
 
     assert isinstance(outcome, Failed)
     assert outcome.code == "engine-error"
@@ -66,8 +66,8 @@ def test_one_bad_document_alone_in_its_batch_is_the_document() -> None:
 
 
 def test_a_request_to_stop_is_no_failure_of_a_document() -> None:
-    def stopped(_documents: Batch) -> Produced:
+    def stopped(_documents: Batch) -> BatchResult:
         raise Stopped("now")
 
     with pytest.raises(Stopped):
-        process_whatever_happens(stopped, batch(4))
+        process_or_bisect(stopped, batch(4))

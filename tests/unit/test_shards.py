@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from jobs.documents import Document, Record, Reject, Rejected
 from jobs.submission import shards
-from jobs.submission.shards import Batch, cut_batches
+from jobs.submission.shards import IngestBatch, cut_batches
 
 
 def document(position: int, tokens: int, fields: str | None = None) -> Document:
@@ -17,7 +17,7 @@ def rejected(position: int) -> Rejected:
     return Rejected(position, None, False, position + 1, Reject.BAD_JSON, "bad")
 
 
-def ranges(batches: list[Batch]) -> list[list[tuple[int, int]]]:
+def ranges(batches: list[IngestBatch]) -> list[list[tuple[int, int]]]:
     return [[(shard[0].position, shard[-1].position + 1) for shard in batch.shards] for batch in batches]
 
 

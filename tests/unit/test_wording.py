@@ -51,9 +51,9 @@ def test_a_job_that_no_worker_began_took_no_time(database: Database, add_job: Ad
 
 def test_one_rejected_line_is_one_line() -> None:
     preview = SimpleNamespace(histogram=[], num_segments=0, num_passed_through=0, num_split=0, num_tokens=0, longest=0)
-    rehearsal = SimpleNamespace(preview=preview, num_documents=2, num_rejected=1, num_shards=1, rejected=[1])
+    dry_run = SimpleNamespace(preview=preview, num_documents=2, num_rejected=1, num_shards=1, rejected=[1])
 
-    assert next(describe(rehearsal, SPEC, None)) == "documents   2, and 1 rejected line"
+    assert next(describe(dry_run, SPEC, None)) == "documents   2, and 1 rejected line"
 
 
 def test_a_submit_from_the_terminal_says_what_it_waits_for(

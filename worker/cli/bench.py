@@ -15,7 +15,7 @@ from worker.models.registry import DEFAULT_MODEL, check_files, find_model
 
 if TYPE_CHECKING:
     from worker.engine.tasks.cache_report import CacheReport
-    from worker.text.marian import MarianTokenizer
+    from worker.text.marian_tokenizer import MarianTokenizer
 
 FIELDS = (
     *("target_tokens", "ratio", "is_equal", "num_different", "num_segments", "source_tokens", "batch_size"),
@@ -78,13 +78,13 @@ def cache(
     One thread, as a lane has it; medians over the repeats. With the cache a late step takes about as long as an early
     one (growth 1), and both ways must give the same tokens: exit code 1 if they do not.
     """
-    from worker.engine.seq2seq.open import open_network
+    from worker.engine.seq2seq.open import open_translation_model
     from worker.engine.tasks.cache_report import measure_cache
-    from worker.text.marian import MarianTokenizer
+    from worker.text.marian_tokenizer import MarianTokenizer
 
     folder = find_model(model, context.settings.models_dir)
     check_files(folder)
-    network = open_network(folder.path)
+    network = open_translation_model(folder.path)
     tokenizer = MarianTokenizer.open(folder.path)
     ids = list(islice(_segments(tokenizer, source_tokens), segments or batch_size))
     reports = []

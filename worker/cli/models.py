@@ -15,8 +15,8 @@ from jobs.cli.render.terminal import say
 from jobs.errors import ModelError, SpecError
 from jobs.requirements import install_command
 from worker.graphs.precision import Precision
-from worker.model_tools.add.target_ids import Head
-from worker.models.model_kind import Kind
+from worker.model_tools.add.target_ids import HeadChoice
+from worker.models.model_kind import ModelKind
 from worker.models.registry import (
     DEFAULT_MODEL,
     ModelFolder,
@@ -109,7 +109,7 @@ def ls(context: Context, output: Output) -> None:
 )
 @click.option(
     "--head",
-    type=click.Choice([str(head) for head in Head]),
+    type=click.Choice([str(head) for head in HeadChoice]),
     help="Target ids that a translation model can say: every one, or those of target.spm.  [default: full; target for "
     "int8]",
 )
@@ -154,7 +154,7 @@ def add(
     request = Request(
         source=source,
         precision=Precision(precision) if precision else None,
-        head=Head(head) if head else None,
+        head=HeadChoice(head) if head else None,
         name=name,
         force=force,
         accept_departures=accept_departures,
@@ -174,7 +174,7 @@ def add(
         if added.precision == Precision.INT8:
             say(f"int8 is near fp32; how near, on your documents: kvjobs models verify {added.name} --sample CORPUS")
         queue = " --queue gpu" if added.precision == Precision.FP16 else ""
-        task = " --task score" if added.kind == Kind.CAUSAL else ""
+        task = " --task score" if added.kind == ModelKind.CAUSAL else ""
         say(f"Next: kvjobs submit CORPUS{task} --model {added.name}{queue} --wait")
 
 
@@ -239,14 +239,14 @@ def verify(
     folder = find_model(name, models_dir)
     check_files(folder)
     other = find_model(against, models_dir) if against else None
-    is_causal = kind_of(folder) is Kind.CAUSAL
+    is_causal = kind_of(folder) is ModelKind.CAUSAL
     if other is not None and kind_of(other) is not kind_of(folder):
         raise SpecError(
             f"{name} is {kind_of(folder).noun} and {against} {kind_of(other).noun}: they cannot be compared"
         )
     if is_causal:
         if target_language is not None:
-            raise SpecError(f"{name} is {Kind.CAUSAL.noun}, which has no --target-language: leave it out")
+            raise SpecError(f"{name} is {ModelKind.CAUSAL.noun}, which has no --target-language: leave it out")
         checks = _verify_causal(folder, sample, limit, other, checkpoint)
     else:
         if checkpoint is not None:
@@ -285,7 +285,7 @@ def _verify_translation(
     from worker.model_tools.sample import read_sample
     from worker.model_tools.verify.verify import verify
     from worker.models.json_file import read_json
-    from worker.text.marian import MarianTokenizer
+    from worker.text.marian_tokenizer import MarianTokenizer
 
     tokenizer = MarianTokenizer.open(folder.path)
     tokenizer.check_language(target_language)
@@ -306,7 +306,7 @@ def _verify_causal(
 ) -> list["Check"]:
     from worker.model_tools.sample import read_documents
     from worker.model_tools.verify.verify_causal import verify_causal
-    from worker.text.causal import CausalTokenizer
+    from worker.text.causal_tokenizer import CausalTokenizer
 
     documents = read_documents(sample, CausalTokenizer.open(folder.path), limit=limit)
     say(f"{folder.name}: {counted(len(documents), 'document')} ...")
@@ -357,7 +357,7 @@ def describe(model: "ModelDescription") -> Iterator[str]:
 
 
 def _vocabulary(model: "ModelDescription") -> Iterator[str]:
-    if model.kind == Kind.CAUSAL:
+    if model.kind == ModelKind.CAUSAL:
         marks = ((name, token_id) for name, token_id in (("BOS", model.bos_id), ("EOS", model.eos_id)))
         named = ", ".join(f"{name} {'none' if token_id is None else count(token_id)}" for name, token_id in marks)
         yield f"  vocabulary {_known(model.vocab_size)}, {named}"

@@ -20,7 +20,7 @@ from jobs.queues import Queues
 from jobs.settings import hide_passwords
 
 if TYPE_CHECKING:
-    from jobs.store.report.worker_list import Member
+    from jobs.store.report.worker_list import WorkerSummary
 
 COLUMNS = (
     Column("worker_id", "WORKER", right=True),
@@ -60,7 +60,7 @@ def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: st
     # Loaded here: `worker ls` needs none of it.
     from worker.engine.runtime.device import check_device, lanes_of
     from worker.process.child import Child
-    from worker.process.connect import open_patiently
+    from worker.process.connect import connect_patiently
     from worker.supervisor import stop_on_signals, supervise
 
     context: Context = ctx.obj
@@ -71,7 +71,7 @@ def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: st
     orders = Orders(settings, drain, device, new_node() if is_hinted else None)
     stop, child = threading.Event(), Child(orders)
     stop_on_signals(stop, child)
-    database = open_patiently(settings, stop.wait)
+    database = connect_patiently(settings, stop.wait)
     if database is None:
         return 0
     with contextlib.ExitStack() as stack:
@@ -168,7 +168,7 @@ PING_COLUMNS = (
 )
 
 
-def _ask(context: Context, members: "list[Member]", timeout: float) -> dict[str, bool]:
+def _ask(context: Context, members: "list[WorkerSummary]", timeout: float) -> dict[str, bool]:
     """Which nodes answer over the broker."""
     from jobs.dispatch.broker import BrokerError, make_app, ping_nodes
 

@@ -18,9 +18,9 @@ import sacrebleu
 from jobs.spec import Timing, TranslateOptions
 from worker.demo.grammar import Bulletin, unseen_bulletins
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.seq2seq.open import new_decoder, open_network
+from worker.engine.seq2seq.open import new_decoder, open_translation_model
 from worker.models.registry import has_weights
-from worker.text.marian import MarianTokenizer
+from worker.text.marian_tokenizer import MarianTokenizer
 
 DEFAULT_MODEL = Path(__file__).parent / "en-zh"
 BATCH_ROWS = 64
@@ -97,7 +97,7 @@ def open_translator(directory: Path) -> Translate:
 
 
 def _by_engine(directory: Path) -> Translate:
-    network, tokenizer = open_network(directory), MarianTokenizer.open(directory)
+    network, tokenizer = open_translation_model(directory), MarianTokenizer.open(directory)
     options = TranslateOptions(beam_size=1, batch_size=BATCH_ROWS)
     rules = network.generation.with_options(options, max_positions=network.max_positions)
 

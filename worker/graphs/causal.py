@@ -32,10 +32,10 @@ from onnx import GraphProto, helper
 
 from worker.graphs.causal_head import head_graph
 from worker.graphs.causal_weights import Array, CausalSizes, CausalWeights
+from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
 from worker.graphs.marian_weights import Weights
-from worker.graphs.net import CONTRIB, Net, Shape
+from worker.graphs.matrix_products import Load, products_in
 from worker.graphs.precision import Precision
-from worker.graphs.products import Load, products_in
 from worker.graphs.weights import Store, WeightsFile
 
 BODY = "body.onnx"
@@ -63,10 +63,10 @@ def write_causal(folder: Path, config: Mapping[str, Any], weights: Weights, *, p
         (folder / name).write_bytes(net.model().SerializeToString(deterministic=True))
 
 
-def body_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precision: Precision) -> Net:
+def body_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precision: Precision) -> GraphBuilder:
     """ids (M,), rows (B, S), places (M,): of B x S, positions (B, S), ends (B,): past and own length of each row - 1,
     longest (1,): T, is_shared (), bias, past.LAYER.key and .value (B, K, C, H) -> hidden (M, D), present.LAYER.…"""
-    net = Net("body", store)
+    net = GraphBuilder("body", store)
     body = _Body(net, sizes, weights, precision)
     ids = net.input("ids", np.int64, ["M"])
     table = net.weight("embeddings", lambda: weights.embeddings().astype(body.dtype))
@@ -84,7 +84,7 @@ def body_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precisi
 class _Body:
     """The pieces that layers are made of."""
 
-    def __init__(self, net: Net, sizes: CausalSizes, weights: CausalWeights, precision: Precision) -> None:
+    def __init__(self, net: GraphBuilder, sizes: CausalSizes, weights: CausalWeights, precision: Precision) -> None:
         self.dtype = _dtype(precision)
         self._net = net
         self._sizes = sizes

@@ -16,17 +16,17 @@ import numpy as np
 from onnx import TensorProto
 
 from worker.graphs.causal_weights import Array, CausalSizes, CausalWeights
-from worker.graphs.net import Net
+from worker.graphs.graph_builder import GraphBuilder
+from worker.graphs.matrix_products import quantize_rows, quantized_product
 from worker.graphs.precision import Precision
-from worker.graphs.products import quantize_rows, quantized_product
 from worker.graphs.weights import Store
 
 BLOCK = 4096  # ids
 
 
-def head_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precision: Precision) -> Net:
+def head_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precision: Precision) -> GraphBuilder:
     """hidden (M, D), targets (M,) -> log_probs (M,), float32."""
-    net = Net("head", store)
+    net = GraphBuilder("head", store)
     dtype = np.float16 if precision is Precision.FP16 else np.float32
     hidden = net.input("hidden", dtype, ["M", sizes.width])
     targets = net.input("targets", np.int64, ["M"])
@@ -61,7 +61,9 @@ def head_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precisi
 class _Blocks:
     """Products of hidden states with some rows of the head."""
 
-    def __init__(self, net: Net, hidden: str, sizes: CausalSizes, weights: CausalWeights, precision: Precision) -> None:
+    def __init__(
+        self, net: GraphBuilder, hidden: str, sizes: CausalSizes, weights: CausalWeights, precision: Precision
+    ) -> None:
         self._net = net
         self._hidden = hidden
         self._precision = precision

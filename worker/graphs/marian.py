@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
 from worker.graphs.marian_weights import ACTIVATIONS, MarianSizes, MarianWeights, Weights
-from worker.graphs.masked_source import MaskedSource
-from worker.graphs.net import CONTRIB, Net, Shape
+from worker.graphs.masked_cross_attention import MaskedSource
+from worker.graphs.matrix_products import Int8Products, Products, products_in, rounding
 from worker.graphs.precision import Precision
-from worker.graphs.products import Int8Products, Products, products_in, rounding
 from worker.graphs.weights import Store, WeightsFile, WrittenWeights
 
 ENCODER = "encoder.onnx"
@@ -87,12 +87,12 @@ def head_rows_in(store: Store) -> str:
     return next((name for name in _HEAD_ROWS if name in store), "")
 
 
-def encoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeights, precision: Precision) -> Net:
+def encoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeights, precision: Precision) -> GraphBuilder:
     """All tokens of all sentences at once; sentences of one call are equally long.
 
     ids (B, S) -> cross (B, S, 2 L, N, H): key and value of layer 0, of layer 1, ...
     """
-    net, products = Net("encoder", store), products_in(precision)
+    net, products = GraphBuilder("encoder", store), products_in(precision)
     block = Block(net, products, sizes, weights, dtype_of(precision))
     ids = net.input("ids", np.int64, ["B", "S"])
     shape = net.op("Shape", ids, name="ids.shape")
@@ -123,7 +123,7 @@ def decoder_graph(
     head_bias: bool,
     beams: int = 1,
     masked: bool = False,
-) -> Net:
+) -> GraphBuilder:
     """One token a row. Rows come in groups of `beams` that share the source, and with it cross keys and values.
     `masked`: groups of any size, and in place of source_lengths and longest_source what `MaskedSource` asks for.
 
@@ -131,7 +131,7 @@ def decoder_graph(
     source_lengths (B,): S - 1 of each sentence, longest_source (1,): the greatest S, past and cross
     -> logits (R, V), and in int8 scales (R, 1) that they are to be multiplied by
     """
-    net, products = Net("decoder", store), products_in(precision)
+    net, products = GraphBuilder("decoder", store), products_in(precision)
     x = _decoder_layers(net, products, sizes, weights, precision, beams, masked)
     logits, scales = products.head(net, x, head_rows, weights.head, weights.head_bias if head_bias else None)
     in_int8 = precision is Precision.INT8
@@ -142,13 +142,13 @@ def decoder_graph(
     return net
 
 
-def screened_decoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeights) -> Net:
+def screened_decoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeights) -> GraphBuilder:
     """The decoder in float32, but for the head, which is in int8: it tells which few ids can be the best at all.
 
     Besides logits and scales it gives the hidden states (R, D), to compute the logits of those few exactly. Its
     metadata bound the error: of a column, error (the length of what was rounded away) and norm (of what was left).
     """
-    net, products = Net("screened", store), products_in(Precision.FP32)
+    net, products = GraphBuilder("screened", store), products_in(Precision.FP32)
     x = _decoder_layers(net, products, sizes, weights, Precision.FP32, beams=1, masked=False)
     logits, scales = Int8Products().head(net, x, "", weights.head, None)
     assert scales is not None
@@ -161,7 +161,7 @@ def screened_decoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeig
 
 
 def _decoder_layers(
-    net: Net,
+    net: GraphBuilder,
     products: Products,
     sizes: MarianSizes,
     weights: MarianWeights,
@@ -203,7 +203,7 @@ class Block:
 
     def __init__(
         self,
-        net: Net,
+        net: GraphBuilder,
         products: Products,
         sizes: MarianSizes,
         weights: MarianWeights,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from jobs.errors import KvjobsError, ModelError
 from jobs.outcome import Failed
 from jobs.store.batches import Batch
-from worker.engine.tasks.batch_result import Produced
+from worker.engine.tasks.batch_result import BatchResult
 
 log = logging.getLogger(__name__)
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 HOPELESS = 8
 
 
-def process_whatever_happens(translate: Callable[[Batch], Produced], batch: Batch) -> Produced:
+def process_or_bisect(translate: Callable[[Batch], BatchResult], batch: Batch) -> BatchResult:
     """Translate a batch; a document on which the engine fails even alone becomes `Failed`.
 
     Raises what `jobs.errors` knows (a lost lease, a request to stop) as it is, and ModelError where a whole batch of
@@ -31,7 +31,7 @@ def process_whatever_happens(translate: Callable[[Batch], Produced], batch: Batc
     return result
 
 
-def _halve(translate: Callable[[Batch], Produced], batch: Batch) -> Produced:
+def _halve(translate: Callable[[Batch], BatchResult], batch: Batch) -> BatchResult:
     try:
         return translate(batch)
     except KvjobsError:
@@ -40,10 +40,10 @@ def _halve(translate: Callable[[Batch], Produced], batch: Batch) -> Produced:
         message = f"{type(error).__name__}: {error}"
         log.warning("a batch failed (documents in it: %d): %s", len(batch), message)
         if len(batch) == 1:
-            return Produced([Failed("engine-error", message)], {}, [])
+            return BatchResult([Failed("engine-error", message)], {}, [])
     middle = len(batch) // 2
     first, second = _halve(translate, batch[:middle]), _halve(translate, batch[middle:])
-    return Produced(
+    return BatchResult(
         outcomes=[*first.outcomes, *second.outcomes],
         learned=first.learned | second.learned,
         timings=[*first.timings, *second.timings],

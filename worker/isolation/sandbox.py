@@ -20,7 +20,7 @@ from jobs.errors import Stopped
 from jobs.process import how_it_ended
 from jobs.spec import JobSpec
 from jobs.store.batches import Batch
-from worker.engine.tasks.batch_result import Produced
+from worker.engine.tasks.batch_result import BatchResult
 
 log = logging.getLogger(__name__)
 
@@ -30,14 +30,14 @@ LAST_WORDS_S = 2.0  # from SIGABRT, at which it says where it hangs, to SIGKILL
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SandboxOrder:
     """A batch to translate, and how long the driver puts up with silence."""
 
     batch: Batch
     deadline_s: float
 
 
-class Died(Exception):
+class SandboxDied(Exception):
     """The process is gone, and what it had in hand may be why."""
 
     def __init__(self, code: str, how: str) -> None:
@@ -46,7 +46,7 @@ class Died(Exception):
         self.how = how  # for a person: "killed by SIGSEGV"
 
 
-class Cage:
+class Sandbox:
     """One sacrificial process. It ends with `close`, and with this process however that ends."""
 
     def __init__(
@@ -81,13 +81,13 @@ class Cage:
             self.close()
             raise
 
-    def translate(self, batch: Batch) -> Produced:
+    def translate(self, batch: Batch) -> BatchResult:
         """What the batch became in there. Raises what the engine raised; Died where the process ended or gave no sign
         of life for too long; Stopped where `must_stop` says so. After these two the cage is of no more use."""
         deadline_s = self._deadline_s()
-        self._send(Order(batch, deadline_s))
+        self._send(SandboxOrder(batch, deadline_s))
         result = self._receive(deadline_s)
-        assert isinstance(result, Produced)
+        assert isinstance(result, BatchResult)
         return result
 
     def close(self) -> None:
@@ -125,13 +125,13 @@ class Cage:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LAST_WORDS_S)
         self._process.kill()
-        raise Died("hung", f"gave no sign of life for {deadline_s:g} s")
+        raise SandboxDied("hung", f"gave no sign of life for {deadline_s:g} s")
 
-    def _death(self) -> Died:
+    def _death(self) -> SandboxDied:
         """It closed its end, so it is as good as gone."""
         try:
             code = self._process.wait(LAST_WORDS_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             code = self._process.wait()
-        return Died("killed", how_it_ended(code))
+        return SandboxDied("killed", how_it_ended(code))

@@ -19,10 +19,10 @@ from jobs.spec import JobSpec
 from jobs.store.batches import Batch
 from jobs.store.database import Database
 from worker.engine.runtime.device import lanes_of, providers
-from worker.engine.tasks.batch_result import Produced
+from worker.engine.tasks.batch_result import BatchResult
 from worker.engine_for import process
-from worker.isolation.bisect import process_whatever_happens
-from worker.isolation.sandbox import ALIVE, READY, Order
+from worker.isolation.bisect import process_or_bisect
+from worker.isolation.sandbox import ALIVE, READY, SandboxOrder
 from worker.process.memory_limits import go_first, limit_to_free
 from worker.result_memory import StoredMemory
 from worker.warm import Lane, WarmModels
@@ -59,17 +59,17 @@ def _serve(connection: Connection, orders: Orders) -> None:
     memory = StoredMemory(database, spec)
     say_alive = _SignsOfLife(connection, every_s=min(1.0, settings.hang_s / 4))
 
-    def compute(batch: Batch) -> Produced:
+    def compute(batch: Batch) -> BatchResult:
         return process(lane, spec, [document.text for document in batch], memory, say_alive)
 
     connection.send(READY)
     while True:
-        order: Order = connection.recv()
+        order: SandboxOrder = connection.recv()
         # If our lane's process dies while a document holds the interpreter's lock, no thread of ours will notice.
         faulthandler.dump_traceback_later(order.deadline_s + 60, exit=True, repeat=False)
         say_alive.deadline_s = order.deadline_s
         try:
-            frame: Produced | KvjobsError = process_whatever_happens(compute, order.batch)
+            frame: BatchResult | KvjobsError = process_or_bisect(compute, order.batch)
         except KvjobsError as error:
             frame = error
         faulthandler.cancel_dump_traceback_later()

@@ -17,8 +17,8 @@ from typing import Protocol
 from jobs.errors import ModelError
 from jobs.outcome import Quarantined
 from jobs.store.batches import Batch
-from worker.engine.tasks.batch_result import Produced
-from worker.isolation.sandbox import Died
+from worker.engine.tasks.batch_result import BatchResult
+from worker.isolation.sandbox import SandboxDied
 
 log = logging.getLogger(__name__)
 
@@ -28,35 +28,37 @@ HOPELESS, TINY = 6, 4
 LOADS = 3  # that end in death before a document is even sent, until it is the model
 
 
-class Caged(Protocol):
+class Isolated(Protocol):
     """A process that may die: see `worker.isolation.sandbox`."""
 
-    def translate(self, batch: Batch) -> Produced: ...
+    def translate(self, batch: Batch) -> BatchResult: ...
     def close(self) -> None: ...
 
 
-def translate_suspects(
-    batch: Batch, open_cage: Callable[[], Caged], on_death: Callable[[Batch, Died], None]
-) -> Produced:
+def process_suspects(
+    batch: Batch, open_cage: Callable[[], Isolated], on_death: Callable[[Batch, SandboxDied], None]
+) -> BatchResult:
     """Translate a batch; a document that kills its process twice, alone, becomes `Quarantined`.
 
     `on_death` is told at once what each process had in hand, and may raise to end it. Raises what the engine raises,
     and ModelError where process after process dies whatever the document.
     """
-    with contextlib.closing(_Cages(open_cage, on_death)) as cages:
+    with contextlib.closing(_Sandboxes(open_cage, on_death)) as cages:
         whole = cages.translate(batch)
-        if isinstance(whole, Produced):
+        if isinstance(whole, BatchResult):
             return whole
-        found: dict[int, Produced | Died] = {}
+        found: dict[int, BatchResult | SandboxDied] = {}
         for index in _spread(len(batch)):
             found[index] = cages.translate((batch[index],))
-            if len(found) == min(HOPELESS, max(TINY, len(batch))) and all(isinstance(r, Died) for r in found.values()):
+            if len(found) == min(HOPELESS, max(TINY, len(batch))) and all(
+                isinstance(r, SandboxDied) for r in found.values()
+            ):
                 raise ModelError(
                     f"the model's process died on each of {len(found)} documents that were tried one by one (it "
                     f"{whole.how}), so it is not the documents: try the model on one of them, then resume the job"
                 )
         results = {
-            index: _once_more(cages, (batch[index],), result) if isinstance(result, Died) else result
+            index: _once_more(cages, (batch[index],), result) if isinstance(result, SandboxDied) else result
             for index, result in found.items()
         }
         return _join([results[index] for index in range(len(batch))])
@@ -68,10 +70,10 @@ def _spread(count: int) -> list[int]:
     return sorted(range(count), key=lambda index: (index % step, index))
 
 
-def _once_more(cages: "_Cages", batch: Batch, first: Died) -> Produced:
+def _once_more(cages: "_Sandboxes", batch: Batch, first: SandboxDied) -> BatchResult:
     cages.close()
     again = cages.translate(batch)
-    if isinstance(again, Produced):
+    if isinstance(again, BatchResult):
         return again
     log.warning("document %d is quarantined: its process %s", batch[0].position, again.how)
     if again.how == first.how:
@@ -79,31 +81,31 @@ def _once_more(cages: "_Cages", batch: Batch, first: Died) -> Produced:
     else:
         message = f"of two processes that worked on this document alone, one {first.how} and one {again.how}"
     outcome = Quarantined(again.code, message)
-    return Produced([outcome], {}, [])
+    return BatchResult([outcome], {}, [])
 
 
-def _join(results: list[Produced]) -> Produced:
-    return Produced(
+def _join(results: list[BatchResult]) -> BatchResult:
+    return BatchResult(
         outcomes=[outcome for result in results for outcome in result.outcomes],
         learned={key: segment for result in results for key, segment in result.learned.items()},
         timings=[timing for result in results for timing in result.timings],
     )
 
 
-class _Cages:
+class _Sandboxes:
     """One cage at a time: opened when it is needed, and used until something dies in it."""
 
-    def __init__(self, open_cage: Callable[[], Caged], on_death: Callable[[Batch, Died], None]) -> None:
+    def __init__(self, open_cage: Callable[[], Isolated], on_death: Callable[[Batch, SandboxDied], None]) -> None:
         self._open_cage = open_cage
         self._on_death = on_death
-        self._cage: Caged | None = None
+        self._cage: Isolated | None = None
 
-    def translate(self, batch: Batch) -> Produced | Died:
+    def translate(self, batch: Batch) -> BatchResult | SandboxDied:
         if self._cage is None:
             self._cage = self._open()
         try:
             return self._cage.translate(batch)
-        except Died as death:
+        except SandboxDied as death:
             self.close()
             log.warning("the process for suspect documents %s (documents in it: %d)", death.how, len(batch))
             self._on_death(batch, death)
@@ -114,11 +116,11 @@ class _Cages:
             self._cage.close()
             self._cage = None
 
-    def _open(self) -> Caged:
+    def _open(self) -> Isolated:
         for _ in range(LOADS):
             try:
                 return self._open_cage()
-            except Died as death:
+            except SandboxDied as death:
                 self._on_death((), death)
                 last = death
         raise ModelError(f"the process that loads the model {last.how}, {LOADS} times: try kvjobs doctor, then resume")

@@ -6,15 +6,15 @@ from pathlib import Path
 from jobs.errors import SpecError
 from jobs.spec import Bos, JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
 from worker.engine.causal.open import open_language_model
-from worker.engine.seq2seq.open import open_network
-from worker.engine.tasks.pair_scoring import ForcedScorer
+from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.tasks.pair_scoring import PairScorer
 from worker.engine.tasks.reranking import Reranker
 from worker.engine.tasks.scoring import Scorer
 from worker.graphs.precision import Precision
 from worker.model_tools.add.causal_files import open_fitting_tokenizer
 from worker.models.departures.departures import departures_in
 from worker.models.half_precision import advise
-from worker.models.model_kind import Kind
+from worker.models.model_kind import ModelKind
 from worker.models.registry import (
     ModelFolder,
     check_files,
@@ -23,7 +23,7 @@ from worker.models.registry import (
     kind_of,
     read_manifest,
 )
-from worker.text.marian import MarianTokenizer
+from worker.text.marian_tokenizer import MarianTokenizer
 from worker.text.tokenizer_trial import try_tokenizer
 
 
@@ -39,11 +39,11 @@ def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> J
     _check_task(task, folder, kind)
     check_files(folder)
     if isinstance(options, ScoreOptions):
-        options = dataclasses.replace(options, pairs=kind is Kind.TRANSLATION)
+        options = dataclasses.replace(options, pairs=kind is ModelKind.TRANSLATION)
     match options:
         case TranslateOptions():
             MarianTokenizer.open(folder.path).check_language(options.target_language)
-            network = open_network(folder.path)
+            network = open_translation_model(folder.path)
             network.check_cache(options.cache)
             network.generation.with_options(options, max_positions=network.max_positions)
         case ScoreOptions(pairs=True):
@@ -75,15 +75,15 @@ def advise_departures(spec: JobSpec, models_dir: Path) -> list[str]:
     """What to say of an export whose graph is not all that its configuration asks for, a sentence each."""
     folder = find_model(spec.model, models_dir)
     manifest = read_manifest(folder)
-    if kind_of(folder) is not Kind.CAUSAL or (manifest is not None and manifest.layout == "kv"):
+    if kind_of(folder) is not ModelKind.CAUSAL or (manifest is not None and manifest.layout == "kv"):
         return []
     known = manifest.departures if manifest else ()
     return [f"Model {spec.model} {one}." for one in dict.fromkeys((*departures_in(folder.path).warnings(), *known))]
 
 
-def _check_task(task: Task, folder: ModelFolder, kind: Kind) -> None:
+def _check_task(task: Task, folder: ModelFolder, kind: ModelKind) -> None:
     """A score can be had of either kind."""
-    needed = {Task.TRANSLATE: Kind.TRANSLATION, Task.RERANK: Kind.CAUSAL}.get(task, kind)
+    needed = {Task.TRANSLATE: ModelKind.TRANSLATION, Task.RERANK: ModelKind.CAUSAL}.get(task, kind)
     if kind is not needed:
         raise SpecError(
             f"the task {task} needs {needed.noun}, and {folder.name} is {kind.noun}: name another --model, or none, "
@@ -101,10 +101,10 @@ def _check_pairs(folder: ModelFolder, options: ScoreOptions) -> None:
     ):
         if is_set:
             raise SpecError(
-                f"{name} is for causal language models, and {folder.name} is {Kind.TRANSLATION.noun}, which scores the "
-                f"target of a pair: leave --{name.replace('_', '-')} out"
+                f"{name} is for causal language models, and {folder.name} is {ModelKind.TRANSLATION.noun}, which "
+                f"scores the target of a pair: leave --{name.replace('_', '-')} out"
             )
-    scorer = ForcedScorer(open_network(folder.path), MarianTokenizer.open(folder.path))
+    scorer = PairScorer(open_translation_model(folder.path), MarianTokenizer.open(folder.path))
     scorer.score([], options, should_stop=lambda: False)
 
 
@@ -112,8 +112,8 @@ def _check_causal(folder: ModelFolder, options: ScoreOptions | RerankOptions) ->
     """Likewise."""
     if isinstance(options, ScoreOptions) and options.target_language is not None:
         raise SpecError(
-            f"target_language is {options.target_language}, and {folder.name} is {Kind.CAUSAL.noun}, which has none: "
-            "leave --target-language out"
+            f"target_language is {options.target_language}, and {folder.name} is {ModelKind.CAUSAL.noun}, which has "
+            "none: leave --target-language out"
         )
     try_tokenizer(folder.path)
     model = open_language_model(folder.path)

@@ -15,20 +15,20 @@ from jobs.submission.telling import Tell, Telling
 from jobs.submission.usable import usable_records
 from jobs.submission.used_ids import TABLES, UsedIds
 from worker.engine.causal.open import open_language_model
-from worker.engine.seq2seq.open import open_network
+from worker.engine.seq2seq.open import open_translation_model
 from worker.engine.tasks.prompt_templates import TEMPLATES, Template
-from worker.models.model_kind import Kind
+from worker.models.model_kind import ModelKind
 from worker.models.registry import find_model, kind_of
-from worker.text.causal import CausalTokenizer
+from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.lengths import Lengths, count_lengths
-from worker.text.marian import MarianTokenizer
+from worker.text.marian_tokenizer import MarianTokenizer
 from worker.text.preview import Preview, preview
 
 SHOWN_REJECTED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsal:
+class DryRun:
     """A corpus under a spec: what a submit would take of it, and what it would reject."""
 
     preview: Preview | Lengths  # of the documents that can be read
@@ -85,21 +85,19 @@ class _Texts:
         self.num_shards += self.num_documents > before
 
 
-def rehearse(
-    corpus: Corpus, spec: JobSpec, models_dir: Path, spool: Path, on_progress: Tell | None = None
-) -> Rehearsal:
+def count_work(corpus: Corpus, spec: JobSpec, models_dir: Path, spool: Path, on_progress: Tell | None = None) -> DryRun:
     """Read the corpus once and count; raise CorpusError where it cannot be read at all. What is remembered of it lies
     in the folder `spool` meanwhile."""
     folder, texts = find_model(spec.model, models_dir), _Texts(corpus, spool, Telling(on_progress))
     counted: Preview | Lengths
-    if kind_of(folder) is Kind.CAUSAL:
+    if kind_of(folder) is ModelKind.CAUSAL:
         tokenizer = CausalTokenizer.open(folder.path)
         cut = _sequences(spec.options, lambda text: len(tokenizer.encode(text).ids))
         max_positions = open_language_model(folder.path).max_positions
         counted = count_lengths((length for text in texts for length in cut(text)), max_positions)
     else:
         counted = _translation(folder.path, spec.options, texts)
-    return Rehearsal(
+    return DryRun(
         preview=counted,
         num_documents=texts.num_documents,
         estimated_tokens=texts.estimated_tokens,
@@ -112,7 +110,7 @@ def rehearse(
 
 def _translation(folder: Path, options: Options, texts: _Texts) -> Preview | Lengths:
     """Segments to translate; or the sides of pairs."""
-    tokenizer, max_positions = MarianTokenizer.open(folder), open_network(folder).max_positions
+    tokenizer, max_positions = MarianTokenizer.open(folder), open_translation_model(folder).max_positions
     if isinstance(options, TranslateOptions):
         return preview(
             texts,

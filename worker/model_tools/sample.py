@@ -7,8 +7,8 @@ from jobs.corpus.reading import Corpus, read_corpus
 from jobs.documents import Document
 from jobs.errors import SpecError
 from worker.demo.grammar import unseen_bulletins
-from worker.text.causal import CausalTokenizer
-from worker.text.marian import MarianTokenizer
+from worker.text.causal_tokenizer import CausalTokenizer
+from worker.text.marian_tokenizer import MarianTokenizer
 from worker.text.segments import segment
 
 _BULLETINS = 100

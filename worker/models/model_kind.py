@@ -21,7 +21,7 @@ ARCHITECTURES = {
 }
 
 
-class Kind(enum.StrEnum):
+class ModelKind(enum.StrEnum):
     """What a model is for."""
 
     TRANSLATION = "translation"  # from a source to a target: Marian
@@ -35,7 +35,7 @@ class Kind(enum.StrEnum):
     @property
     def noun(self) -> str:
         """In a sentence."""
-        return "a translation model" if self is Kind.TRANSLATION else "a causal language model"
+        return "a translation model" if self is ModelKind.TRANSLATION else "a causal language model"
 
 
 def architecture_of(config: Mapping[str, Any]) -> str | None:

@@ -26,7 +26,7 @@ from worker.models.export_advice import ADD, CONVERT, EXPORT, EXPORT_CAUSAL
 from worker.models.layout.causal_config import CONFIG, GENAI_CONFIG, genai_filename
 from worker.models.links import refuse_link_out
 from worker.models.manifest import MANIFEST, Manifest
-from worker.models.model_kind import MARIAN, Kind, architecture_of, names_causal
+from worker.models.model_kind import MARIAN, ModelKind, architecture_of, names_causal
 from worker.models.unsupported import refuse_files
 
 DEFAULT_MODEL = "demo-en-zh"
@@ -44,8 +44,8 @@ WITH_PAST = "decoder_with_past_model.onnx"
 CAUSAL = "model.onnx"
 # And as in `worker.graphs.marian` and `worker.graphs.causal`.
 KV_GRAPHS = {
-    Kind.TRANSLATION: ("encoder.onnx", "decoder.onnx", "weights.data"),
-    Kind.CAUSAL: ("body.onnx", "head.onnx", "weights.data"),
+    ModelKind.TRANSLATION: ("encoder.onnx", "decoder.onnx", "weights.data"),
+    ModelKind.CAUSAL: ("body.onnx", "head.onnx", "weights.data"),
 }
 CHECKPOINT = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 TOKENIZER = ("source.spm", "target.spm", "vocab.json")
@@ -141,17 +141,17 @@ def read_manifest(folder: ModelFolder) -> Manifest | None:
     return Manifest.read(folder.path) if (folder.path / MANIFEST).is_file() else None
 
 
-def kind_of(folder: ModelFolder) -> Kind:
+def kind_of(folder: ModelFolder) -> ModelKind:
     """What its manifest says, else what its graphs are called, else what config.json names; raises ModelError where a
     file that says it is damaged."""
     if manifest := read_manifest(folder):
-        return Kind.of_architecture(manifest.architecture)
+        return ModelKind.of_architecture(manifest.architecture)
     path = folder.path
     if _has(path, ENCODER):
-        return Kind.TRANSLATION
+        return ModelKind.TRANSLATION
     if _has(path, _causal_graph(path)) or (path / GENAI_CONFIG).is_file():
-        return Kind.CAUSAL
-    return Kind.CAUSAL if names_causal(_said(path / "config.json")) else Kind.TRANSLATION
+        return ModelKind.CAUSAL
+    return ModelKind.CAUSAL if names_causal(_said(path / "config.json")) else ModelKind.TRANSLATION
 
 
 def layout_of(folder: ModelFolder) -> str | None:
@@ -161,7 +161,7 @@ def layout_of(folder: ModelFolder) -> str | None:
     """
     if (manifest := read_manifest(folder)) and manifest.layout == "kv":
         return "kv"
-    if kind_of(folder) is Kind.CAUSAL:
+    if kind_of(folder) is ModelKind.CAUSAL:
         return _causal_layout(folder.path)
     graphs = _export_place(folder.path, ENCODER)
     if not (graphs / ENCODER).is_file():
@@ -177,10 +177,10 @@ def check_files(folder: ModelFolder) -> None:
     """Raise ModelError that names the first file which a model of its kind needs and this folder lacks."""
     manifest, path, kind = read_manifest(folder), folder.path, kind_of(folder)
     if manifest is not None and manifest.layout == "kv":
-        tokenizer = TOKENIZER if kind is Kind.TRANSLATION else CAUSAL_TOKENIZER
+        tokenizer = TOKENIZER if kind is ModelKind.TRANSLATION else CAUSAL_TOKENIZER
         for name in ("config.json", *KV_GRAPHS[kind], *tokenizer):
             _require(path / name, _remedy(path, manifest))
-    elif kind is Kind.CAUSAL:
+    elif kind is ModelKind.CAUSAL:
         _check_causal_export(path)
     else:
         _check_export(path)

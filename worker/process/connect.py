@@ -10,7 +10,7 @@ from jobs.store.database import Database
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 10.0
 
 
-def open_patiently(settings: Settings, pause: Callable[[float], bool], *, has_run: bool = False) -> Database | None:
+def connect_patiently(settings: Settings, pause: Callable[[float], bool], *, has_run: bool = False) -> Database | None:
     """The database, as soon as it answers. `pause` waits so many seconds and says whether to give up; then None.
 
     Raises SpecError, or StoreError for what waiting does not mend. A worker that `has_run` with this database waits

@@ -8,7 +8,7 @@ def _nobody_asked(_rung: int) -> None:
     pass
 
 
-class Bell:
+class Wakeup:
     """Lanes share it. A ring is never lost: a lane says how many it had heard when it last looked for work, and
     where there was another since, its rest is over before it begins."""
 

@@ -24,7 +24,7 @@ USUAL_STEPS = 1_000  # remembered
 TIMES_USUAL = 20  # longer than the usual step: a hang
 
 
-class Watch:
+class Watchdog:
     """Of one process: its lanes and its heartbeat. Threads share it."""
 
     def __init__(
@@ -44,15 +44,15 @@ class Watch:
         # Fine enough that one tick, times `TIMES_USUAL`, is no deadline of its own.
         self._interval_s = min(1.0, hang_s / (2 * TIMES_USUAL))
         self._lock = threading.Lock()
-        self._calls: set[Call] = set()
+        self._calls: set[WatchedCall] = set()
         self._steps: deque[float] = deque(maxlen=USUAL_STEPS)
         self._heartbeat_at = 0.0
         self._over = threading.Event()
 
     @contextlib.contextmanager
-    def watching(self, what: str) -> Iterator["Call"]:
+    def watching(self, what: str) -> Iterator["WatchedCall"]:
         """Watch a call into an engine; `what` is for the log if it hangs. The caller says `step` as it gets on."""
-        call = Call(self, what)
+        call = WatchedCall(self, what)
         with self._lock:
             self._calls.add(call)
         try:
@@ -123,10 +123,10 @@ class Watch:
         faulthandler.dump_traceback_later(max(self.deadline_s(), 3 * self._lease_s), exit=True)
 
 
-class Call:
+class WatchedCall:
     """One call into an engine, and when it last got on."""
 
-    def __init__(self, watch: Watch, what: str) -> None:
+    def __init__(self, watch: Watchdog, what: str) -> None:
         self.what = what
         self._watch = watch
         self._last: float | None = watch.now  # None: it waits for something that is not watched

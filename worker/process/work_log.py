@@ -14,7 +14,7 @@ from jobs.store.report.progress import find_job
 log = logging.getLogger(__name__)
 
 
-class Journal:
+class WorkLog:
     """Of one worker process. Lanes share it; at a higher log level it costs nothing."""
 
     def __init__(self, database: Database) -> None:

@@ -261,15 +261,15 @@ def _dry_run(context: Context, source: "Corpus", spec: JobSpec, as_json: bool) -
     from jobs.cli.render.reading_progress import reading_progress
     from jobs.store.report.progress import speed_of
 
-    rehearse = importlib.import_module("worker.model_tools.dry_run").rehearse
+    count_work = importlib.import_module("worker.model_tools.dry_run").count_work
     with reading_progress() as tell:
-        rehearsal = rehearse(source, spec, context.settings.models_dir, context.settings.home / "spool", tell)
+        dry_run = count_work(source, spec, context.settings.models_dir, context.settings.home / "spool", tell)
     with context.database() as database, database.reading() as connection:
         tokens_per_s = speed_of(connection, spec.model_revision, spec.task)
     if as_json:
-        click.echo(to_json(as_record(rehearsal, spec, tokens_per_s)).decode())
+        click.echo(to_json(as_record(dry_run, spec, tokens_per_s)).decode())
         return 0
-    for line in describe(rehearsal, spec, tokens_per_s):
+    for line in describe(dry_run, spec, tokens_per_s):
         click.echo(visible(line))
     return 0
 

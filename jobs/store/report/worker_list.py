@@ -14,7 +14,7 @@ from jobs.store.schema.tables import Shard, ShardState, Worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class WorkerSummary:
     """One worker process, and what it holds."""
 
     worker_id: int
@@ -45,10 +45,10 @@ class Member:
         return asdict(self)
 
 
-ROSTER_FIELDS = tuple(name for name in Member.__dataclass_fields__ if name != "is_here")
+ROSTER_FIELDS = tuple(name for name in WorkerSummary.__dataclass_fields__ if name != "is_here")
 
 
-def list_workers(connection: Connection, silence_s: float, *, everything: bool = False) -> list[Member]:
+def list_workers(connection: Connection, silence_s: float, *, everything: bool = False) -> list[WorkerSummary]:
     """Newest first; those that have stopped only with `everything`."""
     heard = (Worker.heartbeat_at > db_time(-silence_s)).label("heard")
     workers = select(Worker.__table__, heard).order_by(Worker.id.desc())
@@ -64,7 +64,7 @@ def list_workers(connection: Connection, silence_s: float, *, everything: bool =
         mine = [shard for shard in held if shard.lease_owner == row.id]
         is_dead = ProcessId(row.machine, row.pid, row.process_started).is_dead()
         members.append(
-            Member(
+            WorkerSummary(
                 worker_id=row.id,
                 state=_state(row, is_dead, is_busy=bool(mine)),
                 models=json.loads(row.models),

@@ -8,7 +8,7 @@ import sentencepiece
 pytest.importorskip("google.protobuf", reason="protobuf is not installed (pip install '.[bench]')")
 
 from bench.tokenizer import write_tokenizer
-from worker.text.marian import MarianTokenizer
+from worker.text.marian_tokenizer import MarianTokenizer
 
 
 def test_every_id_of_a_joint_vocabulary_has_one_piece_and_half_of_them_are_the_targets(tmp_path):

@@ -15,13 +15,13 @@ from safetensors.numpy import load_file
 
 from jobs.spec import CachePolicy, Timing, TranslateOptions
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.search.generation_config import Generation, read_generation
+from worker.engine.search.generation_config import GenerationConfig, read_generation
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.search import search
-from worker.engine.seq2seq.exported_kv_cache import KVCache
-from worker.engine.seq2seq.exported_model import Seq2Seq
-from worker.engine.seq2seq.exported_steps import Decoding
-from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.exported_kv_cache import ExportedKVCache
+from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
+from worker.engine.seq2seq.exported_steps import ExportedSteps
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.engine.seq2seq.open import Decoder, Network, new_decoder
 from worker.engine.seq2seq.padding import make_batches
 from worker.graphs.marian import write_marian
@@ -55,14 +55,14 @@ class Tiny:
     """One of the tiny models, in one layout."""
 
     folder: Path
-    model: Seq2Seq
+    model: ExportedSeq2Seq
     sources: list[list[int]]
     cases: list[Case]
 
     def case(self, name: str) -> Case:
         return next(case for case in self.cases if case.name == name)
 
-    def rules(self, **settings: Any) -> Generation:
+    def rules(self, **settings: Any) -> GenerationConfig:
         """The model's rules, with some of generation_config.json's words said otherwise."""
         return read_generation(
             read_json(self.folder / "config.json"),
@@ -73,10 +73,10 @@ class Tiny:
 
     def run(
         self,
-        rules: Generation,
+        rules: GenerationConfig,
         sources: Sequence[Sequence[int]] | None = None,
         *,
-        cache: KVCache | None = None,
+        cache: ExportedKVCache | None = None,
         policy: str = "auto",
         rows: int = 32,
         stopwatch: Stopwatch | None = None,
@@ -87,7 +87,7 @@ class Tiny:
         stopwatch = stopwatch or Stopwatch(Timing.OFF)
         found: dict[int, list[Hypothesis]] = {}
         for batch in make_batches(sources, max_rows=rows, pad_id=self.model.pad_id):
-            decoding = Decoding(self.model, cache, batch, policy=CachePolicy.parse(policy), stopwatch=stopwatch)
+            decoding = ExportedSteps(self.model, cache, batch, policy=CachePolicy.parse(policy), stopwatch=stopwatch)
             found.update(zip(batch.order, search(decoding, len(batch.order), rules), strict=True))
         return [found[index] for index in range(len(sources))]
 
@@ -97,14 +97,14 @@ class Built:
     """One of the tiny models in graphs of our own, built from its weights."""
 
     folder: Path
-    model: KVModel
+    model: NativeSeq2Seq
     sources: list[list[int]]
     cases: list[Case]
 
     def case(self, name: str) -> Case:
         return next(case for case in self.cases if case.name == name)
 
-    def rules(self, **settings: Any) -> Generation:
+    def rules(self, **settings: Any) -> GenerationConfig:
         """The model's rules, with some of generation_config.json's words said otherwise."""
         config = read_json(self.folder / "config.json")
         return read_generation(
@@ -114,7 +114,7 @@ class Built:
             max_positions=self.model.max_positions,
         )
 
-    def run(self, rules: Generation, **options: Any) -> list[list[Hypothesis]]:
+    def run(self, rules: GenerationConfig, **options: Any) -> list[list[Hypothesis]]:
         """The hypotheses of each source of the golden file, in order."""
         return decode(self.model, self.sources, rules, **options)
 
@@ -154,13 +154,13 @@ def build_kv(
     )
     (folder / MANIFEST).write_bytes(manifest.to_bytes())
     golden = json.loads((GOLDEN / f"{family}.json").read_text(encoding="utf-8"))
-    return Built(folder, KVModel.open(folder), golden["sources"], [Case(**case) for case in golden["cases"]])
+    return Built(folder, NativeSeq2Seq.open(folder), golden["sources"], [Case(**case) for case in golden["cases"]])
 
 
 def decode(
     network: Network,
     sources: Sequence[Sequence[int]],
-    rules: Generation,
+    rules: GenerationConfig,
     *,
     rows: int = 32,
     decoder: Decoder | None = None,
@@ -202,7 +202,7 @@ def open_tiny(tmp_path_factory: pytest.TempPathFactory) -> OpenTiny:
                 shutil.copy(GOLDEN / family / file, folder / name)
             golden = json.loads((GOLDEN / f"{family}.json").read_text(encoding="utf-8"))
             cases = [Case(**case) for case in golden["cases"]]
-            opened[family, layout] = Tiny(folder, Seq2Seq.open(folder), golden["sources"], cases)
+            opened[family, layout] = Tiny(folder, ExportedSeq2Seq.open(folder), golden["sources"], cases)
         return opened[family, layout]
 
     return open_one

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from worker.engine.search.generation_config import Generation
+from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 
 START, EOS = 1, 0
@@ -66,15 +66,15 @@ class RandomStep:
         return logits
 
 
-def rules(**changes: Any) -> Generation:
-    return dataclasses.replace(Generation(start_id=START, eos_id=EOS, max_new_tokens=8), **changes)
+def rules(**changes: Any) -> GenerationConfig:
+    return dataclasses.replace(GenerationConfig(start_id=START, eos_id=EOS, max_new_tokens=8), **changes)
 
 
 def ids(hypotheses: list[Hypothesis]) -> list[tuple[int, ...]]:
     return [hypothesis.ids for hypothesis in hypotheses]
 
 
-def slow_beam_search(seed: int, vocab_size: int, eos_bias: float, rules: Generation) -> list[Hypothesis]:
+def slow_beam_search(seed: int, vocab_size: int, eos_bias: float, rules: GenerationConfig) -> list[Hypothesis]:
     """The slow twin: one sentence, lists and floats, every candidate looked at; after Hugging Face's `_beam_search`."""
     steps = RandomStep([], vocab_size, eos_bias=eos_bias)
     k = rules.num_beams

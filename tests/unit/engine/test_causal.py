@@ -14,7 +14,7 @@ from jobs.errors import ModelError, Stopped
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
 from tests.causal_oracle import Oracle
 from worker.engine.causal import native_model
-from worker.engine.causal.native_model import KVCausal
+from worker.engine.causal.native_model import NativeCausal
 from worker.engine.causal.native_reader import Limits, PackedReader
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.runtime.int8_probe import int8_is_exact
@@ -39,7 +39,7 @@ LIMITS = {"roomy": Limits(), "tight": TIGHT, "few scores": Limits(scores=4 * 70 
 class Made:
     """A tiny model, and what it ought to say."""
 
-    model: KVCausal
+    model: NativeCausal
     oracle: Oracle
     folder: Path
 
@@ -59,7 +59,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
                 **MODELS[name],
             )
             kv = write_kv_model(checkpoint, folder / "kv", precision)
-            made[name, precision] = Made(KVCausal.open(kv), Oracle(checkpoint), kv)
+            made[name, precision] = Made(NativeCausal.open(kv), Oracle(checkpoint), kv)
         return made[name, precision]
 
     return open_
@@ -212,7 +212,7 @@ def test_int8_is_refused_where_it_would_be_wrong(make: Callable[..., Made], monk
     folder = make("llama", Precision.INT8).folder
     monkeypatch.setattr(native_model, "int8_is_exact", lambda: False)
     with pytest.raises(ModelError, match="lacks VNNI"):
-        KVCausal.open(folder)
+        NativeCausal.open(folder)
 
 
 def test_a_window_is_refused_where_it_would_be_wrong(
@@ -220,9 +220,9 @@ def test_a_window_is_refused_where_it_would_be_wrong(
 ) -> None:
     assert windows_are_exact()
     monkeypatch.setattr(native_model, "windows_are_exact", lambda: False)
-    KVCausal.open(make("mistral").folder)
+    NativeCausal.open(make("mistral").folder)
     with pytest.raises(ModelError, match="one token too long"):
-        KVCausal.open(make("mistral, window").folder)
+        NativeCausal.open(make("mistral, window").folder)
 
 
 def test_files_of_different_models_are_refused(make: Callable[..., Made], tmp_path: Path) -> None:
@@ -231,10 +231,10 @@ def test_files_of_different_models_are_refused(make: Callable[..., Made], tmp_pa
     text = (tmp_path / "kvjobs.json").read_text()
     (tmp_path / "kvjobs.json").write_text(text.replace('"llama"', '"qwen2"'))
     with pytest.raises(ModelError, match="different models"):
-        KVCausal.open(tmp_path)
+        NativeCausal.open(tmp_path)
     (tmp_path / "kvjobs.json").write_text(text.replace('"llama"', '"marian"'))
     with pytest.raises(ModelError, match="scores no text"):
-        KVCausal.open(tmp_path)
+        NativeCausal.open(tmp_path)
 
 
 def test_a_model_says_its_sizes(make: Callable[..., Made]) -> None:

@@ -15,8 +15,8 @@ from jobs.errors import ModelError, Stopped
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.causal_exports import HEAD_SIZE, POSITIONS, VOCAB, WIDTH, Export, LongRope
 from worker.engine.causal import exported_reader
-from worker.engine.causal.capabilities import Abilities
-from worker.engine.causal.exported_call import CausalGraph
+from worker.engine.causal.capabilities import Capabilities
+from worker.engine.causal.exported_call import ExportedCall
 from worker.engine.causal.exported_model import ExportedCausal
 from worker.engine.causal.open import open_language_model
 from worker.engine.causal.protocol import Group, LogProbs
@@ -40,12 +40,12 @@ LAYOUTS = {
     "no past, float16": Export(has_past=False, dtype=np.float16),
 }
 ABLE = {
-    "optimum": Abilities(batches=True, pads=True, extends=True, extends_batches=True),
-    "optimum, no past": Abilities(batches=True, pads=True, extends=False, extends_batches=False),
-    "optimum, no positions": Abilities(batches=True, pads=True, extends=True, extends_batches=True),
-    "reads its padding": Abilities(batches=True, pads=False, extends=True, extends_batches=True),
-    "genai": Abilities(batches=True, pads=True, extends=True, extends_batches=False),
-    "genai, float16": Abilities(batches=True, pads=True, extends=True, extends_batches=False),
+    "optimum": Capabilities(batches=True, pads=True, extends=True, extends_batches=True),
+    "optimum, no past": Capabilities(batches=True, pads=True, extends=False, extends_batches=False),
+    "optimum, no positions": Capabilities(batches=True, pads=True, extends=True, extends_batches=True),
+    "reads its padding": Capabilities(batches=True, pads=False, extends=True, extends_batches=True),
+    "genai": Capabilities(batches=True, pads=True, extends=True, extends_batches=False),
+    "genai, float16": Capabilities(batches=True, pads=True, extends=True, extends_batches=False),
 }
 MODELS: dict[str, ExportedCausal] = {}
 
@@ -202,7 +202,7 @@ def test_a_graph_that_scales_activations_over_the_batch_gets_a_sequence_at_a_tim
     model = open_export(tmp_path, Export(scales_batches=True))
     groups = some_groups(3)
 
-    assert model.abilities == Abilities(batches=False, pads=False, extends=False, extends_batches=False)
+    assert model.abilities == Capabilities(batches=False, pads=False, extends=False, extends_batches=False)
     for index, alone in enumerate(read(model, groups)):
         assert_same([alone], read(model, [groups[index]]), within=0)
 
@@ -219,7 +219,7 @@ def test_keys_and_values_that_a_graph_gives_in_half_are_fed_in_half(tmp_path: Pa
 def test_the_mask_grows_with_the_cache_and_positions_go_on(tmp_path: Path) -> None:
     model = open_export(tmp_path, Export())
     session = Watched(model.graph.session)
-    reader = replace(model, graph=CausalGraph(model.graph.file, session, model.layout)).new_reader()  # type: ignore[arg-type]
+    reader = replace(model, graph=ExportedCall(model.graph.file, session, model.layout)).new_reader()  # type: ignore[arg-type]
     rng = np.random.default_rng(4)
 
     list(reader.read([Group(ids(rng, 40), [ids(rng, 6), ids(rng, 6), ids(rng, 5)])], Stopwatch(), lambda: False))
@@ -315,7 +315,7 @@ class Watched:
 def test_short_of_memory_it_goes_on_with_fewer_at_once(name: str, tmp_path: Path) -> None:
     model, groups = open_export(tmp_path, LAYOUTS[name]), some_groups(9)
     session = Watched(model.graph.session, most_tokens=20)
-    poor = replace(model, graph=CausalGraph(model.graph.file, session, model.layout))  # type: ignore[arg-type]
+    poor = replace(model, graph=ExportedCall(model.graph.file, session, model.layout))  # type: ignore[arg-type]
 
     assert_same(read(poor, groups), expected(LAYOUTS[name], groups))
     assert session.refused > 0
@@ -324,7 +324,7 @@ def test_short_of_memory_it_goes_on_with_fewer_at_once(name: str, tmp_path: Path
 def test_where_not_even_the_least_fits_the_shortage_is_said(tmp_path: Path) -> None:
     model = open_export(tmp_path, Export())
     session = Watched(model.graph.session, most_tokens=3)
-    poor = replace(model, graph=CausalGraph(model.graph.file, session, model.layout))  # type: ignore[arg-type]
+    poor = replace(model, graph=ExportedCall(model.graph.file, session, model.layout))  # type: ignore[arg-type]
 
     with pytest.raises(RuntimeError, match="Failed to allocate"):
         read(poor, some_groups())

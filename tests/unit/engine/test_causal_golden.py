@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
-from worker.engine.causal.native_model import KVCausal
+from worker.engine.causal.native_model import NativeCausal
 from worker.engine.causal.native_reader import Limits, PackedReader
 from worker.engine.causal.protocol import Group
 from worker.engine.runtime.timing import Stopwatch
@@ -20,7 +20,7 @@ GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "causal.json").read_
 def test_every_token_gets_what_transformers_gave_it(tmp_path: Path, case: dict[str, Any]) -> None:
     """Read together, and cut into small chunks."""
     checkpoint = write_causal_checkpoint(tmp_path / "checkpoint", **case["arguments"])
-    model = KVCausal.open(write_kv_model(checkpoint, tmp_path / "kv"))
+    model = NativeCausal.open(write_kv_model(checkpoint, tmp_path / "kv"))
     groups = [Group([], [ids]) for ids in case["sequences"]]
 
     for limits in (Limits(), Limits(tokens=20, padded=40, head_rows=11)):

@@ -11,7 +11,7 @@ import pytest
 from jobs.errors import ModelError
 from worker.models.layout.causal_config import CausalConfig, genai_filename
 from worker.models.layout.causal_layout import CausalPast, find_causal_graph, read_causal_layout
-from worker.models.layout.seq2seq_layout import Graph, Tensor
+from worker.models.layout.seq2seq_layout import GraphSignature, Tensor
 
 IDS, FLOAT, HALF = "tensor(int64)", "tensor(float)", "tensor(float16)"
 # Qwen2.5-0.5B: 14 query heads, K = 2, H = 64.
@@ -35,7 +35,7 @@ def cache(name: str, *, kind: str = FLOAT, heads: Any = 2, size: Any = 64, layer
     ]
 
 
-def graph(*more: Tensor, past: list[Tensor] | None = None, present: list[Tensor] | None = None) -> Graph:
+def graph(*more: Tensor, past: list[Tensor] | None = None, present: list[Tensor] | None = None) -> GraphSignature:
     """As Optimum exports it; `more` comes on top, or in place of what has its name."""
     inputs = [
         Tensor("input_ids", IDS, ("B", "S")),
@@ -49,10 +49,10 @@ def graph(*more: Tensor, past: list[Tensor] | None = None, present: list[Tensor]
     named = {one.name: one for one in inputs}, {one.name: one for one in outputs}
     for tensor in more:
         named[tensor.name in named[1]][tensor.name] = tensor
-    return Graph("model.onnx", *named)
+    return GraphSignature("model.onnx", *named)
 
 
-def without(whole: Graph, name: str) -> Graph:
+def without(whole: GraphSignature, name: str) -> GraphSignature:
     return dataclasses.replace(
         whole,
         inputs={key: one for key, one in whole.inputs.items() if key != name},
@@ -221,7 +221,7 @@ OPEN = cache(OPTIMUM[0], heads="K")
         (graph(past=[Tensor("past_key_values.0.key", FLOAT, (2, "B", 2, "P", 64))]), "served are [batch, heads, past"),
     ],
 )
-def test_a_graph_that_cannot_be_served_is_refused_by_name(broken: Graph, message: str) -> None:
+def test_a_graph_that_cannot_be_served_is_refused_by_name(broken: GraphSignature, message: str) -> None:
     config = dataclasses.replace(NOTHING, num_attention_heads=14)
 
     with pytest.raises(ModelError) as error:

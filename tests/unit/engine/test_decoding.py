@@ -16,8 +16,8 @@ from jobs.errors import SpecError
 from jobs.spec import CachePolicy, Timing
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.seq2seq import exported_model, exported_steps
-from worker.engine.seq2seq.exported_model import Seq2Seq
-from worker.engine.seq2seq.exported_steps import Decoding
+from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
+from worker.engine.seq2seq.exported_steps import ExportedSteps
 from worker.engine.seq2seq.padding import make_batches
 
 OpenTiny = Callable[..., Any]
@@ -88,7 +88,7 @@ def test_logits_of_cached_steps_are_those_of_the_whole_prefix(open_tiny: OpenTin
     (batch,) = make_batches(tiny.sources, max_rows=32, pad_id=tiny.model.pad_id)
     stopwatch = Stopwatch(Timing.OFF)
     on, off = (
-        Decoding(tiny.model, tiny.model.new_cache(), batch, policy=CachePolicy(mode), stopwatch=stopwatch)
+        ExportedSteps(tiny.model, tiny.model.new_cache(), batch, policy=CachePolicy(mode), stopwatch=stopwatch)
         for mode in ("on", "off")
     )
     rng = np.random.default_rng(0)
@@ -174,7 +174,7 @@ def test_a_graph_that_refuses_an_empty_past_is_fed_one_of_length_one(
         return run(self, outputs, feed, *rest)
 
     monkeypatch.setattr(onnxruntime.InferenceSession, "run", refusing)
-    picky = Seq2Seq.open(tiny.folder)
+    picky = ExportedSeq2Seq.open(tiny.folder)
     assert picky.dummy_past == 1
 
     found = dataclasses.replace(tiny, model=picky).run(tiny.rules(num_beams=1))
@@ -208,10 +208,10 @@ def test_the_mask_of_the_target_is_as_long_as_past_and_present(
     golden_folder: Path, policy: str, num_beams: int
 ) -> None:
     """Else: "Attention mask should be of size (1,1,1,1) but is (1,1,1,11)". This model says how long its mask is."""
-    counting = Seq2Seq.open(golden_folder / "counting")
+    counting = ExportedSeq2Seq.open(golden_folder / "counting")
     cache = counting.new_cache()
     (batch,) = make_batches([[3, 11], [4, 5, 11]], max_rows=2, pad_id=0)
-    decoding = Decoding(counting, cache, batch, policy=CachePolicy.parse(policy), stopwatch=Stopwatch())
+    decoding = ExportedSteps(counting, cache, batch, policy=CachePolicy.parse(policy), stopwatch=Stopwatch())
     rules = dataclasses.replace(counting.generation, num_beams=num_beams)
 
     assert counting.layout.cache is not None
@@ -220,7 +220,7 @@ def test_the_mask_of_the_target_is_as_long_as_past_and_present(
         assert hypotheses[0].ids == tuple(range(1, 12))
 
 
-def seq2seq_search(decoding: Decoding, rules: Any) -> Any:
+def seq2seq_search(decoding: ExportedSteps, rules: Any) -> Any:
     from worker.engine.search.search import search
 
     return search(decoding, 2, rules)
@@ -356,4 +356,4 @@ def test_a_merged_graph_that_cannot_run_is_found_when_it_is_opened(tiny: Any, mo
 
     monkeypatch.setattr(onnxruntime.InferenceSession, "run", failing)
     with pytest.raises(ModelError, match=r"decoder_model_merged.onnx cannot run its first step: no kernel"):
-        exported_model.Seq2Seq.open(tiny.folder)
+        exported_model.ExportedSeq2Seq.open(tiny.folder)

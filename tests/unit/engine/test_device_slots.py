@@ -15,10 +15,10 @@ from tests.checkpoints import write_marian_checkpoint
 from worker.engine.runtime.session import PROVIDER, Device
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.hypothesis import Hypothesis
-from worker.engine.seq2seq.device_buffers import Bank, Moves
-from worker.engine.seq2seq.device_kv_slots import DeviceSlots
-from worker.engine.seq2seq.kv_slots import Slots, SlotShape
-from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.device_buffers import DeviceBuffers, DeviceCopies
+from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
+from worker.engine.seq2seq.kv_slots import KVSlots, SlotShape
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.engine.seq2seq.open import new_decoder
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
@@ -26,7 +26,7 @@ from worker.model_tools.add.add import Request, add_model
 LENGTHS = (3, 7, 7, 1, 12, 5, 5, 5, 9, 20, 2, 7, 40, 4)
 CPU = Device("cpu", 0)
 
-Open = Callable[..., KVModel]
+Open = Callable[..., NativeSeq2Seq]
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +36,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def open_kv(folder: Path) -> Open:
-    opened: dict[tuple[str, bool], KVModel] = {}
+    opened: dict[tuple[str, bool], NativeSeq2Seq] = {}
 
-    def open_one(precision: str = "fp32", *, on_device: bool) -> KVModel:
+    def open_one(precision: str = "fp32", *, on_device: bool) -> NativeSeq2Seq:
         if (precision, on_device) not in opened:
             models_dir = folder.parent / "models"
             request = Request(source=str(folder), name=precision, precision=Precision(precision), force=True)
             path = Path(add_model(request, models_dir).path)
-            opened[precision, on_device] = KVModel.open(path, on_device=on_device)
+            opened[precision, on_device] = NativeSeq2Seq.open(path, on_device=on_device)
         return opened[precision, on_device]
 
     return open_one
@@ -55,7 +55,7 @@ def sources() -> list[list[int]]:
 
 
 def decode(
-    model: KVModel, *, beams: int, rows: int = 4, policy: str = "on", decoder: Any = None
+    model: NativeSeq2Seq, *, beams: int, rows: int = 4, policy: str = "on", decoder: Any = None
 ) -> list[list[Hypothesis]]:
     options = TranslateOptions(cache=CachePolicy.parse(policy), batch_size=rows)
     rules = dataclasses.replace(model.generation, num_beams=beams)
@@ -116,14 +116,14 @@ def test_memory_that_runs_short_is_asked_for_again_in_smaller_pieces(
 ) -> None:
     model = open_kv(on_device=True)
     whole = decode(model, beams=1, rows=8)
-    begin = DeviceSlots.begin
+    begin = DeviceKVSlots.begin
 
-    def short(self: DeviceSlots, sentences: int, *sizes: int) -> None:
+    def short(self: DeviceKVSlots, sentences: int, *sizes: int) -> None:
         if sentences > 2:
             raise RuntimeError("BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer")
         begin(self, sentences, *sizes)
 
-    monkeypatch.setattr(DeviceSlots, "begin", short)
+    monkeypatch.setattr(DeviceKVSlots, "begin", short)
 
     assert ids_of(decode(model, beams=1, rows=8)) == ids_of(whole)
 
@@ -137,12 +137,12 @@ def shape() -> SlotShape:
 
 
 @pytest.fixture
-def moves(shape: SlotShape, open_kv: Open, folder: Path) -> Moves:
+def moves(shape: SlotShape, open_kv: Open, folder: Path) -> DeviceCopies:
     open_kv(on_device=True)
-    return Moves(shape, folder.parent / "models" / "fp32" / "decoder.onnx", threads=1, providers=[PROVIDER])
+    return DeviceCopies(shape, folder.parent / "models" / "fp32" / "decoder.onnx", threads=1, providers=[PROVIDER])
 
 
-def content(bank: Bank, rows: int) -> Any:
+def content(bank: DeviceBuffers, rows: int) -> Any:
     """(2 L, rows, N, C, H)."""
     shape = bank._shape
     size = rows * shape.num_heads * bank.length * shape.head_size
@@ -151,9 +151,9 @@ def content(bank: Bank, rows: int) -> Any:
 
 
 @pytest.mark.parametrize("beams", [1, 3])
-def test_rows_are_where_they_are_on_the_host(shape: SlotShape, moves: Moves, beams: int) -> None:
+def test_rows_are_where_they_are_on_the_host(shape: SlotShape, moves: DeviceCopies, beams: int) -> None:
     rng = np.random.default_rng(5)
-    host, device = Slots(shape), DeviceSlots(shape, CPU, moves)
+    host, device = KVSlots(shape), DeviceKVSlots(shape, CPU, moves)
     for slots in (host, device):
         slots.begin(6, beams, 4, 20)
     for length, count in ((20, 2), (7, 1), (3, 3)):
@@ -179,9 +179,9 @@ def test_rows_are_where_they_are_on_the_host(shape: SlotShape, moves: Moves, bea
         assert not ours[..., end + 1 :, :].any()  # a mask does not keep out what is not finite
 
 
-def test_a_row_that_needs_more_positions_finds_them(shape: SlotShape, moves: Moves) -> None:
+def test_a_row_that_needs_more_positions_finds_them(shape: SlotShape, moves: DeviceCopies) -> None:
     rng = np.random.default_rng(6)
-    bank, wider = Bank(shape, CPU), Bank(shape, CPU)
+    bank, wider = DeviceBuffers(shape, CPU), DeviceBuffers(shape, CPU)
     bank.lay_out(3, 16)
     wider.lay_out(3, 32)
     written = [rng.normal(size=(3, 2, 16, 8)).astype(np.float32) for _ in range(4)]
@@ -193,9 +193,9 @@ def test_a_row_that_needs_more_positions_finds_them(shape: SlotShape, moves: Mov
     assert not content(wider, 2)[..., 16:, :].any()
 
 
-def test_newcomers_leave_the_others_alone(shape: SlotShape, moves: Moves) -> None:
+def test_newcomers_leave_the_others_alone(shape: SlotShape, moves: DeviceCopies) -> None:
     rng = np.random.default_rng(7)
-    bank = Bank(shape, CPU)
+    bank = DeviceBuffers(shape, CPU)
     bank.lay_out(5, 16)
     first, second = (rng.normal(size=(2, length, 4, 2, 8)).astype(np.float32) for length in (16, 3))
 
@@ -210,14 +210,14 @@ def test_newcomers_leave_the_others_alone(shape: SlotShape, moves: Moves) -> Non
 def test_garbage_in_a_buffer_changes_nothing(open_kv: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     model = open_kv(on_device=True)
     clean = decode(model, beams=4)
-    lay_out = Bank.lay_out
+    lay_out = DeviceBuffers.lay_out
 
-    def soiled(self: Bank, rows: int, length: int) -> None:
+    def soiled(self: DeviceBuffers, rows: int, length: int) -> None:
         lay_out(self, rows, length)
         for buffer in self._buffers:
             buffer.update_inplace(np.full(buffer.shape(), np.nan, np.float32))
 
-    monkeypatch.setattr(Bank, "lay_out", soiled)
+    monkeypatch.setattr(DeviceBuffers, "lay_out", soiled)
 
     assert decode(model, beams=4) == clean
 
@@ -236,7 +236,7 @@ def test_what_a_gpu_has_no_attention_for_is_refused_in_a_sentence(open_kv: Open,
     open_kv(precision, on_device=False)
 
     with pytest.raises(ModelError, match=f"is in {precision}.*models add SOURCE --precision fp16"):
-        KVModel.open(folder.parent / "models" / precision, providers=["CUDAExecutionProvider"])
+        NativeSeq2Seq.open(folder.parent / "models" / precision, providers=["CUDAExecutionProvider"])
 
 
 def test_a_gpu_that_cannot_be_used_is_no_reason_to_go_on_without(open_kv: Open, folder: Path) -> None:
@@ -245,4 +245,4 @@ def test_a_gpu_that_cannot_be_used_is_no_reason_to_go_on_without(open_kv: Open, 
     open_kv("fp16", on_device=False)
 
     with pytest.warns(UserWarning, match="CUDA"), pytest.raises(ModelError, match="could not start CUDA"):
-        KVModel.open(folder.parent / "models" / "fp16", providers=["CUDAExecutionProvider", PROVIDER])
+        NativeSeq2Seq.open(folder.parent / "models" / "fp16", providers=["CUDAExecutionProvider", PROVIDER])

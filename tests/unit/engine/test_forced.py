@@ -19,18 +19,18 @@ from jobs.spec import CachePolicy, ScoreOptions, Timing
 from tests.unit.engine.conftest import FILES, GOLDEN, Built, OpenKV, OpenTiny, build_kv, decode
 from worker.demo.grammar import unseen_bulletins
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.seq2seq.decode_step import Stepper
+from worker.engine.seq2seq.decode_step import DecodeStep
 from worker.engine.seq2seq.encoder_states import encode_sources, feed_sources
-from worker.engine.seq2seq.exported_scorer import Seq2SeqForced
-from worker.engine.seq2seq.exported_steps import Decoding
-from worker.engine.seq2seq.native_model import KVModel
-from worker.engine.seq2seq.native_scorer import KVForced
+from worker.engine.seq2seq.exported_scorer import ExportedScorer
+from worker.engine.seq2seq.exported_steps import ExportedSteps
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.seq2seq.native_scorer import NativeScorer
 from worker.engine.seq2seq.open import Network
 from worker.engine.seq2seq.padding import pad
 from worker.engine.seq2seq.pair_batches import IdPair, make_batches
-from worker.engine.tasks.pair_scoring import ForcedScorer
+from worker.engine.tasks.pair_scoring import PairScorer
 from worker.graphs.precision import Precision
-from worker.text.marian import MarianTokenizer, TargetPiece
+from worker.text.marian_tokenizer import MarianTokenizer, TargetPiece
 
 BUNDLED = Path(__file__).parents[3] / "worker" / "demo" / "en-zh"
 FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-relu-separate")
@@ -69,7 +69,7 @@ def id_pairs(family: str) -> list[IdPair]:
 
 def run(network: Network, pairs: Sequence[IdPair]) -> list[Any]:
     """All in one batch, in order."""
-    forced = KVForced(network) if isinstance(network, KVModel) else Seq2SeqForced(network)
+    forced = NativeScorer(network) if isinstance(network, NativeSeq2Seq) else ExportedScorer(network)
     order = sorted(range(len(pairs)), key=lambda place: -len(pairs[place].source))
     found = dict(zip(order, forced.log_probs([pairs[place] for place in order], Stopwatch()), strict=True))
     return [found[place] for place in range(len(pairs))]
@@ -80,8 +80,8 @@ def step_by_step(model: Network, pair: IdPair) -> Any:
     rules = dataclasses.replace(model.generation, num_beams=1)
     target = np.array([rules.start_id, *pair.target])
     step: Callable[[Any], Any]
-    if isinstance(model, KVModel):
-        slots, stepper = model.new_slots(), Stepper(model, rules, exact=True)
+    if isinstance(model, NativeSeq2Seq):
+        slots, stepper = model.new_slots(), DecodeStep(model, rules, exact=True)
         slots.begin(1, 1, len(pair.target), len(pair.source))
         slots.admit(model.encode_for_slots(np.array([pair.source])))
         target = model.head.to_places(target)
@@ -92,11 +92,11 @@ def step_by_step(model: Network, pair: IdPair) -> Any:
             return logits
     else:
         batch = pad([pair.source], [0], model.pad_id)
-        step = Decoding(model, model.new_cache(), batch, policy=CachePolicy(), stopwatch=Stopwatch()).step
+        step = ExportedSteps(model, model.new_cache(), batch, policy=CachePolicy(), stopwatch=Stopwatch()).step
     return np.array([log_prob(step(target[[place]])[0], target[place + 1]) for place in range(len(pair.target))])
 
 
-def prefix_by_prefix(model: KVModel, pair: IdPair) -> Any:
+def prefix_by_prefix(model: NativeSeq2Seq, pair: IdPair) -> Any:
     """Another: every prefix anew. Its attention rounds as that of a whole target does, which a step's does not, and
     where int8 cuts what lies between two steps, the least that is rounded otherwise is seen."""
     session, target = model.prefix_decoder(), np.array([[model.generation.start_id, *pair.target]])
@@ -127,7 +127,7 @@ def texts_of(pairs: Sequence[IdPair]) -> list[str]:
 
 
 def score(network: Network, tokenizer: Any, texts: Sequence[str], options: ScoreOptions = TOGETHER) -> list[Outcome]:
-    return ForcedScorer(network, tokenizer).score(texts, options, should_stop=lambda: False).outcomes
+    return PairScorer(network, tokenizer).score(texts, options, should_stop=lambda: False).outcomes
 
 
 def as_text(source: str, target: str) -> str:
@@ -137,7 +137,7 @@ def as_text(source: str, target: str) -> str:
 @pytest.fixture(scope="session")
 def demo() -> SimpleNamespace:
     bulletins = [pair for bulletin in unseen_bulletins(8, seed=22) for pair in bulletin.sentences]
-    return SimpleNamespace(model=KVModel.open(BUNDLED), tokenizer=MarianTokenizer.open(BUNDLED), pairs=bulletins)
+    return SimpleNamespace(model=NativeSeq2Seq.open(BUNDLED), tokenizer=MarianTokenizer.open(BUNDLED), pairs=bulletins)
 
 
 # --- the numbers
@@ -295,15 +295,15 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_until_it_does(
     kv = open_kv()
     texts, tokenizer = texts_of(random_pairs(kv, 9, seed=7)), Digits(kv.model.generation.eos_id)
     whole, sizes = score(kv.model, tokenizer, texts), []
-    log_probs = KVForced.log_probs
+    log_probs = NativeScorer.log_probs
 
-    def small(self: KVForced, pairs: Sequence[IdPair], stopwatch: Stopwatch) -> Any:
+    def small(self: NativeScorer, pairs: Sequence[IdPair], stopwatch: Stopwatch) -> Any:
         sizes.append(len(pairs))
         if len(pairs) > 2:
             raise MemoryError
         return log_probs(self, pairs, stopwatch)
 
-    monkeypatch.setattr(KVForced, "log_probs", small)
+    monkeypatch.setattr(NativeScorer, "log_probs", small)
 
     assert [one.nll_sum for one in score(kv.model, tokenizer, texts) if isinstance(one, Score)] == pytest.approx(
         [one.nll_sum for one in whole if isinstance(one, Score)], abs=1e-4
@@ -314,10 +314,10 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_until_it_does(
 def test_of_a_single_pair_a_shortage_is_raised(open_kv: OpenKV, monkeypatch: pytest.MonkeyPatch) -> None:
     kv = open_kv()
 
-    def never(self: KVForced, pairs: Sequence[IdPair], stopwatch: Stopwatch) -> Any:
+    def never(self: NativeScorer, pairs: Sequence[IdPair], stopwatch: Stopwatch) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(KVForced, "log_probs", never)
+    monkeypatch.setattr(NativeScorer, "log_probs", never)
 
     with pytest.raises(MemoryError):
         score(kv.model, Digits(0), ['{"source": "7", "target": "9"}'])
@@ -331,7 +331,7 @@ def test_logits_of_a_large_vocabulary_come_a_few_rows_at_a_time(
     monkeypatch.setattr("worker.engine.seq2seq.exported_scorer.MAX_LOGITS", 3 * 24 * tiny.model.layout.vocab_size)
     stopwatch, pairs = Stopwatch(), sorted(id_pairs("tiny-swish-tied"), key=lambda pair: -len(pair.source))
 
-    found = Seq2SeqForced(tiny.model).log_probs(pairs, stopwatch)
+    found = ExportedScorer(tiny.model).log_probs(pairs, stopwatch)
 
     assert [timing.rows for timing in stopwatch.timings if timing.phase == "prefill"] == [3, 3, 3, 3, 2]
     for one, other in zip(
@@ -467,7 +467,7 @@ def test_nothing_is_scored_of_nothing(demo: Any) -> None:
 
 def test_every_model_call_is_timed(demo: Any, open_tiny: OpenTiny) -> None:
     texts = [as_text(pair.english, pair.chinese) for pair in demo.pairs]
-    produced = ForcedScorer(demo.model, demo.tokenizer).score(texts, TOGETHER, should_stop=lambda: False)
+    produced = PairScorer(demo.model, demo.tokenizer).score(texts, TOGETHER, should_stop=lambda: False)
     scores = [one for one in produced.outcomes if isinstance(one, Score)]
     num_tokens = sum(one.num_tokens for one in scores)
     tokens = dict.fromkeys(("tokenize", "encode", "prefill", "head"), 0)
@@ -480,7 +480,7 @@ def test_every_model_call_is_timed(demo: Any, open_tiny: OpenTiny) -> None:
 
     tiny = open_tiny()
     options = dataclasses.replace(TOGETHER, timing=Timing.BATCHES)
-    produced = ForcedScorer(tiny.model, Digits(tiny.model.generation.eos_id)).score(
+    produced = PairScorer(tiny.model, Digits(tiny.model.generation.eos_id)).score(
         texts_of(id_pairs("tiny-swish-tied")), options, should_stop=lambda: False
     )
     assert [timing.phase for timing in produced.timings] == ["tokenize", "encode", "prefill", "head"]
@@ -492,13 +492,13 @@ def test_it_stops_between_two_batches(demo: Any, open_tiny: OpenTiny) -> None:
     texts = [as_text(pair.english, pair.chinese) for pair in demo.pairs[:4]]
 
     with pytest.raises(Stopped):
-        ForcedScorer(demo.model, demo.tokenizer).score(texts, ALONE, should_stop=lambda: next(asked))
+        PairScorer(demo.model, demo.tokenizer).score(texts, ALONE, should_stop=lambda: next(asked))
 
     assert list(asked) == []
 
 
 def test_no_buffers_are_kept(demo: Any) -> None:
-    scorer = ForcedScorer(demo.model, demo.tokenizer)
+    scorer = PairScorer(demo.model, demo.tokenizer)
 
     assert (scorer.num_bytes, scorer.allocations, scorer.reuses) == (0, 0, 0)
 

@@ -7,7 +7,7 @@ import pytest
 
 from jobs.errors import ModelError
 from jobs.spec import TranslateOptions
-from worker.engine.search.generation_config import Generation, read_generation
+from worker.engine.search.generation_config import GenerationConfig, read_generation
 from worker.models.json_file import read_json
 
 # As opus-mt publishes it.
@@ -24,12 +24,14 @@ SAID = {
 }
 
 
-def read(said: dict[str, Any] | None = SAID, config: dict[str, Any] = CONFIG, max_positions: int = 512) -> Generation:
+def read(
+    said: dict[str, Any] | None = SAID, config: dict[str, Any] = CONFIG, max_positions: int = 512
+) -> GenerationConfig:
     return read_generation(config, said, vocab_size=100, max_positions=max_positions)
 
 
 def test_generation_config_alone_holds_the_settings() -> None:
-    assert read() == Generation(
+    assert read() == GenerationConfig(
         start_id=99,
         eos_id=0,
         max_new_tokens=511,

@@ -13,14 +13,14 @@ import worker.demo
 from jobs.spec import TranslateOptions
 from tests.unit.engine.conftest import Case, assert_golden, decode
 from worker.engine.search.generation_config import read_generation
-from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.engine.seq2seq.open import new_decoder
 from worker.engine.tasks.translation import NoMemory, Translator
 from worker.graphs.marian import DECODER, rebuild_decoder
 from worker.graphs.precision import Precision
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
-from worker.text.marian import MarianTokenizer
+from worker.text.marian_tokenizer import MarianTokenizer
 
 BUNDLED = Path(worker.demo.__file__).parent / "en-zh"
 FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-relu-separate")
@@ -69,7 +69,7 @@ def test_a_graph_that_was_exported_without_a_past_gives_the_ids_of_transformers(
 def demo(golden_folder: Path) -> Any:
     """The bundled model, with sentences that it was not trained on."""
     golden = json.loads((golden_folder / "demo-en-zh.json").read_text(encoding="utf-8"))
-    model = KVModel.open(BUNDLED)
+    model = NativeSeq2Seq.open(BUNDLED)
     return SimpleNamespace(model=model, cases=golden["cases"], texts=golden["texts"], sources=golden["sources"])
 
 

@@ -10,17 +10,17 @@ import pytest
 
 from jobs.errors import ModelError
 from tests.unit.engine.conftest import Built, OpenKV, build_kv, decode
-from worker.engine.search.generation_config import Generation
+from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
-from worker.engine.seq2seq.target_head import Head
+from worker.engine.seq2seq.target_head import TargetHead
 from worker.graphs.precision import Precision
 
 KEPT = (2, 3, 5, 8, 13)
-RULES = Generation(start_id=13, eos_id=2, max_new_tokens=9)
+RULES = GenerationConfig(start_id=13, eos_id=2, max_new_tokens=9)
 
 
 def test_a_full_head_changes_nothing() -> None:
-    head = Head.of(None)
+    head = TargetHead.of(None)
     found = Hypothesis((4, 2), -1.0, -0.5, truncated=False)
 
     assert head.rules(RULES) is RULES
@@ -29,7 +29,7 @@ def test_a_full_head_changes_nothing() -> None:
 
 
 def test_places_are_the_order_of_the_ids() -> None:
-    head = Head.of(KEPT)
+    head = TargetHead.of(KEPT)
 
     assert head.to_ids(np.array([4, 0, 1])).tolist() == [13, 2, 3]
     assert head.hypothesis(Hypothesis((3, 1, 0), -1.0, -0.5, truncated=True)) == Hypothesis(
@@ -47,7 +47,7 @@ def test_rules_are_said_in_places_and_what_cannot_be_said_need_not_be_forbidden(
         bad_sequences=((3, 5), (3, 4), (7, 5, 8)),
     )
 
-    said = Head.of(KEPT).rules(rules)
+    said = TargetHead.of(KEPT).rules(rules)
 
     assert (said.start_id, said.eos_id, said.forced_bos_id, said.forced_eos_id) == (4, 0, 3, 0)
     assert (said.suppressed_ids, said.begin_suppressed_ids, said.bad_sequences) == ((2,), (1,), ((1, 2),))
@@ -65,7 +65,7 @@ def test_rules_are_said_in_places_and_what_cannot_be_said_need_not_be_forbidden(
 )
 def test_what_has_to_be_said_and_cannot_is_an_error(changes: dict[str, Any], name: str) -> None:
     with pytest.raises(ModelError, match=f"{name}.*--head full"):
-        Head.of(KEPT).rules(dataclasses.replace(RULES, **changes))
+        TargetHead.of(KEPT).rules(dataclasses.replace(RULES, **changes))
 
 
 def every_other_id(built: Built) -> list[int]:
@@ -74,7 +74,7 @@ def every_other_id(built: Built) -> list[int]:
     return sorted({*range(0, built.model.head_size, 2), rules.eos_id, rules.start_id})
 
 
-def suppress_the_others(built: Built, kept: Sequence[int], **settings: Any) -> Generation:
+def suppress_the_others(built: Built, kept: Sequence[int], **settings: Any) -> GenerationConfig:
     """A full head that says no more than a smaller one, its probabilities being shared by those that are left."""
     others = sorted(set(range(built.model.head_size)) - set(kept))
     rules = built.rules(**settings, renormalize_logits=True)

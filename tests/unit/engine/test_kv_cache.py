@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.engine.seq2seq.exported_kv_cache import KVCache
+from worker.engine.seq2seq.exported_kv_cache import ExportedKVCache
 from worker.models.layout.seq2seq_layout import CacheShape
 
 SHAPE = CacheShape(num_layers=2, num_heads=3, head_size=4, dtype=np.dtype(np.float32))
@@ -38,7 +38,7 @@ def value(name: str, row: float, position: int) -> float:
     return sum(map(ord, name)) * 1e4 + row * 100 + position
 
 
-def start(cache: KVCache, rows: int, source_length: int = 5, prefix: int = 1) -> Graph:
+def start(cache: ExportedKVCache, rows: int, source_length: int = 5, prefix: int = 1) -> Graph:
     """The first step of a batch."""
     graph = Graph()
     cache.reset(rows, source_length)
@@ -50,7 +50,7 @@ def start(cache: KVCache, rows: int, source_length: int = 5, prefix: int = 1) ->
     return graph
 
 
-def step(cache: KVCache, rows: list[float]) -> Graph:
+def step(cache: ExportedKVCache, rows: list[float]) -> Graph:
     """A step that writes the past and one position more, as graphs do."""
     graph = Graph()
     cache.bind_step(graph)  # type: ignore[arg-type]
@@ -65,7 +65,7 @@ def step(cache: KVCache, rows: list[float]) -> Graph:
 
 
 def test_the_present_of_one_step_is_the_past_of_the_next() -> None:
-    cache = KVCache(SHAPE)
+    cache = ExportedKVCache(SHAPE)
     start(cache, 2)
     for length in range(1, 6):
         graph = step(cache, [0, 1])
@@ -81,7 +81,7 @@ def test_the_present_of_one_step_is_the_past_of_the_next() -> None:
 @settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_select_equals_copying_everything(data: st.DataObject) -> None:
-    cache = KVCache(SHAPE)
+    cache = ExportedKVCache(SHAPE)
     num_rows = data.draw(st.integers(1, 5))
     start(cache, num_rows)
     twin: list[list[float]] = [[row] for row in range(num_rows)]  # of each row, which row each position came from
@@ -106,7 +106,7 @@ def test_select_equals_copying_everything(data: st.DataObject) -> None:
 
 
 def test_a_past_that_outgrows_its_buffer_is_kept() -> None:
-    cache = KVCache(SHAPE)
+    cache = ExportedKVCache(SHAPE)
     start(cache, 2)
     allocations = cache.allocations
     for _ in range(100):
@@ -120,7 +120,7 @@ def test_a_past_that_outgrows_its_buffer_is_kept() -> None:
 
 
 def test_a_second_batch_of_the_same_size_allocates_nothing() -> None:
-    cache = KVCache(SHAPE)
+    cache = ExportedKVCache(SHAPE)
     for _ in range(3):
         start(cache, 4)
         cache.select(np.repeat(np.arange(4), 3))
@@ -138,7 +138,7 @@ def test_a_second_batch_of_the_same_size_allocates_nothing() -> None:
 
 
 def test_a_change_of_beams_moves_no_keys_of_the_source() -> None:
-    cache = KVCache(SHAPE)
+    cache = ExportedKVCache(SHAPE)
     start(cache, 2)
     cache.select(np.repeat(np.arange(2), 3))
     marks = cache._cross[:] = np.arange(cache._cross.size).reshape(cache._cross.shape)  # any move would show
@@ -150,7 +150,7 @@ def test_a_change_of_beams_moves_no_keys_of_the_source() -> None:
 
 
 def test_only_rows_that_change_are_copied() -> None:
-    cache = KVCache(SHAPE)
+    cache = ExportedKVCache(SHAPE)
     start(cache, 4)
     row_size = 3 * 1 * 4
     spare = cache._self[1 - cache._past]
@@ -162,7 +162,7 @@ def test_only_rows_that_change_are_copied() -> None:
 
 
 def test_a_graph_without_a_cache_needs_no_buffers_but_those_of_a_step() -> None:
-    cache = KVCache(None)
+    cache = ExportedKVCache(None)
     cache.reset(8, 100)
     cache.select(np.array([3, 1]))
     assert cache.num_bytes == 0

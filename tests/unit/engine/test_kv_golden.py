@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.engine.conftest import OpenKV, assert_golden
-from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.engine.seq2seq.open import new_decoder
 
 FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-relu-separate")
@@ -41,6 +41,6 @@ def test_every_setting_gives_the_same_ids_without_a_cache(open_kv: OpenKV, famil
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_setting_gives_the_same_ids_on_a_device(open_kv: OpenKV, family: str) -> None:
     kv = open_kv(family)
-    decoder = new_decoder(KVModel.open(kv.folder, on_device=True))
+    decoder = new_decoder(NativeSeq2Seq.open(kv.folder, on_device=True))
     for case in kv.cases:
         assert_golden(kv.run(kv.rules(**case.settings), rows=7, decoder=decoder), case)

@@ -18,7 +18,7 @@ from tests.unit.engine.conftest import Built, OpenKV, OpenTiny, build_kv, decode
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq import native_model
-from worker.engine.seq2seq.kv_slots import Slots
+from worker.engine.seq2seq.kv_slots import KVSlots
 from worker.engine.seq2seq.open import new_decoder
 from worker.graphs.precision import Precision
 
@@ -111,7 +111,7 @@ def test_beams_of_any_number_go_through_graphs_that_are_built_when_they_are_aske
 # Memory
 
 
-class Garbage(Slots):
+class Garbage(KVSlots):
     """Slots whose memory holds NaN wherever nothing was written yet."""
 
     def _laid_out(self, name: str, rows: int, length: int) -> Any:
@@ -134,7 +134,7 @@ def test_what_lay_in_a_slot_before_changes_nothing(
     assert [decode(built.model, sources, rules, rows=rows, decoder=decoder) for rows in (3, 16)] == wanted
 
 
-class Narrow(Slots):
+class Narrow(KVSlots):
     """Slots that have room for a single position at first."""
 
     grown = 0
@@ -182,7 +182,7 @@ FULL = Fail("bfc_arena.cc:360 BFCArena::AllocateRawInternal Failed to allocate m
 def short_of(monkeypatch: pytest.MonkeyPatch, sentences: int, where: str, error: Exception, tried: list[int]) -> None:
     """Slots for more than so many sentences do not fit: when they are laid out, or when a few steps were made."""
 
-    class Short(Slots):
+    class Short(KVSlots):
         def begin(self, count: int, *rest: int) -> None:
             tried.append(count)
             self.steps = 0

@@ -14,8 +14,8 @@ from worker.models.layout.seq2seq_layout import (
     MERGED,
     WITH_PAST,
     CacheShape,
-    Graph,
-    Kind,
+    GraphSignature,
+    LayoutKind,
     Tensor,
     find_graphs,
     read_layout,
@@ -26,11 +26,11 @@ IDS = "tensor(int64)"
 FLOAT = "tensor(float)"
 
 
-def graph(file: str, inputs: list[Tensor], outputs: list[Tensor]) -> Graph:
-    return Graph(file, {one.name: one for one in inputs}, {one.name: one for one in outputs})
+def graph(file: str, inputs: list[Tensor], outputs: list[Tensor]) -> GraphSignature:
+    return GraphSignature(file, {one.name: one for one in inputs}, {one.name: one for one in outputs})
 
 
-def encoder() -> Graph:
+def encoder() -> GraphSignature:
     return graph(
         ENCODER,
         [Tensor("input_ids", IDS, ("B", "S")), Tensor("attention_mask", IDS, ("B", "S"))],
@@ -53,7 +53,9 @@ def typed(type_: str) -> list[Tensor]:
     return [dataclasses.replace(one, type=type_) for one in keys_and_values("past_key_values")]
 
 
-def decoder(file: str = MERGED, past: list[Tensor] | None = None, present: list[Tensor] | None = None) -> Graph:
+def decoder(
+    file: str = MERGED, past: list[Tensor] | None = None, present: list[Tensor] | None = None
+) -> GraphSignature:
     inputs = [
         Tensor("input_ids", IDS, ("B", "T")),
         Tensor("encoder_attention_mask", IDS, ("B", "S")),
@@ -67,28 +69,28 @@ def decoder(file: str = MERGED, past: list[Tensor] | None = None, present: list[
     return graph(file, inputs, outputs + (keys_and_values("present") if present is None else present))
 
 
-def merged(**changes: Any) -> dict[str, Graph]:
+def merged(**changes: Any) -> dict[str, GraphSignature]:
     return {ENCODER: encoder(), MERGED: decoder(**changes)}
 
 
-def two(**changes: Any) -> dict[str, Graph]:
+def two(**changes: Any) -> dict[str, GraphSignature]:
     return {ENCODER: encoder(), DECODER: decoder(DECODER), WITH_PAST: decoder(WITH_PAST, **changes)}
 
 
-def without(graphs: dict[str, Graph], file: str, name: str) -> dict[str, Graph]:
+def without(graphs: dict[str, GraphSignature], file: str, name: str) -> dict[str, GraphSignature]:
     """The same graphs, one lacking an input or output."""
     inputs, outputs = (
         {key: tensor for key, tensor in some.items() if key != name}
         for some in (graphs[file].inputs, graphs[file].outputs)
     )
-    return graphs | {file: Graph(file, inputs, outputs)}
+    return graphs | {file: GraphSignature(file, inputs, outputs)}
 
 
-def with_input(graphs: dict[str, Graph], file: str, tensor: Tensor) -> dict[str, Graph]:
+def with_input(graphs: dict[str, GraphSignature], file: str, tensor: Tensor) -> dict[str, GraphSignature]:
     return graphs | {file: dataclasses.replace(graphs[file], inputs={**graphs[file].inputs, tensor.name: tensor})}
 
 
-def fixed(graphs: dict[str, Graph], file: str, name: str, shape: tuple[Any, ...]) -> dict[str, Graph]:
+def fixed(graphs: dict[str, GraphSignature], file: str, name: str, shape: tuple[Any, ...]) -> dict[str, GraphSignature]:
     """The same graphs, one with an input of another shape."""
     return with_input(graphs, file, dataclasses.replace(graphs[file].inputs[name], shape=shape))
 
@@ -115,7 +117,7 @@ def test_an_axis_that_cannot_vary_is_refused_with_how_to_export(
 
 
 def test_a_later_step_may_be_of_one_token() -> None:
-    assert read_layout(fixed(two(), WITH_PAST, "input_ids", ("B", 1)), CONFIG).kind is Kind.TWO_DECODERS
+    assert read_layout(fixed(two(), WITH_PAST, "input_ids", ("B", 1)), CONFIG).kind is LayoutKind.TWO_DECODERS
     with pytest.raises(ModelError, match="length cannot vary"):
         read_layout(fixed(two(), DECODER, "input_ids", ("B", 1)), CONFIG)
 
@@ -123,7 +125,7 @@ def test_a_later_step_may_be_of_one_token() -> None:
 def test_use_cache_branch_tells_the_merged_layout() -> None:
     layout = read_layout(merged(), CONFIG)
 
-    assert layout.kind is Kind.MERGED
+    assert layout.kind is LayoutKind.MERGED
     assert layout.cache == CacheShape(num_layers=2, num_heads=8, head_size=8, dtype=np.dtype(np.float32))
     assert (layout.width, layout.vocab_size) == (64, 100)
 
@@ -131,14 +133,14 @@ def test_use_cache_branch_tells_the_merged_layout() -> None:
 def test_two_files_tell_the_layout_of_two_decoders() -> None:
     layout = read_layout(two(present=keys_and_values("present", sides=["decoder"])), CONFIG)
 
-    assert layout.kind is Kind.TWO_DECODERS
+    assert layout.kind is LayoutKind.TWO_DECODERS
     assert layout.cache is not None
 
 
 def test_a_decoder_alone_has_no_cache() -> None:
     layout = read_layout({ENCODER: encoder(), DECODER: decoder(DECODER, present=[])}, CONFIG)
 
-    assert (layout.kind, layout.cache) == (Kind.NO_CACHE, None)
+    assert (layout.kind, layout.cache) == (LayoutKind.NO_CACHE, None)
 
 
 def test_heads_are_read_from_the_past_and_not_from_the_query_heads() -> None:
@@ -214,7 +216,7 @@ def test_an_unknown_required_input_is_named(file: str) -> None:
 def test_a_mask_of_the_target_is_known() -> None:
     graphs = with_input(merged(), MERGED, Tensor("decoder_attention_mask", IDS, ("B", "P + T")))
 
-    assert read_layout(graphs, CONFIG).kind is Kind.MERGED
+    assert read_layout(graphs, CONFIG).kind is LayoutKind.MERGED
 
 
 @pytest.mark.parametrize(
@@ -235,7 +237,7 @@ def test_a_mask_of_the_target_is_known() -> None:
         (merged(past=typed("tensor(bfloat16)")), "as tensor.bfloat16."),
     ],
 )  # fmt: skip
-def test_a_graph_that_cannot_be_served_says_why(graphs: dict[str, Graph], message: str) -> None:
+def test_a_graph_that_cannot_be_served_says_why(graphs: dict[str, GraphSignature], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         read_layout(graphs, CONFIG)
 
@@ -282,6 +284,6 @@ def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
 def test_real_graphs_say_what_made_up_ones_say(golden_folder: Path, open_tiny: Any) -> None:
     tiny = open_tiny("tiny-relu-tied", "two")
 
-    assert tiny.model.layout.kind is Kind.TWO_DECODERS
+    assert tiny.model.layout.kind is LayoutKind.TWO_DECODERS
     assert tiny.model.layout.cache == CacheShape(2, 4, 6, np.dtype(np.float32))
     assert tiny.model.layout.width == 24

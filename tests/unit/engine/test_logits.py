@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.engine.search.generation_config import Generation
+from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.logit_rules import apply_rules, log_normalizer, top_k
 
 
@@ -61,7 +61,7 @@ def test_a_normalizer_tells_broken_rows_from_sound_ones() -> None:
     logits[2, 7] = np.inf
     logits[3, 7] = -np.inf
     logits[4] = -np.inf
-    rules = Generation(start_id=1, eos_id=0, max_new_tokens=5, suppressed_ids=(7,))
+    rules = GenerationConfig(start_id=1, eos_id=0, max_new_tokens=5, suppressed_ids=(7,))
     tokens = np.ones((5, 1), np.int64)
 
     normalizer, _ = apply_rules(logits, None, tokens, np.ones(5, np.int64), rules, to_log_probs=False)

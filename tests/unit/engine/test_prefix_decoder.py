@@ -13,12 +13,12 @@ from jobs.spec import CachePolicy, TranslateOptions
 from tests.checkpoints import write_marian_checkpoint, write_weights
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.hypothesis import Hypothesis
-from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.engine.seq2seq.open import new_decoder
 from worker.engine.tasks.cache_report import measure_cache
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
-from worker.model_tools.add.target_ids import Head
+from worker.model_tools.add.target_ids import HeadChoice
 from worker.models.checkpoint.checkpoint import Checkpoint
 
 LENGTHS = (3, 7, 7, 1, 12, 5, 5, 5, 9, 20, 2)
@@ -29,14 +29,14 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "narrow heads": {"width": 20, "heads": 2, "seed": 4},  # of 10 numbers, filled up to 16
 }
 
-Open = Callable[..., KVModel]
+Open = Callable[..., NativeSeq2Seq]
 
 
 @pytest.fixture(scope="module")
 def open_kv(tmp_path_factory: pytest.TempPathFactory) -> Open:
-    opened: dict[tuple[str, str, str], KVModel] = {}
+    opened: dict[tuple[str, str, str], NativeSeq2Seq] = {}
 
-    def open_one(family: str = "swish", precision: str = "fp32", head: str = "full") -> KVModel:
+    def open_one(family: str = "swish", precision: str = "fp32", head: str = "full") -> NativeSeq2Seq:
         key = family, precision, head
         if key not in opened:
             folder = tmp_path_factory.mktemp("-".join(key))
@@ -45,8 +45,8 @@ def open_kv(tmp_path_factory: pytest.TempPathFactory) -> Open:
                 weights = dict(Checkpoint.open(checkpoint).weights)
                 weights["final_logits_bias"] = np.zeros_like(weights["final_logits_bias"])
                 write_weights(checkpoint, weights, dtype="F32", shards=1)
-            request = Request(source=str(checkpoint), name="m", precision=Precision(precision), head=Head(head))
-            opened[key] = KVModel.open(Path(add_model(request, folder / "models").path))
+            request = Request(source=str(checkpoint), name="m", precision=Precision(precision), head=HeadChoice(head))
+            opened[key] = NativeSeq2Seq.open(Path(add_model(request, folder / "models").path))
         return opened[key]
 
     return open_one
@@ -58,7 +58,13 @@ def sources(seed: int = 1) -> list[list[int]]:
 
 
 def decode(
-    model: KVModel, policy: str, *, beams: int, rows: int = 4, stopwatch: Stopwatch | None = None, decoder: Any = None
+    model: NativeSeq2Seq,
+    policy: str,
+    *,
+    beams: int,
+    rows: int = 4,
+    stopwatch: Stopwatch | None = None,
+    decoder: Any = None,
 ) -> list[list[Hypothesis]]:
     options = TranslateOptions(cache=CachePolicy.parse(policy), batch_size=rows)
     rules = dataclasses.replace(model.generation, num_beams=beams)

@@ -10,10 +10,10 @@ from jobs.outcome import Flag, Ranking
 from jobs.spec import Method
 from jobs.spec import RerankOptions as Options
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
-from worker.engine.causal.native_model import KVCausal
+from worker.engine.causal.native_model import NativeCausal
 from worker.engine.tasks.reranking import Reranker
 from worker.graphs.precision import Precision
-from worker.text.causal import CausalTokenizer
+from worker.text.causal_tokenizer import CausalTokenizer
 
 HEAD = "Read the bulletin and say which question it answers; days are easily mistaken.\n\n"
 DOCUMENTS = [f"rain and snow on day {day}, and the wind turns to the north" for day in range(6)] + ["the snow", "  "]
@@ -23,7 +23,7 @@ DOCUMENTS = [f"rain and snow on day {day}, and the wind turns to the north" for 
 def reranker(tmp_path_factory: pytest.TempPathFactory) -> Reranker:
     folder: Path = tmp_path_factory.mktemp("reranking")
     checkpoint = write_causal_checkpoint(folder / "checkpoint", "qwen2", vocab_size=300, max_positions=200)
-    model = KVCausal.open(write_kv_model(checkpoint, folder / "kv", Precision.FP32))
+    model = NativeCausal.open(write_kv_model(checkpoint, folder / "kv", Precision.FP32))
     return Reranker(model, CausalTokenizer.open(checkpoint))
 
 

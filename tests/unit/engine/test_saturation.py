@@ -11,7 +11,7 @@ from jobs.errors import ModelError
 from tests.checkpoints import write_marian_checkpoint
 from worker.engine.runtime.int8_probe import int8_is_exact
 from worker.engine.seq2seq import native_model
-from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.graphs import marian
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
@@ -49,12 +49,12 @@ def test_a_model_in_int8_is_refused_where_its_logits_would_be_wrong(add: Add, mo
     monkeypatch.setattr(native_model, "int8_is_exact", cut)
 
     with pytest.raises(ModelError, match=r"lacks VNNI.*--precision fp32"):
-        KVModel.open(folder)
+        NativeSeq2Seq.open(folder)
 
 
 def test_no_head_is_screened_where_the_screen_would_be_wrong(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = add(Precision.FP32)
-    assert KVModel.open(folder).screened() is not None
+    assert NativeSeq2Seq.open(folder).screened() is not None
     monkeypatch.setattr(native_model, "int8_is_exact", cut)
 
-    assert KVModel.open(folder).screened() is None
+    assert NativeSeq2Seq.open(folder).screened() is None

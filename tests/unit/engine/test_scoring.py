@@ -17,7 +17,7 @@ from jobs.spec import Bos, ScoreOptions, Timing, Window
 from tests.context_model import ContextModel
 from tests.small_tokenizers import byte_level, opened, word_piece
 from worker.engine.tasks.scoring import Scorer
-from worker.text.causal import CausalTokenizer
+from worker.text.causal_tokenizer import CausalTokenizer
 
 VOCABULARY = 280
 TEXTS = ["hello world", "字 é 😀 hello", "a", "", "hello worlds and words and hello again", "  \n "]

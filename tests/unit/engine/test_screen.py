@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.unit.engine.conftest import OpenKV, build_kv, decode
 from worker.engine.search.logit_rules import log_normalizer
-from worker.engine.seq2seq.candidate_screening import Screen
+from worker.engine.seq2seq.candidate_screening import CandidateScreen
 from worker.graphs import marian
-from worker.graphs.products import rounding
+from worker.graphs.matrix_products import rounding
 
 FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-relu-separate")
 
@@ -51,7 +51,7 @@ def test_the_best_id_is_that_of_float32(seed: int, rows: int, width: int, size: 
     exact_normalizer = np.log(np.exp(exact).sum(axis=1))
     exact[:, forbidden] = -np.inf
 
-    screen = Screen(head, *rounding(head))
+    screen = CandidateScreen(head, *rounding(head))
     best, best_logits, better = screen.best(logits, scales, hidden, normalizer)
 
     chosen = exact[np.arange(rows), best]
@@ -66,7 +66,7 @@ def test_of_equal_logits_the_lowest_id_is_taken() -> None:
     hidden = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], np.float32)
     logits, scales = in_int8(hidden, head)
 
-    best, *_ = Screen(head, *rounding(head)).best(logits, scales, hidden, log_normalizer(logits, scales))
+    best, *_ = CandidateScreen(head, *rounding(head)).best(logits, scales, hidden, log_normalizer(logits, scales))
 
     assert best.tolist() == [1, 0, 0]
 

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from tests.unit.engine.steps import EOS, START, RandomStep, ScriptedStep, ids, rules, slow_beam_search
 from worker.engine.search.beam import BeamSearch
-from worker.engine.search.generation_config import Generation
+from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.greedy import GreedySearch
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.search import follow, search
 
 
-def greedy_search(steps: Any, num_rows: int, rules: Generation) -> list[Hypothesis]:
+def greedy_search(steps: Any, num_rows: int, rules: GenerationConfig) -> list[Hypothesis]:
     return [hypothesis for (hypothesis,) in follow(GreedySearch(rules), steps, num_rows)]
 
 
-def beam_search(steps: Any, num_rows: int, rules: Generation) -> list[list[Hypothesis]]:
+def beam_search(steps: Any, num_rows: int, rules: GenerationConfig) -> list[list[Hypothesis]]:
     return follow(BeamSearch(rules, rows_at_first=1), steps, num_rows)
 
 

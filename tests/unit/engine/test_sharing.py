@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.engine.causal.prefix_sharing import GROUP_COST, Pair, Sharing, apart, share
+from worker.engine.causal.prefix_sharing import GROUP_COST, Pair, PrefixSharing, apart, share
 
 # Few tokens, so that much begins alike; the parts of a pair are never empty.
 IDS = st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple)
@@ -12,11 +12,11 @@ SUFFIX_COSTS = st.sampled_from([0.0, 0.125, 0.5])
 PAIRS = st.lists(st.tuples(IDS, IDS), max_size=14)
 
 
-def num_tokens(sharing: Sharing) -> int:
+def num_tokens(sharing: PrefixSharing) -> int:
     return sum(len(group.prefix) + sum(map(len, group.suffixes)) for group in sharing.groups)
 
 
-def restored(sharing: Sharing, at: int) -> Pair:
+def restored(sharing: PrefixSharing, at: int) -> Pair:
     """The pair, as the model will see it."""
     place = sharing.places[at]
     group = sharing.groups[place.group]
@@ -30,7 +30,7 @@ def pairs_of(*lines: str) -> list[Pair]:
     return [tuple(tuple(map(ord, part)) for part in line.split()) for line in lines]  # type: ignore[misc]
 
 
-def groups_of(sharing: Sharing) -> list[str]:
+def groups_of(sharing: PrefixSharing) -> list[str]:
     """`abc x y` is a prefix with two suffixes."""
     return [" ".join("".join(map(chr, ids)) for ids in (group.prefix, *group.suffixes)) for group in sharing.groups]
 

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from worker.engine.search.beam import _stay
 from worker.engine.search.rows import close_ranks
-from worker.engine.seq2seq.kv_slots import Slots, SlotShape
+from worker.engine.seq2seq.kv_slots import KVSlots, SlotShape
 
 SHAPE = SlotShape(num_layers=2, num_heads=2, head_size=4, dtype=np.dtype(np.float32))
 
 
-def filled(sentences: int, beams: int, *, positions: int = 5, seed: int = 0) -> Slots:
+def filled(sentences: int, beams: int, *, positions: int = 5, seed: int = 0) -> KVSlots:
     """Slots in which every number differs, the sources being of different lengths."""
     rng = np.random.default_rng(seed)
-    slots = Slots(SHAPE)
+    slots = KVSlots(SHAPE)
     slots.begin(sentences, beams, 16, 16)
     for length in rng.integers(1, 17, sentences):
         slots.admit(np.zeros((1, length, 4, 2, 4), np.float32))
@@ -99,7 +99,7 @@ def test_growing_keeps_what_is_cached(beams: int) -> None:
 
 
 def test_memory_is_asked_for_where_what_is_there_is_too_small() -> None:
-    slots = Slots(SHAPE)
+    slots = KVSlots(SHAPE)
     counts = []
     for sentences, beams, positions, source_length in ((4, 1, 20, 9), (4, 1, 32, 16), (2, 2, 17, 3), (5, 1, 32, 16)):
         slots.begin(sentences, beams, positions, source_length)

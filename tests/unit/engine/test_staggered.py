@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.unit.engine.steps import EOS, RandomStep, ids, rules, slow_beam_search
 from worker.engine.search.beam import BeamSearch
-from worker.engine.search.generation_config import Generation
+from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.search import Search, new_search, search
-from worker.engine.seq2seq.kv_slots import Slots, SlotShape
+from worker.engine.seq2seq.kv_slots import KVSlots, SlotShape
 
 VOCAB = 14
 SHAPE = SlotShape(num_layers=1, num_heads=2, head_size=1, dtype=np.dtype(np.float32))
@@ -36,7 +36,7 @@ def follow_arrivals(
     running: Search,
     steps: Any,
     arrivals: Sequence[tuple[int, int]],
-    rules: Generation,
+    rules: GenerationConfig,
     room: int,
     each_step: Callable[[Any], None] = lambda moves: None,
 ) -> list[list[Hypothesis]]:
@@ -115,7 +115,7 @@ class SlotStep(RandomStep):
     def __init__(self, num_beams: int, room: int, eos_bias: float) -> None:
         super().__init__([], VOCAB, eos_bias=eos_bias)
         self.num_beams = num_beams
-        self.slots = Slots(SHAPE)
+        self.slots = KVSlots(SHAPE)
         self.slots.begin(room, num_beams, 1, 16)
         self.slots._past[:] = np.nan
         self.slots._cross[:] = np.nan

@@ -16,8 +16,8 @@ from jobs.outcome import Failed, Flag, SegmentTranslation, Translation
 from jobs.spec import CachePolicy, Timing, TranslateOptions
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq import exported_decoder
-from worker.engine.seq2seq.exported_steps import Decoding
-from worker.engine.tasks.batch_result import Produced
+from worker.engine.seq2seq.exported_steps import ExportedSteps
+from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.translation import NoMemory, Translator
 
 GREEDY = TranslateOptions(beam_size=1)
@@ -70,13 +70,13 @@ def translate(
     *,
     memory: Any = None,
     should_stop: Callable[[], bool] = lambda: False,
-) -> Produced:
+) -> BatchResult:
     return translator.translate(
         texts, options, memory=memory or NoMemory(), memory_digest=DIGEST, should_stop=should_stop
     )
 
 
-def one(translated: Produced) -> Translation:
+def one(translated: BatchResult) -> Translation:
     (outcome,) = translated.outcomes
     assert isinstance(outcome, Translation)
     return outcome
@@ -279,10 +279,10 @@ def test_as_many_hypotheses_come_back_as_were_asked_for_though_two_read_the_same
 # Memory
 
 
-def shortage_above(size: int, calls: list[int], error: Exception) -> Callable[..., Decoding]:
+def shortage_above(size: int, calls: list[int], error: Exception) -> Callable[..., ExportedSteps]:
     """A decoder for which batches of more than `size` rows x source length do not fit."""
 
-    class Short(Decoding):
+    class Short(ExportedSteps):
         def __init__(self, model: Any, cache: Any, batch: Any, **rest: Any) -> None:
             super().__init__(model, cache, batch, **rest)
             self._size = batch.input_ids.size

@@ -13,7 +13,7 @@ from tests.causal_checkpoints import ARCHITECTURES, causal_config, write_causal_
 from worker.graphs.causal import BODY, HEAD, WEIGHTS, write_causal
 from worker.graphs.causal_head import BLOCK
 from worker.graphs.causal_weights import CausalSizes
-from worker.graphs.net import IR_VERSION, OPSET
+from worker.graphs.graph_builder import IR_VERSION, OPSET
 from worker.graphs.precision import Precision
 from worker.models.json_file import read_json
 

@@ -9,8 +9,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from jobs.errors import ModelError
+from worker.graphs.graph_builder import IR_VERSION, OPSET
 from worker.graphs.marian import DECODER, ENCODER, WEIGHTS, MarianSizes, rebuild_decoder, write_marian
-from worker.graphs.net import IR_VERSION, OPSET
 from worker.graphs.precision import Precision
 from worker.models.json_file import read_json
 

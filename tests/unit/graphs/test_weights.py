@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.errors import ModelError
-from worker.graphs.net import Net
+from worker.graphs.graph_builder import GraphBuilder
 from worker.graphs.weights import WeightsFile, WrittenWeights
 
 PAGE = 4096
@@ -27,7 +27,7 @@ def drawn(shapes: list[list[int]], dtype: type) -> dict[str, np.ndarray]:
 def write(file: Path, arrays: dict[str, np.ndarray]) -> None:
     """A graph that refers to all of them, beside the file."""
     with WeightsFile(file) as weights:
-        net = Net("all of them", weights)
+        net = GraphBuilder("all of them", weights)
         for name, array in arrays.items():
             net.weight(name, lambda array=array: array)
         file.with_suffix(".onnx").write_bytes(net.model().SerializeToString())
@@ -83,7 +83,7 @@ def test_a_tensor_that_two_graphs_use_is_there_once(tmp_path: Path) -> None:
 
     with WeightsFile(tmp_path / "weights.data") as weights:
         for name in ("encoder", "decoder"):
-            Net(name, weights).weight("shared", load)
+            GraphBuilder(name, weights).weight("shared", load)
 
     assert asked == [1]
     assert (tmp_path / "weights.data").read_bytes() == array.tobytes()

@@ -18,7 +18,7 @@ from jobs.settings import Settings
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store.batches import Batch, PlannedDocument
 from jobs.store.database import Database
-from worker.isolation.sandbox import Cage, Died
+from worker.isolation.sandbox import Sandbox, SandboxDied
 from worker.models.registry import find_model
 
 ROOT = Path(__file__).parents[3]
@@ -39,8 +39,8 @@ def spec(tmp_path: Path) -> JobSpec:
 
 
 @pytest.fixture
-def cage(orders: Orders, spec: JobSpec) -> Iterator[Cage]:
-    cage = Cage(orders, spec, lambda: 20.0, lambda: False)
+def cage(orders: Orders, spec: JobSpec) -> Iterator[Sandbox]:
+    cage = Sandbox(orders, spec, lambda: 20.0, lambda: False)
     yield cage
     cage.close()
 
@@ -57,7 +57,7 @@ def child_of(pid: int) -> int:
     return child
 
 
-def test_it_translates_batch_after_batch_and_hears_no_request_to_stop(cage: Cage) -> None:
+def test_it_translates_batch_after_batch_and_hears_no_request_to_stop(cage: Sandbox) -> None:
     os.kill(child_of(os.getpid()), signal.SIGTERM)  # as systemd does to every process of a service
 
     first, second = cage.translate(BATCH), cage.translate(BATCH[:1])
@@ -67,19 +67,19 @@ def test_it_translates_batch_after_batch_and_hears_no_request_to_stop(cage: Cage
     assert len(first.learned) == 2
 
 
-def test_its_death_is_told_with_the_signal(cage: Cage) -> None:
+def test_its_death_is_told_with_the_signal(cage: Sandbox) -> None:
     os.kill(child_of(os.getpid()), signal.SIGKILL)
 
-    with pytest.raises(Died, match="was killed by SIGKILL") as death:
+    with pytest.raises(SandboxDied, match="was killed by SIGKILL") as death:
         cage.translate(BATCH)
     assert death.value.code == "killed"
 
 
 def test_silence_is_a_death(orders: Orders, spec: JobSpec) -> None:
-    cage = Cage(orders, spec, lambda: 0.5, lambda: False)
+    cage = Sandbox(orders, spec, lambda: 0.5, lambda: False)
     os.kill(child_of(os.getpid()), signal.SIGSTOP)
 
-    with pytest.raises(Died, match=r"no sign of life for 0\.5 s") as death:
+    with pytest.raises(SandboxDied, match=r"no sign of life for 0\.5 s") as death:
         cage.translate(BATCH)
     cage.close()
     assert death.value.code == "hung"
@@ -87,7 +87,7 @@ def test_silence_is_a_death(orders: Orders, spec: JobSpec) -> None:
 
 def test_a_lane_that_is_told_to_stop_does_not_wait_for_it(orders: Orders, spec: JobSpec) -> None:
     stop = [False]
-    cage = Cage(orders, spec, lambda: 60.0, lambda: stop[0])
+    cage = Sandbox(orders, spec, lambda: 60.0, lambda: stop[0])
     os.kill(child_of(os.getpid()), signal.SIGSTOP)
     stop[0] = True
 
@@ -100,7 +100,7 @@ def test_a_model_that_cannot_be_opened_is_told_as_it_is(orders: Orders, spec: Jo
     other = JobSpec(task=Task.TRANSLATE, model=spec.model, model_revision="another", options=spec.options)
 
     with pytest.raises(ModelError, match="have changed"):
-        Cage(orders, other, lambda: 20.0, lambda: False)
+        Sandbox(orders, other, lambda: 20.0, lambda: False)
 
 
 HOLDER = """
@@ -108,11 +108,11 @@ import sys
 from jobs.dispatch.orders import Orders
 from jobs.spec import JobSpec
 from jobs.store.batches import PlannedDocument
-from worker.isolation.sandbox import Cage
+from worker.isolation.sandbox import Sandbox
 
 argument, options, revision = sys.argv[1:]
 spec = JobSpec.restore(task="translate", model="demo-en-zh", model_revision=revision, options_json=options)
-cage = Cage(Orders.from_argument(argument), spec, lambda: 20.0, lambda: False)
+cage = Sandbox(Orders.from_argument(argument), spec, lambda: 20.0, lambda: False)
 print("ready", flush=True)
 cage.translate((PlannedDocument(0, "((hang))", 10),))
 """

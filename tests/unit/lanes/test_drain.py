@@ -18,9 +18,9 @@ from jobs.store.worker_registry import Warmth
 from tests.unit.store.conftest import MakeJob, translated
 from worker import drain as drain_module
 from worker.drain import drain
-from worker.engine.tasks.batch_result import Produced
-from worker.process.lease_keeper import Shift
-from worker.process.watchdog import Watch
+from worker.engine.tasks.batch_result import BatchResult
+from worker.process.lease_keeper import LeaseKeeper
+from worker.process.watchdog import Watchdog
 
 
 class Echo:
@@ -44,14 +44,14 @@ class Echo:
 
     def translate(
         self, texts: Sequence[str], options: TranslateOptions, *, should_stop: Callable[[], bool], **_: Any
-    ) -> Produced:
+    ) -> BatchResult:
         self._before(self.batches, should_stop)
         self.batches += 1
-        return Produced([translated(text) for text in texts], {}, [])
+        return BatchResult([translated(text) for text in texts], {}, [])
 
 
-def shift_of(database: Database, lease_s: float = 60.0) -> Shift:
-    return Shift(database, 1, lease_s=lease_s, heartbeat_s=60.0)
+def shift_of(database: Database, lease_s: float = 60.0) -> LeaseKeeper:
+    return LeaseKeeper(database, 1, lease_s=lease_s, heartbeat_s=60.0)
 
 
 def scalar(database: Database, column: Any) -> Any:
@@ -228,7 +228,7 @@ def test_a_lane_that_hangs_is_seen_and_one_that_steps_is_not(database: Database,
     make_job(documents=2, per_shard=2)
     shift = shift_of(database)
     reasons: list[str] = []
-    shift.watch = Watch(10.0, 60.0, give_up=reasons.append)
+    shift.watch = Watchdog(10.0, 60.0, give_up=reasons.append)
 
     def work(batch: int, should_stop: Callable[[], bool]) -> None:
         for _ in range(30):

@@ -17,8 +17,8 @@ def test_an_allocation_beyond_what_there_is_becomes_an_error() -> None:
     for limit in ("limit_to_whole", "limit_to_free"):
         said = run(f"""
 import os, resource
-from worker import ration
-ration.{limit}()
+from worker.process import memory_limits
+memory_limits.{limit}()
 print("limited" if resource.getrlimit(resource.RLIMIT_DATA)[0] > 0 else "")
 try:
     bytearray(2 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
@@ -36,12 +36,12 @@ def test_a_control_group_may_have_less_than_the_machine(tmp_path: Path) -> None:
     said = run(f"""
 import resource
 from pathlib import Path
-from worker import ration
-ration.CGROUPS = Path({str(tmp_path)!r})
-ration.limit_to_whole()
+from worker.process import memory_limits
+memory_limits.CGROUPS = Path({str(tmp_path)!r})
+memory_limits.limit_to_whole()
 print(resource.getrlimit(resource.RLIMIT_DATA)[0])
-used = ration._data_size()
-ration.limit_to_free()
+used = memory_limits._data_size()
+memory_limits.limit_to_free()
 print(resource.getrlimit(resource.RLIMIT_DATA)[0] - used < 700_000_000)
 """)
     assert said.splitlines() == ["1000000000", "True"]
@@ -62,15 +62,15 @@ import resource
 from pathlib import Path
 from jobs.spec import TranslateOptions
 from worker.demo.examples import lines
-from worker.engine.seq2seq.open import open_network
+from worker.engine.seq2seq.open import open_translation_model
 from worker.engine.tasks.translation import NoMemory, Translator
 from worker.process.memory_limits import _data_size
-from worker.text.marian import MarianTokenizer
+from worker.text.marian_tokenizer import MarianTokenizer
 import json
 
 texts = [json.loads(line)["text"] for line in lines(40, seed=5, references=False)]
 folder = Path("worker/demo/en-zh")
-model, tokenizer = open_network(folder), MarianTokenizer.open(folder)
+model, tokenizer = open_translation_model(folder), MarianTokenizer.open(folder)
 
 def translate():
     translator = Translator(model, tokenizer)

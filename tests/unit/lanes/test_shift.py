@@ -8,18 +8,18 @@ from jobs.store.leases import Work
 from jobs.store.schema import tables
 from jobs.store.worker_registry import Warmth, any_alive, register, retire
 from tests.unit.store.conftest import MakeJob
-from worker.process.lease_keeper import Shift
+from worker.process.lease_keeper import LeaseKeeper
 
 
-def take(database: Database, shift: Shift, lane: int, lease_s: float = 60.0) -> Work:
+def take(database: Database, shift: LeaseKeeper, lane: int, lease_s: float = 60.0) -> Work:
     work = leases.lease(database, shift.worker_id, lane, lease_s)
     assert work is not None
     shift.begin(work)
     return work
 
 
-def shift_of(database: Database) -> Shift:
-    return Shift(database, 1, lease_s=60.0, heartbeat_s=60.0)
+def shift_of(database: Database) -> LeaseKeeper:
+    return LeaseKeeper(database, 1, lease_s=60.0, heartbeat_s=60.0)
 
 
 def test_a_lane_that_takes_the_expired_shard_of_another_keeps_it_when_the_other_ends(
@@ -58,7 +58,7 @@ def test_of_two_lanes_with_leases_of_one_shard_only_the_older_has_to_stop(
 def test_a_worker_that_is_about_to_retire_says_no_more_that_it_lives(database: Database) -> None:
     """Its last heartbeat would make it a worker again."""
     worker_id = register(database, device="cpu", provider="test", lanes=1)
-    shift = Shift(database, worker_id, lease_s=60.0, heartbeat_s=60.0)
+    shift = LeaseKeeper(database, worker_id, lease_s=60.0, heartbeat_s=60.0)
     shift.close()
     retire(database, [worker_id])
 
@@ -71,7 +71,7 @@ def test_a_worker_that_a_restored_database_does_not_know_enters_again(database: 
     def enter() -> int:
         return register(database, device="cpu", provider="test", lanes=1)
 
-    shift = Shift(database, enter(), lease_s=60.0, heartbeat_s=60.0, enter=enter)
+    shift = LeaseKeeper(database, enter(), lease_s=60.0, heartbeat_s=60.0, enter=enter)
     with database.writing() as connection:
         connection.execute(delete(tables.Worker))
 

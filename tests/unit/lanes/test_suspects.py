@@ -17,17 +17,17 @@ from jobs.store.schema import tables
 from tests.unit.lanes.test_drain import Echo, scalar, shift_of
 from tests.unit.store.conftest import MakeJob, translated
 from worker.drain import drain
-from worker.engine.tasks.batch_result import Produced
-from worker.isolation.sandbox import Died
-from worker.isolation.suspects import HOPELESS, LOADS, translate_suspects
+from worker.engine.tasks.batch_result import BatchResult
+from worker.isolation.sandbox import SandboxDied
+from worker.isolation.suspects import HOPELESS, LOADS, process_suspects
 
-SEGFAULT = Died("killed", "was killed by SIGSEGV")
+SEGFAULT = SandboxDied("killed", "was killed by SIGSEGV")
 
 
 class Cages:
     """Scripted processes: `kills` says of a batch, and how often it was tried, whether its process dies."""
 
-    def __init__(self, kills: Callable[[list[int], int], Died | None]) -> None:
+    def __init__(self, kills: Callable[[list[int], int], SandboxDied | None]) -> None:
         self.tried: list[list[int]] = []
         self.deaths: list[list[int]] = []
         self.opened = 0
@@ -39,15 +39,15 @@ class Cages:
         self.open += 1
         return Cage(self)
 
-    def on_death(self, batch: Batch, death: Died) -> None:
+    def on_death(self, batch: Batch, death: SandboxDied) -> None:
         self.deaths.append([document.position for document in batch])
 
-    def translate(self, batch: Batch) -> Produced:
+    def translate(self, batch: Batch) -> BatchResult:
         positions = [document.position for document in batch]
         self.tried.append(positions)
         if (death := self._kills(positions, self.tried.count(positions))) is not None:
             raise death
-        return Produced([translated(document.text) for document in batch], {}, [])
+        return BatchResult([translated(document.text) for document in batch], {}, [])
 
 
 class Cage:
@@ -59,7 +59,7 @@ class Cage:
         self._cages.open -= 1
 
 
-def poison(*documents: int, death: Died = SEGFAULT) -> Cages:
+def poison(*documents: int, death: SandboxDied = SEGFAULT) -> Cages:
     return Cages(lambda positions, _: death if set(positions) & set(documents) else None)
 
 
@@ -68,7 +68,7 @@ def batch_of(count: int) -> Batch:
 
 
 def run(cages: Cages, count: int = 6) -> list[Any]:
-    outcomes = translate_suspects(batch_of(count), cages, cages.on_death).outcomes
+    outcomes = process_suspects(batch_of(count), cages, cages.on_death).outcomes
     assert cages.open == 0, "every process was closed"
     return outcomes
 
@@ -108,7 +108,7 @@ def test_a_document_that_dies_once_is_innocent() -> None:
 def test_the_second_try_is_in_a_process_of_its_own() -> None:
     opened: list[int] = []
 
-    def kills(positions: list[int], times: int) -> Died | None:
+    def kills(positions: list[int], times: int) -> SandboxDied | None:
         opened.append(cages.opened)
         return SEGFAULT if len(positions) > 1 or positions in ([1], [2]) else None
 
@@ -122,7 +122,7 @@ def test_the_second_try_is_in_a_process_of_its_own() -> None:
 
 
 def test_two_deaths_of_two_kinds_are_both_told() -> None:
-    hung = Died("hung", "gave no sign of life for 3 s")
+    hung = SandboxDied("hung", "gave no sign of life for 3 s")
     cages = Cages(lambda positions, times: (hung if times == 2 else SEGFAULT) if 1 in positions else None)
 
     (outcome,) = [outcome for outcome in run(cages) if isinstance(outcome, Quarantined)]
@@ -159,19 +159,19 @@ def test_a_model_that_dies_while_it_loads_is_not_blamed_on_the_documents() -> No
         raise SEGFAULT
 
     with pytest.raises(ModelError, match="loads the model was killed by SIGSEGV"):
-        translate_suspects(batch_of(2), open_cage, lambda batch, _: deaths.append(batch))
+        process_suspects(batch_of(2), open_cage, lambda batch, _: deaths.append(batch))
     assert deaths == [()] * LOADS
 
 
 def test_errors_of_the_engine_pass_and_leave_no_process_behind() -> None:
     class Angry(Cages):
-        def translate(self, batch: Batch) -> Produced:
+        def translate(self, batch: Batch) -> BatchResult:
             raise Stopped("as asked")
 
     cages = Angry(lambda *_: None)
 
     with pytest.raises(Stopped):
-        translate_suspects(batch_of(2), cages, cages.on_death)
+        process_suspects(batch_of(2), cages, cages.on_death)
     assert (cages.opened, cages.open) == (1, 0)
 
 
@@ -264,8 +264,8 @@ def test_a_death_too_many_gives_the_shard_back(
 
 def test_an_engine_that_fails_in_there_fails_its_document(database: Database, suspect: int) -> None:
     class Fails(Cages):
-        def translate(self, batch: Batch) -> Produced:
-            return Produced([Failed("engine-error", "x") for _ in batch], {}, [])
+        def translate(self, batch: Batch) -> BatchResult:
+            return BatchResult([Failed("engine-error", "x") for _ in batch], {}, [])
 
     shift = shift_of(database)
     shift.open_cage = Fails(lambda *_: None)

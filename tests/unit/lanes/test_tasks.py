@@ -121,7 +121,7 @@ def test_files_that_say_something_else_are_refused_however_warm_the_model_is(mod
     assert spec.model_revision not in lane.warm
 
 
-# rehearsals ----------------------------------------------------------------------------------------------------------
+# dry runs ------------------------------------------------------------------------------------------------------------
 
 LINES = {
     "text.jsonl": '{"text": "hello world"}\n{"text": "' + "hello " * 200 + '"}\nnot json\n',
@@ -144,11 +144,11 @@ def test_a_dry_run_counts_what_the_model_would_read(
     (home / "models").symlink_to(models_dir)
     Path(name).write_text(LINES[name], encoding="utf-8")
 
-    rehearsed = kvjobs("submit", name, "--task", task, "--model", model, "--dry-run")
+    dry_run = kvjobs("submit", name, "--task", task, "--model", model, "--dry-run")
 
-    assert rehearsed.exit_code == 0, rehearsed.err
+    assert dry_run.exit_code == 0, dry_run.err
     for line in says:
-        assert line in rehearsed.out
+        assert line in dry_run.out
     assert kvjobs("ls", "--json").json == []
 
 

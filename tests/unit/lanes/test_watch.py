@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.process.watchdog import EXIT_HUNG, Watch
+from worker.process.watchdog import EXIT_HUNG, Watchdog
 
 ROOT = Path(__file__).parents[3]
 
@@ -25,19 +25,19 @@ def reasons() -> Reasons:
 
 
 @pytest.fixture
-def watch(reasons: Reasons, monkeypatch: pytest.MonkeyPatch) -> Watch:
-    watch = Watch(hang_s=100.0, lease_s=60.0, give_up=reasons)
+def watch(reasons: Reasons, monkeypatch: pytest.MonkeyPatch) -> Watchdog:
+    watch = Watchdog(hang_s=100.0, lease_s=60.0, give_up=reasons)
     monkeypatch.setattr(watch, "_arm", lambda: None)
     return watch
 
 
-def pass_time(watch: Watch, seconds: int) -> None:
+def pass_time(watch: Watchdog, seconds: int) -> None:
     for _ in range(seconds):
         watch.heard_heartbeat()
         watch.tick(1.0)
 
 
-def test_a_call_that_makes_no_step_is_named(watch: Watch, reasons: Reasons) -> None:
+def test_a_call_that_makes_no_step_is_named(watch: Watchdog, reasons: Reasons) -> None:
     with watch.watching("shard 7, documents 3 to 9"):
         pass_time(watch, 100)
         assert reasons == []
@@ -47,7 +47,7 @@ def test_a_call_that_makes_no_step_is_named(watch: Watch, reasons: Reasons) -> N
     assert "101 s" in reasons[0]
 
 
-def test_every_step_is_a_sign_of_life(watch: Watch, reasons: Reasons) -> None:
+def test_every_step_is_a_sign_of_life(watch: Watchdog, reasons: Reasons) -> None:
     with watch.watching("x") as call:
         for _ in range(5):
             pass_time(watch, 90)
@@ -56,7 +56,7 @@ def test_every_step_is_a_sign_of_life(watch: Watch, reasons: Reasons) -> None:
     assert reasons == []
 
 
-def test_a_lane_that_does_nothing_is_not_watched(watch: Watch, reasons: Reasons) -> None:
+def test_a_lane_that_does_nothing_is_not_watched(watch: Watchdog, reasons: Reasons) -> None:
     with watch.watching("x"):
         pass_time(watch, 50)
     pass_time(watch, 500)
@@ -64,7 +64,7 @@ def test_a_lane_that_does_nothing_is_not_watched(watch: Watch, reasons: Reasons)
     assert reasons == []
 
 
-def test_waiting_for_the_database_is_not_watched_and_the_step_after_it_is(watch: Watch, reasons: Reasons) -> None:
+def test_waiting_for_the_database_is_not_watched_and_the_step_after_it_is(watch: Watchdog, reasons: Reasons) -> None:
     with watch.watching("x") as call:
         with call.waiting():
             pass_time(watch, 500)
@@ -74,7 +74,7 @@ def test_waiting_for_the_database_is_not_watched_and_the_step_after_it_is(watch:
         assert len(reasons) == 1
 
 
-def test_a_model_whose_steps_are_slow_gets_the_time_it_needs(watch: Watch, reasons: Reasons) -> None:
+def test_a_model_whose_steps_are_slow_gets_the_time_it_needs(watch: Watchdog, reasons: Reasons) -> None:
     with watch.watching("x") as call:
         for _ in range(20):
             pass_time(watch, 10)
@@ -86,7 +86,7 @@ def test_a_model_whose_steps_are_slow_gets_the_time_it_needs(watch: Watch, reaso
         assert len(reasons) == 1
 
 
-def test_one_slow_step_among_many_changes_nothing(watch: Watch) -> None:
+def test_one_slow_step_among_many_changes_nothing(watch: Watchdog) -> None:
     with watch.watching("x") as call:
         pass_time(watch, 50)
         call.step()
@@ -96,7 +96,7 @@ def test_one_slow_step_among_many_changes_nothing(watch: Watch) -> None:
     assert watch.deadline_s() == 100.0
 
 
-def test_a_heartbeat_without_an_answer_ends_the_process(watch: Watch, reasons: Reasons) -> None:
+def test_a_heartbeat_without_an_answer_ends_the_process(watch: Watchdog, reasons: Reasons) -> None:
     for _ in range(120):
         watch.tick(1.0)
     assert reasons == []
@@ -179,7 +179,7 @@ def test_a_database_that_does_not_answer_is_called_anew_though_another_connectio
 ) -> None:
     """The heartbeat's, say, while a lane waits on one that a proxy has forgotten."""
     silent = iter([False] * 60 + [True] + [False] * 39)
-    watch = Watch(hang_s=300.0, lease_s=60.0, give_up=reasons, hang_up=lambda: next(silent))
+    watch = Watchdog(hang_s=300.0, lease_s=60.0, give_up=reasons, hang_up=lambda: next(silent))
     monkeypatch.setattr(watch, "_arm", lambda: None)
 
     pass_time(watch, 100)

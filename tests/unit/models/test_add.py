@@ -15,11 +15,11 @@ from jobs.errors import ModelError, NotFoundError, SpecError
 from tests.checkpoints import write_marian_checkpoint, write_pickle, write_tokenizer
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Added, Request, add_model
-from worker.model_tools.add.target_ids import Head
+from worker.model_tools.add.target_ids import HeadChoice
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.manifest import Manifest, sha256_of
 from worker.models.registry import ModelFolder, check_files, find_model
-from worker.text.marian import MarianTokenizer
+from worker.text.marian_tokenizer import MarianTokenizer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tiny-swish-tied"
 Add = Callable[..., Added]
@@ -165,8 +165,8 @@ def test_graphs_stay_within_what_older_runtimes_read(add, checkpoint, models_dir
         ({"precision": Precision.FP32}, "opus-tiny", "full"),
         ({"precision": Precision.INT8}, "opus-tiny-int8", "target"),
         ({"precision": Precision.FP16}, "opus-tiny-fp16", "full"),
-        ({"precision": Precision.INT8, "head": Head.FULL}, "opus-tiny-int8", "full"),
-        ({"head": Head.TARGET}, "opus-tiny", "target"),
+        ({"precision": Precision.INT8, "head": HeadChoice.FULL}, "opus-tiny-int8", "full"),
+        ({"head": HeadChoice.TARGET}, "opus-tiny", "target"),
         ({"precision": Precision.INT8, "name": "mine"}, "mine", "target"),
     ],
 )
@@ -184,7 +184,7 @@ def test_the_name_of_here_is_that_of_the_folder(add, checkpoint, monkeypatch):
 
 @pytest.mark.parametrize("target_vocab_size", [None, 60])
 def test_a_target_head_keeps_what_a_translation_can_contain(add, tmp_path, models_dir, target_vocab_size):
-    add(write_marian_checkpoint(tmp_path / "tiny", target_vocab_size=target_vocab_size), head=Head.TARGET)
+    add(write_marian_checkpoint(tmp_path / "tiny", target_vocab_size=target_vocab_size), head=HeadChoice.TARGET)
 
     ids = Manifest.read(models_dir / "tiny").head_ids
     config = json.loads((models_dir / "tiny" / "config.json").read_text())
@@ -275,7 +275,7 @@ def test_a_model_of_ours_that_was_damaged_is_refused(add, checkpoint, models_dir
     assert os.listdir(models_dir) == ["opus-tiny"]
 
 
-@pytest.mark.parametrize("options", [{"precision": Precision.INT8}, {"head": Head.FULL}])
+@pytest.mark.parametrize("options", [{"precision": Precision.INT8}, {"head": HeadChoice.FULL}])
 def test_options_that_graphs_have_no_use_for_are_refused(add, export, models_dir, options):
     (option, value) = next(iter(options.items()))
 

@@ -16,11 +16,11 @@ from tests.unit.models.bigrams import write_export
 from worker.engine.causal.open import open_language_model
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Added, Request, add_model
-from worker.model_tools.add.target_ids import Head
+from worker.model_tools.add.target_ids import HeadChoice
 from worker.model_tools.verify import causal_references, verify_causal
-from worker.model_tools.verify.causal_references import TwinCausalJudge
+from worker.model_tools.verify.causal_references import NumpyCausalReference
 from worker.models.manifest import Manifest, sha256_of
-from worker.models.model_kind import Kind
+from worker.models.model_kind import ModelKind
 from worker.models.registry import ModelFolder, check_files, find_model, kind_of, layout_of
 
 Add = Callable[..., Added]
@@ -62,7 +62,7 @@ def test_a_checkpoint_of_each_family_becomes_a_model(add, models_dir, tmp_path, 
     assert added.name == ("tiny" if precision is Precision.FP32 else f"tiny-{precision}")
     assert (added.kind, added.layout, added.precision) == ("causal", "kv", precision)
     assert (added.head, added.head_size) == (None, None)
-    assert (kind_of(folder), layout_of(folder)) == (Kind.CAUSAL, "kv")
+    assert (kind_of(folder), layout_of(folder)) == (ModelKind.CAUSAL, "kv")
     assert open_language_model(folder.path).max_positions == 128
     manifest = Manifest.read(folder.path)
     assert (manifest.architecture, manifest.precision, manifest.head) == (family, precision, None)
@@ -95,7 +95,7 @@ def test_a_model_of_ours_is_copied_as_it_is(add, checkpoint, models_dir, tmp_pat
     assert (added.name, added.kind, added.precision, added.source) == ("moved", "causal", "int8", str(checkpoint))
 
 
-@pytest.mark.parametrize("head", Head)
+@pytest.mark.parametrize("head", HeadChoice)
 def test_a_head_is_a_choice_for_translation_models(add, checkpoint, models_dir, head):
     with pytest.raises(SpecError, match=r"--head is a choice for translation models, and .*/tiny is a causal language"):
         add(checkpoint, head=head)
@@ -121,7 +121,7 @@ def test_an_export_is_copied_with_its_weights(add, models_dir, tmp_path, place, 
     assert names_in(folder.path) == {
         *graphs, "config.json", "kvjobs.json", "tokenizer.json", "tokenizer_config.json",
     }  # fmt: skip
-    assert (kind_of(folder), layout_of(folder)) == (Kind.CAUSAL, layout)
+    assert (kind_of(folder), layout_of(folder)) == (ModelKind.CAUSAL, layout)
     assert Manifest.read(folder.path).architecture == "gpt2"
     assert open_language_model(folder.path).max_positions == 64
 
@@ -147,10 +147,10 @@ def test_an_export_that_says_nothing_of_its_architecture_is_causal_all_the_same(
 
     add(export)
 
-    assert kind_of(find_model("exported", models_dir)) is Kind.CAUSAL
+    assert kind_of(find_model("exported", models_dir)) is ModelKind.CAUSAL
 
 
-@pytest.mark.parametrize("options", [{"precision": Precision.INT8}, {"head": Head.FULL}])
+@pytest.mark.parametrize("options", [{"precision": Precision.INT8}, {"head": HeadChoice.FULL}])
 def test_options_that_graphs_have_no_use_for_are_refused(add, tmp_path, options):
     with pytest.raises(SpecError, match=r"is chosen when graphs are built, .* used as they are"):
         add(write_export(tmp_path / "exported"), **options)
@@ -192,7 +192,7 @@ def test_what_limits_an_export_is_said_when_it_is_added(add, tmp_path):
 
 @pytest.fixture
 def in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify_causal, "open_causal_judge", TwinCausalJudge.open)
+    monkeypatch.setattr(verify_causal, "open_causal_reference", NumpyCausalReference.open)
 
 
 @pytest.fixture

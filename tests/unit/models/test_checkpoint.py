@@ -10,7 +10,7 @@ import pytest
 from jobs.errors import ModelError
 from tests.checkpoints import random_weights, write_marian_checkpoint, write_pickle, write_weights
 from worker.models.checkpoint.checkpoint import Checkpoint
-from worker.models.model_kind import Kind
+from worker.models.model_kind import ModelKind
 from worker.models.registry import has_weights
 
 SIZES = {"width": 16, "layers": 2, "ffn": 32, "vocab_size": 72}
@@ -107,7 +107,7 @@ def test_an_old_configuration_without_architectures_is_known_by_its_type(folder)
     change_config(folder, architectures=None)
 
     checkpoint = Checkpoint.open(folder)
-    assert (checkpoint.architecture, checkpoint.kind) == ("marian", Kind.TRANSLATION)
+    assert (checkpoint.architecture, checkpoint.kind) == ("marian", ModelKind.TRANSLATION)
 
 
 @pytest.mark.parametrize("cut", [3, 100, 20_000])

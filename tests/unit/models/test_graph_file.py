@@ -7,7 +7,7 @@ import onnxruntime
 import pytest
 
 from worker.models.layout.graph_header import read_head
-from worker.models.layout.seq2seq_layout import Graph
+from worker.models.layout.seq2seq_layout import GraphSignature
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 FILES = sorted(GOLDEN.glob("*/*.onnx"))
@@ -21,7 +21,7 @@ def test_a_head_says_what_a_session_and_onnx_say(file: Path) -> None:
     head = read_head(file)
 
     assert head is not None
-    assert head.graph(file) == Graph.of(file, session)
+    assert head.graph(file) == GraphSignature.of(file, session)
     assert head.ir_version == model.ir_version
     assert head.opsets == {opset.domain: opset.version for opset in model.opset_import}
     assert head.producer == f"{model.producer_name} {model.producer_version}".strip()

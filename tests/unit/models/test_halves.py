@@ -12,7 +12,7 @@ from jobs.spec import JobSpec, Task, TranslateOptions
 from tests.checkpoints import write_marian_checkpoint
 from tests.unit.conftest import Kvjobs
 from worker.engine.runtime.device import providers
-from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit, advise_queue
@@ -68,13 +68,13 @@ def test_a_worker_with_a_gpu_runs_other_precisions_on_its_cpu(
 ) -> None:
     spec: JobSpec = admit(Task.TRANSLATE, add(precision), models_dir, TranslateOptions())
     asked: list[Any] = []
-    opened = KVModel.open
+    opened = NativeSeq2Seq.open
 
     def note(folder: Path, *, threads: int, providers: Any) -> Any:
         asked.extend(providers)
         return opened(folder, threads=threads)  # no GPU is here
 
-    monkeypatch.setattr(KVModel, "open", note)
+    monkeypatch.setattr(NativeSeq2Seq, "open", note)
     with caplog.at_level(logging.WARNING):
         WarmModels(models_dir, 1, providers("cuda:0")).open(spec)
 

@@ -2,14 +2,16 @@
 
 import pytest
 
-from worker.models.model_kind import ARCHITECTURES, Kind, architecture_of, names_causal
+from worker.models.model_kind import ARCHITECTURES, ModelKind, architecture_of, names_causal
 
 
 @pytest.mark.parametrize(("named", "model_type"), ARCHITECTURES.items())
 def test_an_architecture_is_known_by_its_class_or_where_none_is_named_by_its_type(named, model_type):
     assert architecture_of({"architectures": [named]}) == model_type
     assert architecture_of({"model_type": model_type}) == model_type
-    assert Kind.of_architecture(model_type) is (Kind.TRANSLATION if model_type == "marian" else Kind.CAUSAL)
+    assert ModelKind.of_architecture(model_type) is (
+        ModelKind.TRANSLATION if model_type == "marian" else ModelKind.CAUSAL
+    )
     assert names_causal({"architectures": [named]}) == (model_type != "marian")
 
 

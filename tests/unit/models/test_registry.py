@@ -19,7 +19,7 @@ from worker.graphs import causal, causal_weights, marian
 from worker.models import registry
 from worker.models.layout import causal_layout, seq2seq_layout
 from worker.models.manifest import Manifest
-from worker.models.model_kind import ARCHITECTURES, Kind
+from worker.models.model_kind import ARCHITECTURES, ModelKind
 from worker.models.registry import (
     ModelFolder,
     check_files,
@@ -397,13 +397,16 @@ def write_graph(file: Path, inputs: list[str]) -> None:
 
 
 def test_the_kind_is_that_of_the_manifest(tmp_path):
-    assert kind_of(make_causal(tmp_path / "lm")) is Kind.CAUSAL
-    assert kind_of(ModelFolder("m", make_kv(tmp_path / "m"))) is Kind.TRANSLATION
+    assert kind_of(make_causal(tmp_path / "lm")) is ModelKind.CAUSAL
+    assert kind_of(ModelFolder("m", make_kv(tmp_path / "m"))) is ModelKind.TRANSLATION
 
 
 @pytest.mark.parametrize("place", [".", "onnx"])
 def test_without_a_manifest_the_kind_is_that_of_the_graphs(tmp_path, place):
-    for kind, graphs in {Kind.CAUSAL: ["model.onnx"], Kind.TRANSLATION: ["encoder_model.onnx", "model.onnx"]}.items():
+    for kind, graphs in {
+        ModelKind.CAUSAL: ["model.onnx"],
+        ModelKind.TRANSLATION: ["encoder_model.onnx", "model.onnx"],
+    }.items():
         folder = make_model(tmp_path / kind, ["config.json"])
         (folder / place).mkdir(exist_ok=True)
         for name in graphs:
@@ -414,11 +417,11 @@ def test_without_a_manifest_the_kind_is_that_of_the_graphs(tmp_path, place):
 @pytest.mark.parametrize(
     ("config", "kind"),
     [
-        ('{"architectures": ["Qwen2ForCausalLM"]}', Kind.CAUSAL),
-        ('{"model_type": "llama"}', Kind.CAUSAL),
-        ('{"model_type": "marian"}', Kind.TRANSLATION),
-        ("[]", Kind.TRANSLATION),
-        ("not JSON", Kind.TRANSLATION),
+        ('{"architectures": ["Qwen2ForCausalLM"]}', ModelKind.CAUSAL),
+        ('{"model_type": "llama"}', ModelKind.CAUSAL),
+        ('{"model_type": "marian"}', ModelKind.TRANSLATION),
+        ("[]", ModelKind.TRANSLATION),
+        ("not JSON", ModelKind.TRANSLATION),
     ],
 )
 def test_without_a_graph_the_kind_is_that_of_the_configuration(tmp_path, config, kind):
@@ -496,8 +499,8 @@ def test_whatever_decides_the_results_of_a_causal_export_is_in_its_revision(tmp_
 
 
 def test_the_names_of_a_causal_model_are_those_that_others_read():
-    assert registry.KV_GRAPHS[Kind.CAUSAL] == (causal.BODY, causal.HEAD, causal.WEIGHTS)
-    assert registry.KV_GRAPHS[Kind.TRANSLATION] == (marian.ENCODER, marian.DECODER, marian.WEIGHTS)
+    assert registry.KV_GRAPHS[ModelKind.CAUSAL] == (causal.BODY, causal.HEAD, causal.WEIGHTS)
+    assert registry.KV_GRAPHS[ModelKind.TRANSLATION] == (marian.ENCODER, marian.DECODER, marian.WEIGHTS)
     assert registry.CAUSAL == causal_layout.MODEL
     assert {**causal_weights.ARCHITECTURES, "MarianMTModel": "marian"} == ARCHITECTURES
 

@@ -16,15 +16,15 @@ from tests.checkpoints import write_marian_checkpoint, write_tokenizer
 from worker.engine.search.hypothesis import Hypothesis
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
-from worker.model_tools.add.target_ids import Head
+from worker.model_tools.add.target_ids import HeadChoice
 from worker.model_tools.verify import verify as module
 from worker.model_tools.verify.checks import Check, Verdict
-from worker.model_tools.verify.references import TwinJudge
+from worker.model_tools.verify.references import NumpyReference
 from worker.model_tools.verify.verify import verify
 from worker.models.manifest import Manifest
 from worker.models.origin import find_checkpoint
 from worker.models.registry import ModelFolder
-from worker.text.marian import MarianTokenizer
+from worker.text.marian_tokenizer import MarianTokenizer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tiny-swish-tied"
 Make = Callable[..., ModelFolder]
@@ -32,7 +32,7 @@ Make = Callable[..., ModelFolder]
 
 @pytest.fixture(autouse=True)
 def in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "open_judge", TwinJudge.open)
+    monkeypatch.setattr(module, "open_reference", NumpyReference.open)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def make(tmp_path: Path) -> Make:
     def call(precision: Precision = Precision.FP32, name: str = "tiny", **shape: Any) -> ModelFolder:
         checkpoint = write_marian_checkpoint(tmp_path / f"{name}-checkpoint", **shape)
         # Of a random model every id is as likely as another: a smaller head would say something else.
-        request = Request(source=str(checkpoint), precision=precision, head=Head.FULL, name=name)
+        request = Request(source=str(checkpoint), precision=precision, head=HeadChoice.FULL, name=name)
         added = add_model(request, tmp_path / "models")
         return ModelFolder(name, Path(added.path))
 
@@ -205,7 +205,7 @@ def test_texts_are_compared_where_nothing_has_to_be_equal():
 
 def test_a_head_for_the_target_language_is_judged_by_the_ids_that_it_keeps(make, tmp_path):
     checkpoint = write_marian_checkpoint(tmp_path / "checkpoint")
-    request = Request(source=str(checkpoint), head=Head.TARGET, name="target")
+    request = Request(source=str(checkpoint), head=HeadChoice.TARGET, name="target")
     folder = ModelFolder("target", Path(add_model(request, tmp_path / "models").path))
 
     assert checks(folder)["checkpoint"].verdict == "same"

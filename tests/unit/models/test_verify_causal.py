@@ -19,9 +19,9 @@ from worker.engine.causal.open import open_language_model
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.verify import verify_causal as module
-from worker.model_tools.verify.causal_references import TwinCausalJudge
+from worker.model_tools.verify.causal_references import NumpyCausalReference
 from worker.model_tools.verify.checks import Check
-from worker.model_tools.verify.numpy_causal import CausalTwin
+from worker.model_tools.verify.numpy_causal import NumpyCausal
 from worker.model_tools.verify.verify_causal import verify_causal
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.departures import departures
@@ -50,7 +50,7 @@ SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.fixture(autouse=True)
 def in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "open_causal_judge", TwinCausalJudge.open)
+    monkeypatch.setattr(module, "open_causal_reference", NumpyCausalReference.open)
 
 
 @pytest.fixture
@@ -269,7 +269,7 @@ def test_what_the_judge_does_not_know_is_left_out_with_the_reason(make):
 
 def test_the_twin_reads_a_sequence_as_it_would_alone(tmp_path):
     checkpoint = Checkpoint.open(write_causal_checkpoint(tmp_path / "tiny", "qwen3"))
-    twin = CausalTwin(checkpoint.config, checkpoint.weights)
+    twin = NumpyCausal(checkpoint.config, checkpoint.weights)
     sequences = [[5], [7, 8, 9], list(range(1, 60))]
 
     together = twin.log_probs(sequences)
@@ -286,4 +286,4 @@ def test_the_twin_knows_its_limits(tmp_path):
     checkpoint = Checkpoint.open(write_causal_checkpoint(tmp_path / "tiny", "llama"))
 
     with pytest.raises(ModelError, match="hidden_act is gelu"):
-        CausalTwin({**checkpoint.config, "hidden_act": "gelu"}, checkpoint.weights)
+        NumpyCausal({**checkpoint.config, "hidden_act": "gelu"}, checkpoint.weights)

@@ -11,7 +11,7 @@ from jobs.outcome import Failed, Flag, Outcome, Score, TokenScore
 from jobs.spec import JobSpec, ScoreOptions, Task
 from jobs.store.database import Database
 from jobs.store.memory import KEYS_A_QUERY, learn, recall_scores
-from worker.engine.tasks.batch_result import Produced
+from worker.engine.tasks.batch_result import BatchResult
 from worker.reused_scores import score_unknown
 
 TOKENS = (TokenScore("he", 0, 2, None), TokenScore("é\x01\0'", 2, 8, -1e-300))
@@ -49,9 +49,9 @@ class Lengths:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> Produced:
+    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> BatchResult:
         self.asked += texts
-        return Produced([self._outcome(text) for text in texts], {}, [])
+        return BatchResult([self._outcome(text) for text in texts], {}, [])
 
     def _outcome(self, text: str) -> Outcome:
         if text == "failed":

@@ -18,7 +18,7 @@ from tokenizers.models import Unigram
 from jobs.errors import ModelError
 from tests.small_tokenizers import KINDS, byte_fallback, byte_level, metaspace, opened, word_piece, write
 from tests.tokenizer_configs import CASES, TEXTS, write_case
-from worker.text.causal import CausalTokenizer
+from worker.text.causal_tokenizer import CausalTokenizer
 
 # As transformers has it (tests/golden/make_tokenizer_config_golden.py).
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "tokenizer_config.json").read_text(encoding="utf-8"))

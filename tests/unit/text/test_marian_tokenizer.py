@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.errors import SpecError
-from worker.text.marian import MarianTokenizer
+from worker.text.marian_tokenizer import MarianTokenizer
 
 CHECKOUT = Path(__file__).parents[3]
 REAL = CHECKOUT.parent / "shared" / "data" / "opus-mt-en-mg"

@@ -13,7 +13,7 @@ from jobs.spec import RerankOptions, ScoreOptions, Task
 from tests.causal_checkpoints import write_causal_checkpoint
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
-from worker.text.causal import CausalTokenizer
+from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.tokenizer_trial import try_tokenizer
 from worker.warm import Lane, WarmModels
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Past = Sequence[NDArray[Any]]  # a key and a value of each layer, (B, K, P, H)
 
 
-class RepeatedPast:
+class BroadcastPast:
     """Buffers of one lane; all rows of them are the same, so that the first few are a smaller batch's."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.errors import ModelError
-from worker.engine.causal.exported_call import CausalGraph
+from worker.engine.causal.exported_call import ExportedCall
 
 _LENGTH = 6  # tokens of a row that is tried
 # How far logits may be from those of the row alone, as a part of their spread.
@@ -25,7 +25,7 @@ _Rows = list[NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True)
-class Abilities:
+class Capabilities:
     """True: tried, and right."""
 
     batches: bool  # several rows of one length
@@ -34,7 +34,7 @@ class Abilities:
     extends_batches: bool  # the same for several rows; shorter ones among them, where it `pads`
 
 
-def try_abilities(graph: CausalGraph, max_positions: int) -> Abilities:
+def try_abilities(graph: ExportedCall, max_positions: int) -> Capabilities:
     """Run short rows in every way; raise ModelError where the graph runs in none."""
     size = min(max_positions, _LENGTH)
     vocab_size = graph.layout.vocab_size
@@ -65,15 +65,15 @@ def try_abilities(graph: CausalGraph, max_positions: int) -> Abilities:
             alone[cut:],
             _logits(graph, [one[:cut] + ending])[0][cut:],
         )  # fmt: skip
-    return Abilities(batches, pads, extends, batches_behind)
+    return Capabilities(batches, pads, extends, batches_behind)
 
 
-def _logits(graph: CausalGraph, rows: Sequence[_Ids], past: Sequence[NDArray[Any]] = ()) -> _Rows:
+def _logits(graph: ExportedCall, rows: Sequence[_Ids], past: Sequence[NDArray[Any]] = ()) -> _Rows:
     found, _ = graph.call(rows, past, is_quiet=True)
     return [found[row, : len(ids)].astype(np.float32) for row, ids in enumerate(rows)]
 
 
-def _behind(graph: CausalGraph, beginning: _Ids, endings: Sequence[_Ids]) -> _Rows:
+def _behind(graph: ExportedCall, beginning: _Ids, endings: Sequence[_Ids]) -> _Rows:
     """Logits of rows behind one past."""
     _, past = graph.call([beginning], wants_logits=False, wants_present=True, is_quiet=True)
     return _logits(graph, endings, [np.repeat(part, len(endings), axis=0) for part in past])

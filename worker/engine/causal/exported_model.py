@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from worker.engine.causal.capabilities import Abilities, try_abilities
-from worker.engine.causal.exported_call import CausalGraph
-from worker.engine.causal.exported_reader import ExportReader
+from worker.engine.causal.capabilities import Capabilities, try_abilities
+from worker.engine.causal.exported_call import ExportedCall
+from worker.engine.causal.exported_reader import ExportedReader
 from worker.engine.runtime.session import PROVIDER, Provider, open_session
 from worker.models.departures.departures import Departures, find_departures
 from worker.models.layout.causal_config import CausalConfig
 from worker.models.layout.causal_layout import CausalLayout, find_causal_graph, read_causal_layout
-from worker.models.layout.seq2seq_layout import Graph
+from worker.models.layout.seq2seq_layout import GraphSignature
 from worker.models.manifest import MANIFEST, Manifest
 
 _UNNAMED_LIMIT = 2048  # positions, where no configuration names a limit
@@ -26,8 +26,8 @@ _UNNAMED_LIMIT = 2048  # positions, where no configuration names a limit
 class ExportedCausal:
     """Nothing here changes after `open`."""
 
-    graph: CausalGraph
-    abilities: Abilities
+    graph: ExportedCall
+    abilities: Capabilities
     max_positions: int
     departures: Departures  # from what the configuration asks for
     num_heads: int  # of queries, as far as the configuration says; for an estimate of memory alone
@@ -41,11 +41,11 @@ class ExportedCausal:
         file = find_causal_graph(folder)
         config = CausalConfig.read(folder)
         session = open_session(file, threads=threads, providers=providers)
-        layout = read_causal_layout(Graph.of(file, session), config)
+        layout = read_causal_layout(GraphSignature.of(file, session), config)
         departures = find_departures(file, config)
         if not ((folder / MANIFEST).is_file() and Manifest.read(folder).accepts_departures):
             departures.refuse(file, config)
-        graph = CausalGraph(file, session, layout)
+        graph = ExportedCall(file, session, layout)
         max_positions = config.max_position_embeddings or _UNNAMED_LIMIT
         if departures.limit:
             max_positions = min(max_positions, departures.limit.positions)
@@ -68,10 +68,10 @@ class ExportedCausal:
         """V of the logits."""
         return self.layout.vocab_size
 
-    def new_reader(self, *, is_packed: bool = True) -> ExportReader:
+    def new_reader(self, *, is_packed: bool = True) -> ExportedReader:
         """The buffers of one lane. `is_packed=False`: one sequence after another, and no prefix is shared."""
-        return ExportReader(self.graph, self.abilities, self.num_heads, is_packed=is_packed)
+        return ExportedReader(self.graph, self.abilities, self.num_heads, is_packed=is_packed)
 
-    def new_oracle(self) -> ExportReader:
+    def new_oracle(self) -> ExportedReader:
         """What reads each sequence alone and in one call, however much memory that takes: to compare with."""
-        return ExportReader(self.graph, self.abilities, self.num_heads, is_packed=False, is_cut=False)
+        return ExportedReader(self.graph, self.abilities, self.num_heads, is_packed=False, is_cut=False)

@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.errors import Stopped
-from worker.engine.causal.broadcast_past import Past, RepeatedPast
-from worker.engine.causal.capabilities import Abilities
-from worker.engine.causal.exported_call import CausalGraph
+from worker.engine.causal.broadcast_past import BroadcastPast, Past
+from worker.engine.causal.capabilities import Capabilities
+from worker.engine.causal.exported_call import ExportedCall
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.causal.target_log_probs import scratch_size, target_log_probs
-from worker.engine.runtime.out_of_memory import is_shortage
+from worker.engine.runtime.out_of_memory import is_out_of_memory
 from worker.engine.runtime.timing import Stopwatch
 
 log = logging.getLogger(__name__)
@@ -53,11 +53,11 @@ class _Line:
         return len(self.ids) - 1
 
 
-class ExportReader:
+class ExportedReader:
     """A lane's buffers. Nothing is kept from one `read` to the next but memory."""
 
     def __init__(
-        self, graph: CausalGraph, abilities: Abilities, num_heads: int, *, is_packed: bool, is_cut: bool = True
+        self, graph: ExportedCall, abilities: Capabilities, num_heads: int, *, is_packed: bool, is_cut: bool = True
     ) -> None:
         """`num_heads`: of queries, for an estimate of what attention takes. `is_packed=False`: one sequence after
         another, and no prefix is shared. `is_cut=False`: each in one call, however much memory that takes."""
@@ -68,7 +68,7 @@ class ExportReader:
         self._is_cut = is_cut and abilities.extends
         self._vocab_size = graph.layout.vocab_size
         self._max_tokens = MAX_TOKENS  # fewer once memory was short
-        self._repeated = RepeatedPast()
+        self._repeated = BroadcastPast()
         self._scratch: NDArray[np.float32] | None = None
 
     @property
@@ -137,7 +137,7 @@ class ExportReader:
             try:
                 found = self._read_batch(batch, past, lane)
             except Exception as error:
-                if len(batch) == 1 or not is_shortage(error):
+                if len(batch) == 1 or not is_out_of_memory(error):
                     raise
                 log.warning("%d sequences do not fit into memory: %s", len(batch), error)
             else:
@@ -223,7 +223,7 @@ class ExportReader:
                     wants_present=wants_present or stop < end,
                 )
             except Exception as error:
-                if size <= _LEAST or not self._is_cut or not is_shortage(error):
+                if size <= _LEAST or not self._is_cut or not is_out_of_memory(error):
                     raise
                 log.warning("%d tokens do not fit into memory: %s", size, error)
                 self._max_tokens = max(_LEAST, size // 2)

@@ -16,7 +16,7 @@ from onnxruntime import IOBinding
 _STEP = 256  # positions: memory grows by multiples of it
 
 
-class CausalCache:
+class SequenceCache:
     """Memory that is asked for once, and laid out for each sequence."""
 
     def __init__(self, layers: int, kv_heads: int, head_size: int, dtype: np.dtype[Any]) -> None:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from onnxruntime import IOBinding
 
 from jobs.errors import ModelError
-from worker.engine.causal.kv_cache import CausalCache
+from worker.engine.causal.kv_cache import SequenceCache
 from worker.engine.causal.native_reader import PackedReader, PlainReader
-from worker.engine.causal.packed_rows import Rows
+from worker.engine.causal.packed_rows import PackedRows
 from worker.engine.causal.protocol import LogProbs
 from worker.engine.runtime.int8_probe import int8_is_exact
 from worker.engine.runtime.session import PROVIDER, Device, Provider, open_session
@@ -31,7 +31,7 @@ from worker.models.manifest import Manifest
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 
 
-class KVCausal:
+class NativeCausal:
     """A body, which reads tokens, and a head, which says how likely each next one was."""
 
     def __init__(
@@ -95,18 +95,18 @@ class KVCausal:
         longest; an oracle."""
         return PackedReader(self) if is_packed else PlainReader(self)
 
-    def new_cache(self) -> CausalCache:
+    def new_cache(self) -> SequenceCache:
         """Room for keys and values of one sequence."""
-        return CausalCache(self._sizes.layers, self._sizes.kv_heads, self._sizes.head_size, self._dtype)
+        return SequenceCache(self._sizes.layers, self._sizes.kv_heads, self._sizes.head_size, self._dtype)
 
-    def read_fresh(self, rows: Rows) -> NDArray[Any]:
+    def read_fresh(self, rows: PackedRows) -> NDArray[Any]:
         """Rows that begin sequences -> hidden states (M, D)."""
         nothing = np.zeros((len(rows.ends), self._sizes.kv_heads, 0, self._sizes.head_size), self._dtype)
         feeds = self._feeds(rows) | dict.fromkeys(self._past, nothing)
         hidden: NDArray[Any] = self._body.run(["hidden"], feeds)[0]
         return hidden
 
-    def read_behind(self, cache: CausalCache, rows: Rows) -> NDArray[Any]:
+    def read_behind(self, cache: SequenceCache, rows: PackedRows) -> NDArray[Any]:
         """One row behind what `cache` holds -> hidden states (M, D); what it holds grows by the row."""
         binding: IOBinding = self._body.io_binding()
         for name, value in self._feeds(rows).items():
@@ -122,7 +122,7 @@ class KVCausal:
         found: LogProbs = self._head.run(["log_probs"], {"hidden": hidden, "targets": targets})[0]
         return found
 
-    def _feeds(self, rows: Rows) -> dict[str, NDArray[Any]]:
+    def _feeds(self, rows: PackedRows) -> dict[str, NDArray[Any]]:
         return {
             "ids": rows.ids,
             "rows": rows.rows,

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.errors import Stopped
-from worker.engine.causal.kv_cache import CausalCache
-from worker.engine.causal.packed_rows import Ids, Rows
+from worker.engine.causal.kv_cache import SequenceCache
+from worker.engine.causal.packed_rows import Ids, PackedRows
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.runtime.timing import Stopwatch
 from worker.graphs.causal import SHARED_ROOM
@@ -46,7 +46,7 @@ class Limits:
 _LIMITS = Limits()
 
 
-class Network(Protocol):
+class NativeNetwork(Protocol):
     """What a model computes."""
 
     @property
@@ -55,9 +55,9 @@ class Network(Protocol):
     def shares_rows(self) -> bool:
         """Whether one row can hold several continuations."""
 
-    def new_cache(self) -> CausalCache: ...
-    def read_fresh(self, rows: Rows) -> NDArray[Any]: ...
-    def read_behind(self, cache: CausalCache, rows: Rows) -> NDArray[Any]: ...
+    def new_cache(self) -> SequenceCache: ...
+    def read_fresh(self, rows: PackedRows) -> NDArray[Any]: ...
+    def read_behind(self, cache: SequenceCache, rows: PackedRows) -> NDArray[Any]: ...
     def log_probs(self, hidden: NDArray[Any], targets: NDArray[np.int64]) -> LogProbs: ...
 
 
@@ -82,7 +82,7 @@ class _Sequence:
 class PackedReader:
     """Many sequences a call."""
 
-    def __init__(self, network: Network, limits: Limits = _LIMITS) -> None:
+    def __init__(self, network: NativeNetwork, limits: Limits = _LIMITS) -> None:
         self._network = network
         self._limits = limits
         self._cache = network.new_cache()
@@ -123,7 +123,7 @@ class PackedReader:
             sequence = pack[0]
             self._cache.begin(len(sequence.read))
             return [self._read_long(0, sequence.read, sequence.targets(), sequence.first - 1, calls)]
-        hidden = calls.fresh(Rows.fresh([sequence.read for sequence in pack]))
+        hidden = calls.fresh(PackedRows.fresh([sequence.read for sequence in pack]))
         ends = np.cumsum([len(sequence.read) for sequence in pack]).tolist()
         scored = np.concatenate(
             [np.arange(end - len(sequence.ids) + sequence.first, end) for sequence, end in zip(pack, ends, strict=True)]
@@ -141,7 +141,7 @@ class PackedReader:
         done = len(found)
         for start in range(0, len(ids), self._limits.tokens):
             chunk = ids[start : start + self._limits.tokens]
-            hidden = calls.behind(self._cache, Rows.behind(past + start, chunk), past + start)
+            hidden = calls.behind(self._cache, PackedRows.behind(past + start, chunk), past + start)
             states = hidden[max(first - start, 0) :]
             if len(states):
                 found.append(calls.log_probs(states, targets[done : done + len(states)]))
@@ -156,7 +156,7 @@ class PackedReader:
         self._cache.begin(past + max(longest, room))
         for start in range(0, past, self._limits.tokens):
             chunk = group.prefix[start : start + self._limits.tokens]
-            state = calls.behind(self._cache, Rows.behind(start, chunk), start)[-1:]  # (1, D): of the last token
+            state = calls.behind(self._cache, PackedRows.behind(start, chunk), start)[-1:]  # (1, D): of the last token
         found = [_NOTHING] * len(group.suffixes)
         for pack in _suffix_packs(group.suffixes, room):
             suffixes = [group.suffixes[place] for place in pack]
@@ -179,7 +179,7 @@ class PackedReader:
         ends = np.cumsum([len(suffix) for suffix in suffixes])
         if not ends[-1]:
             return [nothing] * len(suffixes)
-        hidden = calls.behind(self._cache, Rows.shared(past, suffixes), past)
+        hidden = calls.behind(self._cache, PackedRows.shared(past, suffixes), past)
         return np.split(hidden, ends[:-1])
 
 
@@ -188,7 +188,7 @@ class PlainReader:
 
     num_bytes = allocations = reuses = 0
 
-    def __init__(self, network: Network, limits: Limits = _LIMITS) -> None:
+    def __init__(self, network: NativeNetwork, limits: Limits = _LIMITS) -> None:
         self._network = network
         self._limits = limits
 
@@ -203,25 +203,25 @@ class PlainReader:
     def _read(self, sequence: _Sequence, calls: "_Calls") -> LogProbs:
         if not sequence.read:
             return _NOTHING
-        hidden = calls.fresh(Rows.fresh([sequence.read]))
+        hidden = calls.fresh(PackedRows.fresh([sequence.read]))
         return calls.log_probs(hidden[sequence.first - 1 :], sequence.targets())
 
 
 class _Calls:
     """Calls of the model, timed, with a look between them at whether to stop."""
 
-    def __init__(self, network: Network, limits: Limits, stopwatch: Stopwatch, should_stop: ShouldStop) -> None:
+    def __init__(self, network: NativeNetwork, limits: Limits, stopwatch: Stopwatch, should_stop: ShouldStop) -> None:
         self._network = network
         self._limits = limits
         self._stopwatch = stopwatch
         self._should_stop = should_stop
 
-    def fresh(self, rows: Rows) -> NDArray[Any]:
+    def fresh(self, rows: PackedRows) -> NDArray[Any]:
         self._look()
         with self._stopwatch.measure("prefill", rows=len(rows.ends), tokens=rows.num_tokens):
             return self._network.read_fresh(rows)
 
-    def behind(self, cache: CausalCache, rows: Rows, past: int) -> NDArray[Any]:
+    def behind(self, cache: SequenceCache, rows: PackedRows, past: int) -> NDArray[Any]:
         self._look()
         with self._stopwatch.measure("prefill", rows=1, tokens=rows.num_tokens, past_length=past):
             return self._network.read_behind(cache, rows)

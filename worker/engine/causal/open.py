@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from worker.engine.causal.exported_model import ExportedCausal
-from worker.engine.causal.native_model import KVCausal
+from worker.engine.causal.native_model import NativeCausal
 from worker.engine.causal.protocol import CausalModel
 from worker.engine.runtime.session import PROVIDER, Provider
 from worker.models.manifest import MANIFEST, Manifest
@@ -13,5 +13,5 @@ from worker.models.manifest import MANIFEST, Manifest
 def open_language_model(folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (PROVIDER,)) -> CausalModel:
     """Open the model in `folder`; raise ModelError now, not at the first document."""
     if (folder / MANIFEST).is_file() and Manifest.read(folder).layout == "kv":
-        return KVCausal.open(folder, threads=threads, providers=providers)
+        return NativeCausal.open(folder, threads=threads, providers=providers)
     return ExportedCausal.open(folder, threads=threads, providers=providers)

@@ -18,7 +18,7 @@ _HIDDEN = np.float32(-1e30)  # added to a score: nothing is left of it
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class PackedRows:
     """What is fed for some tokens."""
 
     ids: NDArray[np.int64]  # (M,)

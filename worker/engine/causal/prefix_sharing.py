@@ -49,14 +49,14 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing:
+class PrefixSharing:
     """All pairs, in groups."""
 
     groups: list[Group]
     places: list[Place]  # one a pair
 
 
-def share(pairs: Sequence[Pair], group_cost: float = GROUP_COST, suffix_cost: float = SUFFIX_COST) -> Sharing:
+def share(pairs: Sequence[Pair], group_cost: float = GROUP_COST, suffix_cost: float = SUFFIX_COST) -> PrefixSharing:
     """Equal pairs once; groups of those that begin alike, wherever a group saves more tokens than it costs, which is
     `group_cost` and for each token behind its prefix `suffix_cost`.
 
@@ -76,14 +76,14 @@ def share(pairs: Sequence[Pair], group_cost: float = GROUP_COST, suffix_cost: fl
             shared = length if at else 0
             places[pair] = Place(len(groups), at, len(pair[1]), len(pair[0]) + len(pair[1]) - shared, shared)
         groups.append(Group(members[0][0][:length], suffixes))
-    return Sharing(
+    return PrefixSharing(
         groups, [places[pair] if first[pair] == at else _again(places[pair]) for at, pair in enumerate(pairs)]
     )
 
 
-def apart(pairs: Sequence[Pair]) -> Sharing:
+def apart(pairs: Sequence[Pair]) -> PrefixSharing:
     """Every pair on its own, equal ones too: the slow twin of `share`."""
-    return Sharing(
+    return PrefixSharing(
         [Group(given, [scored]) for given, scored in pairs],
         [Place(at, 0, len(scored), len(given) + len(scored), 0) for at, (given, scored) in enumerate(pairs)],
     )

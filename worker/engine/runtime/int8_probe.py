@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 
-from worker.graphs.net import Net
-from worker.graphs.products import quantized_product
+from worker.graphs.graph_builder import GraphBuilder
+from worker.graphs.matrix_products import quantized_product
 from worker.graphs.weights import WeightsFile
 
 _WIDTH = 64  # K and N
@@ -25,7 +25,7 @@ def int8_is_exact() -> bool:
     """Multiply the largest numbers there are, once a process (a few milliseconds)."""
     with tempfile.TemporaryDirectory() as name:
         with WeightsFile(Path(name, "weights.data")) as store:
-            net = Net("saturation", store)
+            net = GraphBuilder("saturation", store)
             x = net.input("x", np.uint8, ["M", _WIDTH])
             y = quantized_product(net, x, "largest", lambda: np.ones((_WIDTH, _WIDTH), np.float32))
             net.output(y, "y", np.float32, ["M", _WIDTH])

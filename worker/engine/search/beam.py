@@ -15,10 +15,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.engine.search.generation_config import Generation
+from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.logit_rules import Floats, Ids, apply_rules, top_k
-from worker.engine.search.rows import Flags, Moves, close_ranks, forced_ids, with_room
+from worker.engine.search.rows import Flags, RowOrder, close_ranks, forced_ids, with_room
 
 _IMPOSSIBLE = np.float32(-1e9)  # the score of what is not there, as in transformers
 
@@ -77,7 +77,7 @@ class _Beams:
 class BeamSearch:
     """Sentences that came at different times, each with k beams."""
 
-    def __init__(self, rules: Generation, *, rows_at_first: int) -> None:
+    def __init__(self, rules: GenerationConfig, *, rows_at_first: int) -> None:
         self._rules = rules
         self._rows_at_first = rows_at_first
         self._sentences = np.empty(0, np.int64)  # (n,)
@@ -112,7 +112,7 @@ class BeamSearch:
         self._lengths = np.concatenate((self._lengths, np.ones(count, np.int64)))
         self._places = np.concatenate((self._places, np.tile(np.arange(k), (count, 1))))
 
-    def advance(self, logits: Floats, scales: Floats | None = None) -> tuple[dict[int, list[Hypothesis]], Moves]:
+    def advance(self, logits: Floats, scales: Floats | None = None) -> tuple[dict[int, list[Hypothesis]], RowOrder]:
         """Take the logits of every row (R, V), to be multiplied by `scales` (R,); return who has ended, and where the
         other rows are."""
         rules, k, width = self._rules, self._rules.num_beams, self._width
@@ -219,7 +219,7 @@ class BeamSearch:
         worst = np.where(has_all, self._ended.scores.min(axis=1, initial=np.inf), _IMPOSSIBLE)
         return np.asarray(best > worst)
 
-    def _move(self, done: Flags, width: int) -> Moves:
+    def _move(self, done: Flags, width: int) -> RowOrder:
         """Forget who is done, and give every other beam a row."""
         k = self._rules.num_beams
         old = np.zeros_like(self._places) if width < k else self._places  # (n, k)

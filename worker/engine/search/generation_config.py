@@ -39,7 +39,7 @@ _UNSUPPORTED: dict[str, tuple[Any, ...]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
+class GenerationConfig:
     """The rules of one search. Lengths count generated tokens: no start token, end-of-sentence included."""
 
     start_id: int  # what the decoder is fed first
@@ -81,7 +81,7 @@ class Generation:
 
 def read_generation(
     config: Mapping[str, Any], generation: Mapping[str, Any] | None, *, vocab_size: int, max_positions: int
-) -> Generation:
+) -> GenerationConfig:
     """What config.json and generation_config.json (None: there is none) say together; ModelError for nonsense.
 
     As in transformers: where generation_config.json exists it alone holds the settings, and config.json gives only
@@ -97,7 +97,7 @@ def read_generation(
 
 def _read_generation(
     config: Mapping[str, Any], generation: Mapping[str, Any] | None, file: str, vocab_size: int, max_positions: int
-) -> Generation:
+) -> GenerationConfig:
     fallback = {key: value for key, value in config.items() if value is not None}
     said = {key: value for key, value in (generation or {}).items() if value is not None}
     if generation is None:
@@ -115,7 +115,7 @@ def _read_generation(
     # it only where bad_words_ids lists it, as all published opus-mt models do; so does kvjobs with `allow_pad`.
     pad_id = said.get("pad_token_id", fallback.get("pad_token_id"))
     unlisted = {pad_id} - {eos_id, *suppressed} if isinstance(pad_id, int) and pad_id < vocab_size else set()
-    rules = Generation(
+    rules = GenerationConfig(
         start_id=_required_id({**fallback, **said}, "decoder_start_token_id", vocab_size),
         eos_id=eos_id,
         max_new_tokens=_max_new_tokens(said, max_positions),

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from worker.engine.search.generation_config import Generation
+from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.logit_rules import Floats, Ids, apply_rules
-from worker.engine.search.rows import Moves, close_ranks, forced_ids, with_room
+from worker.engine.search.rows import RowOrder, close_ranks, forced_ids, with_room
 
 # Logits (R, V), scales and normalizers (R,) -> the best ids, their logits, better normalizers (R,) each.
 Resolve = Callable[[Floats, Floats, Floats], tuple[Ids, Floats, Floats]]
@@ -21,7 +21,7 @@ Resolve = Callable[[Floats, Floats, Floats], tuple[Ids, Floats, Floats]]
 class GreedySearch:
     """Rows that came at different times, each at its own place."""
 
-    def __init__(self, rules: Generation, resolve: Resolve | None = None) -> None:
+    def __init__(self, rules: GenerationConfig, resolve: Resolve | None = None) -> None:
         """`resolve` finds the best ids where the logits are not exact."""
         self._rules = rules
         self._resolve = resolve
@@ -49,7 +49,7 @@ class GreedySearch:
         self._lengths = np.concatenate((self._lengths, np.ones(len(sentences), np.int64)))
         self._log_probs = np.concatenate((self._log_probs, np.zeros(len(sentences))))
 
-    def advance(self, logits: Floats, scales: Floats | None = None) -> tuple[dict[int, list[Hypothesis]], Moves]:
+    def advance(self, logits: Floats, scales: Floats | None = None) -> tuple[dict[int, list[Hypothesis]], RowOrder]:
         """Take the logits of every row (R, V), to be multiplied by `scales` (R,); return who has ended, and where the
         other rows are."""
         rules, rows = self._rules, np.arange(len(logits))

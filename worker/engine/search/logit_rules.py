@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.engine.search.generation_config import Generation
+from worker.engine.search.generation_config import GenerationConfig
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -25,7 +25,7 @@ _LEAST, _MOST = np.float32(1e-20), np.float32(1e30)  # sums of exponentials that
 
 
 def apply_rules(
-    logits: Floats, scales: Floats | None, tokens: Ids, lengths: Ids, rules: Generation, *, to_log_probs: bool
+    logits: Floats, scales: Floats | None, tokens: Ids, lengths: Ids, rules: GenerationConfig, *, to_log_probs: bool
 ) -> tuple[Floats, Floats | None]:
     """Change `logits` (R, V) in place so that forbidden tokens are -inf; return the log-normalizer of each row (R,),
     and what the rows are to be multiplied by: `scales` (R,), or None.
@@ -125,7 +125,7 @@ def _penalize(logits: Floats, rows: Ids, tokens: Ids, penalty: float) -> None:
     logits[rows[:, None], tokens] = np.where(there < 0, there * penalty, there / penalty)
 
 
-def _forbid(logits: Floats, steps: Ids, rules: Generation) -> None:
+def _forbid(logits: Floats, steps: Ids, rules: GenerationConfig) -> None:
     """What does not depend on the tokens before."""
     if rules.suppressed_ids:
         logits[:, rules.suppressed_ids] = -np.inf
@@ -136,7 +136,7 @@ def _forbid(logits: Floats, steps: Ids, rules: Generation) -> None:
         logits[rows[:, None], np.asarray(rules.begin_suppressed_ids)] = -np.inf
 
 
-def _forbid_sequences(logits: Floats, rows: Ids, tokens: Ids, rules: Generation) -> None:
+def _forbid_sequences(logits: Floats, rows: Ids, tokens: Ids, rules: GenerationConfig) -> None:
     """What depends on the tokens before (m, length)."""
     length = tokens.shape[1]
     for *before, last in rules.bad_sequences:

@@ -5,17 +5,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.engine.search.generation_config import Generation
+from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.logit_rules import Ids
 
 Flags = NDArray[np.bool_]
 
-Moves = Ids | None  # row i continues what was row moves[i], and rows that are not named are gone; None: nothing moves
+RowOrder = (
+    Ids | None
+)  # row i continues what was row moves[i], and rows that are not named are gone; None: nothing moves
 
 _ROOM = 32  # tokens that a new sentence finds room for
 
 
-def forced_ids(rules: Generation, steps: Ids) -> Ids | None:
+def forced_ids(rules: GenerationConfig, steps: Ids) -> Ids | None:
     """The only token that may come at each step, -1 where any may; None where none is forced. `steps` count from 0."""
     forced = np.full(len(steps), -1)
     if rules.forced_bos_id is not None:

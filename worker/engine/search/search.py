@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from worker.engine.search.beam import BeamSearch
-from worker.engine.search.generation_config import Generation
+from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.greedy import GreedySearch, Resolve
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.logit_rules import Floats, Ids
-from worker.engine.search.rows import Moves
+from worker.engine.search.rows import RowOrder
 
 
 class Steps(Protocol):
@@ -36,10 +36,10 @@ class Search(Protocol):
     @property
     def last_ids(self) -> Ids: ...
     def admit(self, sentences: Sequence[int]) -> None: ...
-    def advance(self, logits: Floats, scales: Floats | None = None) -> tuple[dict[int, list[Hypothesis]], Moves]: ...
+    def advance(self, logits: Floats, scales: Floats | None = None) -> tuple[dict[int, list[Hypothesis]], RowOrder]: ...
 
 
-def new_search(rules: Generation, *, rows_at_first: int | None = None, resolve: Resolve | None = None) -> Search:
+def new_search(rules: GenerationConfig, *, rows_at_first: int | None = None, resolve: Resolve | None = None) -> Search:
     """A search without sentences. `rows_at_first`: rows of a sentence at its first step, where its beams are still
     equal: all of them, or 1; with 1, all sentences have to begin together. `resolve`: see GreedySearch."""
     if rules.num_beams == 1:
@@ -47,7 +47,7 @@ def new_search(rules: Generation, *, rows_at_first: int | None = None, resolve: 
     return BeamSearch(rules, rows_at_first=rows_at_first or rules.num_beams)
 
 
-def search(steps: Steps, num_rows: int, rules: Generation) -> list[list[Hypothesis]]:
+def search(steps: Steps, num_rows: int, rules: GenerationConfig) -> list[list[Hypothesis]]:
     """Sentences that begin together: the hypotheses of each, best first: one with a single beam, else as many as there
     are beams. The first step has one row a sentence."""
     return follow(new_search(rules, rows_at_first=1), steps, num_rows)

@@ -30,7 +30,7 @@ _ROUNDED = np.float32(1e-5)  # and the exact logits: of their greatest possible 
 
 
 @dataclass(frozen=True, slots=True)
-class Screen:
+class CandidateScreen:
     """A head in float32, and how far its int8 twin may be off."""
 
     head: NDArray[np.float32]  # (V, D), mapped: of its pages only those of candidates are ever read

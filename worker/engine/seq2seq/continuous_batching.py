@@ -14,15 +14,15 @@ import numpy as np
 
 from jobs.errors import Stopped
 from jobs.spec import TranslateOptions
-from worker.engine.runtime.out_of_memory import is_shortage
+from worker.engine.runtime.out_of_memory import is_out_of_memory
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.search.generation_config import Generation
+from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.search import Search, new_search
-from worker.engine.seq2seq.decode_step import Stepper
-from worker.engine.seq2seq.device_kv_slots import DeviceSlots
-from worker.engine.seq2seq.kv_slots import Slots
-from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.decode_step import DecodeStep
+from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
+from worker.engine.seq2seq.kv_slots import KVSlots
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
 
 log = logging.getLogger(__name__)
 
@@ -34,13 +34,13 @@ REFILLED_SHARE = 8  # an eighth of the slots is free before newcomers are encode
 Found = list[tuple[int, list[Hypothesis]]]  # which segment, and its hypotheses, best first
 
 
-class SlotDecoder:
+class ContinuousDecoder:
     """One lane's slots for one model."""
 
-    def __init__(self, model: KVModel) -> None:
+    def __init__(self, model: NativeSeq2Seq) -> None:
         self._model = model
         self._slots = model.new_slots()
-        self._last: tuple[tuple[int, bool], Stepper] | None = None
+        self._last: tuple[tuple[int, bool], DecodeStep] | None = None
         self._most = 0  # sentences that fit into memory, once that is known; 0: not known
 
     @property
@@ -61,7 +61,7 @@ class SlotDecoder:
     def decode(
         self,
         segments: Sequence[Sequence[int]],
-        rules: Generation,
+        rules: GenerationConfig,
         options: TranslateOptions,
         stopwatch: Stopwatch,
         should_stop: Callable[[], bool],
@@ -82,7 +82,7 @@ class SlotDecoder:
                         yield ended
                         ended = []
             except Exception as error:
-                if room == 1 or not is_shortage(error):
+                if room == 1 or not is_out_of_memory(error):
                     raise
                 log.warning("%d sentences do not fit into memory: %s", room, error)
                 fits = False
@@ -96,11 +96,11 @@ class SlotDecoder:
         if ended:
             yield ended
 
-    def _stepper(self, rules: Generation) -> Stepper:
+    def _stepper(self, rules: GenerationConfig) -> DecodeStep:
         """The one of the last call, where it serves these rules too."""
         kind = rules.num_beams, rules.repetition_penalty == 1.0
         if self._last is None or self._last[0] != kind:
-            self._last = kind, Stepper(self._model, rules)
+            self._last = kind, DecodeStep(self._model, rules)
         return self._last[1]
 
 
@@ -109,9 +109,9 @@ class _Run:
 
     def __init__(
         self,
-        model: KVModel,
-        slots: Slots | DeviceSlots,
-        stepper: Stepper,
+        model: NativeSeq2Seq,
+        slots: KVSlots | DeviceKVSlots,
+        stepper: DecodeStep,
         segments: Sequence[Sequence[int]],
         waiting: deque[int],  # longest first
         room: int,  # sentences
@@ -126,7 +126,7 @@ class _Run:
         self._room = room
         self._stopwatch = stopwatch
 
-    def steps(self, rules: Generation, should_stop: Callable[[], bool]) -> Iterator[dict[int, list[Hypothesis]]]:
+    def steps(self, rules: GenerationConfig, should_stop: Callable[[], bool]) -> Iterator[dict[int, list[Hypothesis]]]:
         """Whoever ended, after each step where somebody did."""
         slots, waiting, stepper = self._slots, self._waiting, self._stepper
         search = new_search(rules, resolve=stepper.resolve)

@@ -12,18 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.search.generation_config import Generation
+from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.greedy import Resolve
 from worker.engine.search.logit_rules import Floats, Ids
-from worker.engine.seq2seq.device_kv_slots import DeviceSlots
-from worker.engine.seq2seq.kv_slots import Slots
-from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
+from worker.engine.seq2seq.kv_slots import KVSlots
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
 
 
-class Stepper:
+class DecodeStep:
     """A lane's decoder for one kind of search."""
 
-    def __init__(self, model: KVModel, rules: Generation, *, exact: bool = False) -> None:
+    def __init__(self, model: NativeSeq2Seq, rules: GenerationConfig, *, exact: bool = False) -> None:
         """`exact`: no screened head, whatever the rules: the logits are what they are."""
         self.allocations = 0
         self.resolve: Resolve | None = None  # what finds the best ids, where the logits are not exact
@@ -48,7 +48,7 @@ class Stepper:
         return sum(memory.nbytes for memory in tuple(self._memory.values()))
 
     def run(
-        self, last_ids: Ids, slots: Slots | DeviceSlots, stopwatch: Stopwatch, step: int
+        self, last_ids: Ids, slots: KVSlots | DeviceKVSlots, stopwatch: Stopwatch, step: int
     ) -> tuple[Floats, Floats | None]:
         """Append one id (R,) to each row. The logits of the next (R, V), and what they are to be multiplied by (R,);
         they are the caller's to change, until the next step."""

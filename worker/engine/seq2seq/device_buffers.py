@@ -19,10 +19,10 @@ from onnxruntime import InferenceSession, IOBinding, OrtValue
 from worker.engine.runtime.session import Device, Provider, open_session
 from worker.engine.search.logit_rules import Ids
 from worker.engine.seq2seq.kv_slots import SlotShape
-from worker.graphs.moves import place_graph, select_graph, widen_graph
+from worker.graphs.kv_copies import place_graph, select_graph, widen_graph
 
 
-class Bank:
+class DeviceBuffers:
     """2 L tensors (rows, N, C, H), key and value of each layer, each at the start of a buffer of its own."""
 
     def __init__(self, shape: SlotShape, device: Device) -> None:
@@ -77,8 +77,8 @@ class Bank:
         )
 
 
-class Moves:
-    """The graphs of `worker.graphs.moves`, open on a device; all lanes share them."""
+class DeviceCopies:
+    """The graphs of `worker.graphs.kv_copies`, open on a device; all lanes share them."""
 
     def __init__(self, shape: SlotShape, beside: Path, *, threads: int, providers: Sequence[Provider]) -> None:
         """`beside`: a graph of the model, for what is said where one of these cannot be opened."""
@@ -89,7 +89,7 @@ class Moves:
             for make in (select_graph, widen_graph, place_graph)
         )
 
-    def select(self, source: Bank, num_rows: int, target: Bank, rows: Ids) -> None:
+    def select(self, source: DeviceBuffers, num_rows: int, target: DeviceBuffers, rows: Ids) -> None:
         """Of the first `num_rows` rows of one bank, `rows` become the first rows of another, equally long one."""
         binding = self._select.io_binding()
         rows = np.ascontiguousarray(rows)
@@ -98,10 +98,10 @@ class Moves:
         target.write(binding, self._names("to"), len(rows))
         _run(self._select, binding)
 
-    def widen(self, source: Bank | Sequence[NDArray[Any]], target: Bank, num_rows: int) -> None:
+    def widen(self, source: DeviceBuffers | Sequence[NDArray[Any]], target: DeviceBuffers, num_rows: int) -> None:
         """The first rows of a bank, or of arrays (R, N, C, H) of the host, become those of one that is longer."""
         binding = self._widen.io_binding()
-        if isinstance(source, Bank):
+        if isinstance(source, DeviceBuffers):
             length = source.length
             source.read(binding, self._names("from"), num_rows)
         else:
@@ -114,7 +114,7 @@ class Moves:
         target.write(binding, self._names("to"), num_rows)
         _run(self._widen, binding)
 
-    def place(self, cross: OrtValue | NDArray[Any], target: Bank, start: int) -> None:
+    def place(self, cross: OrtValue | NDArray[Any], target: DeviceBuffers, start: int) -> None:
         """What the encoder says of new sentences (B, S, 2 L, N, H) becomes rows of a bank, from `start` on."""
         binding = self._place.io_binding()
         if isinstance(cross, OrtValue):

@@ -28,22 +28,22 @@ from onnxruntime import IOBinding, OrtValue
 
 from worker.engine.runtime.session import Device
 from worker.engine.search.logit_rules import Ids
-from worker.engine.seq2seq.device_buffers import Bank, Moves
+from worker.engine.seq2seq.device_buffers import DeviceBuffers, DeviceCopies
 from worker.engine.seq2seq.kv_slots import SlotShape, rounded
 
 
-class DeviceSlots:
+class DeviceKVSlots:
     """Keys and values of the sentences that run, and where each row is."""
 
-    def __init__(self, shape: SlotShape, device: Device, moves: Moves) -> None:
+    def __init__(self, shape: SlotShape, device: Device, moves: DeviceCopies) -> None:
         self.reuses = 0  # how often all that was needed was there
         self.num_sentences = 0  # B
         self._beams = 1
         self._before = 0  # allocations of those that this one replaces
         self._moves = moves
         # Of each two banks the first is in use; rows that move go to the second.
-        self._past = [Bank(shape, device), Bank(shape, device)]  # (R, N, C, H)
-        self._cross = [Bank(shape, device), Bank(shape, device)]  # (B, N, S, H)
+        self._past = [DeviceBuffers(shape, device), DeviceBuffers(shape, device)]  # (R, N, C, H)
+        self._cross = [DeviceBuffers(shape, device), DeviceBuffers(shape, device)]  # (B, N, S, H)
         self._positions = np.zeros(0, np.int32)  # (R,): tokens that are cached
         self._mask = np.zeros((0, 0), np.int32)  # (B, S)
         self._longest = np.zeros(1, np.int32)  # of positions, + 1

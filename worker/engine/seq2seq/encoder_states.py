@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.logit_rules import Ids
-from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
 
 
-def encode_sources(model: KVModel, sources: Sequence[Sequence[int]], stopwatch: Stopwatch) -> NDArray[Any]:
+def encode_sources(model: NativeSeq2Seq, sources: Sequence[Sequence[int]], stopwatch: Stopwatch) -> NDArray[Any]:
     """Sources, longest first -> the keys and values of each layer in turn (2 L, B, N, S, H), zeros behind a source's
     end. Equally long ones go through the encoder together, so nothing is padded there."""
     shape = model.shape
@@ -34,8 +34,8 @@ def encode_sources(model: KVModel, sources: Sequence[Sequence[int]], stopwatch: 
 
 
 def feed_sources(cross: NDArray[Any], lengths: Ids) -> dict[str, NDArray[Any]]:
-    """What `worker.graphs.masked_source` asks for: `cross` as it comes from `encode_sources`, and how long each source
-    is (B,)."""
+    """The inputs of `worker.graphs.masked_cross_attention`: `cross` from `encode_sources`, and the lengths of
+    the sources (B,)."""
     feed: dict[str, NDArray[Any]] = {
         "source_mask": (np.arange(cross.shape[3]) < lengths[:, None]).astype(np.int32)  # (B, S)
     }

@@ -11,23 +11,23 @@ from collections.abc import Callable, Iterator, Sequence
 
 from jobs.errors import Stopped
 from jobs.spec import TranslateOptions
-from worker.engine.runtime.out_of_memory import halves, is_shortage, larger_half
+from worker.engine.runtime.out_of_memory import halves, is_out_of_memory, larger_half
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.search.generation_config import Generation
+from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.logit_rules import Floats, Ids
 from worker.engine.search.search import Steps, search
 from worker.engine.seq2seq.continuous_batching import Found
-from worker.engine.seq2seq.exported_model import Seq2Seq
-from worker.engine.seq2seq.exported_steps import Decoding
+from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
+from worker.engine.seq2seq.exported_steps import ExportedSteps
 from worker.engine.seq2seq.padding import make_batches
 
 log = logging.getLogger(__name__)
 
 
-class BatchDecoder:
+class ExportedDecoder:
     """One lane's buffers for one model."""
 
-    def __init__(self, model: Seq2Seq) -> None:
+    def __init__(self, model: ExportedSeq2Seq) -> None:
         self._model = model
         self._cache = model.new_cache()
         self._max_size: float = math.inf  # rows x source length that a batch may have, since a larger one did not fit
@@ -50,7 +50,7 @@ class BatchDecoder:
     def decode(
         self,
         segments: Sequence[Sequence[int]],
-        rules: Generation,
+        rules: GenerationConfig,
         options: TranslateOptions,
         stopwatch: Stopwatch,
         should_stop: Callable[[], bool],
@@ -65,10 +65,10 @@ class BatchDecoder:
                 rest.extendleft(reversed(halves(segments, batch, pad_id)))
                 continue
             try:
-                decoding = Decoding(self._model, self._cache, batch, policy=options.cache, stopwatch=stopwatch)
-                found = search(Stoppable(decoding, should_stop), len(batch.order), rules)
+                decoding = ExportedSteps(self._model, self._cache, batch, policy=options.cache, stopwatch=stopwatch)
+                found = search(StoppableSteps(decoding, should_stop), len(batch.order), rules)
             except Exception as error:
-                if len(batch.order) == 1 or not is_shortage(error):
+                if len(batch.order) == 1 or not is_out_of_memory(error):
                     raise
                 log.warning("%d rows of %d tokens do not fit into memory: %s", *batch.input_ids.shape, error)
             else:
@@ -86,7 +86,7 @@ class BatchDecoder:
         self._model.give_memory_back()
 
 
-class Stoppable:
+class StoppableSteps:
     """Steps that ask, each time, whether to go on."""
 
     def __init__(self, steps: Steps, should_stop: Callable[[], bool]) -> None:

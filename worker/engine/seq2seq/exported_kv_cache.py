@@ -21,7 +21,7 @@ from worker.models.layout.seq2seq_layout import CacheShape
 _FIRST_LENGTH = 32  # positions that a new batch finds room for; the capacity doubles from there
 
 
-class KVCache:
+class ExportedKVCache:
     """Keys and values of the running batch, and the memory that they lie in.
 
     Self-attention: past and present are separate tensors of the graph, so each key and value has two buffers, which

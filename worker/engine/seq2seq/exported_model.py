@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 from jobs.errors import ModelError, SpecError
 from jobs.spec import CachePolicy
 from worker.engine.runtime.session import PROVIDER, Provider, open_session
-from worker.engine.search.generation_config import Generation, read_generation
-from worker.engine.seq2seq.exported_kv_cache import KVCache
+from worker.engine.search.generation_config import GenerationConfig, read_generation
+from worker.engine.seq2seq.exported_kv_cache import ExportedKVCache
 from worker.models.json_file import read_json
 from worker.models.layout.seq2seq_layout import (
     DECODER,
     ENCODER,
     MERGED,
     WITH_PAST,
-    Graph,
-    Kind,
+    GraphSignature,
     Layout,
+    LayoutKind,
     find_graphs,
     read_layout,
 )
@@ -37,14 +37,14 @@ _UNLIMITED = 512  # positions, where config.json names no limit
 
 
 @dataclass(frozen=True, slots=True)
-class Seq2Seq:
+class ExportedSeq2Seq:
     """An encoder, a decoder that reads a whole prefix, and (where the graphs have a cache) one that reads one token.
 
     In the merged layout the two decoders are one session, told apart by the input `use_cache_branch`.
     """
 
     layout: Layout
-    generation: Generation
+    generation: GenerationConfig
     max_positions: int  # of source and of target
     pad_id: int
     encoder: onnxruntime.InferenceSession
@@ -62,7 +62,7 @@ class Seq2Seq:
         generation = read_json(settings) if settings.is_file() else None
         files = find_graphs(folder)
         sessions = {name: open_session(file, threads=threads, providers=providers) for name, file in files.items()}
-        graphs = {name: Graph.of(files[name], session) for name, session in sessions.items()}
+        graphs = {name: GraphSignature.of(files[name], session) for name, session in sessions.items()}
         layout = read_layout(graphs, config)
         max_positions = config.get("max_position_embeddings") or _UNLIMITED
         rules = read_generation(config, generation, vocab_size=layout.vocab_size, max_positions=max_positions)
@@ -78,7 +78,7 @@ class Seq2Seq:
             next_decoder=sessions.get(following),
             first_inputs=frozenset(graphs[first].inputs),
             next_inputs=frozenset(graphs[following].inputs) if following in graphs else frozenset(),
-            dummy_past=_dummy_past(files[first], sessions[first], layout) if layout.kind is Kind.MERGED else 0,
+            dummy_past=_dummy_past(files[first], sessions[first], layout) if layout.kind is LayoutKind.MERGED else 0,
         )
 
     @property
@@ -94,9 +94,9 @@ class Seq2Seq:
                 "model with `--task text2text-generation-with-past`"
             )
 
-    def new_cache(self) -> KVCache:
+    def new_cache(self) -> ExportedKVCache:
         """The buffers of one lane."""
-        return KVCache(self.layout.cache)
+        return ExportedKVCache(self.layout.cache)
 
     def no_past(self, num_rows: int) -> dict[str, NDArray[Any]]:
         """What the merged graph requires as a past where there is none, and does not read."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.logit_rules import Floats, log_normalizer
-from worker.engine.seq2seq.exported_model import Seq2Seq
+from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
 from worker.engine.seq2seq.padding import pad
 from worker.engine.seq2seq.pair_batches import IdPair
 
@@ -20,10 +20,10 @@ MAX_TOKENS = 512  # of a batch
 MAX_LOGITS = 1 << 24  # numbers that one call of the decoder may give, unless one target alone gives more: 64 MB
 
 
-class Seq2SeqForced:
+class ExportedScorer:
     """One lane's way; it keeps no memory between calls."""
 
-    def __init__(self, model: Seq2Seq) -> None:
+    def __init__(self, model: ExportedSeq2Seq) -> None:
         self.max_tokens = MAX_TOKENS
         self._model = model
 

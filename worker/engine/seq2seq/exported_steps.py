@@ -22,20 +22,26 @@ from onnxruntime import InferenceSession, IOBinding
 from jobs.spec import CachePolicy
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.logit_rules import Floats, Ids
-from worker.engine.seq2seq.exported_kv_cache import KVCache
-from worker.engine.seq2seq.exported_model import Seq2Seq
-from worker.engine.seq2seq.padding import Batch
+from worker.engine.seq2seq.exported_kv_cache import ExportedKVCache
+from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
+from worker.engine.seq2seq.padding import PaddedBatch
 
 MAX_LOGITS = 1 << 26  # numbers that one uncached call may give: 256 MB
 
 _NEVER = 1 << 30  # steps
 
 
-class Decoding:
+class ExportedSteps:
     """One batch on its way through the decoder; what `worker.engine.search.search` calls Steps."""
 
     def __init__(
-        self, model: Seq2Seq, cache: KVCache, batch: Batch, *, policy: CachePolicy, stopwatch: Stopwatch
+        self,
+        model: ExportedSeq2Seq,
+        cache: ExportedKVCache,
+        batch: PaddedBatch,
+        *,
+        policy: CachePolicy,
+        stopwatch: Stopwatch,
     ) -> None:
         """Run the encoder. `cache` is the lane's, and serves one Decoding at a time."""
         self._uncached_steps = uncached_steps(model, policy)
@@ -167,7 +173,7 @@ class _Binding:
         self._session.run_with_iobinding(self.io)
 
 
-def uncached_steps(model: Seq2Seq, policy: CachePolicy) -> int:
+def uncached_steps(model: ExportedSeq2Seq, policy: CachePolicy) -> int:
     """How many steps run the whole prefix; raise SpecError where the graph cannot do as asked."""
     model.check_cache(policy)
     if policy.mode == "off" or not model.has_cache:

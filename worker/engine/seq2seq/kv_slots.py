@@ -31,7 +31,7 @@ class SlotShape:
     dtype: np.dtype[Any]
 
 
-class Slots:
+class KVSlots:
     """Keys and values of the sentences that run, and where each row is."""
 
     def __init__(self, shape: SlotShape) -> None:

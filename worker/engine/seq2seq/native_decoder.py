@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterator, Sequence
 
 from jobs.spec import TranslateOptions
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.search.generation_config import Generation
-from worker.engine.seq2seq.continuous_batching import Found, SlotDecoder
-from worker.engine.seq2seq.native_model import KVModel
-from worker.engine.seq2seq.uncached_decoder import PrefixDecoder, uncached_steps
+from worker.engine.search.generation_config import GenerationConfig
+from worker.engine.seq2seq.continuous_batching import ContinuousDecoder, Found
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.seq2seq.uncached_decoder import UncachedDecoder, uncached_steps
 
 
-class KVDecoder:
+class NativeDecoder:
     """The buffers of one lane for one model."""
 
-    def __init__(self, model: KVModel) -> None:
-        self._cached = SlotDecoder(model)
-        self._uncached = PrefixDecoder(model)  # holds no memory before it is used
+    def __init__(self, model: NativeSeq2Seq) -> None:
+        self._cached = ContinuousDecoder(model)
+        self._uncached = UncachedDecoder(model)  # holds no memory before it is used
 
     @property
     def num_bytes(self) -> int:
@@ -39,7 +39,7 @@ class KVDecoder:
     def decode(
         self,
         segments: Sequence[Sequence[int]],
-        rules: Generation,
+        rules: GenerationConfig,
         options: TranslateOptions,
         stopwatch: Stopwatch,
         should_stop: Callable[[], bool],

@@ -18,15 +18,15 @@ from jobs.errors import ModelError
 from jobs.spec import CachePolicy
 from worker.engine.runtime.int8_probe import int8_is_exact
 from worker.engine.runtime.session import PROVIDER, Device, Provider, open_session
-from worker.engine.search.generation_config import Generation, read_generation
-from worker.engine.seq2seq.candidate_screening import Screen
-from worker.engine.seq2seq.device_buffers import Moves
-from worker.engine.seq2seq.device_kv_slots import DeviceSlots
-from worker.engine.seq2seq.kv_slots import Slots, SlotShape
-from worker.engine.seq2seq.target_head import Head
+from worker.engine.search.generation_config import GenerationConfig, read_generation
+from worker.engine.seq2seq.candidate_screening import CandidateScreen
+from worker.engine.seq2seq.device_buffers import DeviceCopies
+from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
+from worker.engine.seq2seq.kv_slots import KVSlots, SlotShape
+from worker.engine.seq2seq.target_head import TargetHead
 from worker.graphs.marian import DECODER, ENCODER, SCREENED, map_head, rebuild_decoder
-from worker.graphs.marian_forced import rebuild_forced
-from worker.graphs.marian_prefix import rebuild_prefix
+from worker.graphs.marian_scoring import rebuild_scoring
+from worker.graphs.marian_uncached import rebuild_uncached
 from worker.graphs.marian_weights import MarianSizes
 from worker.graphs.precision import Precision
 from worker.models.half_precision import needs_half, runs_on_gpu
@@ -34,7 +34,7 @@ from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
 
 
-class KVModel:
+class NativeSeq2Seq:
     """An encoder, and a decoder for each number of beams that was asked for."""
 
     def __init__(
@@ -42,7 +42,7 @@ class KVModel:
         folder: Path,
         config: dict[str, Any],
         manifest: Manifest,
-        generation: Generation,
+        generation: GenerationConfig,
         threads: int,
         providers: Sequence[Provider],
         on_device: bool,
@@ -50,7 +50,7 @@ class KVModel:
         sizes = MarianSizes.read(config)
         self.generation = generation
         self.max_positions = sizes.max_positions
-        self.head = Head.of(manifest.head_ids)
+        self.head = TargetHead.of(manifest.head_ids)
         self.precision = Precision(manifest.precision or Precision.FP32)
         if self.precision is Precision.INT8 and not int8_is_exact():
             raise ModelError(
@@ -71,10 +71,10 @@ class KVModel:
         self._on_device = on_device
         self._encoder = open_session(folder / ENCODER, threads=threads, providers=providers)
         self._decoders: dict[int, onnxruntime.InferenceSession] = {}
-        self._moves: Moves | None = None
+        self._moves: DeviceCopies | None = None
         self._prefix_decoder: onnxruntime.InferenceSession | None = None
         self._forced: tuple[onnxruntime.InferenceSession, onnxruntime.InferenceSession] | None = None
-        self._screened: tuple[onnxruntime.InferenceSession, Screen] | None = None
+        self._screened: tuple[onnxruntime.InferenceSession, CandidateScreen] | None = None
         self._lock = threading.Lock()
         outputs = {output.name: output.shape for output in self.decoder(1).get_outputs()}
         self.head_size = int(outputs["logits"][1])  # V
@@ -143,15 +143,15 @@ class KVModel:
         cross: OrtValue = binding.get_outputs()[0]
         return cross
 
-    def new_slots(self) -> Slots | DeviceSlots:
+    def new_slots(self) -> KVSlots | DeviceKVSlots:
         """The keys and values of one lane."""
         if not self._on_device:
-            return Slots(self.shape)
+            return KVSlots(self.shape)
         with self._lock:
             if self._moves is None:
                 file = self._folder / DECODER
-                self._moves = Moves(self.shape, file, threads=self._threads, providers=self._providers)
-        return DeviceSlots(self.shape, self._device, self._moves)
+                self._moves = DeviceCopies(self.shape, file, threads=self._threads, providers=self._providers)
+        return DeviceKVSlots(self.shape, self._device, self._moves)
 
     def decoder(self, beams: int) -> onnxruntime.InferenceSession:
         """For rows in groups of `beams`; each is built when it is first asked for, which takes a second at most."""
@@ -172,7 +172,7 @@ class KVModel:
         """Without a cache; built when it is first asked for."""
         with self._lock:
             if self._prefix_decoder is None:
-                graph = rebuild_prefix(self._folder, self._config, self.precision)
+                graph = rebuild_uncached(self._folder, self._config, self.precision)
                 self._prefix_decoder = open_session(
                     self._folder / DECODER, threads=self._threads, providers=self._providers, graph=graph
                 )
@@ -184,12 +184,12 @@ class KVModel:
             if self._forced is None:
                 body, head = (
                     open_session(self._folder / DECODER, threads=self._threads, providers=self._providers, graph=graph)
-                    for graph in rebuild_forced(self._folder, self._config, self.precision)
+                    for graph in rebuild_scoring(self._folder, self._config, self.precision)
                 )
                 self._forced = body, head
             return self._forced
 
-    def screened(self) -> tuple[onnxruntime.InferenceSession, Screen] | None:
+    def screened(self) -> tuple[onnxruntime.InferenceSession, CandidateScreen] | None:
         """A decoder for greedy search whose head looks for candidates alone, where the model has one."""
         file = self._folder / SCREENED
         with self._lock:
@@ -197,7 +197,7 @@ class KVModel:
                 session = open_session(file, threads=self._threads, providers=self._providers)
                 said = session.get_modelmeta().custom_metadata_map
                 head = map_head(self._folder)
-                self._screened = session, Screen(head, float(said["screen_error"]), float(said["screen_norm"]))
+                self._screened = session, CandidateScreen(head, float(said["screen_error"]), float(said["screen_norm"]))
             return self._screened
 
     def give_memory_back(self) -> None:

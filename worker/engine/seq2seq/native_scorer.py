@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.logit_rules import Floats, Ids
 from worker.engine.seq2seq.encoder_states import encode_sources, feed_sources
-from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.engine.seq2seq.pair_batches import IdPair
 
 # Of a batch. More is not faster, and takes memory. 40 pairs, 6 layers, D 512, V 65,000, one thread: 1.95 s with 256,
@@ -22,10 +22,10 @@ MAX_TOKENS = 512
 _HEAD_ROWS = 64  # tokens whose logits are in memory at a time; the same pairs with 16: 2.12 s
 
 
-class KVForced:
+class NativeScorer:
     """One lane's way; it keeps no memory between calls."""
 
-    def __init__(self, model: KVModel) -> None:
+    def __init__(self, model: NativeSeq2Seq) -> None:
         self.max_tokens = MAX_TOKENS
         self._model = model
 

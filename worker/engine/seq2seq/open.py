@@ -7,15 +7,15 @@ from typing import Protocol
 from jobs.spec import TranslateOptions
 from worker.engine.runtime.session import PROVIDER, Provider
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.search.generation_config import Generation
+from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.seq2seq.continuous_batching import Found
-from worker.engine.seq2seq.exported_decoder import BatchDecoder
-from worker.engine.seq2seq.exported_model import Seq2Seq
-from worker.engine.seq2seq.native_decoder import KVDecoder
-from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.exported_decoder import ExportedDecoder
+from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
+from worker.engine.seq2seq.native_decoder import NativeDecoder
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.models.manifest import MANIFEST, Manifest
 
-Network = KVModel | Seq2Seq
+Network = NativeSeq2Seq | ExportedSeq2Seq
 
 
 class Decoder(Protocol):
@@ -30,20 +30,20 @@ class Decoder(Protocol):
     def decode(
         self,
         segments: Sequence[Sequence[int]],
-        rules: Generation,
+        rules: GenerationConfig,
         options: TranslateOptions,
         stopwatch: Stopwatch,
         should_stop: Callable[[], bool],
     ) -> Iterator[Found]: ...
 
 
-def open_network(folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (PROVIDER,)) -> Network:
+def open_translation_model(folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (PROVIDER,)) -> Network:
     """Open the model in `folder`; raise ModelError now, not at the first document."""
     if (folder / MANIFEST).is_file() and Manifest.read(folder).layout == "kv":
-        return KVModel.open(folder, threads=threads, providers=providers)
-    return Seq2Seq.open(folder, threads=threads, providers=providers)
+        return NativeSeq2Seq.open(folder, threads=threads, providers=providers)
+    return ExportedSeq2Seq.open(folder, threads=threads, providers=providers)
 
 
 def new_decoder(network: Network) -> Decoder:
     """The buffers of one lane."""
-    return KVDecoder(network) if isinstance(network, KVModel) else BatchDecoder(network)
+    return NativeDecoder(network) if isinstance(network, NativeSeq2Seq) else ExportedDecoder(network)

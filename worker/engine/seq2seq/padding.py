@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class PaddedBatch:
     """Source segments padded to one length, longest first."""
 
     input_ids: NDArray[np.int64]  # (B, S)
@@ -26,7 +26,7 @@ class Batch:
         return 1.0 - self.num_tokens / self.attention_mask.size
 
 
-def make_batches(segments: Sequence[Sequence[int]], *, max_rows: int, pad_id: int) -> list[Batch]:
+def make_batches(segments: Sequence[Sequence[int]], *, max_rows: int, pad_id: int) -> list[PaddedBatch]:
     """Every segment once, longest first, so that rows of a batch are about equally long.
 
     Longest first also means that the buffers of the first batch are large enough for all others.
@@ -35,7 +35,7 @@ def make_batches(segments: Sequence[Sequence[int]], *, max_rows: int, pad_id: in
     return [pad(segments, order[start : start + max_rows], pad_id) for start in range(0, len(order), max_rows)]
 
 
-def pad(segments: Sequence[Sequence[int]], order: Sequence[int], pad_id: int) -> Batch:
+def pad(segments: Sequence[Sequence[int]], order: Sequence[int], pad_id: int) -> PaddedBatch:
     """The segments at `order`, one a row, filled up with `pad_id`."""
     length = max(len(segments[index]) for index in order)
     input_ids = np.full((len(order), length), pad_id, np.int64)
@@ -43,4 +43,4 @@ def pad(segments: Sequence[Sequence[int]], order: Sequence[int], pad_id: int) ->
     for row, index in enumerate(order):
         input_ids[row, : len(segments[index])] = segments[index]
         attention_mask[row, : len(segments[index])] = 1
-    return Batch(input_ids, attention_mask, tuple(order))
+    return PaddedBatch(input_ids, attention_mask, tuple(order))

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.errors import ModelError
-from worker.engine.search.generation_config import Generation
+from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.logit_rules import Ids
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class TargetHead:
     """Places to ids, and back."""
 
     ids: Ids | None  # (V,): the id of each place, ascending; None: places are ids
@@ -47,7 +47,7 @@ class Head:
             return found
         return dataclasses.replace(found, ids=tuple(self.ids[list(found.ids)].tolist()))
 
-    def rules(self, rules: Generation) -> Generation:
+    def rules(self, rules: GenerationConfig) -> GenerationConfig:
         """The same, in places. What the head cannot say need not be forbidden; raises ModelError where it has to be
         said."""
         if self.ids is None:

@@ -15,28 +15,28 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from jobs.spec import CachePolicy, TranslateOptions
-from worker.engine.runtime.out_of_memory import is_shortage
+from worker.engine.runtime.out_of_memory import is_out_of_memory
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.search.generation_config import Generation
+from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.logit_rules import Floats, Ids
 from worker.engine.search.search import follow, new_search
 from worker.engine.seq2seq.continuous_batching import Found
-from worker.engine.seq2seq.decode_step import Stepper
-from worker.engine.seq2seq.device_kv_slots import DeviceSlots
+from worker.engine.seq2seq.decode_step import DecodeStep
+from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
 from worker.engine.seq2seq.encoder_states import encode_sources, feed_sources
-from worker.engine.seq2seq.exported_decoder import Stoppable
-from worker.engine.seq2seq.kv_slots import Slots
-from worker.engine.seq2seq.native_model import KVModel
+from worker.engine.seq2seq.exported_decoder import StoppableSteps
+from worker.engine.seq2seq.kv_slots import KVSlots
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
 
 log = logging.getLogger(__name__)
 
 _NEVER = 1 << 30  # steps
 
 
-class PrefixDecoder:
+class UncachedDecoder:
     """One lane's way without a cache, for one model. Sentences of a batch begin together."""
 
-    def __init__(self, model: KVModel) -> None:
+    def __init__(self, model: NativeSeq2Seq) -> None:
         self._model = model
         self._slots = model.new_slots()  # for what `hybrid` hands over
         self._most = 0  # sentences that fit into memory, once that is known; 0: not known
@@ -59,7 +59,7 @@ class PrefixDecoder:
     def decode(
         self,
         segments: Sequence[Sequence[int]],
-        rules: Generation,
+        rules: GenerationConfig,
         options: TranslateOptions,
         stopwatch: Stopwatch,
         should_stop: Callable[[], bool],
@@ -76,9 +76,9 @@ class PrefixDecoder:
                     self._model, self._slots, [segments[index] for index in batch], rules,
                     uncached_steps(options.cache), stopwatch,
                 )  # fmt: skip
-                found = follow(new_search(head.rules(rules)), Stoppable(steps, should_stop), size)
+                found = follow(new_search(head.rules(rules)), StoppableSteps(steps, should_stop), size)
             except Exception as error:
-                if size == 1 or not is_shortage(error):
+                if size == 1 or not is_out_of_memory(error):
                     raise
                 log.warning("%d sentences do not fit into memory: %s", size, error)
             else:
@@ -108,10 +108,10 @@ class _Prefixes:
 
     def __init__(
         self,
-        model: KVModel,
-        slots: Slots | DeviceSlots,
+        model: NativeSeq2Seq,
+        slots: KVSlots | DeviceKVSlots,
         sources: Sequence[Sequence[int]],  # longest first
-        rules: Generation,
+        rules: GenerationConfig,
         uncached: int,
         stopwatch: Stopwatch,
     ) -> None:
@@ -119,7 +119,7 @@ class _Prefixes:
         self._slots = slots
         self._beams = beams = rules.num_beams
         self._rules = rules
-        self._stepper: Stepper  # for what comes after the prefixes
+        self._stepper: DecodeStep  # for what comes after the prefixes
         self._uncached = uncached
         self._stopwatch = stopwatch
         self._prefix = model.prefix_decoder()
@@ -169,4 +169,4 @@ class _Prefixes:
         for index, end in enumerate(self._lengths.tolist()):
             slots.admit(self._cross[:, index : index + 1, :, :end].transpose(1, 3, 0, 2, 4))
         slots.fill(present)
-        self._stepper = Stepper(self._model, self._rules, exact=True)
+        self._stepper = DecodeStep(self._model, self._rules, exact=True)

@@ -6,7 +6,7 @@ from jobs.outcome import Learned, Outcome, StepTiming
 
 
 @dataclass(frozen=True, slots=True)
-class Produced:
+class BatchResult:
     """The outcomes of some documents, and what there is to tell besides."""
 
     outcomes: list[Outcome]  # in the order of the documents

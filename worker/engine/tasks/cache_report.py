@@ -14,7 +14,7 @@ from jobs.errors import SpecError
 from jobs.outcome import StepTiming
 from jobs.spec import CachePolicy, TranslateOptions
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.search.generation_config import Generation
+from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.seq2seq.open import Decoder, Network, new_decoder
 
 
@@ -116,7 +116,7 @@ def measure_cache(
 
 
 def _decode(
-    decoder: Decoder, segments: Sequence[Sequence[int]], policy: CachePolicy, rules: Generation, batch_size: int
+    decoder: Decoder, segments: Sequence[Sequence[int]], policy: CachePolicy, rules: GenerationConfig, batch_size: int
 ) -> tuple[list[tuple[int, ...]], list[StepTiming]]:
     """The best ids of each segment, in order, and the time of each model call."""
     stopwatch = Stopwatch()

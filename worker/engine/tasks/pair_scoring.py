@@ -32,16 +32,16 @@ from numpy.typing import NDArray
 from jobs.errors import Stopped
 from jobs.outcome import Failed, Flag, Outcome, Score, TokenScore
 from jobs.spec import ScoreOptions
-from worker.engine.runtime.out_of_memory import is_shortage
+from worker.engine.runtime.out_of_memory import is_out_of_memory
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.logit_rules import Floats
-from worker.engine.seq2seq.exported_scorer import Seq2SeqForced
-from worker.engine.seq2seq.native_model import KVModel
-from worker.engine.seq2seq.native_scorer import KVForced
+from worker.engine.seq2seq.exported_scorer import ExportedScorer
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.seq2seq.native_scorer import NativeScorer
 from worker.engine.seq2seq.open import Network
 from worker.engine.seq2seq.pair_batches import IdPair, make_batches
-from worker.engine.tasks.batch_result import Produced
-from worker.text.marian import TargetPiece
+from worker.engine.tasks.batch_result import BatchResult
+from worker.text.marian_tokenizer import TargetPiece
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class Tokenizer(Protocol):
     def target_piece(self, piece_id: int) -> str: ...
 
 
-class Forced(Protocol):
+class TargetScorer(Protocol):
     """A model that is fed translations."""
 
     @property
@@ -85,7 +85,7 @@ class _Pair:
         return text[: self.pieces[-1].stop] if is_cut else text
 
 
-class ForcedScorer:
+class PairScorer:
     """One lane's engine for one translation model. It keeps no buffers between calls."""
 
     num_bytes = allocations = reuses = 0
@@ -95,9 +95,11 @@ class ForcedScorer:
         more than its checkpoint does, and cannot score what its head lacks."""
         self.model = network
         self._tokenizer = tokenizer
-        self._forced: Forced = KVForced(network) if isinstance(network, KVModel) else Seq2SeqForced(network)
+        self._forced: TargetScorer = (
+            NativeScorer(network) if isinstance(network, NativeSeq2Seq) else ExportedScorer(network)
+        )
 
-    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> Produced:
+    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> BatchResult:
         """Score every pair; raise SpecError where the model cannot do as asked, Stopped where told to stop.
 
         Each text is the JSON object {"source", "target"}. No pair affects the outcome of another. Without
@@ -114,7 +116,7 @@ class ForcedScorer:
         outcomes: list[Outcome] = [
             one if isinstance(one, Failed) else _outcome(one, next(scored), options) for one in read
         ]
-        return Produced(outcomes=outcomes, learned={}, timings=stopwatch.timings)
+        return BatchResult(outcomes=outcomes, learned={}, timings=stopwatch.timings)
 
     def _run(
         self, pairs: Sequence[IdPair], options: ScoreOptions, stopwatch: Stopwatch, should_stop: Callable[[], bool]
@@ -130,7 +132,7 @@ class ForcedScorer:
             try:
                 log_probs = self._forced.log_probs([pairs[place] for place in batch], stopwatch)
             except Exception as error:
-                if len(batch) == 1 or not is_shortage(error):
+                if len(batch) == 1 or not is_out_of_memory(error):
                     raise
                 log.warning("%d pairs do not fit into memory: %s", len(batch), error)
                 middle = (len(batch) + 1) // 2

@@ -25,7 +25,7 @@ from jobs.spec import RerankOptions
 from worker.engine.causal.prefix_sharing import Ids, Pair, Place, apart, share
 from worker.engine.causal.protocol import CausalModel, LogProbs
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.tasks.batch_result import Produced
+from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.prompt_templates import TEMPLATES, Template
 
@@ -88,7 +88,9 @@ class Reranker:
         self.reader = model.new_reader()
         self._tokenizer = tokenizer
 
-    def rerank(self, payloads: Sequence[str], options: RerankOptions, *, should_stop: Callable[[], bool]) -> Produced:
+    def rerank(
+        self, payloads: Sequence[str], options: RerankOptions, *, should_stop: Callable[[], bool]
+    ) -> BatchResult:
         """Rank the candidates of every query; raise SpecError where the model cannot do as asked, Stopped where told
         to stop.
 
@@ -110,7 +112,7 @@ class Reranker:
             found.update(self.reader.read(sharing.groups, stopwatch, should_stop))
         stopwatch.end_batch()
         places = iter(sharing.places)
-        return Produced(
+        return BatchResult(
             outcomes=[
                 _rank(query, [next(places) for one in query.candidates if one.pair], found, options.fusion)
                 if query

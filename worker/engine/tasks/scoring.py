@@ -23,10 +23,10 @@ from jobs.outcome import Failed, Flag, Outcome, Score, TokenScore
 from jobs.spec import Bos, ScoreOptions
 from worker.engine.causal.protocol import CausalModel, Group, LogProbs, Reader
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.tasks.batch_result import Produced
+from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.windows import Span, cut
-from worker.text.causal import Encoded
+from worker.text.causal_tokenizer import Encoded
 
 
 class Tokenizer(Protocol):
@@ -82,7 +82,7 @@ class Scorer:
         self._is_packed = True
         self._tokenizer = tokenizer
 
-    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> Produced:
+    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> BatchResult:
         """Score every text; raise SpecError where the model cannot do as asked, Stopped where told to stop.
 
         Every token is scored but those that nothing stands before and those that `truncate` cuts off, and the flags
@@ -106,7 +106,7 @@ class Scorer:
                 document, span = windows[index]
                 document.log_probs[span.first_scored : span.stop] = log_probs
             stopwatch.end_batch()
-        return Produced(
+        return BatchResult(
             outcomes=[self._assemble(document, options) for document in documents],
             learned={},
             timings=stopwatch.timings,

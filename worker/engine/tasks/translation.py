@@ -19,10 +19,10 @@ from typing import Protocol
 from jobs.outcome import Failed, Flag, Outcome, SegmentTranslation
 from jobs.spec import TranslateOptions
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.search.generation_config import Generation
+from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.open import Network, new_decoder
-from worker.engine.tasks.batch_result import Produced
+from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import join_document, join_pieces, merge_flags, runs_away
 from worker.text.segments import Span, segment
 
@@ -82,7 +82,7 @@ class Translator:
         memory: Memory,
         memory_digest: bytes,
         should_stop: Callable[[], bool],
-    ) -> Produced:
+    ) -> BatchResult:
         """Translate every text; raise SpecError where the model cannot do as asked, Stopped where told to stop.
 
         With `options.reuse`, equal segments are translated once, and those that the memory knows not at all.
@@ -100,13 +100,13 @@ class Translator:
         )
         new = dict(zip(unknown, results, strict=True))
         found = [new[place] if place in new else known[key] for place, key in enumerate(keys)]
-        return Produced(
+        return BatchResult(
             outcomes=[_assemble(document, sentences, found, new.keys(), options.n_best) for document in documents],
             learned={keys[place]: result for place, result in new.items() if options.reuse and _is_finite(result)},
             timings=stopwatch.timings,
         )
 
-    def _check(self, options: TranslateOptions) -> Generation:
+    def _check(self, options: TranslateOptions) -> GenerationConfig:
         """The rules of the search. Raises SpecError before any work is done."""
         self._tokenizer.check_language(options.target_language)
         self.model.check_cache(options.cache)
@@ -115,7 +115,7 @@ class Translator:
     def _translate_sentences(
         self,
         sentences: Sequence[str],
-        rules: Generation,
+        rules: GenerationConfig,
         options: TranslateOptions,
         stopwatch: Stopwatch,
         should_stop: Callable[[], bool],
@@ -140,7 +140,7 @@ class Translator:
         return [join_pieces([next(in_order) for _ in parts], options.n_best) for parts in split]
 
     def _to_text(
-        self, source: Sequence[int], hypotheses: Sequence[Hypothesis], rules: Generation
+        self, source: Sequence[int], hypotheses: Sequence[Hypothesis], rules: GenerationConfig
     ) -> SegmentTranslation:
         best = hypotheses[0]
         spoken = [token_id for token_id in best.ids if token_id != rules.eos_id]

@@ -23,13 +23,13 @@ from worker.graphs.precision import Precision
 from worker.model_tools.add.causal_files import build_causal, compare_sample, copy_causal_export, try_causal
 from worker.model_tools.add.marian_files import build_marian, copy_marian_export, head_size, try_marian
 from worker.model_tools.add.staging import Staging, staging, taken
-from worker.model_tools.add.target_ids import Head
+from worker.model_tools.add.target_ids import HeadChoice
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.departures.departures import departures_in
 from worker.models.json_file import read_json
 from worker.models.layout.causal_config import CONFIG
 from worker.models.manifest import MANIFEST, Manifest
-from worker.models.model_kind import Kind, architecture_of
+from worker.models.model_kind import ModelKind, architecture_of
 from worker.models.origin import Origin
 from worker.models.registry import (
     ModelFolder,
@@ -52,7 +52,7 @@ class Request:
 
     source: str  # a folder, or OWNER/NAME of the hub, with @REVISION or without
     precision: Precision | None = None
-    head: Head | None = None
+    head: HeadChoice | None = None
     name: str | None = None
     force: bool = False  # replace a model of that name
     accept_departures: bool = False  # take an export whose graph contradicts its configuration, or its checkpoint
@@ -103,7 +103,7 @@ def add_model(request: Request, models_dir: Path) -> Added:
     return Added(
         name=name,
         path=str(path),
-        kind=Kind.of_architecture(manifest.architecture),
+        kind=ModelKind.of_architecture(manifest.architecture),
         layout=manifest.layout,
         precision=manifest.precision,
         head=manifest.head,
@@ -132,12 +132,12 @@ def _named_after(source: Path, copy: Path, checkpoint: str | None) -> Iterator[N
 def _try_out(model: ModelFolder) -> None:
     """Open it as a worker would: a model that cannot run gets no name."""
     check_files(model)
-    (try_marian if kind_of(model) is Kind.TRANSLATION else try_causal)(model.path)
+    (try_marian if kind_of(model) is ModelKind.TRANSLATION else try_causal)(model.path)
 
 
 def _noting_departures(model: ModelFolder, manifest: Manifest, request: Request) -> Manifest:
     """The manifest of an export, with what is known of how it differs from its configuration and its checkpoint."""
-    if manifest.layout == "kv" or Kind.of_architecture(manifest.architecture) is Kind.TRANSLATION:
+    if manifest.layout == "kv" or ModelKind.of_architecture(manifest.architecture) is ModelKind.TRANSLATION:
         return manifest
     known = departures_in(model.path).warnings()
     if manifest.checkpoint:
@@ -197,7 +197,7 @@ def _fill(stage: Staging, origin: Origin, request: Request) -> Manifest:
         _refuse_options(request, "holds graphs that are used as they are")
         export = ModelFolder(origin.source, origin.folder)
         check_files(export)  # what is wrong with it is better said before gigabytes are copied
-        if kind_of(export) is Kind.TRANSLATION:
+        if kind_of(export) is ModelKind.TRANSLATION:
             if request.checkpoint is not None:
                 raise SpecError(f"--checkpoint is for causal models, and {request.source} translates: leave it out")
             manifest = copy_marian_export(stage.path, origin)
@@ -232,7 +232,7 @@ def _build(folder: Path, origin: Origin, request: Request) -> Manifest:
     """Graphs of our own, from a checkpoint."""
     checkpoint = Checkpoint.open(origin.folder)
     precision = request.precision or Precision.FP32
-    if checkpoint.kind is Kind.TRANSLATION:
+    if checkpoint.kind is ModelKind.TRANSLATION:
         return build_marian(folder, origin, checkpoint, precision, request.head)
     if request.head is not None:
         raise SpecError(
@@ -246,7 +246,7 @@ def _copy_ours(folder: Path, origin: Origin) -> Manifest:
     manifest = Manifest.read(origin.folder)
     for difference in manifest.differences(origin.folder):
         raise ModelError(difference)
-    if Kind.of_architecture(manifest.architecture) is Kind.CAUSAL:
+    if ModelKind.of_architecture(manifest.architecture) is ModelKind.CAUSAL:
         try_tokenizer(origin.folder)
     origin.copy(manifest.files, folder)
     return manifest

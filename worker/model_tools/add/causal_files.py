@@ -21,7 +21,7 @@ from worker.models.registry import (
     ModelFolder,
     check_causal_tokenizer,
 )
-from worker.text.causal import CausalTokenizer
+from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.tokenizer_trial import try_tokenizer
 
 TOKENIZER_JSON = CAUSAL_TOKENIZER[0]

@@ -25,7 +25,7 @@ from worker.model_tools.add.hub_errors import explained, network_errors, reason_
 from worker.models.checkpoint.checkpoint import INDEX, PICKLE, SAFETENSORS, check_architecture
 from worker.models.json_file import read_json
 from worker.models.manifest import MANIFEST
-from worker.models.model_kind import Kind, names_causal
+from worker.models.model_kind import ModelKind, names_causal
 from worker.models.registry import (
     CAUSAL,
     CAUSAL_TOKENIZER,
@@ -208,10 +208,10 @@ def _check_names(model_id: str, hub: Hub, names: Collection[str], chosen: Collec
         raise ModelError(f"{model_id} on {hub.endpoint} has no config.json: it is no model that we know")
 
 
-def _check_tokenizer(model_id: str, hub: Hub, names: Collection[str], kind: Kind) -> None:
-    for name in TOKENIZER if kind is Kind.TRANSLATION else CAUSAL_TOKENIZER:
+def _check_tokenizer(model_id: str, hub: Hub, names: Collection[str], kind: ModelKind) -> None:
+    for name in TOKENIZER if kind is ModelKind.TRANSLATION else CAUSAL_TOKENIZER:
         if name not in names:
-            why = "it is not a Marian model" if kind is Kind.TRANSLATION else lacks_tokenizer(names)
+            why = "it is not a Marian model" if kind is ModelKind.TRANSLATION else lacks_tokenizer(names)
             raise ModelError(f"{model_id} on {hub.endpoint} has no {name}: {why}")
 
 
@@ -226,7 +226,7 @@ def _cached(model_id: str, revision: str | None, hub: Hub, why: str) -> Snapshot
     folder = Path(found).parent
     names = [file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()]
     chosen = wanted(names)
-    tokenizer = TOKENIZER if kind_of(ModelFolder(named, folder)) is Kind.TRANSLATION else CAUSAL_TOKENIZER
+    tokenizer = TOKENIZER if kind_of(ModelFolder(named, folder)) is ModelKind.TRANSLATION else CAUSAL_TOKENIZER
     if not chosen or not set(tokenizer) <= set(names):
         raise KvjobsError(f"{why}, and the cache has only a part of {named} ({folder}): add it once with a network")
     _check_sums(folder, {name: _in_cache(folder, name) for name in chosen})

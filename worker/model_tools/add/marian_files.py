@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from worker.graphs.precision import Precision
-from worker.model_tools.add.target_ids import Head, target_ids
+from worker.model_tools.add.target_ids import HeadChoice, target_ids
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.json_file import read_json
 from worker.models.layout.seq2seq_layout import find_graphs
@@ -11,25 +11,25 @@ from worker.models.manifest import Manifest
 from worker.models.model_kind import MARIAN
 from worker.models.origin import Origin
 from worker.models.registry import CONFIGURATION, TOKENIZER, TOKENIZER_EXTRAS
-from worker.text.marian import MarianTokenizer
+from worker.text.marian_tokenizer import MarianTokenizer
 
 _BESIDE = (*CONFIGURATION, *TOKENIZER, *TOKENIZER_EXTRAS)  # what belongs to a model besides graphs and weights
 _DEFAULT_HEAD = {
-    Precision.FP32: Head.FULL,  # promises the very ids of the checkpoint
-    Precision.FP16: Head.FULL,
-    Precision.INT8: Head.TARGET,  # an approximation already
+    Precision.FP32: HeadChoice.FULL,  # promises the very ids of the checkpoint
+    Precision.FP16: HeadChoice.FULL,
+    Precision.INT8: HeadChoice.TARGET,  # an approximation already
 }
 
 
 def build_marian(
-    folder: Path, origin: Origin, checkpoint: Checkpoint, precision: Precision, head: Head | None
+    folder: Path, origin: Origin, checkpoint: Checkpoint, precision: Precision, head: HeadChoice | None
 ) -> Manifest:
     """Write graphs of our own, and what belongs beside them. `head`: None, what suits the precision."""
     from worker.graphs.marian import write_marian  # loads onnx, which a copy has no use for
 
     MarianTokenizer.open(origin.folder)  # what is wrong with it is better said before the work than after
     head = head or _DEFAULT_HEAD[precision]
-    head_ids = target_ids(origin.folder) if head is Head.TARGET else None
+    head_ids = target_ids(origin.folder) if head is HeadChoice.TARGET else None
     write_marian(folder, checkpoint.config, checkpoint.weights, precision=precision, head_ids=head_ids)
     copied = origin.present(_BESIDE)
     origin.copy(copied, folder)
@@ -54,10 +54,10 @@ def copy_marian_export(folder: Path, origin: Origin) -> Manifest:
 
 def try_marian(folder: Path) -> None:
     """Open it as a worker would; raise ModelError where that fails."""
-    from worker.engine.seq2seq.open import open_network  # loads onnxruntime
+    from worker.engine.seq2seq.open import open_translation_model  # loads onnxruntime
 
     MarianTokenizer.open(folder)
-    open_network(folder)
+    open_translation_model(folder)
 
 
 def head_size(folder: Path, manifest: Manifest) -> int | None:

@@ -23,7 +23,7 @@ _SPECIAL_KEYS = (
 )
 
 
-class Head(enum.StrEnum):
+class HeadChoice(enum.StrEnum):
     """What `--head` can be."""
 
     FULL = "full"  # every id of the checkpoint
@@ -32,7 +32,9 @@ class Head(enum.StrEnum):
 
 def target_ids(folder: Path) -> list[int]:
     """The ids that a translation can contain, ascending; raise ModelError where the tokenizer cannot be read."""
-    from worker.text.marian import MarianTokenizer  # loads sentencepiece, which `models --help` has no use for
+    from worker.text.marian_tokenizer import (
+        MarianTokenizer,  # loads sentencepiece, which `models --help` has no use for
+    )
 
     ids = MarianTokenizer.open(folder).target_ids()
     for file in (folder / "config.json", folder / "generation_config.json"):

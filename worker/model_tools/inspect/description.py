@@ -14,7 +14,7 @@ from typing import Any
 from jobs.errors import ModelError
 from worker.engine.runtime.session import open_session
 from worker.models.layout.graph_header import read_head
-from worker.models.layout.seq2seq_layout import Graph, Tensor
+from worker.models.layout.seq2seq_layout import GraphSignature, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class OpenedGraphs:
     """Every graph of a folder, and why those that cannot be opened cannot."""
 
     folder: Path
-    found: Mapping[Path, tuple[Graph | None, str | None]]
+    found: Mapping[Path, tuple[GraphSignature | None, str | None]]
 
     @classmethod
     def of(cls, folder: Path) -> "OpenedGraphs":
@@ -96,7 +96,7 @@ class OpenedGraphs:
         files = sorted(file for place in _places(folder) for file in place.glob("*.onnx") if file.is_file())
         return cls(folder, {file: _open(file) for file in files})
 
-    def readable(self, used: Mapping[str, Path]) -> dict[str, Graph]:
+    def readable(self, used: Mapping[str, Path]) -> dict[str, GraphSignature]:
         """Those of `used` of which inputs and outputs are known, by the same names."""
         heads = {name: self.found[file][0] for name, file in used.items() if file in self.found}
         return {name: graph for name, graph in heads.items() if graph}
@@ -129,16 +129,18 @@ def _places(folder: Path) -> tuple[Path, Path]:
     return folder, folder / "onnx"
 
 
-def _open(file: Path) -> tuple[Graph | None, str | None]:
+def _open(file: Path) -> tuple[GraphSignature | None, str | None]:
     """What a graph says of itself, and what is wrong with it."""
     try:
-        return Graph.of(file, open_session(file)), None
+        return GraphSignature.of(file, open_session(file)), None
     except ModelError as error:
         head = read_head(file)
         return head.graph(file) if head else None, str(error)
 
 
-def _describe(file: Path, folder: Path, graph: Graph | None, problem: str | None, is_used: bool) -> GraphDescription:
+def _describe(
+    file: Path, folder: Path, graph: GraphSignature | None, problem: str | None, is_used: bool
+) -> GraphDescription:
     head = read_head(file)
     return GraphDescription(
         file=file.relative_to(folder).as_posix(),

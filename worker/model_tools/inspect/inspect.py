@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import ModelError
-from worker.engine.seq2seq.open import open_network
+from worker.engine.seq2seq.open import open_translation_model
 from worker.graphs.marian import DECODER as KV_DECODER
 from worker.graphs.marian import ENCODER as KV_ENCODER
 from worker.graphs.marian_weights import MarianSizes
@@ -18,12 +18,12 @@ from worker.model_tools.inspect.description import ModelDescription, OpenedGraph
 from worker.model_tools.inspect.inspect_causal import inspect_causal
 from worker.models.export_advice import ADD, EXPORT
 from worker.models.json_file import read_json
-from worker.models.layout.seq2seq_layout import Graph, Layout, find_graphs, read_layout
-from worker.models.layout.seq2seq_layout import Kind as Form
+from worker.models.layout.seq2seq_layout import GraphSignature, Layout, find_graphs, read_layout
+from worker.models.layout.seq2seq_layout import LayoutKind as Form
 from worker.models.manifest import Manifest
-from worker.models.model_kind import Kind
+from worker.models.model_kind import ModelKind
 from worker.models.registry import ModelFolder, check_files, has_weights, kind_of, read_manifest
-from worker.text.marian import MarianTokenizer
+from worker.text.marian_tokenizer import MarianTokenizer
 
 _RUNS = {
     "kv": "runs with a cache that rows share and leave one by one: a slot is filled again as soon as its sentence ends",
@@ -53,8 +53,8 @@ def inspect_model(folder: ModelFolder) -> ModelDescription:
     try:
         kind = kind_of(folder)
     except ModelError:  # a damaged manifest, of which more is said below
-        kind = Kind.TRANSLATION
-    return inspect_causal(folder) if kind is Kind.CAUSAL else _inspect_translation(folder)
+        kind = ModelKind.TRANSLATION
+    return inspect_causal(folder) if kind is ModelKind.CAUSAL else _inspect_translation(folder)
 
 
 def _inspect_translation(folder: ModelFolder) -> ModelDescription:
@@ -91,7 +91,7 @@ def _inspect_translation(folder: ModelFolder) -> ModelDescription:
     unlisted_pad_id: int | None = None
     if sizes and not problems:
         with noting(problems):  # what only shows at the first step: settings of the search, a past that is refused
-            network = open_network(folder.path)
+            network = open_translation_model(folder.path)
             max_positions, unlisted_pad_id = network.max_positions, network.generation.unlisted_pad_id
     if not used and not is_ours and has_weights(folder.path):
         problems[:] = problems[:1]  # a checkpoint, and how it becomes a model: all else follows from it
@@ -101,7 +101,7 @@ def _inspect_translation(folder: ModelFolder) -> ModelDescription:
     return ModelDescription(
         name=folder.name,
         path=str(folder.path),
-        kind=Kind.TRANSLATION,
+        kind=ModelKind.TRANSLATION,
         revision=revision,
         layout=sizes.layout if sizes else manifest.layout if manifest and is_ours else None,
         conclusion=_RUNS[sizes.layout] if sizes and not problems else None,
@@ -144,7 +144,7 @@ def _export_sizes(layout: Layout) -> _Sizes:
     )
 
 
-def _kv_sizes(graphs: Mapping[str, Graph], config: Mapping[str, Any]) -> _Sizes:
+def _kv_sizes(graphs: Mapping[str, GraphSignature], config: Mapping[str, Any]) -> _Sizes:
     """From the decoder's inputs; config.json says the rest."""
     sizes = MarianSizes.read(config)
     past = graphs[KV_DECODER].inputs.get("past.0.key")

@@ -19,8 +19,8 @@ from worker.models.export_advice import ADD, EXPORT_CAUSAL
 from worker.models.json_file import read_json
 from worker.models.layout.causal_config import CausalConfig
 from worker.models.layout.causal_layout import find_causal_graph, read_causal_layout
-from worker.models.layout.seq2seq_layout import Graph
-from worker.models.model_kind import Kind
+from worker.models.layout.seq2seq_layout import GraphSignature
+from worker.models.model_kind import ModelKind
 from worker.models.registry import ModelFolder, check_files, has_weights, read_manifest
 
 WITH_PAST, NO_CACHE = "with past", "no cache"
@@ -89,7 +89,7 @@ def inspect_causal(folder: ModelFolder) -> ModelDescription:
     return ModelDescription(
         name=folder.name,
         path=str(folder.path),
-        kind=Kind.CAUSAL,
+        kind=ModelKind.CAUSAL,
         revision=revision,
         layout=sizes.layout if sizes else "kv" if is_ours else None,
         conclusion=_RUNS[sizes.layout] if sizes and not problems else None,
@@ -119,7 +119,7 @@ def _exported(folder: Path) -> dict[str, Path]:
     return {graph.name: graph}
 
 
-def _export_sizes(folder: Path, graph: Graph) -> _Sizes:
+def _export_sizes(folder: Path, graph: GraphSignature) -> _Sizes:
     config = CausalConfig.read(folder)
     layout = read_causal_layout(graph, config)
     cache = layout.cache
@@ -136,7 +136,7 @@ def _export_sizes(folder: Path, graph: Graph) -> _Sizes:
     )
 
 
-def _kv_sizes(folder: Path, graphs: Mapping[str, Graph]) -> _Sizes:
+def _kv_sizes(folder: Path, graphs: Mapping[str, GraphSignature]) -> _Sizes:
     """From config.json; the inputs of the body say what is kept."""
     sizes = CausalSizes.read(read_json(folder / "config.json"))
     past = graphs[BODY].inputs.get("past.0.key")

@@ -13,12 +13,12 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from jobs.errors import ModelError
-from worker.model_tools.verify.numpy_causal import CausalTwin, Floats
+from worker.model_tools.verify.numpy_causal import Floats, NumpyCausal
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.json_file import read_json
 
 
-class CausalJudge(Protocol):
+class CausalReference(Protocol):
     """An opinion on texts."""
 
     @property
@@ -28,32 +28,32 @@ class CausalJudge(Protocol):
         """Of each token but the first, given those before it: (T - 1,) for each sequence (T,)."""
 
 
-def open_causal_judge(folder: Path) -> CausalJudge:
+def open_causal_reference(folder: Path) -> CausalReference:
     """The best judge of the checkpoint in `folder` that this machine has; raises ModelError for one that is damaged, or
     that the one in numpy does not know."""
     if find_spec("torch") and find_spec("transformers"):
-        return TransformersCausalJudge.open(folder)
-    return TwinCausalJudge.open(folder)
+        return TransformersCausalReference.open(folder)
+    return NumpyCausalReference.open(folder)
 
 
-class TwinCausalJudge:
+class NumpyCausalReference:
     """numpy, from the weights."""
 
     name = "checkpoint, in numpy"
 
-    def __init__(self, twin: CausalTwin) -> None:
+    def __init__(self, twin: NumpyCausal) -> None:
         self._twin = twin
 
     @classmethod
     def open(cls, folder: Path) -> Self:
         checkpoint = Checkpoint.open(folder)
-        return cls(CausalTwin(checkpoint.config, checkpoint.weights))
+        return cls(NumpyCausal(checkpoint.config, checkpoint.weights))
 
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
         return self._twin.log_probs(sequences)
 
 
-class TransformersCausalJudge:
+class TransformersCausalReference:
     """Those who defined what the checkpoint means."""
 
     name = "checkpoint, in transformers"

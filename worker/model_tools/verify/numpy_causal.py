@@ -21,7 +21,7 @@ Floats = NDArray[np.float32]
 Weights = Mapping[str, Floats]
 
 
-class CausalTwin:
+class NumpyCausal:
     """Keeps no weight: those of one layer are in memory at a time, and all sequences pass through it."""
 
     def __init__(self, config: Mapping[str, Any], weights: Weights) -> None:

@@ -21,7 +21,7 @@ Floats = NDArray[np.float32]
 _EPSILON = 1e-5  # of layer normalization
 
 
-class Twin:
+class NumpyMarian:
     """Holds all weights in memory, as float32."""
 
     def __init__(self, config: Mapping[str, Any], weights: Mapping[str, Floats]) -> None:

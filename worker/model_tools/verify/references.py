@@ -13,11 +13,11 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from worker.model_tools.verify.numpy_marian import Floats, Twin
+from worker.model_tools.verify.numpy_marian import Floats, NumpyMarian
 from worker.models.checkpoint.checkpoint import Checkpoint
 
 
-class Judge(Protocol):
+class Reference(Protocol):
     """An opinion on translations."""
 
     @property
@@ -27,31 +27,31 @@ class Judge(Protocol):
         """What follows each id of `target` (T,), which begins with the start token: (T, V)."""
 
 
-def open_judge(folder: Path) -> Judge:
+def open_reference(folder: Path) -> Reference:
     """The best judge of the checkpoint in `folder` that this machine has; raises ModelError for a damaged one."""
     if find_spec("torch") and find_spec("transformers"):
-        return TransformersJudge.open(folder)
-    return TwinJudge.open(folder)
+        return TransformersReference.open(folder)
+    return NumpyReference.open(folder)
 
 
-class TwinJudge:
+class NumpyReference:
     """numpy, from the weights."""
 
     name = "checkpoint, in numpy"
 
-    def __init__(self, twin: Twin) -> None:
+    def __init__(self, twin: NumpyMarian) -> None:
         self._twin = twin
 
     @classmethod
     def open(cls, folder: Path) -> Self:
         checkpoint = Checkpoint.open(folder)
-        return cls(Twin(checkpoint.config, checkpoint.weights))
+        return cls(NumpyMarian(checkpoint.config, checkpoint.weights))
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Floats:
         return self._twin.logits(self._twin.encode(source), target)
 
 
-class TransformersJudge:
+class TransformersReference:
     """Those who defined what the checkpoint means."""
 
     name = "checkpoint, in transformers"

@@ -24,14 +24,14 @@ import numpy as np
 from jobs.errors import ModelError, SpecError
 from jobs.spec import CachePolicy, Timing, TranslateOptions
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.search.generation_config import Generation
+from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
-from worker.engine.seq2seq.native_model import KVModel
-from worker.engine.seq2seq.open import Network, new_decoder, open_network
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.seq2seq.open import Network, new_decoder, open_translation_model
 from worker.graphs.marian import write_marian
 from worker.graphs.precision import Precision
 from worker.model_tools.verify.checks import Check, Verdict
-from worker.model_tools.verify.references import Judge, open_judge
+from worker.model_tools.verify.references import Reference, open_reference
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.manifest import MANIFEST, Manifest, records
 from worker.models.origin import find_checkpoint
@@ -60,10 +60,10 @@ def verify(
     """
     if other is not None:
         _check_vocabulary(folder, other)
-    network = open_network(folder.path)
+    network = open_translation_model(folder.path)
     plain = _plain(network.generation, sources)
     ours = _decode(network, sources, plain, batch_size=_SLOTS)
-    if isinstance(network, KVModel):
+    if isinstance(network, NativeSeq2Seq):
         alone = [found for source in sources[:_MOST_SLOW] for found in _decode(network, [source], plain, batch_size=1)]
         yield _compare("slots", "each segment alone", ours[:_MOST_SLOW], alone)
     elif network.has_cache:
@@ -76,7 +76,7 @@ def verify(
             "model",
             other.name,
             _decode(network, sources, own),
-            _decode(open_network(other.path), sources, own),
+            _decode(open_translation_model(other.path), sources, own),
             decode_text=decode_text,
         )
 
@@ -86,7 +86,7 @@ def _against_checkpoint(
     network: Network,
     sources: Sources,
     ours: Sequence[Hypothesis],
-    plain: Generation,
+    plain: GenerationConfig,
     decode_text: Callable[[Sequence[int]], str],
 ) -> Iterator[Check]:
     manifest = read_manifest(folder)
@@ -99,7 +99,7 @@ def _against_checkpoint(
         yield Check(name="checkpoint", against=manifest.source, verdict=Verdict.LEFT_OUT, note=why)
         return
     is_exact = manifest.precision == Precision.FP32
-    yield _judge(open_judge(checkpoint), sources, ours, plain, is_exact=is_exact, head_ids=manifest.head_ids)
+    yield _judge(open_reference(checkpoint), sources, ours, plain, is_exact=is_exact, head_ids=manifest.head_ids)
     if not is_exact:
         own = _own_rules(network.generation, sources)
         with tempfile.TemporaryDirectory() as place:
@@ -119,14 +119,14 @@ def _build_exact(place: Path, model: Path, checkpoint: Path, manifest: Manifest)
         manifest, precision=str(Precision.FP32), head="full", head_ids=None, files=records(place, names)
     )
     (place / MANIFEST).write_bytes(exact.to_bytes())
-    return open_network(place)
+    return open_translation_model(place)
 
 
 def _judge(
-    judge: Judge,
+    judge: Reference,
     sources: Sources,
     found: Sequence[Hypothesis],
-    rules: Generation,
+    rules: GenerationConfig,
     *,
     is_exact: bool,
     head_ids: Sequence[int] | None,
@@ -227,7 +227,7 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _plain(rules: Generation, sources: Sources) -> Generation:
+def _plain(rules: GenerationConfig, sources: Sources) -> GenerationConfig:
     """Greedy search, and nothing that forces or forbids a token by those before it: what a judge can follow."""
     return dataclasses.replace(
         _own_rules(rules, sources),
@@ -243,7 +243,7 @@ def _plain(rules: Generation, sources: Sources) -> Generation:
     )
 
 
-def _own_rules(rules: Generation, sources: Sources) -> Generation:
+def _own_rules(rules: GenerationConfig, sources: Sources) -> GenerationConfig:
     """The model's own settings; a translation that runs away need not do so to the last position."""
     longest = max(map(len, sources), default=0)
     most = min(rules.max_new_tokens, 2 * longest + _MORE_TOKENS, _MOST_TOKENS)
@@ -253,7 +253,7 @@ def _own_rules(rules: Generation, sources: Sources) -> Generation:
 def _decode(
     network: Network,
     sources: Sources,
-    rules: Generation,
+    rules: GenerationConfig,
     *,
     batch_size: int = 32,
     cache: CachePolicy = CachePolicy(),  # noqa: B008 - frozen

@@ -35,7 +35,7 @@ from worker.engine.causal.protocol import CausalModel, Group, LogProbs, Reader
 from worker.engine.runtime.timing import Stopwatch
 from worker.graphs.causal import write_causal
 from worker.graphs.precision import Precision
-from worker.model_tools.verify.causal_references import open_causal_judge
+from worker.model_tools.verify.causal_references import open_causal_reference
 from worker.model_tools.verify.checks import Check, Verdict
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.departures.graph_content import GraphContent
@@ -140,7 +140,7 @@ def _without_checkpoint() -> Check:
 def _against(checkpoint: Path, documents: Documents, ours: Sequence[LogProbs], is_exact: bool) -> Check:
     """The first of `ours` beside what the checkpoint says of `documents`."""
     try:
-        judge = open_causal_judge(checkpoint)
+        judge = open_causal_reference(checkpoint)
     except ModelError as error:
         return Check(name="checkpoint", against=str(checkpoint), verdict=Verdict.LEFT_OUT, note=str(error))
     said = judge.log_probs(documents)

@@ -25,7 +25,7 @@ from worker.models.checkpoint.pickle_reader import read_pickle
 from worker.models.checkpoint.tensor_files import StoredTensor, StoredWeights, Weight
 from worker.models.export_advice import EXPORT_CAUSAL
 from worker.models.json_file import read_json
-from worker.models.model_kind import ARCHITECTURES, Kind, architecture_of, lacks_head
+from worker.models.model_kind import ARCHITECTURES, ModelKind, architecture_of, lacks_head
 from worker.models.registry import CHECKPOINT, refuse_hollow
 from worker.models.unsupported import refuse_files, refuse_own_code, refuse_quantized
 
@@ -68,8 +68,8 @@ class Checkpoint:
         return cls(folder, architecture, config, weights, ("config.json", *files))
 
     @property
-    def kind(self) -> Kind:
-        return Kind.of_architecture(self.architecture)
+    def kind(self) -> ModelKind:
+        return ModelKind.of_architecture(self.architecture)
 
 
 def check_architecture(file: Path, name: str) -> tuple[str, dict[str, Any]]:
@@ -96,7 +96,7 @@ def check_architecture(file: Path, name: str) -> tuple[str, dict[str, Any]]:
 
 
 def _sizes(architecture: str, config: Mapping[str, Any]) -> CausalSizes | MarianSizes:
-    is_causal = Kind.of_architecture(architecture) is Kind.CAUSAL
+    is_causal = ModelKind.of_architecture(architecture) is ModelKind.CAUSAL
     return CausalSizes.read(config) if is_causal else MarianSizes.read(config)
 
 

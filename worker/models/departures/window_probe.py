@@ -10,7 +10,7 @@ import functools
 import numpy as np
 import onnxruntime
 
-from worker.graphs.net import CONTRIB, Net
+from worker.graphs.graph_builder import CONTRIB, GraphBuilder
 from worker.graphs.weights import WrittenWeights
 
 _TOKENS, _WINDOW, _HEAD_SIZE = 6, 3, 16
@@ -19,7 +19,7 @@ _TOKENS, _WINDOW, _HEAD_SIZE = 6, 3, 16
 @functools.cache
 def windows_are_exact() -> bool:
     """Let tokens look at all they see alike, and look at what the last one saw; once a process."""
-    net = Net("window", WrittenWeights({}))
+    net = GraphBuilder("window", WrittenWeights({}))
     packed = net.input("packed", np.float32, [1, _TOKENS, 3 * _HEAD_SIZE])
     for name in ("past.key", "past.value"):
         net.input(name, np.float32, [1, 1, 0, _HEAD_SIZE])

@@ -25,7 +25,7 @@ import numpy as np
 from jobs.errors import ModelError
 from worker.models.export_advice import EXPORT_CAUSAL
 from worker.models.layout.causal_config import CausalConfig, genai_filename
-from worker.models.layout.seq2seq_layout import Graph, Tensor
+from worker.models.layout.seq2seq_layout import GraphSignature, Tensor
 
 MODEL = "model.onnx"
 
@@ -96,7 +96,7 @@ def find_causal_graph(folder: Path) -> Path:
     )
 
 
-def read_causal_layout(graph: Graph, config: CausalConfig) -> CausalLayout:
+def read_causal_layout(graph: GraphSignature, config: CausalConfig) -> CausalLayout:
     """The layout of a graph; raise ModelError where it cannot be served."""
     for name, tensor in sorted(graph.inputs.items()):
         if _STACKED.fullmatch(name):
@@ -136,7 +136,7 @@ def read_causal_layout(graph: Graph, config: CausalConfig) -> CausalLayout:
     )
 
 
-def _read_cache(graph: Graph, config: CausalConfig) -> CausalPast:
+def _read_cache(graph: GraphSignature, config: CausalConfig) -> CausalPast:
     """The shape of the past, from the inputs themselves."""
     matches = [match for name in graph.inputs if (match := _PAST.fullmatch(name))]
     layers = {int(match[1] or match[2]) for match in matches}
@@ -182,7 +182,7 @@ def _read_cache(graph: Graph, config: CausalConfig) -> CausalPast:
     )
 
 
-def _head_size(graph: Graph, part: Tensor, config: CausalConfig) -> int:
+def _head_size(graph: GraphSignature, part: Tensor, config: CausalConfig) -> int:
     """H of keys or of values. Where nothing says it outright, heads share the width."""
     if isinstance(part.shape[3], int) or config.head_dim or not (config.hidden_size and config.num_attention_heads):
         return _size(graph, part, 3, config, "head_dim")
@@ -194,7 +194,7 @@ def _differ(one: int | str | None, other: int | str | None) -> bool:
     return isinstance(one, int) and isinstance(other, int) and one != other
 
 
-def _check_input(graph: Graph, tensor: Tensor) -> None:
+def _check_input(graph: GraphSignature, tensor: Tensor) -> None:
     """Refuse what was exported for one batch size, one length, or another shape."""
     is_past = _PAST.fullmatch(tensor.name) is not None
     rank = 4 if is_past else _RANKS[tensor.name]
@@ -214,7 +214,7 @@ def _check_input(graph: Graph, tensor: Tensor) -> None:
         )
 
 
-def _agree(graph: Graph, tensor: Tensor, axis: int, config: CausalConfig, key: str) -> int:
+def _agree(graph: GraphSignature, tensor: Tensor, axis: int, config: CausalConfig, key: str) -> int:
     """The size of one axis, of which graph and configuration must not say different things."""
     said, configured = tensor.shape[axis], getattr(config, key)
     if isinstance(said, int) and configured is not None and configured != said:
@@ -225,7 +225,7 @@ def _agree(graph: Graph, tensor: Tensor, axis: int, config: CausalConfig, key: s
     return _size(graph, tensor, axis, config, key)
 
 
-def _size(graph: Graph, tensor: Tensor, axis: int, config: CausalConfig, key: str) -> int:
+def _size(graph: GraphSignature, tensor: Tensor, axis: int, config: CausalConfig, key: str) -> int:
     """The size of one axis: from the graph; from the configuration only where the graph leaves it open."""
     said, configured = tensor.shape[axis], getattr(config, key)
     if isinstance(said, int):
@@ -238,7 +238,7 @@ def _size(graph: Graph, tensor: Tensor, axis: int, config: CausalConfig, key: st
     return int(configured)
 
 
-def _dtype(graph: Graph, tensor: Tensor) -> np.dtype[Any]:
+def _dtype(graph: GraphSignature, tensor: Tensor) -> np.dtype[Any]:
     if tensor.type not in _DTYPES:
         raise ModelError(f"{graph.file} has {tensor.name} as {tensor.type}; served are float and float16")
     return _DTYPES[tensor.type]

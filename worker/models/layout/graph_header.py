@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from worker.models.layout.seq2seq_layout import Graph, Tensor
+from worker.models.layout.seq2seq_layout import GraphSignature, Tensor
 
 if TYPE_CHECKING:
     from onnx import ValueInfoProto
@@ -22,7 +22,7 @@ _INPUT, _OUTPUT = 11, 12  # of GraphProto
 
 
 @dataclass(frozen=True, slots=True)
-class FileHead:
+class GraphHeader:
     """What stands in an ONNX file beside nodes and weights."""
 
     ir_version: int
@@ -31,10 +31,10 @@ class FileHead:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
 
-    def graph(self, file: Path) -> Graph:
+    def graph(self, file: Path) -> GraphSignature:
         """As a session would tell it."""
         inputs, outputs = ({one.name: one for one in some} for some in (self.inputs, self.outputs))
-        return Graph(str(file), inputs, outputs)
+        return GraphSignature(str(file), inputs, outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Span:
         return content.read(self.stop - self.start)
 
 
-def read_head(file: Path) -> FileHead | None:
+def read_head(file: Path) -> GraphHeader | None:
     """The head of `file`; None for what is no ONNX graph, or only a part of one."""
     from google.protobuf.message import DecodeError
 
@@ -60,7 +60,7 @@ def read_head(file: Path) -> FileHead | None:
         return None
 
 
-def _read(content: BinaryIO) -> FileHead:
+def _read(content: BinaryIO) -> GraphHeader:
     from onnx import OperatorSetIdProto, ValueInfoProto
 
     ir_version, opsets = 0, {}
@@ -81,7 +81,7 @@ def _read(content: BinaryIO) -> FileHead:
     if not ir_version or not tensors[_OUTPUT]:
         raise ValueError("no model")
     written_by = " ".join(filter(None, producer.values()))
-    return FileHead(ir_version, opsets, written_by, tuple(tensors[_INPUT]), tuple(tensors[_OUTPUT]))
+    return GraphHeader(ir_version, opsets, written_by, tuple(tensors[_INPUT]), tuple(tensors[_OUTPUT]))
 
 
 def fields_of(content: BinaryIO, span: Span | None = None) -> Iterator[tuple[int, int | Span]]:

@@ -82,7 +82,7 @@ class Describes(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class GraphSignature:
     """The inputs and outputs of one file."""
 
     file: str
@@ -98,7 +98,7 @@ class Graph:
         return cls(str(file), inputs, outputs)
 
 
-class Kind(enum.StrEnum):
+class LayoutKind(enum.StrEnum):
     """Which files there are, and which of them runs when."""
 
     MERGED = "merged"
@@ -128,7 +128,7 @@ class CacheShape:
 class Layout:
     """All that decoding has to know about a model's graphs."""
 
-    kind: Kind
+    kind: LayoutKind
     cache: CacheShape | None  # None: the graph has none
     width: int  # D of the encoder's output
     vocab_size: int  # V of the logits
@@ -158,7 +158,7 @@ def find_graphs(folder: Path) -> dict[str, Path]:
     )
 
 
-def read_layout(graphs: Mapping[str, Graph], config: Mapping[str, Any]) -> Layout:
+def read_layout(graphs: Mapping[str, GraphSignature], config: Mapping[str, Any]) -> Layout:
     """The layout of these graphs (by standard file name); raise ModelError where it cannot be served."""
     encoder, first = graphs[ENCODER], graphs[MERGED if MERGED in graphs else DECODER]
     cached = first if MERGED in graphs else graphs.get(WITH_PAST)
@@ -180,7 +180,7 @@ def read_layout(graphs: Mapping[str, Graph], config: Mapping[str, Any]) -> Layou
     logits = _output(first, "logits")
     target_vocab = "decoder_vocab_size" if config.get("decoder_vocab_size") is not None else "vocab_size"
     return Layout(
-        kind=Kind.MERGED if MERGED in graphs else Kind.TWO_DECODERS if cached else Kind.NO_CACHE,
+        kind=LayoutKind.MERGED if MERGED in graphs else LayoutKind.TWO_DECODERS if cached else LayoutKind.NO_CACHE,
         cache=cache,
         width=_agree(encoder, hidden, -1, config, "d_model"),
         vocab_size=_agree(first, logits, -1, config, target_vocab),
@@ -189,7 +189,7 @@ def read_layout(graphs: Mapping[str, Graph], config: Mapping[str, Any]) -> Layou
     )
 
 
-def _read_cache(first: Graph, cached: Graph, config: Mapping[str, Any]) -> CacheShape:
+def _read_cache(first: GraphSignature, cached: GraphSignature, config: Mapping[str, Any]) -> CacheShape:
     """The shape of the past, from the inputs of the graph that takes one."""
     layers = {int(match[1]) for name in cached.inputs if (match := _PAST.fullmatch(name))}
     if not layers:
@@ -229,7 +229,7 @@ def _read_cache(first: Graph, cached: Graph, config: Mapping[str, Any]) -> Cache
     return shape
 
 
-def _refuse_unknown(graph: Graph, known: Collection[str], *, takes_past: bool = False) -> None:
+def _refuse_unknown(graph: GraphSignature, known: Collection[str], *, takes_past: bool = False) -> None:
     for name, tensor in sorted(graph.inputs.items()):
         if name not in known and not (takes_past and _PAST.fullmatch(name)):
             raise ModelError(
@@ -238,7 +238,7 @@ def _refuse_unknown(graph: Graph, known: Collection[str], *, takes_past: bool = 
             )
 
 
-def _check_ids(graph: Graph) -> None:
+def _check_ids(graph: GraphSignature) -> None:
     for name, tensor in graph.inputs.items():
         if name in ("input_ids", "attention_mask", "encoder_attention_mask", "decoder_attention_mask") and (
             tensor.type != "tensor(int64)"
@@ -248,7 +248,7 @@ def _check_ids(graph: Graph) -> None:
         raise ModelError(f"{graph.file} lacks the input input_ids")
 
 
-def _check_axes(graph: Graph, *, takes_one_token: bool) -> None:
+def _check_axes(graph: GraphSignature, *, takes_one_token: bool) -> None:
     """Refuse a graph that was exported for one batch size or one length."""
     for name, tensor in graph.inputs.items():
         varying = _PAST_VARYING if _PAST.fullmatch(name) else _VARYING.get(name, ())
@@ -263,13 +263,13 @@ def _check_axes(graph: Graph, *, takes_one_token: bool) -> None:
             )
 
 
-def _output(graph: Graph, name: str) -> Tensor:
+def _output(graph: GraphSignature, name: str) -> Tensor:
     if name not in graph.outputs:
         raise ModelError(f"{graph.file} lacks the output {name} (it has {', '.join(graph.outputs)})")
     return graph.outputs[name]
 
 
-def _agree(graph: Graph, tensor: Tensor, axis: int, config: Mapping[str, Any], key: str) -> int:
+def _agree(graph: GraphSignature, tensor: Tensor, axis: int, config: Mapping[str, Any], key: str) -> int:
     """The size of one axis: from the graph; from config.json only where the graph leaves it open."""
     said, configured = tensor.shape[axis], config.get(key)
     if isinstance(said, int):
@@ -287,7 +287,7 @@ def _agree(graph: Graph, tensor: Tensor, axis: int, config: Mapping[str, Any], k
     return int(configured)
 
 
-def _dtype(graph: Graph, tensor: Tensor) -> np.dtype[Any]:
+def _dtype(graph: GraphSignature, tensor: Tensor) -> np.dtype[Any]:
     if tensor.type not in _DTYPES:
         raise ModelError(f"{graph.file} has {tensor.name} as {tensor.type}; served are float and float16")
     return _DTYPES[tensor.type]

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.graphs.net import CONTRIB, Net
+from worker.graphs.graph_builder import CONTRIB, GraphBuilder
 from worker.graphs.precision import Precision
 
 Load = Callable[[], NDArray[Any]]
@@ -27,20 +27,20 @@ class Products(Protocol):
     """One way to compute y = x W^T + b."""
 
     def linear(
-        self, net: Net, x: str, name: str, weight: Load, bias: Load | None, *, lowest: float | None = None
+        self, net: GraphBuilder, x: str, name: str, weight: Load, bias: Load | None, *, lowest: float | None = None
     ) -> str:
         """(M, K) -> (M, N), under `name`. `weight` gives (N, K) and `bias` (N,), in float32.
 
         `lowest`: no number of `x` is below it, as after an activation; None: not known.
         """
 
-    def unscaled(self, net: Net, x: str, name: str, weight: Load) -> tuple[str, str | None]:
+    def unscaled(self, net: GraphBuilder, x: str, name: str, weight: Load) -> tuple[str, str | None]:
         """(M, K) -> (M, N), and what each row is still to be multiplied by (M, 1), None where by nothing."""
 
-    def rescaled(self, net: Net, x: str, name: str, weight: Load, scale: str | None) -> str:
+    def rescaled(self, net: GraphBuilder, x: str, name: str, weight: Load, scale: str | None) -> str:
         """(M, K) -> (M, N), of what `unscaled` left: each row multiplied by its own of `scale`."""
 
-    def head(self, net: Net, x: str, rows: str, weight: Load, bias: Load | None) -> tuple[str, str | None]:
+    def head(self, net: GraphBuilder, x: str, rows: str, weight: Load, bias: Load | None) -> tuple[str, str | None]:
         """(M, K) -> logits (M, V), and what each row is still to be multiplied by (M, 1), None where by nothing.
 
         `rows`: the name of the weight (V, K) where it is kept as it is, perhaps as a table of embeddings.
@@ -59,7 +59,7 @@ class FloatProducts:
         self._dtype = np.float16 if precision is Precision.FP16 else np.float32
 
     def linear(
-        self, net: Net, x: str, name: str, weight: Load, bias: Load | None, *, lowest: float | None = None
+        self, net: GraphBuilder, x: str, name: str, weight: Load, bias: Load | None, *, lowest: float | None = None
     ) -> str:
         matrix = net.weight(f"{name}.weight", lambda: np.ascontiguousarray(weight().T.astype(self._dtype)))  # (K, N)
         if bias is None:
@@ -67,14 +67,14 @@ class FloatProducts:
         product = net.op("MatMul", x, matrix, name=f"{name}.product")
         return net.op("Add", product, net.weight(f"{name}.bias", lambda: bias().astype(self._dtype)), name=name)
 
-    def unscaled(self, net: Net, x: str, name: str, weight: Load) -> tuple[str, str | None]:
+    def unscaled(self, net: GraphBuilder, x: str, name: str, weight: Load) -> tuple[str, str | None]:
         return self.linear(net, x, name, weight, None), None
 
-    def rescaled(self, net: Net, x: str, name: str, weight: Load, scale: str | None) -> str:
+    def rescaled(self, net: GraphBuilder, x: str, name: str, weight: Load, scale: str | None) -> str:
         assert scale is None, name
         return self.linear(net, x, name, weight, None)
 
-    def head(self, net: Net, x: str, rows: str, weight: Load, bias: Load | None) -> tuple[str, str | None]:
+    def head(self, net: GraphBuilder, x: str, rows: str, weight: Load, bias: Load | None) -> tuple[str, str | None]:
         inputs = [x, net.weight(rows, lambda: weight().astype(self._dtype))]
         if bias is not None:
             inputs.append(net.weight("head.bias", lambda: bias().astype(self._dtype)))
@@ -96,7 +96,7 @@ class Int8Products:
         self._quantized: dict[str, tuple[str, str]] = {}  # activations that several products share
 
     def linear(
-        self, net: Net, x: str, name: str, weight: Load, bias: Load | None, *, lowest: float | None = None
+        self, net: GraphBuilder, x: str, name: str, weight: Load, bias: Load | None, *, lowest: float | None = None
     ) -> str:
         quantized, scale = self._quantize(net, x, lowest)
         unscaled = quantized_product(net, quantized, name, weight)
@@ -105,29 +105,29 @@ class Int8Products:
         scaled = net.op("Mul", unscaled, scale, name=f"{name}.scaled")
         return net.op("Add", scaled, net.weight(f"{name}.bias", bias), name=name)
 
-    def unscaled(self, net: Net, x: str, name: str, weight: Load) -> tuple[str, str | None]:
+    def unscaled(self, net: GraphBuilder, x: str, name: str, weight: Load) -> tuple[str, str | None]:
         quantized, scale = self._quantize(net, x, None)
         return quantized_product(net, quantized, name, weight), scale
 
-    def rescaled(self, net: Net, x: str, name: str, weight: Load, scale: str | None) -> str:
+    def rescaled(self, net: GraphBuilder, x: str, name: str, weight: Load, scale: str | None) -> str:
         quantized, own = self._quantize(net, x, None)  # a row times anything has the same integers
         both = own if scale is None else net.op("Mul", own, scale, name=f"{name}.both_scales")
         return net.op("Mul", quantized_product(net, quantized, name, weight), both, name=name)
 
-    def head(self, net: Net, x: str, rows: str, weight: Load, bias: Load | None) -> tuple[str, str | None]:
+    def head(self, net: GraphBuilder, x: str, rows: str, weight: Load, bias: Load | None) -> tuple[str, str | None]:
         if bias is not None:
             return self.linear(net, x, "head", weight, bias), None
         # Whoever looks for the best of a row needs no scale, and to multiply 64 x 32,000 logits takes 1.1 ms.
         quantized, scale = self._quantize(net, x, None)
         return quantized_product(net, quantized, "head", weight), scale
 
-    def _quantize(self, net: Net, x: str, lowest: float | None) -> tuple[str, str]:
+    def _quantize(self, net: GraphBuilder, x: str, lowest: float | None) -> tuple[str, str]:
         if x not in self._quantized:
             self._quantized[x] = quantize_rows(net, x, lowest, self._rows)
         return self._quantized[x]
 
 
-def quantize_rows(net: Net, x: str, lowest: float | None = None, rows: str = "rows") -> tuple[str, str]:
+def quantize_rows(net: GraphBuilder, x: str, lowest: float | None = None, rows: str = "rows") -> tuple[str, str]:
     """(M, K) -> uint8 (M, K) and the scale of each row (M, 1)."""
     axis, tiny = net.constant("last_axis", [1]), net.constant("tiny", _TINY, np.float32)
     highest = net.op("ReduceMax", x, axis, name=f"{x}.highest", keepdims=0)  # (M,)
@@ -143,7 +143,7 @@ def quantize_rows(net: Net, x: str, lowest: float | None = None, rows: str = "ro
     return quantized, net.op("Unsqueeze", scale, axis, name=f"{x}.scale")
 
 
-def _zero_points(net: Net, scale: str, rows: str) -> str:
+def _zero_points(net: GraphBuilder, scale: str, rows: str) -> str:
     """(M,), one for all of as many rows that is quantized in a graph."""
     name = f"{rows}.zero_points"
     if name not in net:
@@ -152,7 +152,7 @@ def _zero_points(net: Net, scale: str, rows: str) -> str:
     return name
 
 
-def quantized_product(net: Net, quantized: str, name: str, weight: Load) -> str:
+def quantized_product(net: GraphBuilder, quantized: str, name: str, weight: Load) -> str:
     """uint8 (M, K) -> (M, N), still to be multiplied by the scales of the rows."""
     columns = _Columns(weight)
     return net.op(

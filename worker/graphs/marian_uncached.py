@@ -15,30 +15,30 @@ from typing import Any
 
 import numpy as np
 
+from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
 from worker.graphs.marian import DECODER, Block, dtype_of, head_rows_in
 from worker.graphs.marian_weights import MarianSizes, MarianWeights
-from worker.graphs.masked_source import MaskedSource
-from worker.graphs.net import CONTRIB, Net, Shape
+from worker.graphs.masked_cross_attention import MaskedSource
+from worker.graphs.matrix_products import products_in
 from worker.graphs.precision import Precision
-from worker.graphs.products import products_in
 from worker.graphs.weights import Store, WrittenWeights
 
 
-def rebuild_prefix(folder: Path, config: Mapping[str, Any], precision: Precision) -> bytes:
+def rebuild_uncached(folder: Path, config: Mapping[str, Any], precision: Precision) -> bytes:
     """The prefix graph of a model that `write_marian` wrote, over the same weights."""
     sizes, store = MarianSizes.read(config), WrittenWeights.read(folder / DECODER)
-    net = prefix_graph(sizes, store, precision, head_bias="head.bias" in store)
+    net = uncached_graph(sizes, store, precision, head_bias="head.bias" in store)
     graph: bytes = net.model().SerializeToString(deterministic=True)
     return graph
 
 
-def prefix_graph(sizes: MarianSizes, store: Store, precision: Precision, *, head_bias: bool) -> Net:
+def uncached_graph(sizes: MarianSizes, store: Store, precision: Precision, *, head_bias: bool) -> GraphBuilder:
     """All tokens of all rows. Rows come in groups of equally many, which share a source.
 
     ids (R, T), ends (R,): T - 1, length (1,): T, and what `MaskedSource` asks for
     -> logits of what follows (R, V), and the keys and values of all tokens (R, N, T, H)
     """
-    net, products = Net("prefix", store), products_in(precision, "all_rows")
+    net, products = GraphBuilder("prefix", store), products_in(precision, "all_rows")
     weights = MarianWeights({}, sizes, None)  # nothing is read: all tensors are in the store
     block = Block(net, products, sizes, weights, dtype_of(precision))
     ids = net.input("ids", np.int64, ["R", "T"])
@@ -75,7 +75,7 @@ def prefix_graph(sizes: MarianSizes, store: Store, precision: Precision, *, head
     return net
 
 
-def _attend_to_all_before(net: Net, block: Block, sizes: MarianSizes, x: str, layer: int, by_row: str) -> str:
+def _attend_to_all_before(net: GraphBuilder, block: Block, sizes: MarianSizes, x: str, layer: int, by_row: str) -> str:
     """Self-attention: every token sees those before it and itself. Its keys and values come out, for whoever goes on
     with a cache."""
     name = f"decoder.layers.{layer}"

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from worker.graphs.net import Net
+from worker.graphs.graph_builder import GraphBuilder
 from worker.graphs.weights import WrittenWeights
 
 Dtype = type[np.floating[Any]]
@@ -59,10 +59,10 @@ def place_graph(tensors: int, heads: int, head_size: int, dtype: Dtype) -> bytes
     return _bytes(net)
 
 
-def _net(name: str) -> Net:
-    return Net(name, WrittenWeights({}))  # no weights
+def _net(name: str) -> GraphBuilder:
+    return GraphBuilder(name, WrittenWeights({}))  # no weights
 
 
-def _bytes(net: Net) -> bytes:
+def _bytes(net: GraphBuilder) -> bytes:
     graph: bytes = net.model().SerializeToString(deterministic=True)
     return graph

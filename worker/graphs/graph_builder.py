@@ -22,7 +22,7 @@ _SMALL = 64  # numbers: up to so many stay in the graph; more go to the weights 
 Shape = Sequence[int | str | None]
 
 
-class Net:
+class GraphBuilder:
     """Names of tensors go in and come out of every method; the arrays themselves are never here for long."""
 
     def __init__(self, name: str, store: Store) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
 from worker.graphs.marian_weights import MarianSizes
-from worker.graphs.net import CONTRIB, Net, Shape
 
 
 class MaskedSource:
@@ -19,7 +19,7 @@ class MaskedSource:
     source_mask (B, S): 1 token, 0 nothing; cross.L.key and .value (B, N, S, H), finite everywhere
     """
 
-    def __init__(self, net: Net, sizes: MarianSizes, dtype: type[np.floating[Any]]) -> None:
+    def __init__(self, net: GraphBuilder, sizes: MarianSizes, dtype: type[np.floating[Any]]) -> None:
         self._net = net
         self._sizes = sizes
         self._shape: Shape = ["B", sizes.heads, "S", sizes.head_size]

@@ -19,16 +19,16 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from worker.graphs.graph_builder import CONTRIB, GraphBuilder
 from worker.graphs.marian import DECODER, Block, dtype_of, head_rows_in
 from worker.graphs.marian_weights import MarianSizes, MarianWeights
-from worker.graphs.masked_source import MaskedSource
-from worker.graphs.net import CONTRIB, Net
+from worker.graphs.masked_cross_attention import MaskedSource
+from worker.graphs.matrix_products import products_in
 from worker.graphs.precision import Precision
-from worker.graphs.products import products_in
 from worker.graphs.weights import Store, WrittenWeights
 
 
-def rebuild_forced(folder: Path, config: Mapping[str, Any], precision: Precision) -> tuple[bytes, bytes]:
+def rebuild_scoring(folder: Path, config: Mapping[str, Any], precision: Precision) -> tuple[bytes, bytes]:
     """Body and head of a model that `write_marian` wrote, over the same weights."""
     sizes, store = MarianSizes.read(config), WrittenWeights.read(folder / DECODER)
     body, head = (
@@ -38,13 +38,13 @@ def rebuild_forced(folder: Path, config: Mapping[str, Any], precision: Precision
     return body, head
 
 
-def body_graph(sizes: MarianSizes, store: Store, precision: Precision) -> Net:
+def body_graph(sizes: MarianSizes, store: Store, precision: Precision) -> GraphBuilder:
     """ids, positions (M,): of each token; places (B, T): which token stands there, behind the end of a row any of the
     same row; tokens (M,): where in (B x T) each of them stands; ends (B,): T - 1, length (1,): T; and what
     `MaskedSource` asks for
     -> hidden (M, D)
     """
-    net, products = Net("forced", store), products_in(precision, "tokens")
+    net, products = GraphBuilder("forced", store), products_in(precision, "tokens")
     weights = MarianWeights({}, sizes, None)  # nothing is read: all tensors are in the store
     block = Block(net, products, sizes, weights, dtype_of(precision))
     ids = net.input("ids", np.int64, ["M"])
@@ -74,9 +74,9 @@ def body_graph(sizes: MarianSizes, store: Store, precision: Precision) -> Net:
     return net
 
 
-def head_graph(sizes: MarianSizes, store: Store, precision: Precision) -> Net:
+def head_graph(sizes: MarianSizes, store: Store, precision: Precision) -> GraphBuilder:
     """hidden (M, D), next (M, 1): places in the head -> log_probs (M, 1), float32."""
-    net, products = Net("forced_head", store), products_in(precision)
+    net, products = GraphBuilder("forced_head", store), products_in(precision)
     weights = MarianWeights({}, sizes, None)
     x = net.input("hidden", dtype_of(precision), ["M", sizes.width])
     net.input("next", np.int64, ["M", 1])
@@ -92,7 +92,7 @@ def head_graph(sizes: MarianSizes, store: Store, precision: Precision) -> Net:
     return net
 
 
-def _attend_to_all_before(net: Net, block: Block, sizes: MarianSizes, x: str, layer: int) -> str:
+def _attend_to_all_before(net: GraphBuilder, block: Block, sizes: MarianSizes, x: str, layer: int) -> str:
     """Self-attention: every token sees those of its row before it, and itself; what fills a row up comes after all."""
     name = f"decoder.layers.{layer}"
     packed = block.linear(x, name, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (M, 3 D)
@@ -105,7 +105,7 @@ def _attend_to_all_before(net: Net, block: Block, sizes: MarianSizes, x: str, la
     return _by_token(net, block, attended, name)
 
 
-def _by_token(net: Net, block: Block, attended: str, name: str) -> str:
+def _by_token(net: GraphBuilder, block: Block, attended: str, name: str) -> str:
     """(B, T, D) -> (M, D)."""
     rows = net.op("Reshape", attended, block.attended_shape, name=f"{name}.attended_rows")
     return net.op("Gather", rows, "tokens", name=f"{name}.attended_tokens")
