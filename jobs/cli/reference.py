@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import click
 
-from jobs.cli.main import COMMANDS, PROGRAM, SECTIONS, cli, load_command
+from jobs.cli.main import PROGRAM, SECTIONS, cli, load_command
 
 WIDTH = 100
 
@@ -68,18 +68,12 @@ Global options stand before the command: `kvjobs --home FOLDER ls`.
 
 
 def reference() -> str:
-    """The whole page. A command whose module is not there yet is left out."""
+    """The whole page."""
     parts = [HEAD, _section(PROGRAM, cli)]
     for title, entries in SECTIONS.items():
         parts.append(f"## {title}\n")
         for name in entries:
-            try:
-                command = load_command(name)
-            except ModuleNotFoundError as error:
-                if not _is_ours(error, name):
-                    raise
-                continue
-            parts.extend(_sections(f"{PROGRAM} {name}", command))
+            parts.extend(_sections(f"{PROGRAM} {name}", load_command(name)))
     return "\n".join(parts)
 
 
@@ -97,11 +91,6 @@ def _section(name: str, command: click.Command) -> str:
     context = click.Context(command, info_name=name, terminal_width=WIDTH, help_option_names=["-h", "--help"])
     level = "##" if name == PROGRAM else "###"
     return f"{level} {name}\n\n```text\n{command.get_help(context)}\n```\n"
-
-
-def _is_ours(error: ModuleNotFoundError, name: str) -> bool:
-    """Whether it is the command's own module that is missing, or a package around it."""
-    return error.name is not None and COMMANDS[name].target.partition(":")[0].startswith(error.name)
 
 
 if __name__ == "__main__":
