@@ -260,7 +260,10 @@ def test_a_narrow_terminal_loses_what_matters_least_and_never_half_a_number(home
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal is a thing of Unix")
 def test_a_message_stands_above_the_line_that_moves() -> None:
-    code = "from jobs.cli import follow, terminal\nwith follow.progress() as shown: terminal.say('a message')"
+    code = (
+        "from jobs.cli.render import live_progress, terminal\n"
+        "with live_progress.progress() as shown: terminal.say('a message')"
+    )
 
     assert "\x1b[2Ka message\r\n" in in_a_terminal(code=code).replace(" \r\n", "\r\n")
 

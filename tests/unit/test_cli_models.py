@@ -193,7 +193,7 @@ def test_verify_of_a_wrong_model_is_1(kvjobs: Kvjobs, added: Path) -> None:
 @pytest.fixture
 def language_model(kvjobs: Kvjobs, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(registry, "BUNDLED", {})
-    monkeypatch.setattr("worker.model_tools.verify.verify_causal.open_causal_judge", NumpyCausalReference.open)
+    monkeypatch.setattr("worker.model_tools.verify.verify_causal.open_causal_reference", NumpyCausalReference.open)
     return write_causal_checkpoint(home / "tiny-lm", "qwen2", max_positions=256)
 
 

@@ -128,7 +128,7 @@ def test_what_lay_in_a_slot_before_changes_nothing(
     built = open_kv("tiny-swish-tied", precision)
     sources, rules = built.draw_sources(40), built.rules(num_beams=num_beams)
     wanted = [decode(built.model, sources, rules, rows=rows) for rows in (3, 16)]
-    monkeypatch.setattr(native_model, "Slots", Garbage)
+    monkeypatch.setattr(native_model, "KVSlots", Garbage)
     decoder = new_decoder(built.model)
 
     assert [decode(built.model, sources, rules, rows=rows, decoder=decoder) for rows in (3, 16)] == wanted
@@ -155,7 +155,7 @@ def test_slots_that_grow_under_way_lose_nothing(
     sources, rules = built.draw_sources(30), built.rules(num_beams=num_beams)
     wanted = decode(built.model, sources, rules, rows=7)
     assert max(len(one.ids) for one, *_ in wanted) > 32
-    monkeypatch.setattr(native_model, "Slots", Narrow)
+    monkeypatch.setattr(native_model, "KVSlots", Narrow)
     Narrow.grown = 0
 
     assert decode(built.model, sources, rules, rows=7) == wanted
@@ -197,7 +197,7 @@ def short_of(monkeypatch: pytest.MonkeyPatch, sentences: int, where: str, error:
                 raise error
             super().bind(binding)
 
-    monkeypatch.setattr(native_model, "Slots", Short)
+    monkeypatch.setattr(native_model, "KVSlots", Short)
 
 
 @pytest.mark.parametrize(

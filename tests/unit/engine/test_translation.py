@@ -307,7 +307,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_and_later_ones_fit_at_o
     wanted = translate(translator, TEXTS)
     before = translator.decoder._cache
     calls: list[int] = []
-    monkeypatch.setattr(exported_decoder, "Decoding", shortage_above(20, calls, error))
+    monkeypatch.setattr(exported_decoder, "ExportedSteps", shortage_above(20, calls, error))
 
     assert translate(translator, TEXTS).outcomes == wanted.outcomes
     assert max(calls) > 20, "it was tried"
@@ -319,7 +319,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_and_later_ones_fit_at_o
 
 def test_a_single_row_that_does_not_fit_raises(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    monkeypatch.setattr(exported_decoder, "Decoding", shortage_above(0, calls, MemoryError("no more")))
+    monkeypatch.setattr(exported_decoder, "ExportedSteps", shortage_above(0, calls, MemoryError("no more")))
 
     with pytest.raises(MemoryError, match="no more"):
         translate(translator, TEXTS)
@@ -328,7 +328,7 @@ def test_a_single_row_that_does_not_fit_raises(translator: Translator, monkeypat
 
 def test_another_error_is_not_taken_for_a_shortage(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    monkeypatch.setattr(exported_decoder, "Decoding", shortage_above(0, calls, Fail("Invalid node")))
+    monkeypatch.setattr(exported_decoder, "ExportedSteps", shortage_above(0, calls, Fail("Invalid node")))
 
     with pytest.raises(Fail):
         translate(translator, TEXTS)

@@ -106,9 +106,9 @@ def test_a_heartbeat_without_an_answer_ends_the_process(watch: Watchdog, reasons
 
 PROGRAM = """
 import ctypes, sys, threading, time
-from worker.process.watchdog import Watch
+from worker.process.watchdog import Watchdog
 
-watch = Watch(hang_s=0.5, lease_s=float(sys.argv[2]))
+watch = Watchdog(hang_s=0.5, lease_s=float(sys.argv[2]))
 
 def beat():
     while True:
