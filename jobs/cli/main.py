@@ -1,11 +1,9 @@
 """The entry of `kvjobs`: the table of commands, loaded one at a time, and the one place where errors become words.
 
-`kvjobs --help` reads this table alone, so it loads neither sqlalchemy nor celery nor rich nor onnxruntime. What
-belongs to the worker is reached by name: `jobs` never imports `worker`.
+`kvjobs --help` reads this table alone, so it loads neither sqlalchemy nor celery nor rich nor onnxruntime.
 """
 
 import errno
-import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -14,7 +12,7 @@ from typing import Any
 
 import click
 
-from jobs import __version__
+from jobs import __version__, worker_port
 from jobs.cli.context import Context
 from jobs.cli.failure import tell_failure
 from jobs.cli.render.terminal import Voice, speaking, visible
@@ -35,7 +33,7 @@ class Entry:
 SECTIONS: dict[str, dict[str, Entry]] = {
     "Work": {
         "submit": Entry("jobs.cli.commands.submit:submit", "Submit CORPUS to be translated, scored or reranked."),
-        "worker": Entry("worker.cli.worker:worker", "Run a worker."),
+        "worker": Entry(worker_port.COMMANDS["worker"], "Run a worker."),
         "watch": Entry("jobs.cli.commands.watch:watch", "Follow a job until it ends."),
         "wait": Entry("jobs.cli.commands.watch:wait", "Wait until a job ends; its outcome is the exit code."),
         "pause": Entry("jobs.cli.commands.control:pause", "Start no more work of a job until it is resumed."),
@@ -60,8 +58,8 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "query": Entry("jobs.cli.commands.query:query", "Ask the database in SQL, read-only."),
     },
     "Installation": {
-        "models": Entry("worker.cli.models:models", "See the models that there are, and add others."),
-        "bench": Entry("worker.cli.bench:bench", "Measure this machine."),
+        "models": Entry(worker_port.COMMANDS["models"], "See the models that there are, and add others."),
+        "bench": Entry(worker_port.COMMANDS["bench"], "Measure this machine."),
         "db": Entry("jobs.cli.commands.db:db", "Look after the database."),
         "config": Entry("jobs.cli.commands.config:config", "Show every setting and where it comes from."),
         "doctor": Entry("jobs.cli.commands.doctor:doctor", "Check this installation and say how to mend it."),
@@ -177,8 +175,7 @@ def _called(arguments: Sequence[str]) -> str:
 
 def load_command(name: str) -> click.Command:
     """Import a command of the table."""
-    module, _, attribute = COMMANDS[name].target.partition(":")
-    command = getattr(importlib.import_module(module), attribute)
+    command = worker_port.load(COMMANDS[name].target)
     assert isinstance(command, click.Command), f"{COMMANDS[name].target} is no command"
     return command
 

@@ -1,7 +1,6 @@
 """What `submit --wait` and `watch --work` do: see that somebody works on a job, follow it, write the results."""
 
 import contextlib
-import importlib
 import os
 import signal
 import sys
@@ -30,6 +29,7 @@ from jobs.store.report.totals import totals
 from jobs.store.schema.tables import JobState
 from jobs.store.waiting import is_served
 from jobs.submission.tolerance import Tolerance
+from jobs.worker_port import worker_port
 
 INTERRUPTED = 130
 LOOK_EVERY_S = 2.0
@@ -116,8 +116,7 @@ class Attendant:
 
     def _bring_worker(self, job: JobSummary) -> None:
         try:
-            # The worker's side knows devices; it is reached by name.
-            device = importlib.import_module("worker.engine.runtime.device").device_for(job.queue)
+            device = worker_port().device_for(job.queue)
         except SpecError as error:
             self.note = "no worker with a GPU"
             if self._says_what_is_missing:

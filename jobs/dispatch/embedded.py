@@ -12,6 +12,7 @@ from jobs.errors import KvjobsError
 from jobs.process import how_it_ended
 from jobs.queues import CPU
 from jobs.settings import Settings
+from jobs.worker_port import SUPERVISOR
 
 GRACE_S = 40.0  # the worker itself gives its child 30 s
 
@@ -27,7 +28,7 @@ class EmbeddedWorker:
         orders = Orders(dataclasses.replace(settings, queues=""), device=device, first_job=job_id)
         # -P: a folder named `worker` in the user's current directory must not be taken for ours.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "worker.supervisor", orders.argument()],
+            [sys.executable, "-P", "-m", SUPERVISOR, orders.argument()],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,  # and not a file: when the disk is full, that is just what it has to say

@@ -3,7 +3,6 @@
 import importlib.metadata
 import sys
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,10 +10,12 @@ import pytest
 from jobs.cli.render.dry_run import describe
 from jobs.cli.render.live_progress import tell
 from jobs.cli.wait_for_job import _summary
+from jobs.documents import Reject, Rejected
 from jobs.process import how_it_ended
 from jobs.requirements import install_command
 from jobs.store.database import Database
 from jobs.store.report.progress import Pace, find_job
+from jobs.submission.dry_run import DryRun, SegmentCounts
 from tests.unit.conftest import SPEC, AddJob, Kvjobs, Line
 
 
@@ -50,8 +51,15 @@ def test_a_job_that_no_worker_began_took_no_time(database: Database, add_job: Ad
 
 
 def test_one_rejected_line_is_one_line() -> None:
-    preview = SimpleNamespace(histogram=[], num_segments=0, num_passed_through=0, num_split=0, num_tokens=0, longest=0)
-    dry_run = SimpleNamespace(preview=preview, num_documents=2, num_rejected=1, num_shards=1, rejected=[1])
+    dry_run = DryRun(
+        counts=SegmentCounts(2, 2, 0, 0, 0, 0, 0, ()),
+        num_documents=2,
+        estimated_tokens=0,
+        num_rejected=1,
+        rejected=(Rejected(1, None, False, 2, Reject.BAD_JSON, "line 2 is not JSON"),),
+        num_shards=1,
+        num_without_id=0,
+    )
 
     assert next(describe(dry_run, SPEC, None)) == "documents   2, and 1 rejected line"
 

@@ -10,6 +10,7 @@ from jobs.corpus.reading import Corpus, surveyed
 from jobs.corpus.scratch import scratch_tables
 from jobs.documents import Document, Record, Rejected, duplicate
 from jobs.spec import JobSpec, Options, RerankOptions, TranslateOptions
+from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
 from jobs.submission.shards import cut_batches
 from jobs.submission.telling import Tell, Telling
 from jobs.submission.usable import usable_records
@@ -20,24 +21,11 @@ from worker.engine.tasks.prompt_templates import TEMPLATES, Template
 from worker.models.model_kind import ModelKind
 from worker.models.registry import find_model, kind_of
 from worker.text.causal_tokenizer import CausalTokenizer
-from worker.text.lengths import Lengths, count_lengths
 from worker.text.marian_tokenizer import MarianTokenizer
-from worker.text.preview import Preview, preview
+from worker.text.segment_counts import count_segments
+from worker.text.sequence_counts import count_sequences
 
 SHOWN_REJECTED = 20
-
-
-@dataclass(frozen=True, slots=True)
-class DryRun:
-    """A corpus under a spec: what a submit would take of it, and what it would reject."""
-
-    preview: Preview | Lengths  # of the documents that can be read
-    num_documents: int
-    estimated_tokens: int  # of them, as a submit estimates
-    num_rejected: int
-    rejected: tuple[Rejected, ...]  # the first of them
-    num_shards: int
-    num_without_id: int  # of the documents; the number of their line stands for it
 
 
 @dataclass(slots=True)
@@ -89,16 +77,16 @@ def count_work(corpus: Corpus, spec: JobSpec, models_dir: Path, spool: Path, on_
     """Read the corpus once and count; raise CorpusError where it cannot be read at all. What is remembered of it lies
     in the folder `spool` meanwhile."""
     folder, texts = find_model(spec.model, models_dir), _Texts(corpus, spool, Telling(on_progress))
-    counted: Preview | Lengths
+    counts: SegmentCounts | SequenceCounts
     if kind_of(folder) is ModelKind.CAUSAL:
         tokenizer = CausalTokenizer.open(folder.path)
         cut = _sequences(spec.options, lambda text: len(tokenizer.encode(text).ids))
         max_positions = open_language_model(folder.path).max_positions
-        counted = count_lengths((length for text in texts for length in cut(text)), max_positions)
+        counts = count_sequences((length for text in texts for length in cut(text)), max_positions)
     else:
-        counted = _translation(folder.path, spec.options, texts)
+        counts = _translation(folder.path, spec.options, texts)
     return DryRun(
-        preview=counted,
+        counts=counts,
         num_documents=texts.num_documents,
         estimated_tokens=texts.estimated_tokens,
         num_rejected=texts.num_rejected,
@@ -108,11 +96,11 @@ def count_work(corpus: Corpus, spec: JobSpec, models_dir: Path, spool: Path, on_
     )
 
 
-def _translation(folder: Path, options: Options, texts: _Texts) -> Preview | Lengths:
+def _translation(folder: Path, options: Options, texts: _Texts) -> SegmentCounts | SequenceCounts:
     """Segments to translate; or the sides of pairs."""
     tokenizer, max_positions = MarianTokenizer.open(folder), open_translation_model(folder).max_positions
     if isinstance(options, TranslateOptions):
-        return preview(
+        return count_segments(
             texts,
             tokenizer,
             source_language=options.source_language,
@@ -126,7 +114,7 @@ def _translation(folder: Path, options: Options, texts: _Texts) -> Preview | Len
         for pair in pairs
         for length in (len(tokenizer.encode(pair["source"], language)), len(tokenizer.cut_target(pair["target"])) + 1)
     )
-    return count_lengths(sides, max_positions)
+    return count_sequences(sides, max_positions)
 
 
 def _sequences(options: Options, count: Callable[[str], int]) -> Callable[[str], Iterator[int]]:

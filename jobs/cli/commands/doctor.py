@@ -1,6 +1,5 @@
 """`kvjobs doctor`: what is wrong with this installation, and how to mend it."""
 
-import importlib
 import importlib.metadata
 import importlib.util
 import os
@@ -25,6 +24,7 @@ from jobs.errors import KvjobsError
 from jobs.private import is_readable_by_others
 from jobs.process import available_cores
 from jobs.settings import hide_passwords
+from jobs.worker_port import worker_port
 
 if TYPE_CHECKING:
     from jobs.settings import Settings
@@ -223,19 +223,19 @@ def _broker(settings: "Settings") -> Iterator[Check]:
 
 def _models(settings: "Settings") -> Iterator[Check]:
     """Whether every file is there; what is in them: kvjobs models inspect."""
-    registry = importlib.import_module("worker.models.registry")  # by name: jobs never imports worker
-    folders = registry.list_models(settings.models_dir)
-    if not folders:
+    found = worker_port().installed_models(settings.models_dir)
+    if not found:
         yield Check(
             "models", False, f"none in {settings.models_dir}", "put a model's folder there, or install kvjobs again"
         )
-    for folder in folders:
-        try:
-            registry.check_files(folder)
-        except KvjobsError as error:
-            yield Check(f"model {folder.name}", False, str(error), "mend the folder, or move it away")
-        else:
-            yield Check(f"model {folder.name}", True, str(folder.path))
+    for model in found:
+        is_complete = model.problem is None
+        yield Check(
+            f"model {model.name}",
+            is_complete,
+            model.problem or str(model.path),
+            "" if is_complete else "mend the folder, or move it away",
+        )
 
 
 def _version(distribution: str) -> str | None:

@@ -1,6 +1,5 @@
 """`kvjobs submit`: a corpus becomes a job; with --wait, from here to the results."""
 
-import importlib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ from jobs.queues import CPU, check_queue
 from jobs.spec import JobSpec, Task, Timing
 from jobs.submission.submitted import Already, Submitted, check_name
 from jobs.submission.tolerance import Tolerance
+from jobs.worker_port import worker_port
 
 if TYPE_CHECKING:
     from jobs.corpus.reading import Corpus
@@ -158,18 +158,13 @@ def submit(
     check_name(name)
     check_queue(queue)
     asked = ask(Task(task), options)
-    # The worker's side knows models; it is reached by name, as every command of its is.
-    admission = importlib.import_module("worker.model_tools.admission")
-    spec: JobSpec = admission.admit(Task(task), model, context.settings.models_dir, asked)
+    port = worker_port()
+    spec = port.admit(Task(task), model, context.settings.models_dir, asked)
     source = _corpus(corpus, spec, form, delimiter, id_field, options)
     if output and str(output) != "-":
         check_place(output, corpus=source.source)
         check_format(format_of(output), spec.task)
-    if advice := admission.advise_queue(spec.model, context.settings.models_dir, queue):
-        say(advice)
-    if advice := admission.advise_precision(spec, context.settings.models_dir):
-        say(advice)
-    for advice in admission.advise_departures(spec, context.settings.models_dir):
+    for advice in port.advise(spec, context.settings.models_dir, queue):
         say(advice)
     if model is None:
         say(f"No --model was given: {WORDS[task].doing} with the bundled {spec.model}.")
@@ -261,9 +256,9 @@ def _dry_run(context: Context, source: "Corpus", spec: JobSpec, as_json: bool) -
     from jobs.cli.render.reading_progress import reading_progress
     from jobs.store.report.progress import speed_of
 
-    count_work = importlib.import_module("worker.model_tools.dry_run").count_work
+    settings = context.settings
     with reading_progress() as tell:
-        dry_run = count_work(source, spec, context.settings.models_dir, context.settings.home / "spool", tell)
+        dry_run = worker_port().count_work(source, spec, settings.models_dir, settings.home / "spool", tell)
     with context.database() as database, database.reading() as connection:
         tokens_per_s = speed_of(connection, spec.model_revision, spec.task)
     if as_json:

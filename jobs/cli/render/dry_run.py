@@ -6,11 +6,12 @@ from typing import Any
 from jobs.cli.render.formatting import count, counted
 from jobs.cli.render.task_words import WORDS
 from jobs.spec import JobSpec, ScoreOptions, Task
+from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
 
 
-def describe(dry_run: Any, spec: JobSpec, tokens_per_s: float | None) -> Iterator[str]:
-    """A `worker.model_tools.dry_run.DryRun` in words; the estimate is from earlier jobs with the same model."""
-    preview = dry_run.preview
+def describe(dry_run: DryRun, spec: JobSpec, tokens_per_s: float | None) -> Iterator[str]:
+    """The lines of the page; `tokens_per_s` is the speed of earlier jobs with the same model, if there were any."""
+    counts = dry_run.counts
     documents = "queries  " if spec.task is Task.RERANK else "documents"
     yield f"{documents}   {count(dry_run.num_documents)}" + (
         f", and {counted(dry_run.num_rejected, 'rejected line')}" if dry_run.num_rejected else ""
@@ -18,11 +19,11 @@ def describe(dry_run: Any, spec: JobSpec, tokens_per_s: float | None) -> Iterato
     if 0 < dry_run.num_without_id < dry_run.num_documents:
         without = counted(dry_run.num_without_id, "document")
         yield f"ids         {without} without one: the number of the line stands for it"
-    yield from _sequences(preview, spec)
-    widest = max((_number(bucket) for bucket in preview.histogram), default=1)
-    for bucket in preview.histogram:
-        bar = "#" * max(1, round(40 * _number(bucket) / widest))
-        yield f"  up to {bucket.max_tokens:>4} tokens {_number(bucket):>10,}  {bar}"
+    yield from _segments(counts) if isinstance(counts, SegmentCounts) else _sequences(counts, spec)
+    widest = max((bucket.num_sequences for bucket in counts.histogram), default=1)
+    for bucket in counts.histogram:
+        bar = "#" * max(1, round(40 * bucket.num_sequences / widest))
+        yield f"  up to {bucket.max_tokens:>4} tokens {bucket.num_sequences:>10,}  {bar}"
     yield f"shards      {count(dry_run.num_shards)}"
     if tokens_per_s:
         minutes = dry_run.estimated_tokens / tokens_per_s / 60
@@ -35,10 +36,9 @@ def describe(dry_run: Any, spec: JobSpec, tokens_per_s: float | None) -> Iterato
         yield f"            ... and {counted(dry_run.num_rejected - len(dry_run.rejected), 'line')} more"
 
 
-def as_record(dry_run: Any, spec: JobSpec, tokens_per_s: float | None) -> dict[str, Any]:
-    """The same for a program."""
-    of_task = ("num_segments", "num_passed_through", "num_split", "num_sequences", "num_longer")
-    preview = dry_run.preview
+def as_record(dry_run: DryRun, spec: JobSpec, tokens_per_s: float | None) -> dict[str, Any]:
+    """The same as an object of JSON."""
+    counts = dry_run.counts
     return {
         "dry_run": True,
         "task": spec.task,
@@ -48,37 +48,44 @@ def as_record(dry_run: Any, spec: JobSpec, tokens_per_s: float | None) -> dict[s
         "rejected_lines": [{"line": one.line, "error": one.reason} for one in dry_run.rejected],  # the first of them
         "without_id": dry_run.num_without_id,  # of those that are not rejected
         "shards": dry_run.num_shards,
-        "tokens": preview.num_tokens,
-        "longest": preview.longest,
+        "tokens": counts.num_tokens,
+        "longest": counts.longest,
         "estimated_tokens": dry_run.estimated_tokens,
         "estimated_s": dry_run.estimated_tokens / tokens_per_s if tokens_per_s else None,
-        **{name.removeprefix("num_"): getattr(preview, name) for name in of_task if hasattr(preview, name)},
-        "histogram": [{"max_tokens": bucket.max_tokens, "number": _number(bucket)} for bucket in preview.histogram],
+        **_of_task(counts),
+        "histogram": [{"max_tokens": one.max_tokens, "number": one.num_sequences} for one in counts.histogram],
         "exit_code": 0,
     }
 
 
-def _sequences(preview: Any, spec: JobSpec) -> Iterator[str]:
-    if spec.task is Task.TRANSLATE:
-        yield f"segments    {count(preview.num_segments)} to translate, {count(preview.num_passed_through)} to copy" + (
-            f", {count(preview.num_split)} longer than the model's positions (translated in pieces)"
-            if preview.num_split
-            else ""
-        )
-        yield f"tokens      {count(preview.num_tokens)}, the longest segment {count(preview.longest)}"
-        return
+def _segments(counts: SegmentCounts) -> Iterator[str]:
+    yield f"segments    {count(counts.num_segments)} to translate, {count(counts.num_passed_through)} to copy" + (
+        f", {count(counts.num_split)} longer than the model's positions (translated in pieces)"
+        if counts.num_split
+        else ""
+    )
+    yield f"tokens      {count(counts.num_tokens)}, the longest segment {count(counts.longest)}"
+
+
+def _sequences(counts: SequenceCounts, spec: JobSpec) -> Iterator[str]:
     longer = "cut to fit"
     if isinstance(spec.options, ScoreOptions) and not spec.options.pairs:
         longer = f"read as --window {spec.options.window} says"
     if spec.task is Task.RERANK:
-        yield f"candidates  {count(preview.num_sequences)}, each read with its query"
-    if preview.num_longer:
-        yield f"too long    {count(preview.num_longer)} for the model's positions ({longer})"
-    yield f"tokens      {count(preview.num_tokens)}, the longest sequence {count(preview.longest)}"
+        yield f"candidates  {count(counts.num_sequences)}, each read with its query"
+    if counts.num_longer:
+        yield f"too long    {count(counts.num_longer)} for the model's positions ({longer})"
+    yield f"tokens      {count(counts.num_tokens)}, the longest sequence {count(counts.longest)}"
 
 
-def _number(bucket: Any) -> int:
-    return int(bucket.num_segments)
+def _of_task(counts: SegmentCounts | SequenceCounts) -> dict[str, int]:
+    if isinstance(counts, SegmentCounts):
+        return {
+            "segments": counts.num_segments,
+            "passed_through": counts.num_passed_through,
+            "split": counts.num_split,
+        }
+    return {"sequences": counts.num_sequences, "longer": counts.num_longer}
 
 
 def _done(spec: JobSpec) -> str:

@@ -1,12 +1,12 @@
 """The figures of a dry run."""
 
-import json
 from collections.abc import Iterator
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.text.preview import Bucket, Preview, preview
+from jobs.submission.dry_run import LengthBucket, SegmentCounts
+from worker.text.segment_counts import count_segments
 
 
 class OneIdAWord:
@@ -16,8 +16,10 @@ class OneIdAWord:
         return [*([7] if language else []), *range(len(text.split())), 0]
 
 
-def look(*texts: str, target_language: str | None = None, max_tokens: int = 512) -> Preview:
-    return preview(texts, OneIdAWord(), source_language="en", target_language=target_language, max_tokens=max_tokens)
+def look(*texts: str, target_language: str | None = None, max_tokens: int = 512) -> SegmentCounts:
+    return count_segments(
+        texts, OneIdAWord(), source_language="en", target_language=target_language, max_tokens=max_tokens
+    )
 
 
 def test_sentences_and_what_passes_through_are_counted_apart():
@@ -37,7 +39,7 @@ def test_a_bucket_holds_lengths_up_to_a_power_of_two():
 
     seen = look(*[" ".join(["rain"] * (length - 1)) for length in lengths])
 
-    assert seen.histogram == (Bucket(2, 1), Bucket(4, 2), Bucket(8, 2), Bucket(16, 1))
+    assert seen.histogram == (LengthBucket(2, 1), LengthBucket(4, 2), LengthBucket(8, 2), LengthBucket(16, 1))
     assert seen.longest == 9
 
 
@@ -46,7 +48,7 @@ def test_a_segment_beyond_the_positions_is_counted_as_split():
 
 
 def test_no_text_at_all_is_all_zeros():
-    assert look() == Preview(0, 0, 0, 0, 0, 0, 0, ())
+    assert look() == SegmentCounts(0, 0, 0, 0, 0, 0, 0, ())
 
 
 def test_texts_are_taken_one_at_a_time():
@@ -63,7 +65,7 @@ def test_texts_are_taken_one_at_a_time():
             assert len(alive) <= 2
             yield text
 
-    seen = preview(corpus(), OneIdAWord(), source_language="en", target_language=None, max_tokens=9)
+    seen = count_segments(corpus(), OneIdAWord(), source_language="en", target_language=None, max_tokens=9)
 
     assert seen.num_documents == 100
 
@@ -73,7 +75,6 @@ def test_texts_are_taken_one_at_a_time():
 def test_the_histogram_adds_up(texts):
     seen = look(*texts, max_tokens=4)
 
-    assert sum(bucket.num_segments for bucket in seen.histogram) == seen.num_segments
-    assert sum(bucket.num_segments for bucket in seen.histogram if bucket.max_tokens > 4) == seen.num_split
+    assert sum(bucket.num_sequences for bucket in seen.histogram) == seen.num_segments
+    assert sum(bucket.num_sequences for bucket in seen.histogram if bucket.max_tokens > 4) == seen.num_split
     assert seen.num_documents == len(texts)
-    assert json.loads(json.dumps(seen.to_dict()))["num_tokens"] == seen.num_tokens

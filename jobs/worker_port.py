@@ -1,0 +1,82 @@
+"""How `jobs` calls the package `worker`: the functions that it needs, with their types, and the modules that it starts.
+
+`worker` imports `jobs`, never the reverse, and `kvjobs --help` must not load onnxruntime. So this module, the only one
+of `jobs` that names a module of `worker`, imports it when it is first needed. `worker/port.py` implements `WorkerPort`;
+mypy compares the two there.
+"""
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from jobs.corpus.reading import Corpus
+    from jobs.spec import JobSpec, Options, Task
+    from jobs.submission.dry_run import DryRun
+    from jobs.submission.telling import Tell
+
+PORT = "worker.port:PORT"
+SUPERVISOR = "worker.supervisor"  # `python -m` runs it: the parent process of an embedded worker
+COMMANDS = {  # module:attribute, by the name of the command
+    "worker": "worker.cli.worker:worker",
+    "models": "worker.cli.models:models",
+    "bench": "worker.cli.bench:bench",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledModel:
+    """A model by name, as `kvjobs doctor` reports it."""
+
+    name: str
+    path: Path
+    problem: str | None  # why its files cannot be used; None where they are complete
+
+
+class WorkerPort(Protocol):
+    """What `jobs` asks of `worker`. Models are folders of `models_dir`, bundled ones, or paths."""
+
+    def admit(self, task: "Task", name: str | None, models_dir: Path, options: "Options") -> "JobSpec":
+        """Check that a model can do a task with these options; without a name the bundled model for the task.
+
+        Raises NotFoundError where no model has this name, ModelError where its folder cannot be used, SpecError where
+        the model is of another kind or cannot follow an option.
+        """
+        ...
+
+    def advise(self, spec: "JobSpec", models_dir: Path, queue: str) -> list[str]:
+        """Warnings about a job's model, a sentence each: slow in this queue, approximate, or exported incompletely.
+
+        Raises SpecError where the model cannot run on the queue's device.
+        """
+        ...
+
+    def count_work(
+        self, corpus: "Corpus", spec: "JobSpec", models_dir: Path, spool: Path, on_progress: "Tell | None" = None
+    ) -> "DryRun":
+        """Read a corpus once and count what a job over it would process; `spool` is a folder for temporary files.
+
+        Raises CorpusError where the corpus cannot be read.
+        """
+        ...
+
+    def installed_models(self, models_dir: Path) -> list[InstalledModel]:
+        """Every model that has a name, in the order of names. Looks at files only: no graph is opened."""
+        ...
+
+    def device_for(self, queue: str) -> str:
+        """The device that serves a queue: `cpu` or `cuda:0`. Raises SpecError where this machine has none."""
+        ...
+
+
+def worker_port() -> WorkerPort:
+    """The worker's implementation, imported now."""
+    port: WorkerPort = load(PORT)
+    return port
+
+
+def load(target: str) -> Any:
+    """Import what `module:attribute` names."""
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)

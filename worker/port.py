@@ -1,0 +1,56 @@
+"""What the package `jobs` calls of this one: the implementation of `jobs.worker_port.WorkerPort`.
+
+Each function imports what it needs when it is called: `kvjobs doctor` must not load numpy or onnxruntime.
+"""
+
+from pathlib import Path
+
+from jobs.corpus.reading import Corpus
+from jobs.errors import KvjobsError
+from jobs.spec import JobSpec, Options, Task
+from jobs.submission.dry_run import DryRun
+from jobs.submission.telling import Tell
+from jobs.worker_port import InstalledModel, WorkerPort
+
+
+class Port:
+    """The functions of `WorkerPort`, which describes them."""
+
+    def admit(self, task: Task, name: str | None, models_dir: Path, options: Options) -> JobSpec:
+        from worker.model_tools.admission import admit
+
+        return admit(task, name, models_dir, options)
+
+    def advise(self, spec: JobSpec, models_dir: Path, queue: str) -> list[str]:
+        from worker.model_tools.admission import advise_departures, advise_precision, advise_queue
+
+        first = (advise_queue(spec.model, models_dir, queue), advise_precision(spec, models_dir))
+        return [*(advice for advice in first if advice), *advise_departures(spec, models_dir)]
+
+    def count_work(
+        self, corpus: Corpus, spec: JobSpec, models_dir: Path, spool: Path, on_progress: Tell | None = None
+    ) -> DryRun:
+        from worker.model_tools.dry_run import count_work
+
+        return count_work(corpus, spec, models_dir, spool, on_progress)
+
+    def installed_models(self, models_dir: Path) -> list[InstalledModel]:
+        from worker.models.registry import check_files, list_models
+
+        found = []
+        for folder in list_models(models_dir):
+            problem = None
+            try:
+                check_files(folder)
+            except KvjobsError as error:
+                problem = str(error)
+            found.append(InstalledModel(folder.name, folder.path, problem))
+        return found
+
+    def device_for(self, queue: str) -> str:
+        from worker.engine.runtime.device import device_for
+
+        return device_for(queue)
+
+
+PORT: WorkerPort = Port()  # mypy: a signature that differs from the protocol's is an error here
