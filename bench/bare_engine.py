@@ -16,8 +16,9 @@ from jobs.spec import Task, TranslateOptions
 from jobs.store.batches import PlannedDocument, plan_batches
 from jobs.submission.shards import SHARD_TOKENS
 from worker.engine.tasks.translation import NoMemory
+from worker.lane import Lane
 from worker.model_tools.admission import admit
-from worker.warm import Lane, WarmModels
+from worker.warm import WarmModels
 
 
 def main() -> None:

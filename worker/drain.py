@@ -21,10 +21,10 @@ from worker.engine_for import process
 from worker.isolation.bisect import process_or_bisect
 from worker.isolation.sandbox import SandboxDied
 from worker.isolation.suspects import process_suspects
+from worker.lane import Lane
 from worker.process.lease_keeper import LeaseKeeper, OpenSandbox
 from worker.process.watchdog import WatchedCall
 from worker.result_memory import StoredMemory
-from worker.warm import Lane
 
 log = logging.getLogger(__name__)
 

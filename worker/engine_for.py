@@ -6,8 +6,8 @@ from typing import Protocol
 from jobs.outcome import Score, SegmentTranslation
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, TranslateOptions
 from worker.engine.tasks.batch_result import BatchResult
+from worker.lane import Lane
 from worker.reused_scores import score_unknown
-from worker.warm import Lane
 
 
 class KeyedMemory(Protocol):

@@ -31,13 +31,14 @@ from jobs.store.worker_registry import register, retire
 from worker.drain import drain
 from worker.engine.runtime.device import lanes_of, provider_name, providers
 from worker.isolation.sandbox import Sandbox
+from worker.lane import Lane, warmth
 from worker.process.child import ENTERED, EXIT_REFUSED
 from worker.process.connect import connect_patiently
 from worker.process.health import answering
 from worker.process.lease_keeper import LeaseKeeper
 from worker.process.memory_limits import go_first, limit_to_whole
 from worker.process.wakeup import Wakeup
-from worker.warm import Lane, WarmModels, warmth
+from worker.warm import WarmModels
 
 log = logging.getLogger(__name__)
 

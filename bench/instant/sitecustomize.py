@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-MODULE = "worker.warm"
+MODULE = "worker.lane"
 
 
 class _Finder(importlib.abc.MetaPathFinder):

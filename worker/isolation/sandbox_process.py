@@ -23,9 +23,10 @@ from worker.engine.tasks.batch_result import BatchResult
 from worker.engine_for import process
 from worker.isolation.bisect import process_or_bisect
 from worker.isolation.sandbox import ALIVE, READY, SandboxOrder
+from worker.lane import Lane
 from worker.process.memory_limits import go_first, limit_to_free
 from worker.result_memory import StoredMemory
-from worker.warm import Lane, WarmModels
+from worker.warm import WarmModels
 
 
 def main() -> None:

@@ -14,9 +14,10 @@ from jobs.spec import JobSpec, Options, RerankOptions, ScoreOptions, Task, Trans
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.unit.conftest import Kvjobs
 from worker.engine_for import process
+from worker.lane import Lane, warmth
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
-from worker.warm import Lane, WarmModels, warmth
+from worker.warm import WarmModels
 
 PAIR = json.dumps({"source": "It will rain in Arden.", "target": "雅顿将有雨。"})
 QUERY = json.dumps({"query": "hello", "candidates": [{"id": "a", "text": "hello world"}, {"id": "b", "text": "word"}]})

@@ -11,11 +11,12 @@ from jobs.errors import ModelError
 from jobs.outcome import Failed, Ranking, Score
 from jobs.spec import RerankOptions, ScoreOptions, Task
 from tests.causal_checkpoints import write_causal_checkpoint
+from worker.lane import Lane
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
 from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.tokenizer_trial import try_tokenizer
-from worker.warm import Lane, WarmModels
+from worker.warm import WarmModels
 
 GIVES_UP = "(a+)+b"  # twice as many ways for each letter more
 NEVER_ENDS = "a+a+b"  # for each place to begin, the square of the letters that follow
