@@ -20,7 +20,7 @@ PORT = "worker.port:PORT"
 SUPERVISOR = "worker.supervisor"  # `python -m` runs it: the parent process of an embedded worker
 COMMANDS = {  # module:attribute, by the name of the command
     "worker": "worker.cli.worker:worker",
-    "models": "worker.cli.models:models",
+    "models": "worker.cli.models.group:models",
     "bench": "worker.cli.bench:bench",
 }
 

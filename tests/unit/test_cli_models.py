@@ -10,7 +10,7 @@ import pytest
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.unit.conftest import Kvjobs
-from worker.cli.models import describe
+from worker.cli.models.inspect import describe
 from worker.model_tools.inspect.description import ModelDescription
 from worker.model_tools.verify.causal_references import NumpyCausalReference
 from worker.model_tools.verify.references import NumpyReference

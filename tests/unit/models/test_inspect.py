@@ -13,7 +13,7 @@ import pytest
 import sentencepiece
 
 from tests.checkpoints import write_marian_checkpoint
-from worker.cli.models import describe
+from worker.cli.models.inspect import describe
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.inspect.description import ModelDescription

@@ -1,0 +1,1 @@
+"""`kvjobs models`: a file a command, and the group that holds them."""

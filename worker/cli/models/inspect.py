@@ -1,0 +1,103 @@
+"""`kvjobs models inspect`: what a model is, on one page."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from jobs.cli.context import Context
+from jobs.cli.render.formatting import count, counted, size
+from jobs.cli.render.output import Output, output_options
+from worker.models.model_kind import ModelKind
+from worker.models.registry import DEFAULT_MODEL, find_model
+
+if TYPE_CHECKING:
+    from worker.model_tools.inspect.description import GraphDescription, ModelDescription
+
+LANGUAGES_SHOWN = 20
+
+
+@click.command()
+@click.argument("name", default=DEFAULT_MODEL)
+@output_options()
+@click.pass_obj
+def inspect(context: Context, output: Output, name: str) -> int:
+    """Open a model and say what it is: its layout, its cache, the inputs and outputs of each graph.
+
+    NAME is a model's name or the path of its folder. For a model that cannot be run: what is wrong with it, and how to
+    export it right; the exit code is 1.
+    """
+    from jobs.cli.render.layout import print_page
+    from worker.model_tools.inspect.inspect import inspect_model
+
+    description = inspect_model(find_model(name, context.settings.models_dir))
+    output.record(description.to_dict(), lambda: print_page(describe(description)))
+    return 1 if description.problems else 0
+
+
+def describe(model: "ModelDescription") -> Iterator[str]:
+    """The page, line by line."""
+    yield f"Model {model.name}: {'can run' if not model.problems else 'cannot run'}"
+    for problem in model.problems:
+        yield f"  PROBLEM    {problem}"
+    for warning in model.warnings:
+        yield f"  WARNING    it {warning}"
+    yield f"  folder     {model.path}, {size(sum(file.num_bytes for file in model.files))}"
+    yield f"  revision   {model.revision or 'unknown'}"
+    if model.source:
+        yield f"  source     {model.source}" + (f" at {model.source_revision}" if model.source_revision else "")
+    yield f"  kind       {model.kind}" + (f", {model.architecture}" if model.architecture else "")
+    yield f"  layout     {model.layout or 'unknown'}" + (f": {model.conclusion}" if model.conclusion else "")
+    if model.precision:
+        yield f"  precision  {model.precision}"
+    if model.num_layers is not None:
+        yield (
+            f"  cache      {counted(model.num_layers, 'layer')}, {counted(model.num_heads or 0, 'head')} of "
+            f"{model.head_size}, {model.cache_dtype}"
+            + (f", for {counted(model.num_query_heads, 'query head')}" if model.num_query_heads else "")
+        )
+    yield f"  width      {_known(model.width)}"
+    yield f"  positions  {_known(model.max_positions)}"
+    yield from _vocabulary(model)
+    for graph in model.graphs:
+        yield ""
+        yield from _graph(graph)
+
+
+def _vocabulary(model: "ModelDescription") -> Iterator[str]:
+    if model.kind == ModelKind.CAUSAL:
+        marks = ((name, token_id) for name, token_id in (("BOS", model.bos_id), ("EOS", model.eos_id)))
+        named = ", ".join(f"{name} {'none' if token_id is None else count(token_id)}" for name, token_id in marks)
+        yield f"  vocabulary {_known(model.vocab_size)}, {named}"
+        return
+    yield f"  vocabulary {_known(model.source_vocab_size)} in, {_known(model.target_vocab_size)} out" + (
+        f"; the head keeps {count(model.num_target_ids)}" if model.head == "target" else ""
+    )
+    if model.unlisted_pad_id is not None:
+        yield (
+            f"  padding    id {count(model.unlisted_pad_id)} is never generated, though the model's settings allow it: "
+            "submit --allow-pad does as transformers does"
+        )
+    if model.languages:
+        more = len(model.languages) - LANGUAGES_SHOWN
+        shown = " ".join(model.languages[:LANGUAGES_SHOWN])
+        yield f"  languages  {shown}{f' and {more} more' if more > 0 else ''} (--target-language)"
+
+
+def _graph(graph: "GraphDescription") -> Iterator[str]:
+    yield graph.file + ("" if graph.is_used else " (not used)")
+    if graph.problem:
+        yield f"  PROBLEM {graph.problem}"
+    if graph.ir_version is not None:
+        opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in sorted(graph.opsets.items()))
+        yield f"  IR version {graph.ir_version}; operators: {opsets}" + (
+            f"; written by {graph.producer}" if graph.producer else ""
+        )
+    for arrow, tensors in (("->", graph.inputs), ("<-", graph.outputs)):
+        for tensor in tensors:
+            shape = ", ".join("?" if axis is None else str(axis) for axis in tensor.shape)
+            yield f"  {arrow} {tensor.name}: {tensor.type} [{shape}]"
+
+
+def _known(number: int | None) -> str:
+    return "unknown" if number is None else count(number)

@@ -1,0 +1,65 @@
+"""`kvjobs models ls`: the models that have a name."""
+
+import os
+
+import click
+
+from jobs.cli.context import Context
+from jobs.cli.render.formatting import size
+from jobs.cli.render.output import Column, Output, output_options
+from jobs.cli.render.terminal import say
+from jobs.errors import ModelError
+from worker.models.registry import ModelFolder, check_files, kind_of, layout_of, list_models, read_manifest
+
+
+@click.command()
+@output_options(csv=True, ids=True)
+@click.pass_obj
+def ls(context: Context, output: Output) -> None:
+    """List the models by name: those of the models folder, then the bundled ones that they do not hide.
+
+    Only looks whether every file is there; `kvjobs models inspect NAME` opens them.
+    """
+    folders = list_models(context.settings.models_dir)
+    if output.is_table and not folders:
+        say(f"There is no model in {context.settings.models_dir}. The path of a model folder works as a name too.")
+        return
+    output.rows(
+        map(_row, folders),
+        (
+            Column("name", "MODEL"),
+            Column("kind", "KIND", rank=1),
+            Column("layout", "LAYOUT", rank=4),
+            Column("precision", "PRECISION", rank=2),
+            Column("size", "SIZE", size, right=True, rank=3),
+            Column("state", "STATE"),
+            Column("path", "FOLDER", rank=5),
+        ),
+        ("name", "kind", "layout", "precision", "size", "state", "problem", "path"),
+    )
+
+
+def _row(folder: ModelFolder) -> dict[str, object]:
+    kind = layout = precision = problem = None
+    try:
+        kind = kind_of(folder).value
+        layout = layout_of(folder)
+        manifest = read_manifest(folder)
+        precision = manifest.precision if manifest else None
+        check_files(folder)
+    except ModelError as error:
+        problem = str(error)
+    return {
+        "name": folder.name,
+        "kind": kind,
+        "layout": layout,
+        "precision": precision,
+        "size": _num_bytes(folder),
+        "state": "incomplete" if problem else "complete",
+        "problem": problem,
+        "path": str(folder.path),
+    }
+
+
+def _num_bytes(folder: ModelFolder) -> int:
+    return sum(os.path.getsize(os.path.join(place, file)) for place, _, files in os.walk(folder.path) for file in files)

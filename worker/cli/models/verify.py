@@ -1,0 +1,170 @@
+"""`kvjobs models verify`: whether a model computes what it was made of."""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from jobs.cli.context import Context
+from jobs.cli.render.formatting import NOTHING, count, counted, percent
+from jobs.cli.render.output import Column, Output, output_options
+from jobs.cli.render.terminal import say
+from jobs.errors import SpecError
+from jobs.requirements import install_command
+from worker.models.model_kind import ModelKind
+from worker.models.registry import DEFAULT_MODEL, ModelFolder, check_files, find_model, kind_of
+
+if TYPE_CHECKING:
+    from worker.model_tools.verify.checks import Check
+
+LONGEST_SENTENCE = 512  # tokens, where config.json does not say how many positions there are
+CHECK_FIELDS = ("name", "against", "verdict", "num_segments", "exact", "tokens", "chrf", "drift", "note")
+CHECK_COLUMNS = (
+    Column("name", "CHECK"),
+    Column("against", "AGAINST"),
+    Column("verdict", "VERDICT"),
+    Column("num_segments", "SEGMENTS", count, right=True, rank=5),
+    Column("exact", "SAME SEGMENTS", lambda share: NOTHING if share is None else percent(share), right=True, rank=4),
+    Column("tokens", "SAME TOKENS", lambda share: NOTHING if share is None else percent(share), right=True, rank=1),
+    Column("chrf", "CHRF", lambda score: NOTHING if score is None else f"{score:.2f}", right=True, rank=2),
+    Column("drift", "DRIFT", lambda nats: NOTHING if nats is None else f"{nats:.1e}", right=True, rank=3),
+)
+CAUSAL_CHECK_FIELDS = (
+    "name", "against", "verdict", "num_segments", "num_tokens", "worst", "drift", "nats", "perplexity", "note",
+)  # fmt: skip
+CAUSAL_CHECK_COLUMNS = (
+    Column("name", "CHECK"),
+    Column("against", "AGAINST"),
+    Column("verdict", "VERDICT"),
+    Column("num_segments", "DOCUMENTS", count, right=True, rank=5),
+    Column("num_tokens", "TOKENS", lambda tokens: NOTHING if tokens is None else count(tokens), right=True, rank=6),
+    Column("worst", "WORST TOKEN", lambda nats: NOTHING if nats is None else f"{nats:.1e}", right=True, rank=1),
+    Column("drift", "DRIFT", lambda nats: NOTHING if nats is None else f"{nats:.1e}", right=True, rank=4),
+    Column("nats", "NATS/TOKEN", lambda nats: NOTHING if nats is None else f"{nats:.4f}", right=True, rank=2),
+    Column(
+        "perplexity",
+        "PERPLEXITY",
+        lambda share: NOTHING if share is None else f"{100 * share:+.3f} %",
+        right=True,
+        rank=3,
+    ),
+)
+
+
+@click.command()
+@click.argument("name", default=DEFAULT_MODEL)
+@click.option(
+    "--sample", metavar="CORPUS", help="Texts to try it with, as submit reads them.  [default: weather bulletins]"
+)
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Of the sample: sentences to translate, or documents to score.",
+)
+@click.option("--against", metavar="NAME", help="Another model with the same vocabulary, to compare with.")
+@click.option("--checkpoint", metavar="FOLDER", help="What an exported causal model was made of, to compare with.")
+@click.option("--source-language", metavar="CODE", default="en", show_default=True, help="For cutting sentences.")
+@click.option("--target-language", metavar="LABEL", help="Of a multilingual model, without >> and <<.")
+@output_options()
+@click.pass_obj
+def verify(
+    context: Context,
+    output: Output,
+    name: str,
+    sample: str | None,
+    limit: int,
+    against: str | None,
+    checkpoint: str | None,
+    source_language: str,
+    target_language: str | None,
+) -> int:
+    """Compare a model with itself and with what it was made of.
+
+    Each token with the cache against the same without; graphs of our own against the checkpoint itself (through
+    transformers where it is installed, else in numpy); int8 and fp16 against fp32: segments and tokens that are the
+    same, chrF of the texts, and by how much log-probabilities drift, in nats a token. Of a causal language model, the
+    log-probability of each token: together and alone, behind a beginning that was computed once and whole, against the
+    checkpoint, also past each limit that config.json names; and what int8 and fp16 cost, in nats a token and in
+    perplexity. Exit code 1 if something differs that has to be the same.
+    """
+    models_dir = context.settings.models_dir
+    folder = find_model(name, models_dir)
+    check_files(folder)
+    other = find_model(against, models_dir) if against else None
+    is_causal = kind_of(folder) is ModelKind.CAUSAL
+    if other is not None and kind_of(other) is not kind_of(folder):
+        raise SpecError(
+            f"{name} is {kind_of(folder).noun} and {against} {kind_of(other).noun}: they cannot be compared"
+        )
+    if is_causal:
+        if target_language is not None:
+            raise SpecError(f"{name} is {ModelKind.CAUSAL.noun}, which has no --target-language: leave it out")
+        checks = _verify_causal(folder, sample, limit, other, checkpoint)
+    else:
+        if checkpoint is not None:
+            raise SpecError(f"--checkpoint is for exported causal models, and {name} translates: leave it out")
+        checks = _verify_translation(
+            folder, sample, limit, other, source_language=source_language, target_language=target_language
+        )
+    output.rows(
+        map(dataclasses.asdict, checks),
+        CAUSAL_CHECK_COLUMNS if is_causal else CHECK_COLUMNS,
+        CAUSAL_CHECK_FIELDS if is_causal else CHECK_FIELDS,
+    )
+    for check in checks:
+        if check.note:
+            say(f"{check.name}: {check.note}")
+    if not is_causal and any(check.chrf is None for check in checks if check.name in ("precision", "model")):
+        say(f"chrF was left out: it needs the package sacrebleu: {install_command('sacrebleu')}")
+    failed = [check for check in checks if check.has_failed]
+    for check in failed:
+        say(
+            f"Error: {check.name}: the model does not say the same as the other side ({check.against}); do not use it, "
+            f"and report it with what `kvjobs models inspect {folder.name}` prints"
+        )
+    return 1 if failed else 0
+
+
+def _verify_translation(
+    folder: ModelFolder,
+    sample: str | None,
+    limit: int,
+    other: ModelFolder | None,
+    *,
+    source_language: str,
+    target_language: str | None,
+) -> list["Check"]:
+    from worker.model_tools.sample import read_sample
+    from worker.model_tools.verify.verify import verify
+    from worker.models.json_file import read_json
+    from worker.text.marian_tokenizer import MarianTokenizer
+
+    tokenizer = MarianTokenizer.open(folder.path)
+    tokenizer.check_language(target_language)
+    segments = read_sample(
+        sample,
+        tokenizer,
+        source_language=source_language,
+        target_language=target_language,
+        max_tokens=int(read_json(folder.path / "config.json").get("max_position_embeddings", LONGEST_SENTENCE)),
+        limit=limit,
+    )
+    say(f"{folder.name}: {counted(len(segments), 'segment')} ...")
+    return list(verify(folder, segments, tokenizer.decode, other=other))
+
+
+def _verify_causal(
+    folder: ModelFolder, sample: str | None, limit: int, other: ModelFolder | None, checkpoint: str | None
+) -> list["Check"]:
+    from worker.model_tools.sample import read_documents
+    from worker.model_tools.verify.verify_causal import verify_causal
+    from worker.text.causal_tokenizer import CausalTokenizer
+
+    documents = read_documents(sample, CausalTokenizer.open(folder.path), limit=limit)
+    say(f"{folder.name}: {counted(len(documents), 'document')} ...")
+    of = Path(checkpoint) if checkpoint else None
+    return list(verify_causal(folder, documents, other=other, checkpoint=of))
