@@ -1,4 +1,5 @@
-"""The tables, and what each column means. `migrations/` makes them; `kvjobs db check` compares the two.
+"""The tables and their columns, from which docs/schema.md is made. `migrations/` creates them; `kvjobs db check`
+compares the two.
 
 A job is what one `submit` made. Its documents are its corpus, line by line. A shard is a range of documents, which
 a worker leases. Each document ends in exactly one terminal state: a row in the table of results of its job's task
@@ -22,9 +23,10 @@ from sqlalchemy import (
     false,
     text,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped
 
 from jobs.store.schema.clock import UtcDateTime
+from jobs.store.schema.column import column
 
 # SQLite numbers rows by itself only for the exact type INTEGER.
 BigId = BigInteger().with_variant(Integer, "sqlite")
@@ -95,52 +97,61 @@ class Base(DeclarativeBase):
 
 
 class Job(Base):
+    """What one `submit` made: a corpus, a task, a model and options."""
+
     __tablename__ = "jobs"
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    name: Mapped[str | None] = mapped_column(unique=True)  # may be used in place of the number
-    task: Mapped[str]
-    model: Mapped[str]  # a model's name, or the path of its folder
-    model_revision: Mapped[str]  # sha256 over the model's files at submit
-    options: Mapped[str]  # canonical JSON, see JobSpec.options_json
-    options_digest: Mapped[str]  # sha256 of task, model revision and options
-    content_key: Mapped[str] = mapped_column(unique=True)  # sha256 of corpus, how it is read, and options_digest
-    source: Mapped[str]  # where the corpus came from, for people
-    corpus_digest: Mapped[str]  # sha256 of the bytes of the corpus
-    reading: Mapped[
-        str | None
-    ]  # JSON: how the corpus is read, see Corpus.reading_json; null for a job of an older version
-    state: Mapped[str]
-    reason: Mapped[str | None]  # why it failed or was paused
-    priority: Mapped[int]  # higher goes first
-    queue: Mapped[str] = mapped_column(server_default="cpu")  # cpu: any worker may do it; gpu: only one that has a GPU
-    paused: Mapped[bool]
-    cancel_requested_at: Mapped[datetime | None]
-    ingested: Mapped[int]  # documents written so far; a submit that was killed goes on from here
-    ingest_digest: Mapped[str | None]  # sha256 over those documents, so that it goes on with the same ones
-    created_at: Mapped[datetime]
-    ingested_at: Mapped[datetime | None]
-    started_at: Mapped[datetime | None]  # first lease
-    finished_at: Mapped[datetime | None]
+    id: Mapped[int] = column("number of the job", BigId, unit="id", primary_key=True)
+    name: Mapped[str | None] = column("name given by `--name`; commands take it in place of the number", unique=True)
+    task: Mapped[str] = column("`translate`, `score` or `rerank`")
+    model: Mapped[str] = column("name of the model, or path of its folder")
+    model_revision: Mapped[str] = column("sha256 over the model's files at submit")
+    options: Mapped[str] = column("options of the task, canonical JSON (`JobSpec.options_json`)")
+    options_digest: Mapped[str] = column("sha256 of task, model revision and options")
+    content_key: Mapped[str] = column("sha256 of corpus, how it is read, and `options_digest`", unique=True)
+    source: Mapped[str] = column("where the corpus came from, for display")
+    corpus_digest: Mapped[str] = column("sha256 of the bytes of the corpus")
+    reading: Mapped[str | None] = column("how the corpus is read, JSON; null for a job of an older version")
+    state: Mapped[str] = column("`ingesting`, `running`, `done`, `cancelled` or `failed`")
+    reason: Mapped[str | None] = column("why the job failed or was paused")
+    priority: Mapped[int] = column("jobs with a higher priority are leased first", unit="rank")
+    queue: Mapped[str] = column("`cpu`: for any worker; `gpu`: for one with a GPU", server_default="cpu")
+    paused: Mapped[bool] = column("no further shard is leased until `kvjobs resume`")
+    cancel_requested_at: Mapped[datetime | None] = column("when `kvjobs cancel` was called")
+    ingested: Mapped[int] = column("written so far; a killed submit continues from here", unit="documents")
+    ingest_digest: Mapped[str | None] = column(
+        "sha256 over those documents, which a continued submit must find unchanged"
+    )
+    created_at: Mapped[datetime] = column("start of the submit")
+    ingested_at: Mapped[datetime | None] = column("when the last document was written and workers could see the job")
+    started_at: Mapped[datetime | None] = column("first lease of a shard")
+    finished_at: Mapped[datetime | None] = column("when the job became `done`, `cancelled` or `failed`")
 
     __table_args__ = (Index(None, "state", "priority"), NEVER_AGAIN)
 
 
 class Document(Base):
+    """A line of a corpus. A document with neither a `status` nor a result is waiting."""
+
     __tablename__ = "documents"
 
-    job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
-    position: Mapped[int] = mapped_column(primary_key=True)  # 0, 1, ... in the order of the corpus
-    external_id: Mapped[str | None]  # the corpus' own id, else the line number; null for a line without a usable one
-    numeric_id: Mapped[bool]  # the corpus wrote the id as a number
-    unnamed: Mapped[bool] = mapped_column(server_default=false())  # the corpus has none: the id is the line's number
-    line: Mapped[int]  # of the corpus, from 1
-    text: Mapped[str | None]  # null if rejected
-    fields: Mapped[str | None]  # the line's other fields, JSON; they pass through to the export
-    estimated_tokens: Mapped[int]
-    status: Mapped[str | None]  # a DocumentStatus; null while waiting, and where there is a result
-    error_code: Mapped[str | None]
-    error: Mapped[str | None]
+    job_id: Mapped[int] = column("its job", ForeignKey("jobs.id", ondelete="CASCADE"), unit="id", primary_key=True)
+    position: Mapped[int] = column("place in the corpus, from 0", unit="position", primary_key=True)
+    external_id: Mapped[str | None] = column(
+        "id in the corpus, else the line number; null for a line without usable id"
+    )
+    numeric_id: Mapped[bool] = column("the corpus writes the id as a number")
+    unnamed: Mapped[bool] = column("the corpus has no id: `external_id` is the line number", server_default=false())
+    line: Mapped[int] = column("line of the corpus file, from 1", unit="line number")
+    text: Mapped[str | None] = column("what is processed: a text, or JSON for pairs and queries; null if rejected")
+    fields: Mapped[str | None] = column("the line's other fields, a JSON object; exported unchanged")
+    estimated_tokens: Mapped[int] = column("estimate made from the length of the text", unit="tokens")
+    status: Mapped[str | None] = column(
+        "why there is no result: `rejected` (the line cannot be read), `failed`, `quarantined` (kills its process) or "
+        "`cancelled`; null while waiting, and with a result"
+    )
+    error_code: Mapped[str | None] = column("short, stable code of the error, such as `bad-json` or `non-finite`")
+    error: Mapped[str | None] = column("the error in a sentence")
 
     __table_args__ = (
         UniqueConstraint("job_id", "external_id"),
@@ -159,218 +170,241 @@ class Document(Base):
 
 
 class Shard(Base):
+    """A range of a job's documents, which a worker leases as a whole."""
+
     __tablename__ = "shards"
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
-    start: Mapped[int]  # first position
-    stop: Mapped[int]  # one past the last position
-    estimated_tokens: Mapped[int]
-    queue: Mapped[str]
-    state: Mapped[str]
-    available_at: Mapped[datetime]  # when it last became ready; for display, since a clock may be set back
-    lease_owner: Mapped[int | None]  # workers.id
-    lane: Mapped[int | None]  # of that worker
-    lease_epoch: Mapped[int]  # + 1 with every lease and every expiry; fences off whoever held it before
-    lease_token: Mapped[str | None]  # of the newest lease: random, so that no other has it, also after a restore
-    lease_until: Mapped[datetime | None]
-    in_flight: Mapped[str | None]  # positions being computed now, JSON; the suspects when the process dies
-    attempts: Mapped[int]  # leases so far
-    crashes: Mapped[int]  # leases in a row that ended without a word and without a recorded batch
+    id: Mapped[int] = column("number of the shard", BigId, unit="id", primary_key=True)
+    job_id: Mapped[int] = column("its job", ForeignKey("jobs.id", ondelete="CASCADE"), unit="id")
+    start: Mapped[int] = column("first of its documents", unit="position")
+    stop: Mapped[int] = column("one past the last of its documents", unit="position")
+    estimated_tokens: Mapped[int] = column("of its documents that were not rejected", unit="tokens")
+    queue: Mapped[str] = column("the job's queue")
+    state: Mapped[str] = column("`ready`, `leased`, `done` or `cancelled`")
+    available_at: Mapped[datetime] = column("when it last became ready; for display, since a clock may be set back")
+    lease_owner: Mapped[int | None] = column("worker that holds the lease (`workers.id`)", unit="id")
+    lane: Mapped[int | None] = column("number of the lane in that worker, from 0", unit="id")
+    lease_epoch: Mapped[int] = column(
+        "+ 1 with every lease and every expiry; a result recorded under an older epoch is refused", unit="epoch"
+    )
+    lease_token: Mapped[str | None] = column(
+        "random, of the newest lease; no other lease has it, not even after a restore of the database"
+    )
+    lease_until: Mapped[datetime | None] = column("when the lease runs out unless a heartbeat prolongs it")
+    in_flight: Mapped[str | None] = column("positions being computed now, JSON; the suspects when the process dies")
+    attempts: Mapped[int] = column("leases so far", unit="leases")
+    crashes: Mapped[int] = column("taken back in a row without a recorded batch", unit="leases")
 
     __table_args__ = (Index(None, "job_id", "state", "id"), Index(None, "state", "lease_until"), NEVER_AGAIN)
 
 
 class ResultRow(Base):
-    """What the results of all tasks have. The first result of a document stays; no second one is written over it."""
+    """The columns that the results of all tasks share. The first result of a document is kept, never overwritten."""
 
     __abstract__ = True
 
-    job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
-    position: Mapped[int] = mapped_column(primary_key=True)
-    flags: Mapped[str]  # `jobs.outcome.Flag`s, sorted, separated by a space
-    shard_id: Mapped[int]
-    epoch: Mapped[int]  # of the lease under which it was recorded
-    worker_id: Mapped[int]
-    finished_at: Mapped[datetime]
+    job_id: Mapped[int] = column("its job", ForeignKey("jobs.id", ondelete="CASCADE"), unit="id", primary_key=True)
+    position: Mapped[int] = column("place of the document in the corpus, from 0", unit="position", primary_key=True)
+    flags: Mapped[str] = column("remarks on the result (`jobs.outcome.Flag`), sorted, separated by a space")
+    shard_id: Mapped[int] = column("shard that it was computed in", unit="id")
+    epoch: Mapped[int] = column("lease epoch under which it was recorded", unit="epoch")
+    worker_id: Mapped[int] = column("worker that computed it", unit="id")
+    finished_at: Mapped[datetime] = column("when it was recorded")
 
 
 class Translation(ResultRow):
-    """What a document of a translating job became."""
+    """The result of a document of a translating job."""
 
     __tablename__ = "translations"
 
-    text: Mapped[str]
-    log_prob: Mapped[float]  # natural log, summed over the generated tokens
-    num_segments: Mapped[int]
-    num_reused: Mapped[int]  # segments taken from the translation memory
-    num_source_tokens: Mapped[int]
-    num_target_tokens: Mapped[int]
-    alternatives: Mapped[str | None]  # JSON, the n best; null unless asked for
+    text: Mapped[str] = column("the translation")
+    log_prob: Mapped[float] = column("log-probability, summed over the generated tokens", unit="nats")
+    num_segments: Mapped[int] = column("sentences, those passed through included", unit="segments")
+    num_reused: Mapped[int] = column("segments taken from the translation memory", unit="segments")
+    num_source_tokens: Mapped[int] = column("of the source", unit="tokens")
+    num_target_tokens: Mapped[int] = column("generated, ends of sentences included", unit="tokens")
+    alternatives: Mapped[str | None] = column("the n best translations, JSON; null unless `--n-best` asks for them")
 
     __table_args__ = ({"sqlite_with_rowid": False},)
 
 
 class Score(ResultRow):
-    """How likely a model finds a document of a scoring job. Sums: perplexities are derived from them, in the views."""
+    """The result of a document of a scoring job: sums, from which the views derive perplexities."""
 
     __tablename__ = "scores"
 
-    nll_sum: Mapped[float]  # -log p in nats, over the scored tokens; finite
-    num_tokens: Mapped[int]  # scored
-    num_words: Mapped[int]  # of the text that they cover
-    num_bytes: Mapped[int]
-    num_source_tokens: Mapped[int]  # of a pair: of its source
-    token_scores: Mapped[str | None]  # JSON, each token; null unless asked for
-    num_reused: Mapped[int] = mapped_column(server_default="0")  # 1 where it was known before, and not computed
+    nll_sum: Mapped[float] = column("negative log-probability, summed over the scored tokens; finite", unit="nats")
+    num_tokens: Mapped[int] = column("scored", unit="tokens")
+    num_words: Mapped[int] = column("of the text that the scored tokens cover, separated by white space", unit="words")
+    num_bytes: Mapped[int] = column("of the text that the scored tokens cover, UTF-8", unit="bytes")
+    num_source_tokens: Mapped[int] = column("of a pair: of its source; else 0", unit="tokens")
+    token_scores: Mapped[str | None] = column("each token with its log-probability, JSON; null unless asked for")
+    num_reused: Mapped[int] = column(
+        "1 if the score came from the memory of scores", unit="documents", server_default="0"
+    )
 
     __table_args__ = ({"sqlite_with_rowid": False},)
 
 
 class Ranking(ResultRow):
-    """The candidates of a query of a reranking job, in their new order."""
+    """The result of a query of a reranking job: its candidates in their new order."""
 
     __tablename__ = "rankings"
 
-    candidates: Mapped[str]  # JSON list, best first
-    num_candidates: Mapped[int]
-    num_unscored: Mapped[int]  # of them; they kept their place
-    num_tokens: Mapped[int]  # scored
-    num_computed: Mapped[int]  # tokens that went through the model
-    num_shared: Mapped[int]  # tokens that did not, because what they begin was computed already
+    candidates: Mapped[str] = column("the candidates, best first, a JSON list")
+    num_candidates: Mapped[int] = column("in the list", unit="candidates")
+    num_unscored: Mapped[int] = column("could not be scored and kept their place", unit="candidates")
+    num_tokens: Mapped[int] = column("scored", unit="tokens")
+    num_computed: Mapped[int] = column("that went through the model", unit="tokens")
+    num_shared: Mapped[int] = column("that did not, because their prefix was already computed", unit="tokens")
 
     __table_args__ = ({"sqlite_with_rowid": False},)
 
 
 class MemoryEntry(Base):
-    """The translation memory: a segment that was translated before is not translated again."""
+    """The translation memory: segments that need not be translated again."""
 
     __tablename__ = "translation_memory"
 
-    key: Mapped[bytes] = mapped_column(primary_key=True)  # sha256 of what decides the result, and of the segment
-    texts: Mapped[str]  # JSON list, best first
-    scores: Mapped[str]  # JSON list
-    log_prob: Mapped[float]
-    num_source_tokens: Mapped[int]
-    num_target_tokens: Mapped[int]
-    flags: Mapped[str]
+    key: Mapped[bytes] = column("sha256 of the segment and of all that decides its result", primary_key=True)
+    texts: Mapped[str] = column("translations, best first, a JSON list")
+    scores: Mapped[str] = column("log-probability / length ** length_penalty of each, a JSON list")
+    log_prob: Mapped[float] = column("of the best, summed over its tokens", unit="nats")
+    num_source_tokens: Mapped[int] = column("of the segment", unit="tokens")
+    num_target_tokens: Mapped[int] = column("of the best, end of sentence included", unit="tokens")
+    flags: Mapped[str] = column("as in `translations`")
 
     __table_args__ = ({"sqlite_with_rowid": False},)
 
 
 class ScoreEntry(Base):
-    """The memory of scores: a document that was scored before is not scored again."""
+    """The memory of scores: documents that need not be scored again."""
 
     __tablename__ = "score_memory"
 
-    key: Mapped[bytes] = mapped_column(primary_key=True)  # sha256 of what decides the result, and of the document
-    nll_sum: Mapped[float]
-    num_tokens: Mapped[int]
-    num_words: Mapped[int]
-    num_bytes: Mapped[int]
-    num_source_tokens: Mapped[int]
-    flags: Mapped[str]
-    token_scores: Mapped[str | None]  # JSON; null unless the options ask for them
+    key: Mapped[bytes] = column("sha256 of the document and of all that decides its result", primary_key=True)
+    nll_sum: Mapped[float] = column("as in `scores`", unit="nats")
+    num_tokens: Mapped[int] = column("as in `scores`", unit="tokens")
+    num_words: Mapped[int] = column("as in `scores`", unit="words")
+    num_bytes: Mapped[int] = column("as in `scores`", unit="bytes")
+    num_source_tokens: Mapped[int] = column("as in `scores`", unit="tokens")
+    flags: Mapped[str] = column("as in `scores`")
+    token_scores: Mapped[str | None] = column("as in `scores`")
 
     __table_args__ = ({"sqlite_with_rowid": False},)
 
 
 class JobCounts(Base):
-    """Bumped in the same transaction by the number of rows that were really inserted."""
+    """A job's counters, changed in the transaction that inserts or ends what they count."""
 
     __tablename__ = "job_counts"
 
-    job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
-    documents: Mapped[int]  # all lines, rejected ones too
-    succeeded: Mapped[int]
-    rejected: Mapped[int]
-    failed: Mapped[int]
-    quarantined: Mapped[int]
-    cancelled: Mapped[int]
-    shards: Mapped[int]
-    shards_open: Mapped[int]  # neither done nor cancelled
-    estimated_tokens: Mapped[int]  # of documents that are not rejected
-    estimated_done: Mapped[int]  # ... of those in a terminal state
-    source_tokens: Mapped[int]
-    target_tokens: Mapped[int]
-    segments: Mapped[int]
-    segments_reused: Mapped[int]
-    documents_reused: Mapped[int] = mapped_column(server_default="0")  # whose score was known
+    job_id: Mapped[int] = column("the job", ForeignKey("jobs.id", ondelete="CASCADE"), unit="id", primary_key=True)
+    documents: Mapped[int] = column("all lines, rejected ones included", unit="documents")
+    succeeded: Mapped[int] = column("with a result", unit="documents")
+    rejected: Mapped[int] = column("with this status", unit="documents")
+    failed: Mapped[int] = column("with this status", unit="documents")
+    quarantined: Mapped[int] = column("with this status", unit="documents")
+    cancelled: Mapped[int] = column("with this status", unit="documents")
+    shards: Mapped[int] = column("in all states", unit="shards")
+    shards_open: Mapped[int] = column("neither done nor cancelled", unit="shards")
+    estimated_tokens: Mapped[int] = column("of documents that were not rejected", unit="tokens")
+    estimated_done: Mapped[int] = column("of documents with a result or a status, without rejected ones", unit="tokens")
+    source_tokens: Mapped[int] = column(
+        "translate: of the source; score: of the sources of pairs; rerank: that went through the model", unit="tokens"
+    )
+    target_tokens: Mapped[int] = column("translate: generated; score, rerank: scored", unit="tokens")
+    segments: Mapped[int] = column("translate: sentences of documents with a result", unit="segments")
+    segments_reused: Mapped[int] = column("translate: sentences taken from the translation memory", unit="segments")
+    documents_reused: Mapped[int] = column(
+        "score: taken from the memory of scores", unit="documents", server_default="0"
+    )
 
 
 class Step(Base):
-    """One model call, or one other phase of a batch: where the seconds went."""
+    """One model call, or one other phase of a batch, and its duration; with `--timing batches` their sum per batch."""
 
     __tablename__ = "steps"
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
-    shard_id: Mapped[int]
-    epoch: Mapped[int]
-    worker_id: Mapped[int]
-    lane: Mapped[int]
-    phase: Mapped[str]  # encode | prefill | decode | head | segment | tokenize | detokenize | queue | record
-    step: Mapped[int]
-    rows: Mapped[int]
-    tokens: Mapped[int]
-    past_length: Mapped[int]
-    calls: Mapped[int]  # 1, or how many were summed
-    seconds: Mapped[float]
-    recorded_at: Mapped[datetime]
+    id: Mapped[int] = column("number of the row", BigId, unit="id", primary_key=True)
+    job_id: Mapped[int] = column("its job", ForeignKey("jobs.id", ondelete="CASCADE"), unit="id")
+    shard_id: Mapped[int] = column("its shard", unit="id")
+    epoch: Mapped[int] = column("lease epoch", unit="epoch")
+    worker_id: Mapped[int] = column("its worker", unit="id")
+    lane: Mapped[int] = column("number of the lane in that worker, from 0", unit="id")
+    phase: Mapped[str] = column(
+        "model calls: `encode`, `prefill`, `decode`, `head`; text: `segment`, `tokenize`, `detokenize`; database: "
+        "`queue` (taking the lease), `record`"
+    )
+    step: Mapped[int] = column("of `prefill` and `decode`: decoder step, from 0; else 0", unit="step number")
+    rows: Mapped[int] = column("of the model call; of other phases: documents or segments", unit="rows")
+    tokens: Mapped[int] = column("positions computed by the call", unit="tokens")
+    past_length: Mapped[int] = column("cached positions that the call attended to", unit="tokens")
+    calls: Mapped[int] = column("1, or how many were summed into this row", unit="calls")
+    seconds: Mapped[float] = column("duration; lanes run side by side, so sums exceed the clock's", unit="s")
+    recorded_at: Mapped[datetime] = column("when the row was written")
 
     __table_args__ = (Index(None, "job_id"),)
 
 
 class ShardEvent(Base):
-    """Append-only: who leased, recorded, finished, released, lost or cancelled what."""
+    """Append-only log of what happened to each shard."""
 
     __tablename__ = "shard_events"
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
-    shard_id: Mapped[int]
-    at: Mapped[datetime]
-    event: Mapped[str]
-    epoch: Mapped[int]
-    worker_id: Mapped[int | None]
-    documents: Mapped[int | None]  # how many it concerned
-    detail: Mapped[str | None]
+    id: Mapped[int] = column("number of the row, in the order of writing", BigId, unit="id", primary_key=True)
+    job_id: Mapped[int] = column("its job", ForeignKey("jobs.id", ondelete="CASCADE"), unit="id")
+    shard_id: Mapped[int] = column("its shard", unit="id")
+    at: Mapped[datetime] = column("when it happened")
+    event: Mapped[str] = column(
+        "`leased`, `recorded` (a batch), `finished`, `released` (given back), `cancelled`, `expired` or `lost` (lease "
+        "taken back: time ran out, or the worker is dead), `stale_commit` (results refused), `died` (a sandbox "
+        "process), `quarantined`"
+    )
+    epoch: Mapped[int] = column("lease epoch", unit="epoch")
+    worker_id: Mapped[int | None] = column("worker concerned", unit="id")
+    documents: Mapped[int | None] = column("how many it concerned", unit="documents")
+    detail: Mapped[str | None] = column("positions concerned, and how a process died")
 
     __table_args__ = (Index(None, "job_id", "shard_id"),)
 
 
 class Worker(Base):
-    """For display, and to see at once that a process of this machine is dead; never a fence."""
+    """A worker process: for display, and to notice at once that a process of this machine is dead; never a fence."""
 
     __tablename__ = "workers"
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    host: Mapped[str]
-    machine: Mapped[str]  # which boot of which machine: a pid means something only there
-    pid: Mapped[int]
-    process_started: Mapped[float]  # tells a pid that was given to another process since
-    version: Mapped[str]
-    device: Mapped[str]
-    provider: Mapped[str]
-    lanes: Mapped[int]
-    queues: Mapped[str] = mapped_column(server_default="cpu")  # that it serves, separated by commas; see `jobs.queues`
-    node: Mapped[str | None]  # its name among the Celery workers; null for a worker without a broker
-    models: Mapped[str]  # JSON: what is warm and how many seconds each took to load
-    kv_bytes: Mapped[int]
-    buffer_allocations: Mapped[int]
-    buffer_reuses: Mapped[int]
-    started_at: Mapped[datetime]
-    heartbeat_at: Mapped[datetime]
-    stopped_at: Mapped[datetime | None]
+    id: Mapped[int] = column("number of the worker", BigId, unit="id", primary_key=True)
+    host: Mapped[str] = column("host name")
+    machine: Mapped[str] = column("which boot of which machine, since a pid is unique only there")
+    pid: Mapped[int] = column("process id", unit="id")
+    process_started: Mapped[float] = column(
+        "start of the process since boot, to recognize a pid given to another process since", unit="clock ticks"
+    )
+    version: Mapped[str] = column("of kvjobs")
+    device: Mapped[str] = column("`cpu`, `cuda:0` ...")
+    provider: Mapped[str] = column("execution provider of onnxruntime")
+    lanes: Mapped[int] = column("threads that process shards", unit="lanes")
+    queues: Mapped[str] = column("queues it serves, separated by commas (`jobs.queues`)", server_default="cpu")
+    node: Mapped[str | None] = column("its name among the Celery workers; null for a worker without a broker")
+    models: Mapped[str] = column("warm models with the seconds each took to load, a JSON object")
+    kv_bytes: Mapped[int] = column("size of its buffers for keys and values", unit="bytes")
+    buffer_allocations: Mapped[int] = column("of those buffers since its start", unit="allocations")
+    buffer_reuses: Mapped[int] = column("batches since its start that found them allocated", unit="batches")
+    started_at: Mapped[datetime] = column("when it registered")
+    heartbeat_at: Mapped[datetime] = column("its last sign of life")
+    stopped_at: Mapped[datetime | None] = column("when it stopped, or was found dead")
 
     __table_args__ = (NEVER_AGAIN,)
 
 
 class Post(Base):
-    """Work that one process of the fleet does for all; whoever holds the post, for as long as it says so in time."""
+    """Roles that one process of the fleet performs for all; held for a limited time, and renewed by the holder."""
 
     __tablename__ = "posts"
 
-    name: Mapped[str] = mapped_column(primary_key=True)  # dispatcher | reaper
-    holder: Mapped[str]
-    held_until: Mapped[datetime]
+    name: Mapped[str] = column(
+        "`dispatcher` (sends hints to the broker) or `reaper` (takes leases back)", primary_key=True
+    )
+    holder: Mapped[str] = column("process that holds the role")
+    held_until: Mapped[datetime] = column("when another process may take it")

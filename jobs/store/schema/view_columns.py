@@ -1,0 +1,253 @@
+"""What each public view and each of its columns means, for docs/schema.md. The SQL is in `views`.
+
+A column that is one of a table's has the description of that column, unless it says more here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, LargeBinary, Text
+from sqlalchemy.orm import InstrumentedAttribute
+
+from jobs.store.schema.clock import UtcDateTime
+from jobs.store.schema.tables import (
+    Document,
+    Job,
+    JobCounts,
+    Ranking,
+    Score,
+    Shard,
+    ShardEvent,
+    Step,
+    Translation,
+    Worker,
+)
+
+# The types of a table's columns by the names that the page has for them.
+TYPES = {
+    (BigInteger, Integer): "integer",
+    (Float,): "float",
+    (Boolean,): "boolean",
+    (UtcDateTime,): "time",
+    (LargeBinary,): "bytes",
+    (Text,): "text",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A column as docs/schema.md shows it."""
+
+    type: str  # one of TYPES
+    meaning: str
+    unit: str | None = None  # of a number
+    is_nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A view as docs/schema.md shows it, with its columns in order."""
+
+    meaning: str
+    columns: Mapping[str, Description]
+
+
+def describe(column: Column[Any]) -> Description:
+    """The description that a column of a table was declared with (`jobs.store.schema.column`)."""
+    (name,) = (name for types, name in TYPES.items() if isinstance(column.type, types))
+    return Description(name, column.doc or "", column.info.get("unit"), bool(column.nullable))
+
+
+def _same(attribute: InstrumentedAttribute[Any], meaning: str | None = None, *, null: bool = False) -> Description:
+    """As a column of a table; `null`: the view's outer join adds nulls."""
+    found = describe(attribute.property.columns[0])
+    return Description(found.type, meaning or found.meaning, found.unit, null or found.is_nullable)
+
+
+def _result(attribute: InstrumentedAttribute[Any], tasks: str, meaning: str | None = None) -> Description:
+    """A column of results: null where a document has none, or one of a task that is not named."""
+    found = _same(attribute, meaning, null=True)
+    return Description(found.type, f"{tasks}: {found.meaning}", found.unit, found.is_nullable)
+
+
+VIEW_COLUMNS = {
+    "v_jobs": View(
+        "One row per job, from counters alone: as quick with ten million documents as with ten.",
+        {
+            "job_id": _same(Job.id),
+            "name": _same(Job.name),
+            "task": _same(Job.task),
+            "model": _same(Job.model),
+            "state": _same(Job.state),
+            "paused": _same(Job.paused),
+            "priority": _same(Job.priority),
+            "reason": _same(Job.reason),
+            "source": _same(Job.source),
+            "documents": _same(JobCounts.documents),
+            "succeeded": _same(JobCounts.succeeded),
+            "rejected": _same(JobCounts.rejected, "lines that could not be read as a document"),
+            "failed": _same(JobCounts.failed, "that the engine could not process"),
+            "quarantined": _same(JobCounts.quarantined, "that kill the process which works on them"),
+            "cancelled": _same(JobCounts.cancelled, "cancelled before their turn"),
+            "waiting": Description("integer", "neither a result nor one of the four before", "documents"),
+            "shards": _same(JobCounts.shards),
+            "shards_open": _same(JobCounts.shards_open),
+            "estimated_tokens": _same(JobCounts.estimated_tokens),
+            "estimated_done": _same(JobCounts.estimated_done),
+            "source_tokens": _same(JobCounts.source_tokens),
+            "target_tokens": _same(JobCounts.target_tokens),
+            "segments": _same(JobCounts.segments),
+            "segments_reused": _same(JobCounts.segments_reused),
+            "created_at": _same(Job.created_at),
+            "ingested_at": _same(Job.ingested_at),
+            "started_at": _same(Job.started_at),
+            "finished_at": _same(Job.finished_at),
+            "queue": _same(Job.queue),
+            "documents_reused": _same(JobCounts.documents_reused),
+        },
+    ),
+    "v_documents": View(
+        "One row per document, with its result where there is one. Columns of results are null for a document without "
+        "a result and for other tasks than those named.",
+        {
+            "job_id": _same(Document.job_id),
+            "position": _same(Document.position),
+            "id": _same(Document.external_id),
+            "line": _same(Document.line),
+            "status": Description(
+                "text", "`ok` (there is a result), `waiting`, `rejected`, `failed`, `quarantined` or `cancelled`"
+            ),
+            "text": _same(Document.text),
+            "translation": _result(Translation.text, "translate"),
+            "log_prob": _result(Translation.log_prob, "translate"),
+            "num_segments": _result(Translation.num_segments, "translate"),
+            "num_reused": Description(
+                "integer",
+                "translate: segments from the translation memory; score: 1 if the score came from the memory of scores",
+                "segments or documents",
+                True,
+            ),
+            "num_source_tokens": _result(Translation.num_source_tokens, "translate, score of pairs"),
+            "num_target_tokens": _result(Translation.num_target_tokens, "translate"),
+            "flags": _result(Translation.flags, "all tasks"),
+            "fields": _same(Document.fields),
+            "error_code": _same(Document.error_code),
+            "error": _same(Document.error),
+            "shard_id": _result(Translation.shard_id, "all tasks"),
+            "epoch": _result(Translation.epoch, "all tasks"),
+            "worker_id": _result(Translation.worker_id, "all tasks"),
+            "finished_at": _result(Translation.finished_at, "all tasks"),
+            "nll_sum": _result(Score.nll_sum, "score"),
+            "num_tokens": _result(Score.num_tokens, "score, rerank"),
+            "num_words": _result(Score.num_words, "score"),
+            "num_bytes": _result(Score.num_bytes, "score"),
+            "perplexity": Description(
+                "float", "score: exp(nll_sum / num_tokens), also infinite; null without a token", "per token", True
+            ),
+            "word_perplexity": Description("float", "score: exp(nll_sum / num_words)", "per word", True),
+            "byte_perplexity": Description("float", "score: exp(nll_sum / num_bytes)", "per byte", True),
+            "bits_per_byte": Description("float", "score: nll_sum / (num_bytes ln 2)", "bits per byte", True),
+            "token_scores": _result(Score.token_scores, "score"),
+            "ranking": _result(Ranking.candidates, "rerank"),
+            "num_candidates": _result(Ranking.num_candidates, "rerank"),
+            "num_unscored": _result(Ranking.num_unscored, "rerank"),
+            "num_computed": _result(Ranking.num_computed, "rerank"),
+            "num_shared": _result(Ranking.num_shared, "rerank"),
+        },
+    ),
+    "v_steps": View(
+        "One row per model call, or other phase of a batch; with `--timing batches` one per phase and batch.",
+        {
+            "job_id": _same(Step.job_id),
+            "shard_id": _same(Step.shard_id),
+            "epoch": _same(Step.epoch),
+            "host": _same(Worker.host, "host name of the worker", null=True),
+            "worker_id": _same(Step.worker_id),
+            "lane": _same(Step.lane),
+            "phase": _same(Step.phase),
+            "step": _same(Step.step),
+            "rows": _same(Step.rows),
+            "tokens": _same(Step.tokens),
+            "past_length": _same(Step.past_length),
+            "calls": _same(Step.calls),
+            "seconds": _same(Step.seconds),
+            "recorded_at": _same(Step.recorded_at),
+        },
+    ),
+    "v_phases": View(
+        "One row per job and phase: sums over `v_steps`.",
+        {
+            "job_id": _same(Step.job_id),
+            "phase": _same(Step.phase),
+            "calls": _same(Step.calls, "model calls, or other phases, that were summed"),
+            "rows": _same(Step.rows, "summed over the calls"),
+            "tokens": _same(Step.tokens, "positions computed, summed over the calls"),
+            "seconds": _same(Step.seconds, "summed over all lanes, which run side by side"),
+        },
+    ),
+    "v_shards": View(
+        "One row per shard.",
+        {
+            "shard_id": _same(Shard.id),
+            "job_id": _same(Shard.job_id),
+            "start": _same(Shard.start),
+            "stop": _same(Shard.stop),
+            "estimated_tokens": _same(Shard.estimated_tokens),
+            "queue": _same(Shard.queue),
+            "state": _same(Shard.state),
+            "available_at": _same(Shard.available_at),
+            "worker_id": _same(Shard.lease_owner, "worker that holds the lease"),
+            "lane": _same(Shard.lane),
+            "epoch": _same(Shard.lease_epoch),
+            "lease_until": _same(Shard.lease_until),
+            "in_flight": _same(Shard.in_flight),
+            "attempts": _same(Shard.attempts),
+            "crashes": _same(Shard.crashes),
+        },
+    ),
+    "v_shard_events": View(
+        "One row per event of a shard, from an append-only log.",
+        {
+            "job_id": _same(ShardEvent.job_id),
+            "shard_id": _same(ShardEvent.shard_id),
+            "at": _same(ShardEvent.at),
+            "event": _same(ShardEvent.event),
+            "epoch": _same(ShardEvent.epoch),
+            "worker_id": _same(ShardEvent.worker_id),
+            "documents": _same(ShardEvent.documents),
+            "detail": _same(ShardEvent.detail),
+        },
+    ),
+    "v_workers": View(
+        "One row per worker process that ever registered.",
+        {
+            "worker_id": _same(Worker.id),
+            "host": _same(Worker.host),
+            "pid": _same(Worker.pid),
+            "version": _same(Worker.version),
+            "device": _same(Worker.device),
+            "provider": _same(Worker.provider),
+            "lanes": _same(Worker.lanes),
+            "models": _same(Worker.models),
+            "kv_bytes": _same(Worker.kv_bytes),
+            "buffer_allocations": _same(Worker.buffer_allocations),
+            "buffer_reuses": _same(Worker.buffer_reuses),
+            "started_at": _same(Worker.started_at),
+            "heartbeat_at": _same(Worker.heartbeat_at),
+            "stopped_at": _same(Worker.stopped_at),
+            "queues": _same(Worker.queues),
+            "node": _same(Worker.node),
+        },
+    ),
+    "v_throughput": View(
+        "One row per job and minute in which results were recorded.",
+        {
+            "job_id": _same(Job.id),
+            "minute": Description("time", "start of the minute; on SQLite `YYYY-MM-DD HH:MM`"),
+            "documents": Description("integer", "with a result of that minute", "documents"),
+            "source_tokens": _same(JobCounts.source_tokens),
+            "target_tokens": _same(JobCounts.target_tokens),
+        },
+    ),
+}

@@ -1,0 +1,38 @@
+"""The types in docs/schema.md are those that PostgreSQL has for the columns."""
+
+from sqlalchemy import text
+
+from jobs.store.database import Database
+from jobs.store.schema.reference import table_descriptions
+from jobs.store.schema.view_columns import VIEW_COLUMNS
+from tests.unit.conftest import ON_POSTGRESQL
+
+TYPES = {
+    "bigint": "integer",
+    "numeric": "integer",  # a sum of integers
+    "double precision": "float",
+    "boolean": "boolean",
+    "bytea": "bytes",
+    "timestamp with time zone": "time",
+    "text": "text",
+}
+
+
+@ON_POSTGRESQL
+def test_every_column_has_the_type_that_the_page_says(database: Database) -> None:
+    views = {name: view.columns for name, view in VIEW_COLUMNS.items()}
+    with database.reading() as connection:
+        rows = connection.execute(
+            text(
+                "SELECT table_name, column_name, data_type FROM information_schema.columns "
+                "WHERE table_schema = current_schema AND table_name <> 'alembic_version'"
+            )
+        ).all()
+
+    found = {(row.table_name, row.column_name): TYPES[row.data_type] for row in rows}
+    told = {
+        (name, column): described.type
+        for name, columns in {**views, **table_descriptions()}.items()
+        for column, described in columns.items()
+    }
+    assert found == told
