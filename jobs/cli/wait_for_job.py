@@ -13,13 +13,13 @@ from jobs.cli.commands.show import reused
 from jobs.cli.ending import is_tolerated
 from jobs.cli.export.export_file import export_file, write_results
 from jobs.cli.export.export_formats import Format
-from jobs.cli.render.formatting import count, counted, duration
 from jobs.cli.render.live_progress import Turn, follow, progress
 from jobs.cli.render.task_words import WORDS
 from jobs.cli.render.terminal import say
 from jobs.dispatch.embedded import EmbeddedWorker
 from jobs.dispatch.reaper import reap
 from jobs.errors import KvjobsError, SpecError, TransientError
+from jobs.formatting import count, counted, duration
 from jobs.settings import Settings
 from jobs.spec import Task
 from jobs.store.database import Database

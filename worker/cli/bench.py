@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.render.formatting import counted
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.cli.render.terminal import say
+from jobs.formatting import counted
 from worker.models.registry import DEFAULT_MODEL, check_files, find_model
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.render.formatting import count, counted, moment
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.cli.render.terminal import say
 from jobs.dispatch.health import Health
 from jobs.dispatch.health import ask as ask_here
 from jobs.dispatch.orders import Orders, new_node
+from jobs.formatting import count, counted, moment
 from jobs.queues import Queues
 from jobs.settings import hide_passwords
 

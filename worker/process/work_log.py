@@ -5,8 +5,8 @@ import threading
 import time
 from contextlib import suppress
 
-from jobs.cli.render.formatting import count, counted, duration
 from jobs.errors import NotFoundError, StoreError
+from jobs.formatting import count, counted, duration
 from jobs.store.database import Database
 from jobs.store.leases import Work
 from jobs.store.report.progress import find_job

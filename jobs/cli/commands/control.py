@@ -6,8 +6,8 @@ import click
 
 from jobs.cli.context import Context
 from jobs.cli.ending import json_option, print_job
-from jobs.cli.render.formatting import counted
 from jobs.cli.render.terminal import say
+from jobs.formatting import counted
 
 if TYPE_CHECKING:
     from jobs.store.database import Database

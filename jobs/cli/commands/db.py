@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.render.formatting import counted
 from jobs.cli.render.output import Output, output_options
 from jobs.cli.render.terminal import say, visible
 from jobs.errors import SpecError
+from jobs.formatting import counted
 
 if TYPE_CHECKING:
     from jobs.store.database import Database

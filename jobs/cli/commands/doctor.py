@@ -18,9 +18,9 @@ import click
 
 import jobs
 from jobs.cli.context import Context
-from jobs.cli.render.formatting import counted, size
 from jobs.cli.render.output import Output, output_options
 from jobs.errors import KvjobsError
+from jobs.formatting import counted, size
 from jobs.private import is_readable_by_others
 from jobs.process import available_cores
 from jobs.settings import hide_passwords

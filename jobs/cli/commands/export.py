@@ -11,8 +11,8 @@ from jobs.cli.context import Context
 from jobs.cli.export.export_file import Export, export_file, write_results
 from jobs.cli.export.export_formats import Format
 from jobs.cli.export.result_columns import Extra
-from jobs.cli.render.formatting import counted
 from jobs.cli.render.terminal import say
+from jobs.formatting import counted
 
 
 @click.command()

@@ -8,8 +8,8 @@ import orjson
 
 from jobs.choices import By
 from jobs.cli.context import Context
-from jobs.cli.render.formatting import count, counted, duration, moment, percent
 from jobs.cli.render.output import Output, output_options
+from jobs.formatting import count, counted, duration, moment, percent
 from jobs.spec import Task
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ import click
 
 from jobs.cli.context import Context
 from jobs.cli.ending import MaxRejected, exit_code_of, json_option, print_job, watch_command
-from jobs.cli.render.formatting import counted
 from jobs.cli.render.task_words import WORDS
 from jobs.cli.render.terminal import hush, say, visible
 from jobs.cli.task_options import GroupedCommand, ask, refuse_fields, task_options
 from jobs.errors import SpecError
+from jobs.formatting import counted
 from jobs.queues import CPU, check_queue
 from jobs.spec import JobSpec, Task, Timing
 from jobs.submission.submitted import Already, Submitted, check_name

@@ -8,9 +8,9 @@ import click
 from jobs.cli.commands.show import next_command
 from jobs.cli.context import Context
 from jobs.cli.ending import exit_code_of, is_tolerated, json_option, max_rejected_option, print_job, watch_command
-from jobs.cli.render.formatting import counted
 from jobs.cli.render.terminal import say
 from jobs.errors import SpecError
+from jobs.formatting import counted
 from jobs.submission.tolerance import Tolerance
 
 if TYPE_CHECKING:

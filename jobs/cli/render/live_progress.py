@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from jobs.choices import PAUSED
-from jobs.cli.render.formatting import count, counted, duration, percent
 from jobs.cli.render.task_words import WORDS
 from jobs.cli.render.terminal import Voice, say, visible, voice
 from jobs.errors import TransientError
+from jobs.formatting import count, counted, duration, percent
 from jobs.store.database import Database
 from jobs.store.report.progress import JobSummary, Pace, find_job
 from jobs.store.waiting import Ahead, ahead_of, is_served

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import click
 import orjson
 
-from jobs.cli.render.formatting import plain
 from jobs.cli.render.terminal import visible
+from jobs.formatting import plain
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Row = Mapping[str, Any]

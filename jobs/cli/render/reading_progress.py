@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from jobs.cli.render.formatting import counted
 from jobs.cli.render.terminal import Voice, voice
+from jobs.formatting import counted
 from jobs.submission.submitted import IngestProgress
 
 

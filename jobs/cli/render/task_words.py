@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jobs.cli.render.formatting import counted
+from jobs.formatting import counted
 from jobs.spec import Task
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.render.formatting import count, counted, size
 from jobs.cli.render.output import Output, output_options
+from jobs.formatting import count, counted, size
 from worker.models.model_kind import ModelKind
 from worker.models.registry import DEFAULT_MODEL, find_model
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.render.formatting import NOTHING, count, counted, percent
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.cli.render.terminal import say
 from jobs.errors import SpecError
+from jobs.formatting import NOTHING, count, counted, percent
 from jobs.requirements import install_command
 from worker.models.model_kind import ModelKind
 from worker.models.registry import DEFAULT_MODEL, ModelFolder, check_files, find_model, kind_of
