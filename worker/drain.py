@@ -20,9 +20,9 @@ from worker.engine.tasks.batch_result import BatchResult
 from worker.engine_for import process
 from worker.isolation.bisect import process_or_bisect
 from worker.isolation.sandbox import SandboxDied
-from worker.isolation.suspects import process_suspects
+from worker.isolation.suspects import OpenSandbox, process_suspects
 from worker.lane import Lane
-from worker.process.lease_keeper import LeaseKeeper, OpenSandbox
+from worker.process.lease_keeper import LeaseKeeper
 from worker.process.watchdog import WatchedCall
 from worker.result_memory import StoredMemory
 
@@ -39,8 +39,10 @@ def drain(
     shift: LeaseKeeper,
     queues: Queues = Queues(),  # noqa: B008 - frozen
     first_job: int | None = None,
+    open_sandbox: OpenSandbox | None = None,
 ) -> None:
-    """Work until no shard is ready, or the shift stops. Raises StoreError where the database is away or refuses."""
+    """Process shards until none is ready or the worker stops. Without `open_sandbox`, a suspect batch is processed like
+    any other. Raises StoreError where the database is away or refuses."""
     while not shift.is_stopping():
         started = time.perf_counter()
         work = leases.lease(
@@ -58,7 +60,8 @@ def drain(
         shift.journal.begin(work)
         how = "given back"
         try:
-            _work_through(database, lane, shift, work, StepTiming("queue", 0, 0, 0, 0, time.perf_counter() - started))
+            leased = StepTiming("queue", 0, 0, 0, 0, time.perf_counter() - started)
+            _work_through(database, lane, shift, work, leased, open_sandbox)
             how = "done"
         except StaleLease as error:
             how = "lost to another worker"
@@ -80,10 +83,17 @@ def drain(
             shift.journal.end(work, how)
 
 
-def _work_through(database: Database, lane: Lane, shift: LeaseKeeper, work: Work, queue: StepTiming) -> None:
+def _work_through(
+    database: Database,
+    lane: Lane,
+    shift: LeaseKeeper,
+    work: Work,
+    leased: StepTiming,
+    open_sandbox: OpenSandbox | None,
+) -> None:
     lane.open(work.spec)  # what can be wrong with the model is wrong for every batch
     memory = StoredMemory(database, work.spec)
-    late = [queue]  # what the next record takes along: its own duration a record cannot know
+    late = [leased]  # what the next record takes along: its own duration a record cannot know
 
     def compute(documents: Batch) -> BatchResult:
         with shift.watch.watching(_name(work, documents)) as call:
@@ -98,8 +108,8 @@ def _work_through(database: Database, lane: Lane, shift: LeaseKeeper, work: Work
     for index, batch in enumerate(work.batches):
         if index and shift.should_release(work):
             raise Stopped("released between two batches")
-        if work.suspect and index == 0 and shift.open_cage is not None:
-            result = _translate_suspects(database, shift, work, shift.open_cage)
+        if work.suspect and index == 0 and open_sandbox is not None:
+            result = _process_suspects(database, shift, work, open_sandbox)
         else:
             result = process_or_bisect(compute, batch)
         if changed := lane.changed_files():
@@ -116,7 +126,7 @@ def _work_through(database: Database, lane: Lane, shift: LeaseKeeper, work: Work
         late = [StepTiming("record", 0, len(batch), 0, 0, time.perf_counter() - started)]
 
 
-def _translate_suspects(database: Database, shift: LeaseKeeper, work: Work, open_cage: OpenSandbox) -> BatchResult:
+def _process_suspects(database: Database, shift: LeaseKeeper, work: Work, open_sandbox: OpenSandbox) -> BatchResult:
     """The first batch, outside this process: it was in flight when two processes died."""
 
     def log_it(documents: Batch, death: SandboxDied) -> None:
@@ -125,7 +135,7 @@ def _translate_suspects(database: Database, shift: LeaseKeeper, work: Work, open
 
     return process_suspects(
         work.batches[0],
-        lambda: open_cage(work.spec, shift.watch.deadline_s, lambda: shift.must_stop(work)),
+        lambda: open_sandbox(work.spec, shift.watch.deadline_s, lambda: shift.must_stop(work)),
         log_it,
     )
 

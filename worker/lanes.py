@@ -143,7 +143,6 @@ def _run(database: Database, orders: Orders, num_lanes: int, calls: Calls, speak
         heartbeat_s=settings.heartbeat_s,
         hang_s=settings.hang_s,
         bell=calls.bell,
-        open_cage=partial(Sandbox, orders),
         enter=enter,
     )
     calls.begin(shift)
@@ -208,7 +207,7 @@ def _live(
         while not shift.is_stopping():
             heard = shift.bell.rung
             try:
-                drain(database, lane, shift, queues, orders.first_job)
+                drain(database, lane, shift, queues, orders.first_job, partial(Sandbox, orders))
                 pause_s = 0.5
                 shift.outage.over()
             except ValueRefused:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from jobs.errors import ModelError
 from jobs.outcome import Quarantined
+from jobs.spec import JobSpec
 from jobs.store.batches import Batch
 from worker.engine.tasks.batch_result import BatchResult
 from worker.isolation.sandbox import SandboxDied
@@ -33,6 +34,10 @@ class Isolated(Protocol):
 
     def translate(self, batch: Batch) -> BatchResult: ...
     def close(self) -> None: ...
+
+
+# Opens a sandbox for a job, given how long it may be silent (seconds) and whether to stop.
+OpenSandbox = Callable[[JobSpec, Callable[[], float], Callable[[], bool]], Isolated]
 
 
 def process_suspects(

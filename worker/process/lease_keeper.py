@@ -9,18 +9,12 @@ from collections.abc import Callable
 
 from jobs.dispatch.outage import Outage
 from jobs.errors import StoreError
-from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.leases import Work, heartbeat
 from jobs.store.worker_registry import Warmth, beat
-from worker.isolation.suspects import Isolated
 from worker.process.wakeup import Wakeup
 from worker.process.watchdog import Watchdog
 from worker.process.work_log import WorkLog
-
-# A disposable process for the suspects of a job (`worker.isolation.sandbox`), given how long it may be silent and
-# whether to stop.
-OpenSandbox = Callable[[JobSpec, Callable[[], float], Callable[[], bool]], Isolated]
 
 # SIGTERM promises an exit within 30 s; what is left of them is for giving shards back.
 PATIENCE_S = 22.0
@@ -38,7 +32,6 @@ class LeaseKeeper:
         heartbeat_s: float,
         hang_s: float = 120.0,
         bell: Wakeup | None = None,
-        open_cage: OpenSandbox | None = None,
         enter: Callable[[], int] | None = None,
     ) -> None:
         self.worker_id = worker_id
@@ -47,7 +40,6 @@ class LeaseKeeper:
         self.watch = Watchdog(hang_s, lease_s, hang_up=lambda: database.hang_up(lease_s))
         self.outage = Outage()  # of the database, for all lanes
         self.journal = WorkLog(database)
-        self.open_cage = open_cage  # None: a suspect batch runs like any other
         self._enter = enter  # among the workers, where the database does not know us any more; our number
         self._database = database
         self._heartbeat_s = heartbeat_s

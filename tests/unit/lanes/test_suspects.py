@@ -196,10 +196,9 @@ def events(database: Database) -> list[tuple[str, int | None]]:
 
 
 def test_suspects_never_touch_the_lane_s_own_process(database: Database, suspect: int) -> None:
-    cages, engine, shift = poison(2), Echo(), shift_of(database)
-    shift.open_cage = cages
+    cages, engine = poison(2), Echo()
 
-    drain(database, engine, shift)  # type: ignore[arg-type]
+    drain(database, engine, shift_of(database), open_sandbox=cages)  # type: ignore[arg-type]
 
     assert cages.tried[0] == [0, 1, 2, 3]
     assert engine.batches == 1, "the second batch is none of theirs"
@@ -223,12 +222,11 @@ def test_suspects_never_touch_the_lane_s_own_process(database: Database, suspect
 
 def test_a_quarantined_document_that_is_retried_is_an_ordinary_one(database: Database, suspect: int) -> None:
     shift = shift_of(database)
-    shift.open_cage = poison(2)
-    drain(database, Echo(), shift)  # type: ignore[arg-type]
+    drain(database, Echo(), shift, open_sandbox=poison(2))  # type: ignore[arg-type]
 
     assert retry(database, suspect) == 1
     engine = Echo()
-    drain(database, engine, shift)  # type: ignore[arg-type]
+    drain(database, engine, shift, open_sandbox=poison(2))  # type: ignore[arg-type]
 
     assert engine.batches == 1
     assert scalar(database, tables.JobCounts.succeeded) == 6
@@ -237,10 +235,7 @@ def test_a_quarantined_document_that_is_retried_is_an_ordinary_one(database: Dat
 
 
 def test_a_model_that_always_kills_pauses_its_job_and_quarantines_nothing(database: Database, suspect: int) -> None:
-    shift = shift_of(database)
-    shift.open_cage = poison(*range(6))
-
-    drain(database, Echo(), shift)  # type: ignore[arg-type]
+    drain(database, Echo(), shift_of(database), open_sandbox=poison(*range(6)))  # type: ignore[arg-type]
 
     assert scalar(database, tables.Job.paused)
     assert "not the documents" in scalar(database, tables.Job.reason)
@@ -252,10 +247,7 @@ def test_a_death_too_many_gives_the_shard_back(
     database: Database, suspect: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jobs.store.circuit_breaker.MAX_DEATHS", 2)
-    shift = shift_of(database)
-    shift.open_cage = poison(2)
-
-    drain(database, Echo(), shift)  # type: ignore[arg-type]
+    drain(database, Echo(), shift_of(database), open_sandbox=poison(2))  # type: ignore[arg-type]
 
     assert events(database) == [("leased", None), ("died", 4), ("died", 1), ("released", None)], "1 + 2 deaths"
     assert scalar(database, tables.Job.paused)
@@ -267,10 +259,7 @@ def test_an_engine_that_fails_in_there_fails_its_document(database: Database, su
         def translate(self, batch: Batch) -> BatchResult:
             return BatchResult([Failed("engine-error", "x") for _ in batch], {}, [])
 
-    shift = shift_of(database)
-    shift.open_cage = Fails(lambda *_: None)
-
-    drain(database, Echo(), shift)  # type: ignore[arg-type]
+    drain(database, Echo(), shift_of(database), open_sandbox=Fails(lambda *_: None))  # type: ignore[arg-type]
 
     assert scalar(database, tables.JobCounts.failed) == 4
     assert scalar(database, tables.JobCounts.quarantined) == 0
@@ -278,7 +267,7 @@ def test_an_engine_that_fails_in_there_fails_its_document(database: Database, su
 
 def test_the_spec_of_the_job_goes_into_the_cage(database: Database, suspect: int) -> None:
     seen: list[JobSpec] = []
-    cages, shift = poison(), shift_of(database)
+    cages = poison()
 
     def open_cage(spec: JobSpec, deadline_s: Callable[[], float], must_stop: Callable[[], bool]) -> Cage:
         seen.append(spec)
@@ -286,7 +275,6 @@ def test_the_spec_of_the_job_goes_into_the_cage(database: Database, suspect: int
         assert not must_stop()
         return cages()
 
-    shift.open_cage = open_cage
-    drain(database, Echo(), shift)  # type: ignore[arg-type]
+    drain(database, Echo(), shift_of(database), open_sandbox=open_cage)  # type: ignore[arg-type]
 
     assert [spec.model for spec in seen] == ["tiny"]
