@@ -26,7 +26,7 @@ from jobs.store.database import Database
 from jobs.store.jobs import resume
 from jobs.store.report.progress import JobSummary
 from jobs.store.report.totals import totals
-from jobs.store.schema.tables import JobState
+from jobs.store.schema.states import JobState
 from jobs.store.waiting import is_served
 from jobs.submission.tolerance import Tolerance
 from jobs.worker_port import worker_port

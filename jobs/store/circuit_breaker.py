@@ -3,7 +3,8 @@
 from sqlalchemy import Connection, distinct, func, select, update
 
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.tables import Job, JobState, ShardEvent
+from jobs.store.schema.states import JobState
+from jobs.store.schema.tables import Job, ShardEvent
 
 MAX_DEATHS = 20
 WITHIN_S = 600.0

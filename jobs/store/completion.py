@@ -7,15 +7,8 @@ from sqlalchemy import Connection, and_, exists, or_, update
 from jobs.store.job_counters import bump, log_event
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import ResultTable, is_open, results_of
-from jobs.store.schema.tables import (
-    Document,
-    DocumentStatus,
-    Job,
-    JobCounts,
-    JobState,
-    Shard,
-    ShardState,
-)
+from jobs.store.schema.states import DocumentStatus, JobState, ShardState
+from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 
 
 def end_documents(

@@ -18,7 +18,8 @@ from jobs.store.database import Database
 from jobs.store.postgresql_copy import copy_documents
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.tables import DocumentStatus, Job, JobCounts, JobState, Shard, ShardState
+from jobs.store.schema.states import DocumentStatus, JobState, ShardState
+from jobs.store.schema.tables import Job, JobCounts, Shard
 from jobs.submission.shards import IngestBatch
 
 DELETED_AT_ONCE = 20_000

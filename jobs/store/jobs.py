@@ -11,7 +11,8 @@ from jobs.store.database import Database
 from jobs.store.job_counters import bump, lock
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import is_open, results_of
-from jobs.store.schema.tables import Document, DocumentStatus, Job, JobCounts, JobState, Shard, ShardState
+from jobs.store.schema.states import DocumentStatus, JobState, ShardState
+from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 
 PUT_BACK = (DocumentStatus.FAILED, DocumentStatus.QUARANTINED, DocumentStatus.CANCELLED)
 SHARDS_A_TRANSACTION = 50  # a job of ten million documents must not hold the write lock while it is cancelled

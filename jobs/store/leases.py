@@ -24,7 +24,8 @@ from jobs.store.database import Database
 from jobs.store.job_counters import lock, log_event
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, ResultTable, is_of_document, is_open
-from jobs.store.schema.tables import Document, Job, JobState, Ranking, Shard, ShardState
+from jobs.store.schema.states import JobState, ShardState
+from jobs.store.schema.tables import Document, Job, Ranking, Shard
 
 # Leases in a row that ended in the death of their process, without one recorded batch: the first may be an innocent
 # death; after the second the batch in flight is suspect, and is retried in a disposable process

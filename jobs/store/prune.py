@@ -8,10 +8,11 @@ from sqlalchemy import Connection, delete, func, select, update
 from jobs.errors import SpecError
 from jobs.store.database import Database
 from jobs.store.job_counters import lock
-from jobs.store.report.progress import ENDED, JobSummary
+from jobs.store.report.progress import JobSummary
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS
-from jobs.store.schema.tables import Document, Job, JobState, Shard, ShardEvent, Step
+from jobs.store.schema.states import ENDED_STATES, JobState
+from jobs.store.schema.tables import Document, Job, Shard, ShardEvent, Step
 
 ROWS_A_BATCH = 5_000
 REASON = "being pruned; if that was interrupted: kvjobs db prune {job_id}"
@@ -20,7 +21,7 @@ REASON = "being pruned; if that was interrupted: kvjobs db prune {job_id}"
 def ended_before(connection: Connection, days: float) -> list[int]:
     """The jobs that ended more than so many days ago."""
     ended_at = func.coalesce(Job.finished_at, Job.created_at)
-    old = select(Job.id).where(Job.state.in_(ENDED), ended_at < db_time(-86400 * days)).order_by(Job.id)
+    old = select(Job.id).where(Job.state.in_(ENDED_STATES), ended_at < db_time(-86400 * days)).order_by(Job.id)
     return list(connection.execute(old).scalars())
 
 
@@ -38,7 +39,7 @@ def prune_job(database: Database, job_id: int, advance: Callable[[int], None] = 
         # From here on the job is not whole: nobody may export it, resume it or find it by its name.
         claimed = connection.execute(
             update(Job)
-            .where(Job.id == job_id, Job.state.in_(ENDED))
+            .where(Job.id == job_id, Job.state.in_(ENDED_STATES))
             .values(
                 state=JobState.FAILED,
                 reason=REASON.format(job_id=job_id),

@@ -19,7 +19,8 @@ from jobs.store.leases import Work, fence, finish, is_there, newest, positions, 
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, SUMMED, as_stored
-from jobs.store.schema.tables import DocumentStatus, Shard, ShardState
+from jobs.store.schema.states import DocumentStatus, ShardState
+from jobs.store.schema.tables import Shard
 
 
 def record(

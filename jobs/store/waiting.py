@@ -11,7 +11,8 @@ from jobs.queues import CPU, Queues
 from jobs.store.database import Database
 from jobs.store.leases import READY
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.tables import Job, JobCounts, JobState, Shard, ShardState, Worker
+from jobs.store.schema.states import JobState, ShardState
+from jobs.store.schema.tables import Job, JobCounts, Shard, Worker
 
 HINTS_PER_LANE = 2
 LEASABLE = (Job.state == JobState.RUNNING) & ~Job.paused & Job.cancel_requested_at.is_(None)

@@ -20,7 +20,7 @@ from jobs.spec import JobSpec
 from jobs.store import ingest
 from jobs.store.database import Database
 from jobs.store.ingest import JobRequest, Standing
-from jobs.store.schema.tables import JobState
+from jobs.store.schema.states import JobState
 from jobs.submission.fingerprint import Fingerprint
 from jobs.submission.shards import cut_batches
 from jobs.submission.submitted import Already, Submitted, check_name

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jobs.errors import SpecError
 
 if TYPE_CHECKING:
-    from jobs.store.schema.tables import JobState
+    from jobs.store.schema.states import JobState
 
 MAX_NAME = 100
 

@@ -17,7 +17,7 @@ from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, as_stored
-from jobs.store.schema.tables import DocumentStatus, JobState, ShardState
+from jobs.store.schema.states import DocumentStatus, JobState, ShardState
 from tests.postgresql import empty, migrated, own_database
 
 

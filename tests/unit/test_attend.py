@@ -14,7 +14,8 @@ from jobs.settings import Settings, read_settings
 from jobs.store.database import Database
 from jobs.store.report.progress import JobSummary, find_job
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.tables import Job, JobState, Worker
+from jobs.store.schema.states import JobState
+from jobs.store.schema.tables import Job, Worker
 from jobs.store.worker_registry import register, retire
 from tests.unit.conftest import AddJob, Line
 from worker.engine.runtime import device

@@ -10,7 +10,7 @@ from jobs.store import prune
 from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.schema.migrate import HEAD
-from jobs.store.schema.tables import DocumentStatus
+from jobs.store.schema.states import DocumentStatus
 from tests.unit.conftest import ON_SQLITE, AddJob, Kvjobs, Line
 
 OF_A_JOB = (

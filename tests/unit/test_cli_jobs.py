@@ -20,7 +20,7 @@ from jobs.errors import TransientError
 from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.tables import DocumentStatus, JobState
+from jobs.store.schema.states import DocumentStatus, JobState
 from tests.unit.conftest import AddJob, Kvjobs, Line
 
 

@@ -10,7 +10,7 @@ import pytest
 from jobs.cli import wait_for_job
 from jobs.store import jobs, leases
 from jobs.store.database import Database
-from jobs.store.schema.tables import DocumentStatus
+from jobs.store.schema.states import DocumentStatus
 from tests.unit.conftest import ON_SQLITE, AddJob, Kvjobs, Line
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from jobs.outcome import Flag, RankedCandidate, Ranking, Score, TokenScore
 from jobs.spec import RerankOptions, ScoreOptions, Task
-from jobs.store.schema.tables import DocumentStatus
+from jobs.store.schema.states import DocumentStatus
 from tests.unit.conftest import ON_SQLITE, AddJob, Kvjobs, Line
 
 BROKEN = {"status": DocumentStatus.FAILED, "error": ("engine-error", "it broke")}

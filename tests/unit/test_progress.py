@@ -11,7 +11,7 @@ from jobs.store.database import Database
 from jobs.store.report.progress import JobSummary, Pace, failures, find_job, list_jobs
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.tables import DocumentStatus, JobState
+from jobs.store.schema.states import DocumentStatus, JobState
 from tests.unit.conftest import AddJob, Line
 
 FAILED = Line("f", status=DocumentStatus.FAILED, error=("engine-error", "it broke"))

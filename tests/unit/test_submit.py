@@ -18,7 +18,8 @@ from jobs.errors import CorpusError, SpecError
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store import ingest
 from jobs.store.database import Database
-from jobs.store.schema.tables import Document, Job, JobCounts, JobState, Shard
+from jobs.store.schema.states import JobState
+from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 from jobs.submission import shards, telling, usable
 from jobs.submission.submit import submit
 from jobs.submission.submitted import Already, IngestProgress, Submitted

@@ -22,7 +22,8 @@ from jobs.errors import CorpusError, KvjobsError, TransientError
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store import ingest, jobs
 from jobs.store.database import Database
-from jobs.store.schema.tables import Document, Job, JobCounts, JobState, Shard
+from jobs.store.schema.states import JobState
+from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 from jobs.submission import shards
 from jobs.submission.submit import submit
 from jobs.submission.submitted import Already, IngestProgress, Submitted

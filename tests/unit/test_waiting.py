@@ -6,7 +6,8 @@ from sqlalchemy import update
 from jobs.queues import Queues
 from jobs.store import leases
 from jobs.store.database import Database
-from jobs.store.schema.tables import DocumentStatus, Worker
+from jobs.store.schema.states import DocumentStatus
+from jobs.store.schema.tables import Worker
 from jobs.store.waiting import Ahead, Serving, Waiting, ahead_of, any_expired, hints_wanted, is_served, spread
 from jobs.store.worker_registry import register, retire
 from tests.unit.conftest import AddJob, Line

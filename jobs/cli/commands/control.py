@@ -93,7 +93,7 @@ def retry(context: Context, reference: str, as_json: bool) -> None:
     """
     from jobs.cli.commands.show import next_command
     from jobs.store import jobs
-    from jobs.store.schema.tables import JobState
+    from jobs.store.schema.states import JobState
 
     with context.database() as database:
         job = _find(database, reference)

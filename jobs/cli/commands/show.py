@@ -76,7 +76,7 @@ def describe(job: "JobSummary", phases: "Sequence[StepSummary]", bad: "Sequence[
 
 def next_command(job: "JobSummary") -> str:
     """What most people do with a job in this state."""
-    from jobs.store.schema.tables import JobState
+    from jobs.store.schema.states import JobState
 
     if job.state == JobState.INGESTING:
         task = "" if job.task == Task.TRANSLATE else f" --task {job.task}"

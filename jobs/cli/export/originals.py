@@ -17,7 +17,7 @@ from jobs.corpus.reading import Format
 from jobs.errors import SpecError
 from jobs.store.corpus_source import Origin, find_origin
 from jobs.store.report.export import ExportedDocument, field_names, read_documents
-from jobs.store.schema.tables import DocumentStatus
+from jobs.store.schema.states import DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

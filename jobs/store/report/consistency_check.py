@@ -7,18 +7,9 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, case, func, select
 
-from jobs.store.report.progress import ENDED
 from jobs.store.schema.results import RESULTS, SUMMED, ResultTable, is_of_document, is_open
-from jobs.store.schema.tables import (
-    Document,
-    DocumentStatus,
-    Job,
-    JobCounts,
-    JobState,
-    Shard,
-    ShardEvent,
-    ShardState,
-)
+from jobs.store.schema.states import ENDED_STATES, DocumentStatus, JobState, ShardState
+from jobs.store.schema.tables import Document, Job, JobCounts, Shard, ShardEvent
 
 OPEN_SHARDS = (ShardState.READY, ShardState.LEASED)
 LEASED, RECORDED, TAKEN_BACK = "leased", "recorded", ("lost", "expired")  # events
@@ -177,7 +168,7 @@ def _shards(connection: Connection, result: ResultTable, job_id: int, state: str
             f"the counters say {counters.shards} shards, {counters.shards_open} of them open; "
             f"there are {len(shards)} and {num_open}"
         )
-    if num_open and state in ENDED:
+    if num_open and state in ENDED_STATES:
         yield f"shards still open, though the job is {state}: {num_open}"
     for shard in shards:
         if shard.state not in OPEN_SHARDS and (

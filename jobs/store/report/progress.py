@@ -13,10 +13,10 @@ from jobs.choices import CANCELLING, PAUSED
 from jobs.errors import NotFoundError
 from jobs.spec import Task
 from jobs.store.schema.clock import UtcDateTime, db_time
-from jobs.store.schema.tables import Document, DocumentStatus, Job, JobState
+from jobs.store.schema.states import ENDED_STATES, DocumentStatus, JobState
+from jobs.store.schema.tables import Document, Job
 
 LAST = "last"
-ENDED = (JobState.DONE, JobState.CANCELLED, JobState.FAILED)
 LARGEST_ID = 2**63 - 1
 
 
@@ -75,7 +75,7 @@ class JobSummary:
 
     @property
     def has_ended(self) -> bool:
-        return self.state in ENDED
+        return self.state in ENDED_STATES
 
     @property
     def ended_documents(self) -> int:
@@ -180,7 +180,7 @@ def list_jobs(connection: Connection, *, states: Collection[str] = (), limit: in
     statement = _summaries().order_by(V_JOBS.c.job_id.desc()).limit(limit)
     if states:
         shown = case(
-            (V_JOBS.c.state.in_(ENDED), V_JOBS.c.state),
+            (V_JOBS.c.state.in_(ENDED_STATES), V_JOBS.c.state),
             (Job.cancel_requested_at.is_not(None), CANCELLING),
             (V_JOBS.c.paused, PAUSED),
             else_=V_JOBS.c.state,

@@ -10,7 +10,8 @@ from sqlalchemy import Connection, select
 
 from jobs.process import ProcessId, is_here
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.tables import Shard, ShardState, Worker
+from jobs.store.schema.states import ShardState
+from jobs.store.schema.tables import Shard, Worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

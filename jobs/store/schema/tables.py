@@ -6,7 +6,6 @@ a worker leases. Each document ends in exactly one terminal state: a row in the 
 (`translations`, `scores` or `rankings`), or a `status` here.
 """
 
-import enum
 from datetime import datetime
 from typing import ClassVar
 
@@ -35,46 +34,6 @@ BigId = BigInteger().with_variant(Integer, "sqlite")
 NEVER_AGAIN = {"sqlite_autoincrement": True}
 
 WENT_WRONG = text("status IS NOT NULL")  # of a document
-
-
-class JobState(enum.StrEnum):
-    """
-    ingesting --ingested--> running --last shard closed--> done
-        |                      |
-        +--aborted--> failed   +--cancel, last shard closed--> cancelled
-
-    retry leads from done and cancelled back to running; to ingesting where the corpus was not read to its end.
-    """
-
-    INGESTING = "ingesting"  # its documents are still being written; no worker sees it
-    RUNNING = "running"  # shards may be leased (unless `paused`)
-    DONE = "done"  # every document is in a terminal state
-    CANCELLED = "cancelled"  # somebody cancelled it, and no shard is open any more
-    FAILED = "failed"  # the ingest was given up; `reason` says why
-
-
-class ShardState(enum.StrEnum):
-    """
-    ready --lease--> leased --record ... finish--> done
-      ^                 |
-      +--release--------+
-      +--expire (epoch + 1, crashes + 1)
-    ready --cancel--> cancelled
-    """
-
-    READY = "ready"  # may be leased
-    LEASED = "leased"  # `lease_owner` works on it until `lease_until`
-    DONE = "done"  # every document of it is in a terminal state
-    CANCELLED = "cancelled"  # its documents without a result were cancelled
-
-
-class DocumentStatus(enum.StrEnum):
-    """Why a document has no result. A document without status and result is waiting; `retry` makes it wait again."""
-
-    REJECTED = "rejected"  # the line could not be read as a document
-    FAILED = "failed"  # the engine could not process it
-    QUARANTINED = "quarantined"  # it kills the process that works on it
-    CANCELLED = "cancelled"  # the job was cancelled before its turn
 
 
 class Base(DeclarativeBase):

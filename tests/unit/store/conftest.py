@@ -15,7 +15,7 @@ from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.tables import DocumentStatus, JobState, ShardState
+from jobs.store.schema.states import DocumentStatus, JobState, ShardState
 from tests.postgresql import empty
 
 SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=TranslateOptions())

@@ -24,7 +24,7 @@ from jobs.store.report.totals import totals, totals_by
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, as_stored
-from jobs.store.schema.tables import DocumentStatus
+from jobs.store.schema.states import DocumentStatus
 from jobs.store.where.condition import Condition
 from jobs.store.where.values import VIEW
 from tests.unit.store.conftest import MakeJob, translated
