@@ -6,7 +6,7 @@ from jobs.errors import ModelError, Stopped
 from jobs.outcome import Failed, StepTiming, Translation
 from jobs.store.batches import Batch, PlannedDocument
 from worker.engine.tasks.batch_result import BatchResult
-from worker.isolation.bisect import HOPELESS, process_or_bisect
+from worker.isolation.bisect import MODEL_AT_FAULT, process_or_bisect
 
 
 def batch(size: int) -> Batch:
@@ -33,7 +33,7 @@ class Engine:
 
 @given(st.integers(1, 40), st.data())
 def test_only_the_poisonous_documents_end_badly(size: int, data: st.DataObject) -> None:
-    poison = data.draw(st.sets(st.integers(0, size - 1), max_size=min(size - 1, HOPELESS - 1)))
+    poison = data.draw(st.sets(st.integers(0, size - 1), max_size=min(size - 1, MODEL_AT_FAULT - 1)))
 
     result = process_or_bisect(Engine(poison), batch(size))
 
@@ -54,7 +54,7 @@ def test_a_single_poisonous_document_costs_few_calls() -> None:
 
 def test_an_engine_that_fails_on_every_document_is_a_bad_model_not_bad_documents() -> None:
     with pytest.raises(ModelError, match="not the documents"):
-        process_or_bisect(Engine(set(range(HOPELESS))), batch(HOPELESS))
+        process_or_bisect(Engine(set(range(MODEL_AT_FAULT))), batch(MODEL_AT_FAULT))
 
 
 def test_one_bad_document_alone_in_its_batch_is_the_document() -> None:

@@ -1,1 +1,1 @@
-"""Documents that kill or fail: found by halving a batch, processed in a sandbox process."""
+"""Documents that fail or kill their process: found by bisecting a batch, processed in a disposable process."""

@@ -1,4 +1,4 @@
-"""A batch in which a document fails: halve it until the document stands alone, and leave its neighbours untouched."""
+"""A batch in which the engine raises an error: bisect it until each failing document stands alone."""
 
 import logging
 from collections.abc import Callable
@@ -10,39 +10,39 @@ from worker.engine.tasks.batch_result import BatchResult
 
 log = logging.getLogger(__name__)
 
-# So many documents that fail one by one, and none that succeeds: it is the model, not the documents.
-HOPELESS = 8
+# A batch of at least this size whose documents fail one by one, all of them: the model is at fault, not the documents.
+MODEL_AT_FAULT = 8
 
 
-def process_or_bisect(translate: Callable[[Batch], BatchResult], batch: Batch) -> BatchResult:
-    """Translate a batch; a document on which the engine fails even alone becomes `Failed`.
+def process_or_bisect(process: Callable[[Batch], BatchResult], batch: Batch) -> BatchResult:
+    """Process a batch; a document on which the engine fails even alone becomes `Failed`, the others are not affected.
 
-    Raises what `jobs.errors` knows (a lost lease, a request to stop) as it is, and ModelError where a whole batch of
-    some size fails document by document.
+    Raises any `KvjobsError` (a lost lease, a request to stop) unchanged, and ModelError where every document of a batch
+    of `MODEL_AT_FAULT` or more fails.
     """
-    result = _halve(translate, batch)
+    result = _bisect(process, batch)
     failures = [
         outcome for outcome in result.outcomes if isinstance(outcome, Failed) and outcome.code == "engine-error"
     ]
-    if len(failures) == len(batch) >= HOPELESS:
+    if len(failures) == len(batch) >= MODEL_AT_FAULT:
         raise ModelError(
             f"the engine failed on each of {len(batch)} documents, so it is not the documents: {failures[0].message}"
         )
     return result
 
 
-def _halve(translate: Callable[[Batch], BatchResult], batch: Batch) -> BatchResult:
+def _bisect(process: Callable[[Batch], BatchResult], batch: Batch) -> BatchResult:
     try:
-        return translate(batch)
+        return process(batch)
     except KvjobsError:
         raise
-    except Exception as error:  # whatever a runtime may raise, out of memory too: the documents decide
+    except Exception as error:  # a runtime may raise anything, out of memory included
         message = f"{type(error).__name__}: {error}"
         log.warning("a batch failed (documents in it: %d): %s", len(batch), message)
         if len(batch) == 1:
             return BatchResult([Failed("engine-error", message)], {}, [])
     middle = len(batch) // 2
-    first, second = _halve(translate, batch[:middle]), _halve(translate, batch[middle:])
+    first, second = _bisect(process, batch[:middle]), _bisect(process, batch[middle:])
     return BatchResult(
         outcomes=[*first.outcomes, *second.outcomes],
         learned=first.learned | second.learned,

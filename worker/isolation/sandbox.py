@@ -1,7 +1,7 @@
-"""A process in which a document can hurt nobody: started, fed, watched, and killed by a lane.
+"""A disposable process, in which a document can kill nothing else: a lane starts it, sends it batches, and kills it.
 
-Frames are pickles over a pair of sockets. To the sacrifice: a JobSpec, then an Order for each batch. From it: READY
-once, ALIVE at most once a second, and for each order a Produced or the exception that the engine raised.
+Frames are pickles over a pair of sockets. To the process: a JobSpec, then a `SandboxOrder` for each batch. From it:
+READY once, ALIVE at most once a second, and for each order a `BatchResult` or the exception that the engine raised.
 """
 
 import contextlib
@@ -26,19 +26,19 @@ log = logging.getLogger(__name__)
 
 READY, ALIVE = "ready", "alive"
 TICK_S = 0.1
-LAST_WORDS_S = 2.0  # from SIGABRT, at which it says where it hangs, to SIGKILL
+TRACEBACK_S = 2.0  # from SIGABRT, at which the process prints where it hangs, to SIGKILL
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxOrder:
-    """A batch to translate, and how long the driver puts up with silence."""
+    """A batch to process."""
 
     batch: Batch
-    deadline_s: float
+    deadline_s: float  # the longest time without a sign of life
 
 
 class SandboxDied(Exception):
-    """The process is gone, and what it had in hand may be why."""
+    """The process ended, or was killed because it hung; the documents it was processing may be the cause."""
 
     def __init__(self, code: str, how: str) -> None:
         super().__init__(how)
@@ -47,20 +47,20 @@ class SandboxDied(Exception):
 
 
 class Sandbox:
-    """One sacrificial process. It ends with `close`, and with this process however that ends."""
+    """One disposable process. It ends at `close`, and when this process ends, however that happens."""
 
     def __init__(
         self, orders: Orders, spec: JobSpec, deadline_s: Callable[[], float], must_stop: Callable[[], bool]
     ) -> None:
-        """Start it and wait until its model is loaded, however long that takes.
+        """Start the process and wait until it has loaded the model, however long that takes.
 
-        Raises what it met on the way, Died where it ended, and Stopped where `must_stop` says so.
+        Raises the error that loading raised, SandboxDied where the process ended, Stopped where `must_stop` says so.
         """
         self._deadline_s = deadline_s
         self._must_stop = must_stop
         self._connection, theirs = multiprocessing.Pipe()
         with theirs:
-            # The other end of its standard input is open in this process alone: the pipe ends with it.
+            # Only this process holds the other end of the child's standard input: the pipe ends when this process does.
             self._process = subprocess.Popen(
                 [
                     sys.executable,
@@ -81,9 +81,12 @@ class Sandbox:
             self.close()
             raise
 
-    def translate(self, batch: Batch) -> BatchResult:
-        """What the batch became in there. Raises what the engine raised; Died where the process ended or gave no sign
-        of life for too long; Stopped where `must_stop` says so. After these two the cage is of no more use."""
+    def process(self, batch: Batch) -> BatchResult:
+        """Process a batch in the sandbox.
+
+        Raises what the engine raised; SandboxDied where the process ended or gave no sign of life for too long; Stopped
+        where `must_stop` says so. After the latter two, the sandbox can only be closed.
+        """
         deadline_s = self._deadline_s()
         self._send(SandboxOrder(batch, deadline_s))
         result = self._receive(deadline_s)
@@ -91,7 +94,7 @@ class Sandbox:
         return result
 
     def close(self) -> None:
-        """Kill the process, if it still lives."""
+        """Kill the process if it still runs."""
         self._process.kill()
         self._process.wait()
         assert self._process.stdin is not None
@@ -105,7 +108,7 @@ class Sandbox:
             raise self._death() from None
 
     def _receive(self, deadline_s: float) -> Any:
-        """The next frame that is no sign of life. Silence is counted in ticks: see `worker.process.watchdog`."""
+        """The next frame that is not ALIVE. Silence is counted in ticks, as in `worker.process.watchdog`."""
         silent_s, before = 0.0, time.monotonic()
         while silent_s <= deadline_s:
             if self._must_stop():
@@ -123,14 +126,14 @@ class Sandbox:
                 return frame
         self._process.send_signal(signal.SIGABRT)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(LAST_WORDS_S)
+            self._process.wait(TRACEBACK_S)
         self._process.kill()
         raise SandboxDied("hung", f"gave no sign of life for {deadline_s:g} s")
 
     def _death(self) -> SandboxDied:
-        """It closed its end, so it is as good as gone."""
+        """How the process ended: it has closed its end of the connection."""
         try:
-            code = self._process.wait(LAST_WORDS_S)
+            code = self._process.wait(TRACEBACK_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             code = self._process.wait()

@@ -1,4 +1,4 @@
-"""The disposable process of `worker.isolation.sandbox`: processes batches until a document or its lane kills it.
+"""The program of a sandbox (`worker.isolation.sandbox`): processes batches until a document or its lane kills it.
 
 It writes nothing to the database. Its standard input is a pipe that its lane's process holds open and never writes to.
 """
@@ -30,12 +30,12 @@ from worker.warm import WarmModels
 
 
 def main() -> None:
-    """Serve the orders that come through the connection whose file descriptor is the second argument."""
+    """Process the orders that arrive on the connection whose file descriptor is the second argument."""
     orders = Orders.from_argument(sys.argv[1])
     logging.basicConfig(level=orders.settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
     faulthandler.enable(all_threads=False)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # meant for the worker: a death by one would be blamed on a document
+        signal.signal(number, signal.SIG_IGN)  # meant for the worker; death by a signal would be blamed on a document
     threading.Thread(target=_die_with_parent, daemon=True).start()
     go_first(1000)
     limit_to_free()
@@ -51,24 +51,26 @@ def main() -> None:
 def _serve(connection: Connection, orders: Orders) -> None:
     settings = orders.settings
     spec: JobSpec = connection.recv()
-    database = Database.connect(settings.database_url, busy_timeout_s=settings.busy_timeout_s)  # our lane opened it
-    # As many threads as the lanes have: an innocent batch must give the very bits that it would have given there.
+    database = Database.connect(
+        settings.database_url, busy_timeout_s=settings.busy_timeout_s
+    )  # our lane has checked its schema
+    # As many threads as a lane has: a batch that kills nothing must give the same result as there, bit for bit.
     threads = max(1, available_cores() // lanes_of(orders.device, settings.lanes))
     models = WarmModels(settings.models_dir, threads, providers(orders.device))
     lane = Lane(0, models)
     lane.open(spec)
     memory = StoredMemory(database, spec)
-    say_alive = _SignsOfLife(connection, every_s=min(1.0, settings.hang_s / 4))
+    keep_alive = _KeepAlive(connection, every_s=min(1.0, settings.hang_s / 4))
 
     def compute(batch: Batch) -> BatchResult:
-        return process(lane, spec, [document.text for document in batch], memory, say_alive)
+        return process(lane, spec, [document.text for document in batch], memory, keep_alive)
 
     connection.send(READY)
     while True:
         order: SandboxOrder = connection.recv()
-        # If our lane's process dies while a document holds the interpreter's lock, no thread of ours will notice.
+        # If the lane's process dies while a document holds the interpreter's lock, no thread here can notice.
         faulthandler.dump_traceback_later(order.deadline_s + 60, exit=True, repeat=False)
-        say_alive.deadline_s = order.deadline_s
+        keep_alive.deadline_s = order.deadline_s
         try:
             frame: BatchResult | KvjobsError = process_or_bisect(compute, order.batch)
         except KvjobsError as error:
@@ -77,8 +79,9 @@ def _serve(connection: Connection, orders: Orders) -> None:
         connection.send(frame)
 
 
-class _SignsOfLife:
-    """What an engine asks between two steps; nobody tells a sacrifice to stop, it is killed."""
+class _KeepAlive:
+    """Called by the engine between two steps, where it asks whether to stop: sends ALIVE to the lane. The answer is
+    always no, as the lane kills this process instead."""
 
     def __init__(self, connection: Connection, every_s: float) -> None:
         self.deadline_s = 0.0

@@ -1,17 +1,18 @@
 """
-A batch during which processes died twice in a row: find the document that does it, at the cost of processes that
-nobody needs.
+A batch that was in flight when worker processes died twice in a row: find the document that kills them, in disposable
+processes (sandboxes).
 
-    the whole batch in a cage      it lives: two innocent deaths, and the very bits of an undisturbed run
-    else one document at a time    the cage dies: the next document gets a new one
-    who died, once more, alone     the second death: quarantined
+    the whole batch in a sandbox     it survives: the deaths had another cause; the results equal an undisturbed run's,
+                                     bit for bit
+    else one document at a time      the sandbox dies: the next document gets a new one
+    each that died, once more alone  it dies again: quarantined
 
-One poison document costs 2 deaths of warm processes and 3 of cages.
+One poison document costs 2 deaths of warm processes and 3 of sandboxes.
 """
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from jobs.errors import ModelError
@@ -23,61 +24,67 @@ from worker.isolation.sandbox import SandboxDied
 
 log = logging.getLogger(__name__)
 
-# So many documents, from all over the batch, that are tried alone and all kill their process (all of a smaller batch,
-# but not of a tiny one): it is the model, not the documents.
-HOPELESS, TINY = 6, 4
-LOADS = 3  # that end in death before a document is even sent, until it is the model
+# The model is at fault, not the documents, where all of the first documents tried alone kill their sandbox: 6 of them,
+# taken from all over the batch. In a batch of 4 or 5, all of it; a smaller one says too little.
+TRIED_ALONE, SMALLEST_BATCH = 6, 4
+MAX_LOADS = 3  # sandboxes in a row that die before a document is sent; then the model is at fault
 
 
-class Isolated(Protocol):
-    """A process that may die: see `worker.isolation.sandbox`."""
+class DisposableProcess(Protocol):
+    """A process that a document may kill: see `worker.isolation.sandbox`."""
 
-    def translate(self, batch: Batch) -> BatchResult: ...
+    def process(self, batch: Batch) -> BatchResult: ...
     def close(self) -> None: ...
 
 
-# Opens a sandbox for a job, given how long it may be silent (seconds) and whether to stop.
-OpenSandbox = Callable[[JobSpec, Callable[[], float], Callable[[], bool]], Isolated]
+# Opens a sandbox for a job, given its deadline (seconds without a sign of life) and whether to stop.
+OpenSandbox = Callable[[JobSpec, Callable[[], float], Callable[[], bool]], DisposableProcess]
 
 
 def process_suspects(
-    batch: Batch, open_cage: Callable[[], Isolated], on_death: Callable[[Batch, SandboxDied], None]
+    batch: Batch, open_sandbox: Callable[[], DisposableProcess], on_death: Callable[[Batch, SandboxDied], None]
 ) -> BatchResult:
-    """Translate a batch; a document that kills its process twice, alone, becomes `Quarantined`.
+    """Process a batch; a document that kills its process twice, alone, becomes `Quarantined`.
 
-    `on_death` is told at once what each process had in hand, and may raise to end it. Raises what the engine raises,
-    and ModelError where process after process dies whatever the document.
+    `on_death` is called at each death of a sandbox, with the documents that it was processing, before anything else
+    happens; what it raises ends the search. Raises what the engine raises, and ModelError where sandboxes die whatever
+    the document.
     """
-    with contextlib.closing(_Sandboxes(open_cage, on_death)) as cages:
-        whole = cages.translate(batch)
+    with contextlib.closing(_Sandboxes(open_sandbox, on_death)) as sandboxes:
+        whole = sandboxes.process(batch)
         if isinstance(whole, BatchResult):
             return whole
         found: dict[int, BatchResult | SandboxDied] = {}
         for index in _spread(len(batch)):
-            found[index] = cages.translate((batch[index],))
-            if len(found) == min(HOPELESS, max(TINY, len(batch))) and all(
-                isinstance(r, SandboxDied) for r in found.values()
-            ):
-                raise ModelError(
-                    f"the model's process died on each of {len(found)} documents that were tried one by one (it "
-                    f"{whole.how}), so it is not the documents: try the model on one of them, then resume the job"
-                )
+            found[index] = sandboxes.process((batch[index],))
+            if len(found) == min(TRIED_ALONE, max(SMALLEST_BATCH, len(batch))):
+                _check_model(found, whole)
         results = {
-            index: _once_more(cages, (batch[index],), result) if isinstance(result, SandboxDied) else result
+            index: _try_again(sandboxes, (batch[index],), result) if isinstance(result, SandboxDied) else result
             for index, result in found.items()
         }
         return _join([results[index] for index in range(len(batch))])
 
 
 def _spread(count: int) -> list[int]:
-    """0 to count - 1, the first ones from all over: poison documents often stand together."""
-    step = max(1, count // HOPELESS)
+    """0 to count - 1, the first `TRIED_ALONE` from all over: poison documents are often neighbours."""
+    step = max(1, count // TRIED_ALONE)
     return sorted(range(count), key=lambda index: (index % step, index))
 
 
-def _once_more(cages: "_Sandboxes", batch: Batch, first: SandboxDied) -> BatchResult:
-    cages.close()
-    again = cages.translate(batch)
+def _check_model(found: Mapping[int, BatchResult | SandboxDied], whole: SandboxDied) -> None:
+    """Raise ModelError if every document tried so far killed its sandbox."""
+    if all(isinstance(result, SandboxDied) for result in found.values()):
+        raise ModelError(
+            f"the model's process died on each of {len(found)} documents that were tried one by one (it "
+            f"{whole.how}), so it is not the documents: try the model on one of them, then resume the job"
+        )
+
+
+def _try_again(sandboxes: "_Sandboxes", batch: Batch, first: SandboxDied) -> BatchResult:
+    """One document, in a new sandbox."""
+    sandboxes.close()
+    again = sandboxes.process(batch)
     if isinstance(again, BatchResult):
         return again
     log.warning("document %d is quarantined: its process %s", batch[0].position, again.how)
@@ -98,18 +105,21 @@ def _join(results: list[BatchResult]) -> BatchResult:
 
 
 class _Sandboxes:
-    """One cage at a time: opened when it is needed, and used until something dies in it."""
+    """One sandbox at a time: opened when it is needed, used until it dies."""
 
-    def __init__(self, open_cage: Callable[[], Isolated], on_death: Callable[[Batch, SandboxDied], None]) -> None:
-        self._open_cage = open_cage
+    def __init__(
+        self, open_sandbox: Callable[[], DisposableProcess], on_death: Callable[[Batch, SandboxDied], None]
+    ) -> None:
+        self._open_sandbox = open_sandbox
         self._on_death = on_death
-        self._cage: Isolated | None = None
+        self._sandbox: DisposableProcess | None = None
 
-    def translate(self, batch: Batch) -> BatchResult | SandboxDied:
-        if self._cage is None:
-            self._cage = self._open()
+    def process(self, batch: Batch) -> BatchResult | SandboxDied:
+        """The result, or how the sandbox died."""
+        if self._sandbox is None:
+            self._sandbox = self._open()
         try:
-            return self._cage.translate(batch)
+            return self._sandbox.process(batch)
         except SandboxDied as death:
             self.close()
             log.warning("the process for suspect documents %s (documents in it: %d)", death.how, len(batch))
@@ -117,15 +127,17 @@ class _Sandboxes:
             return death
 
     def close(self) -> None:
-        if self._cage is not None:
-            self._cage.close()
-            self._cage = None
+        if self._sandbox is not None:
+            self._sandbox.close()
+            self._sandbox = None
 
-    def _open(self) -> Isolated:
-        for _ in range(LOADS):
+    def _open(self) -> DisposableProcess:
+        for _ in range(MAX_LOADS):
             try:
-                return self._open_cage()
+                return self._open_sandbox()
             except SandboxDied as death:
                 self._on_death((), death)
                 last = death
-        raise ModelError(f"the process that loads the model {last.how}, {LOADS} times: try kvjobs doctor, then resume")
+        raise ModelError(
+            f"the process that loads the model {last.how}, {MAX_LOADS} times: try kvjobs doctor, then resume"
+        )

@@ -19,12 +19,12 @@ from tests.unit.store.conftest import MakeJob, translated
 from worker.drain import drain
 from worker.engine.tasks.batch_result import BatchResult
 from worker.isolation.sandbox import SandboxDied
-from worker.isolation.suspects import HOPELESS, LOADS, process_suspects
+from worker.isolation.suspects import MAX_LOADS, TRIED_ALONE, process_suspects
 
 SEGFAULT = SandboxDied("killed", "was killed by SIGSEGV")
 
 
-class Cages:
+class Sandboxes:
     """Scripted processes: `kills` says of a batch, and how often it was tried, whether its process dies."""
 
     def __init__(self, kills: Callable[[list[int], int], SandboxDied | None]) -> None:
@@ -34,15 +34,15 @@ class Cages:
         self.open = 0
         self._kills = kills
 
-    def __call__(self, *_: object) -> "Cage":
+    def __call__(self, *_: object) -> "ScriptedSandbox":
         self.opened += 1
         self.open += 1
-        return Cage(self)
+        return ScriptedSandbox(self)
 
     def on_death(self, batch: Batch, death: SandboxDied) -> None:
         self.deaths.append([document.position for document in batch])
 
-    def translate(self, batch: Batch) -> BatchResult:
+    def process(self, batch: Batch) -> BatchResult:
         positions = [document.position for document in batch]
         self.tried.append(positions)
         if (death := self._kills(positions, self.tried.count(positions))) is not None:
@@ -50,94 +50,94 @@ class Cages:
         return BatchResult([translated(document.text) for document in batch], {}, [])
 
 
-class Cage:
-    def __init__(self, cages: Cages) -> None:
-        self.translate = cages.translate
-        self._cages = cages
+class ScriptedSandbox:
+    def __init__(self, sandboxes: Sandboxes) -> None:
+        self.process = sandboxes.process
+        self._sandboxes = sandboxes
 
     def close(self) -> None:
-        self._cages.open -= 1
+        self._sandboxes.open -= 1
 
 
-def poison(*documents: int, death: SandboxDied = SEGFAULT) -> Cages:
-    return Cages(lambda positions, _: death if set(positions) & set(documents) else None)
+def poison(*documents: int, death: SandboxDied = SEGFAULT) -> Sandboxes:
+    return Sandboxes(lambda positions, _: death if set(positions) & set(documents) else None)
 
 
 def batch_of(count: int) -> Batch:
     return tuple(PlannedDocument(position, f"text {position}", 10) for position in range(count))
 
 
-def run(cages: Cages, count: int = 6) -> list[Any]:
-    outcomes = process_suspects(batch_of(count), cages, cages.on_death).outcomes
-    assert cages.open == 0, "every process was closed"
+def run(sandboxes: Sandboxes, count: int = 6) -> list[Any]:
+    outcomes = process_suspects(batch_of(count), sandboxes, sandboxes.on_death).outcomes
+    assert sandboxes.open == 0, "every process was closed"
     return outcomes
 
 
-def test_an_innocent_batch_runs_once_and_as_it_stands() -> None:
-    cages = poison()
+def test_a_batch_that_kills_nothing_runs_once_and_whole() -> None:
+    sandboxes = poison()
 
-    outcomes = run(cages)
+    outcomes = run(sandboxes)
 
-    assert cages.tried == [[0, 1, 2, 3, 4, 5]]
-    assert cages.deaths == []
+    assert sandboxes.tried == [[0, 1, 2, 3, 4, 5]]
+    assert sandboxes.deaths == []
     assert [outcome.text for outcome in outcomes] == [f"text {position}" for position in range(6)]
 
 
 def test_one_poison_document_costs_three_processes_and_is_quarantined_alone() -> None:
-    cages = poison(2)
+    sandboxes = poison(2)
 
-    outcomes = run(cages)
+    outcomes = run(sandboxes)
 
-    assert cages.deaths == [[0, 1, 2, 3, 4, 5], [2], [2]]
-    assert cages.tried[1:] == [[0], [1], [2], [3], [4], [5], [2]]
-    assert cages.opened == 4, "a new process after each death, and no more"
+    assert sandboxes.deaths == [[0, 1, 2, 3, 4, 5], [2], [2]]
+    assert sandboxes.tried[1:] == [[0], [1], [2], [3], [4], [5], [2]]
+    assert sandboxes.opened == 4, "a new process after each death, and no more"
     assert outcomes[2] == Quarantined(
         "killed", "each of two processes that worked on this document alone was killed by SIGSEGV"
     )
     assert [type(outcome) for outcome in outcomes].count(Translation) == 5
 
 
-def test_a_document_that_dies_once_is_innocent() -> None:
-    cages = Cages(
+def test_a_document_that_kills_one_sandbox_only_keeps_its_result() -> None:
+    sandboxes = Sandboxes(
         lambda positions, times: SEGFAULT if len(positions) > 1 or (positions == [3] and times == 1) else None
     )
 
-    assert all(isinstance(outcome, Translation) for outcome in run(cages))
+    assert all(isinstance(outcome, Translation) for outcome in run(sandboxes))
 
 
 def test_the_second_try_is_in_a_process_of_its_own() -> None:
     opened: list[int] = []
 
     def kills(positions: list[int], times: int) -> SandboxDied | None:
-        opened.append(cages.opened)
+        opened.append(sandboxes.opened)
         return SEGFAULT if len(positions) > 1 or positions in ([1], [2]) else None
 
-    cages = Cages(kills)
+    sandboxes = Sandboxes(kills)
 
-    outcomes = run(cages)
+    outcomes = run(sandboxes)
 
     assert opened[-1] != opened[-2], "1 and 2, each in a fresh one"
     assert opened[-2] != opened[-3]
     assert [isinstance(outcome, Quarantined) for outcome in outcomes] == [False, True, True, False, False, False]
 
 
-def test_two_deaths_of_two_kinds_are_both_told() -> None:
+def test_two_deaths_of_different_kinds_are_both_in_the_message() -> None:
     hung = SandboxDied("hung", "gave no sign of life for 3 s")
-    cages = Cages(lambda positions, times: (hung if times == 2 else SEGFAULT) if 1 in positions else None)
+    sandboxes = Sandboxes(lambda positions, times: (hung if times == 2 else SEGFAULT) if 1 in positions else None)
 
-    (outcome,) = [outcome for outcome in run(cages) if isinstance(outcome, Quarantined)]
+    (outcome,) = [outcome for outcome in run(sandboxes) if isinstance(outcome, Quarantined)]
 
     assert outcome.code == "hung"
     assert "one was killed by SIGSEGV and one gave no sign of life" in outcome.message
 
 
 def test_a_model_that_always_kills_is_not_blamed_on_the_documents() -> None:
-    cages = poison(*range(6))
+    sandboxes = poison(*range(6))
 
     with pytest.raises(ModelError, match=r"died on each of 6 documents.*SIGSEGV.*not the documents"):
-        run(cages)
-    assert len(cages.deaths) == 1 + HOPELESS
-    assert cages.open == 0
+        run(sandboxes)
+    assert len(sandboxes.deaths) == 1 + TRIED_ALONE
+    assert sandboxes.open == 0
 
 
 def test_three_poison_documents_in_a_row_are_still_documents() -> None:
@@ -147,32 +147,33 @@ def test_three_poison_documents_in_a_row_are_still_documents() -> None:
 
 
 def test_poison_documents_that_stand_together_are_still_documents() -> None:
-    outcomes = run(poison(*range(HOPELESS)), 3 * HOPELESS)
+    outcomes = run(poison(*range(TRIED_ALONE)), 3 * TRIED_ALONE)
 
-    assert [isinstance(outcome, Quarantined) for outcome in outcomes] == [True] * HOPELESS + [False] * 2 * HOPELESS
+    quarantined = [isinstance(outcome, Quarantined) for outcome in outcomes]
+    assert quarantined == [True] * TRIED_ALONE + [False] * 2 * TRIED_ALONE
 
 
 def test_a_model_that_dies_while_it_loads_is_not_blamed_on_the_documents() -> None:
     deaths: list[Batch] = []
 
-    def open_cage() -> Cage:
+    def open_sandbox() -> ScriptedSandbox:
         raise SEGFAULT
 
     with pytest.raises(ModelError, match="loads the model was killed by SIGSEGV"):
-        process_suspects(batch_of(2), open_cage, lambda batch, _: deaths.append(batch))
-    assert deaths == [()] * LOADS
+        process_suspects(batch_of(2), open_sandbox, lambda batch, _: deaths.append(batch))
+    assert deaths == [()] * MAX_LOADS
 
 
 def test_errors_of_the_engine_pass_and_leave_no_process_behind() -> None:
-    class Angry(Cages):
-        def translate(self, batch: Batch) -> BatchResult:
+    class Stopping(Sandboxes):
+        def process(self, batch: Batch) -> BatchResult:
             raise Stopped("as asked")
 
-    cages = Angry(lambda *_: None)
+    sandboxes = Stopping(lambda *_: None)
 
     with pytest.raises(Stopped):
-        process_suspects(batch_of(2), cages, cages.on_death)
-    assert (cages.opened, cages.open) == (1, 0)
+        process_suspects(batch_of(2), sandboxes, sandboxes.on_death)
+    assert (sandboxes.opened, sandboxes.open) == (1, 0)
 
 
 # In the loop of a lane
@@ -195,12 +196,12 @@ def events(database: Database) -> list[tuple[str, int | None]]:
     return [(row.event, row.documents) for row in rows][4:]
 
 
-def test_suspects_never_touch_the_lane_s_own_process(database: Database, suspect: int) -> None:
-    cages, engine = poison(2), Echo()
+def test_suspects_never_run_in_the_lane_s_own_process(database: Database, suspect: int) -> None:
+    sandboxes, engine = poison(2), Echo()
 
-    drain(database, engine, shift_of(database), open_sandbox=cages)  # type: ignore[arg-type]
+    drain(database, engine, shift_of(database), open_sandbox=sandboxes)  # type: ignore[arg-type]
 
-    assert cages.tried[0] == [0, 1, 2, 3]
+    assert sandboxes.tried[0] == [0, 1, 2, 3]
     assert engine.batches == 1, "the second batch is none of theirs"
     assert events(database) == [
         ("leased", None),
@@ -243,9 +244,7 @@ def test_a_model_that_always_kills_pauses_its_job_and_quarantines_nothing(databa
     assert scalar(database, tables.Shard.state) == "ready"
 
 
-def test_a_death_too_many_gives_the_shard_back(
-    database: Database, suspect: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_deaths_give_the_shard_back(database: Database, suspect: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jobs.store.circuit_breaker.MAX_DEATHS", 2)
     drain(database, Echo(), shift_of(database), open_sandbox=poison(2))  # type: ignore[arg-type]
 
@@ -254,9 +253,9 @@ def test_a_death_too_many_gives_the_shard_back(
     assert scalar(database, tables.Shard.state) == "ready"
 
 
-def test_an_engine_that_fails_in_there_fails_its_document(database: Database, suspect: int) -> None:
-    class Fails(Cages):
-        def translate(self, batch: Batch) -> BatchResult:
+def test_an_engine_that_fails_in_the_sandbox_fails_its_documents(database: Database, suspect: int) -> None:
+    class Fails(Sandboxes):
+        def process(self, batch: Batch) -> BatchResult:
             return BatchResult([Failed("engine-error", "x") for _ in batch], {}, [])
 
     drain(database, Echo(), shift_of(database), open_sandbox=Fails(lambda *_: None))  # type: ignore[arg-type]
@@ -265,16 +264,16 @@ def test_an_engine_that_fails_in_there_fails_its_document(database: Database, su
     assert scalar(database, tables.JobCounts.quarantined) == 0
 
 
-def test_the_spec_of_the_job_goes_into_the_cage(database: Database, suspect: int) -> None:
+def test_the_sandbox_gets_the_spec_of_the_job(database: Database, suspect: int) -> None:
     seen: list[JobSpec] = []
-    cages = poison()
+    sandboxes = poison()
 
-    def open_cage(spec: JobSpec, deadline_s: Callable[[], float], must_stop: Callable[[], bool]) -> Cage:
+    def open_sandbox(spec: JobSpec, deadline_s: Callable[[], float], must_stop: Callable[[], bool]) -> ScriptedSandbox:
         seen.append(spec)
         assert deadline_s() > 0
         assert not must_stop()
-        return cages()
+        return sandboxes()
 
-    drain(database, Echo(), shift_of(database), open_sandbox=open_cage)  # type: ignore[arg-type]
+    drain(database, Echo(), shift_of(database), open_sandbox=open_sandbox)  # type: ignore[arg-type]
 
     assert [spec.model for spec in seen] == ["tiny"]

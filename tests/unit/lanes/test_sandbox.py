@@ -1,4 +1,4 @@
-"""The real sacrificial process, with the bundled model."""
+"""A real sandbox process, with the bundled model."""
 
 import os
 import signal
@@ -39,14 +39,14 @@ def spec(tmp_path: Path) -> JobSpec:
 
 
 @pytest.fixture
-def cage(orders: Orders, spec: JobSpec) -> Iterator[Sandbox]:
-    cage = Sandbox(orders, spec, lambda: 20.0, lambda: False)
-    yield cage
-    cage.close()
+def sandbox(orders: Orders, spec: JobSpec) -> Iterator[Sandbox]:
+    sandbox = Sandbox(orders, spec, lambda: 20.0, lambda: False)
+    yield sandbox
+    sandbox.close()
 
 
 def child_of(pid: int) -> int:
-    """Of the cages; other tests may have left a process of Python's own behind, which tracks resources."""
+    """The pid of the sandbox; other tests may have left a resource tracker of multiprocessing behind."""
     threads = Path(f"/proc/{pid}/task").iterdir()
     children = [int(child) for thread in threads for child in (thread / "children").read_text().split()]
     (child,) = [
@@ -57,46 +57,46 @@ def child_of(pid: int) -> int:
     return child
 
 
-def test_it_translates_batch_after_batch_and_hears_no_request_to_stop(cage: Sandbox) -> None:
+def test_it_processes_batch_after_batch_and_ignores_signals_to_stop(sandbox: Sandbox) -> None:
     os.kill(child_of(os.getpid()), signal.SIGTERM)  # as systemd does to every process of a service
 
-    first, second = cage.translate(BATCH), cage.translate(BATCH[:1])
+    first, second = sandbox.process(BATCH), sandbox.process(BATCH[:1])
 
     assert all(isinstance(outcome, Translation) for outcome in first.outcomes)
     assert second.outcomes == first.outcomes[:1]
     assert len(first.learned) == 2
 
 
-def test_its_death_is_told_with_the_signal(cage: Sandbox) -> None:
+def test_its_death_is_reported_with_the_signal(sandbox: Sandbox) -> None:
     os.kill(child_of(os.getpid()), signal.SIGKILL)
 
     with pytest.raises(SandboxDied, match="was killed by SIGKILL") as death:
-        cage.translate(BATCH)
+        sandbox.process(BATCH)
     assert death.value.code == "killed"
 
 
-def test_silence_is_a_death(orders: Orders, spec: JobSpec) -> None:
-    cage = Sandbox(orders, spec, lambda: 0.5, lambda: False)
+def test_a_process_that_stays_silent_is_killed(orders: Orders, spec: JobSpec) -> None:
+    sandbox = Sandbox(orders, spec, lambda: 0.5, lambda: False)
     os.kill(child_of(os.getpid()), signal.SIGSTOP)
 
     with pytest.raises(SandboxDied, match=r"no sign of life for 0\.5 s") as death:
-        cage.translate(BATCH)
-    cage.close()
+        sandbox.process(BATCH)
+    sandbox.close()
     assert death.value.code == "hung"
 
 
-def test_a_lane_that_is_told_to_stop_does_not_wait_for_it(orders: Orders, spec: JobSpec) -> None:
+def test_a_lane_that_is_asked_to_stop_does_not_wait_for_it(orders: Orders, spec: JobSpec) -> None:
     stop = [False]
-    cage = Sandbox(orders, spec, lambda: 60.0, lambda: stop[0])
+    sandbox = Sandbox(orders, spec, lambda: 60.0, lambda: stop[0])
     os.kill(child_of(os.getpid()), signal.SIGSTOP)
     stop[0] = True
 
     with pytest.raises(Stopped):
-        cage.translate(BATCH)
-    cage.close()
+        sandbox.process(BATCH)
+    sandbox.close()
 
 
-def test_a_model_that_cannot_be_opened_is_told_as_it_is(orders: Orders, spec: JobSpec) -> None:
+def test_the_error_of_a_model_that_cannot_be_opened_is_raised_unchanged(orders: Orders, spec: JobSpec) -> None:
     other = JobSpec(task=Task.TRANSLATE, model=spec.model, model_revision="another", options=spec.options)
 
     with pytest.raises(ModelError, match="have changed"):
@@ -112,13 +112,15 @@ from worker.isolation.sandbox import Sandbox
 
 argument, options, revision = sys.argv[1:]
 spec = JobSpec.restore(task="translate", model="demo-en-zh", model_revision=revision, options_json=options)
-cage = Sandbox(Orders.from_argument(argument), spec, lambda: 20.0, lambda: False)
+sandbox = Sandbox(Orders.from_argument(argument), spec, lambda: 20.0, lambda: False)
 print("ready", flush=True)
-cage.translate((PlannedDocument(0, "((hang))", 10),))
+sandbox.process((PlannedDocument(0, "((hang))", 10),))
 """
 
 
-def test_a_sacrifice_that_hangs_ends_with_its_lane_s_process_however_that_ends(orders: Orders, spec: JobSpec) -> None:
+def test_a_sandbox_that_hangs_ends_when_its_lane_s_process_ends_however_that_happens(
+    orders: Orders, spec: JobSpec
+) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, orders.argument(), spec.options_json(), spec.model_revision],
         cwd=ROOT,
@@ -130,14 +132,14 @@ def test_a_sacrifice_that_hangs_ends_with_its_lane_s_process_however_that_ends(o
     assert holder.stdout.readline() == "ready\n"
     pid = child_of(holder.pid)
     started = float(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    sacrifice = ProcessId(ProcessId.mine().machine, pid, started)
-    time.sleep(1)  # it has its document in hand, and will never look at its connection again
-    assert not sacrifice.is_dead()
+    process = ProcessId(ProcessId.mine().machine, pid, started)
+    time.sleep(1)  # it is processing its document, and never reads its connection again
+    assert not process.is_dead()
 
     holder.kill()
     holder.communicate()
 
     deadline = time.monotonic() + 20
-    while not sacrifice.is_dead():
+    while not process.is_dead():
         assert time.monotonic() < deadline
         time.sleep(0.05)
