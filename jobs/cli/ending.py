@@ -10,7 +10,7 @@ from jobs.errors import SpecError
 from jobs.submission.tolerance import Tolerance
 
 if TYPE_CHECKING:
-    from jobs.store.report.progress import JobSummary
+    from jobs.store.report.job_summary import JobSummary
 
 FAILED_PARTLY = 3
 

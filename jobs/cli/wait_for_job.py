@@ -24,7 +24,7 @@ from jobs.settings import Settings
 from jobs.spec import Task
 from jobs.store.database import Database
 from jobs.store.jobs import resume
-from jobs.store.report.progress import JobSummary
+from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.totals import totals
 from jobs.store.schema.states import JobState
 from jobs.store.waiting import is_served

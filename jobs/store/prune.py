@@ -1,6 +1,6 @@
 """Deleting finished jobs with everything of theirs, a batch a transaction, so that workers are not kept waiting."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, select, update
@@ -8,7 +8,6 @@ from sqlalchemy import Connection, delete, func, select, update
 from jobs.errors import SpecError
 from jobs.store.database import Database
 from jobs.store.job_counters import lock
-from jobs.store.report.progress import JobSummary
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS
 from jobs.store.schema.states import ENDED_STATES, JobState
@@ -23,13 +22,6 @@ def ended_before(connection: Connection, days: float) -> list[int]:
     ended_at = func.coalesce(Job.finished_at, Job.created_at)
     old = select(Job.id).where(Job.state.in_(ENDED_STATES), ended_at < db_time(-86400 * days)).order_by(Job.id)
     return list(connection.execute(old).scalars())
-
-
-def require_ended(jobs: Sequence[JobSummary]) -> None:
-    """Raise SpecError for the first job that goes on."""
-    for job in jobs:
-        if not job.has_ended:
-            raise SpecError(f"job {job.label} is {job.shown_state}; cancel it first: kvjobs cancel {job.job_id}")
 
 
 def prune_job(database: Database, job_id: int, advance: Callable[[int], None] = lambda rows: None) -> None:

@@ -12,7 +12,7 @@ from jobs.cli.wait_for_job import Attendant
 from jobs.errors import KvjobsError
 from jobs.settings import Settings, read_settings
 from jobs.store.database import Database
-from jobs.store.report.progress import JobSummary, find_job
+from jobs.store.report.job_summary import JobSummary, find_job
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import JobState
 from jobs.store.schema.tables import Job, Worker

@@ -8,7 +8,9 @@ from sqlalchemy import event, update
 from jobs.choices import CANCELLING, PAUSED, SHOWN_STATES
 from jobs.errors import NotFoundError
 from jobs.store.database import Database
-from jobs.store.report.progress import JobSummary, Pace, failures, find_job, list_jobs
+from jobs.store.report.failures import failures
+from jobs.store.report.job_summary import JobSummary, find_job, list_jobs
+from jobs.store.report.speed import RecentSpeed
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus, JobState
@@ -136,7 +138,7 @@ def test_failures_are_grouped_by_reason_with_samples(database: Database, add_job
 
 def test_the_pace_is_that_of_the_last_minute(database: Database, running_job: int) -> None:
     job = replace(find(database, running_job), estimated_tokens=10_000)
-    pace = Pace()
+    pace = RecentSpeed()
     pace.add(job, 0.0)
     assert (pace.tokens_per_s, pace.eta_s) == (None, None)
 
@@ -150,7 +152,7 @@ def test_the_pace_is_that_of_the_last_minute(database: Database, running_job: in
 
 
 def test_nothing_moves_means_no_end_is_known(database: Database, running_job: int) -> None:
-    pace = Pace()
+    pace = RecentSpeed()
     for second in range(3):
         pace.add(find(database, running_job), float(second))
 
@@ -160,7 +162,7 @@ def test_nothing_moves_means_no_end_is_known(database: Database, running_job: in
 
 def test_a_retry_that_takes_counters_back_is_no_negative_speed(database: Database, running_job: int) -> None:
     job = find(database, running_job)
-    pace = Pace()
+    pace = RecentSpeed()
     pace.add(replace(job, estimated_done=30), 0.0)
     pace.add(replace(job, estimated_done=10), 1.0)
 

@@ -14,7 +14,8 @@ from jobs.documents import Reject, Rejected
 from jobs.process import how_it_ended
 from jobs.requirements import install_command
 from jobs.store.database import Database
-from jobs.store.report.progress import Pace, find_job
+from jobs.store.report.job_summary import find_job
+from jobs.store.report.speed import RecentSpeed
 from jobs.submission.dry_run import DryRun, SegmentCounts
 from tests.unit.conftest import SPEC, AddJob, Kvjobs, Line
 
@@ -47,7 +48,7 @@ def test_a_job_that_no_worker_began_took_no_time(database: Database, add_job: Ad
         job = replace(find_job(connection, str(job_id)), started_at=None)
 
     assert _summary(job, None, None, "").startswith(f"Job {job_id} (nightly) is done: 1 of 1 document translated.\n")
-    assert " in -" not in tell(job, Pace())
+    assert " in -" not in tell(job, RecentSpeed())
 
 
 def test_one_rejected_line_is_one_line() -> None:

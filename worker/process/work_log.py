@@ -9,7 +9,7 @@ from jobs.errors import NotFoundError, StoreError
 from jobs.formatting import count, counted, duration
 from jobs.store.database import Database
 from jobs.store.leases import Work
-from jobs.store.report.progress import find_job
+from jobs.store.report.job_summary import find_job
 
 log = logging.getLogger(__name__)
 

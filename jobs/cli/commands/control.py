@@ -11,7 +11,7 @@ from jobs.formatting import counted
 
 if TYPE_CHECKING:
     from jobs.store.database import Database
-    from jobs.store.report.progress import JobSummary
+    from jobs.store.report.job_summary import JobSummary
 
 
 @click.command()
@@ -110,7 +110,7 @@ def retry(context: Context, reference: str, as_json: bool) -> None:
 
 
 def _find(database: "Database", reference: str) -> "JobSummary":
-    from jobs.store.report.progress import find_job
+    from jobs.store.report.job_summary import find_job
 
     with database.reading() as connection:
         return find_job(connection, reference)

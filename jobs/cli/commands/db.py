@@ -13,7 +13,7 @@ from jobs.formatting import counted
 
 if TYPE_CHECKING:
     from jobs.store.database import Database
-    from jobs.store.report.progress import JobSummary
+    from jobs.store.report.job_summary import JobSummary
 
 
 @click.group()
@@ -59,7 +59,7 @@ def check(context: Context, output: Output, reference: str | None) -> int:
     say what is there, and no result may carry an epoch that its shard never had. Exit code 1 if anything is wrong.
     """
     from jobs.store.report.consistency_check import contradictions
-    from jobs.store.report.progress import find_job
+    from jobs.store.report.job_summary import find_job
     from jobs.store.schema import migrate
 
     with context.database_as_it_is() as database:
@@ -139,8 +139,8 @@ def grant_reader(context: Context, role: str, password: TextIO | None) -> None:
 
 
 def _jobs_to_prune(database: "Database", references: tuple[str, ...], days: float | None) -> "list[JobSummary]":
-    from jobs.store.prune import ended_before, require_ended
-    from jobs.store.report.progress import find_job
+    from jobs.store.prune import ended_before
+    from jobs.store.report.job_summary import find_job, require_ended
 
     with database.reading() as connection:
         numbers = references if days is None else [str(job_id) for job_id in ended_before(connection, days)]

@@ -103,7 +103,7 @@ def export(
     """
     from jobs.cli.export.originals import Addition
     from jobs.corpus.reading import separator_of
-    from jobs.store.report.progress import find_job
+    from jobs.store.report.job_summary import find_job
     from jobs.store.where.condition import Condition
 
     condition = Condition.parse(where) if where is not None else None

@@ -48,7 +48,7 @@ COLUMNS = (
 @click.pass_obj
 def ls(context: Context, output: Output, everything: bool, states: tuple[str, ...], limit: int) -> None:
     """List jobs, newest first."""
-    from jobs.store.report.progress import SUMMARY_FIELDS, list_jobs
+    from jobs.store.report.job_summary import SUMMARY_FIELDS, list_jobs
 
     with context.database() as database, database.reading() as connection:
         jobs = list_jobs(connection, states=states, limit=None if everything else limit + 1)

@@ -43,7 +43,7 @@ def metrics(context: Context, output: Output, reference: str, qrels: Path, measu
     from jobs.cli.export.rankings import ranked_queries, require_rankings
     from jobs.retrieval.metrics import MEASURES, compare
     from jobs.retrieval.qrels import read_qrels
-    from jobs.store.report.progress import find_job
+    from jobs.store.report.job_summary import find_job
 
     with context.database() as database:
         with database.reading() as connection:

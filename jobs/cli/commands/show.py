@@ -13,7 +13,8 @@ from jobs.formatting import count, counted, duration, moment, percent
 from jobs.spec import Task
 
 if TYPE_CHECKING:
-    from jobs.store.report.progress import Failure, JobSummary
+    from jobs.store.report.failures import Failure
+    from jobs.store.report.job_summary import JobSummary
     from jobs.store.report.steps import StepSummary
 
 PHASES_SHOWN = 3
@@ -30,7 +31,8 @@ def show(context: Context, output: Output, reference: str) -> None:
     The counts, the options, where the seconds went, failures by reason with samples, and what to do next.
     """
     from jobs.cli.render.layout import print_page
-    from jobs.store.report.progress import failures, find_job
+    from jobs.store.report.failures import failures
+    from jobs.store.report.job_summary import find_job
     from jobs.store.report.steps import summarize_steps
 
     with context.database() as database, database.reading() as connection:

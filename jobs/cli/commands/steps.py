@@ -30,7 +30,7 @@ def steps(context: Context, output: Output, reference: str, by: By) -> None:
     Seconds are those of all lanes together. With --by step the milliseconds of a call should stay flat as the
     translation grows: then the cache works.
     """
-    from jobs.store.report.progress import find_job
+    from jobs.store.report.job_summary import find_job
     from jobs.store.report.steps import summarize_steps
 
     with context.database() as database, database.reading() as connection:

@@ -23,7 +23,7 @@ from jobs.worker_port import worker_port
 if TYPE_CHECKING:
     from jobs.corpus.reading import Corpus
     from jobs.store.database import Database
-    from jobs.store.report.progress import JobSummary
+    from jobs.store.report.job_summary import JobSummary
 
 PRIORITIES = {"low": -10, "normal": 0, "high": 10}
 
@@ -227,7 +227,7 @@ def _check_outputs(quiet: bool, as_json: bool, dry_run: bool, output: Path | Non
 
 
 def _find(database: "Database", submitted: Submitted) -> "JobSummary":
-    from jobs.store.report.progress import find_job
+    from jobs.store.report.job_summary import find_job
 
     with database.reading() as connection:
         return find_job(connection, str(submitted.job_id))
@@ -254,13 +254,13 @@ def _dry_run(context: Context, source: "Corpus", spec: JobSpec, as_json: bool) -
     from jobs.cli.render.dry_run import as_record, describe
     from jobs.cli.render.output import to_json
     from jobs.cli.render.reading_progress import reading_progress
-    from jobs.store.report.progress import speed_of
+    from jobs.store.report.speed import past_speed
 
     settings = context.settings
     with reading_progress() as tell:
         dry_run = worker_port().count_work(source, spec, settings.models_dir, settings.home / "spool", tell)
     with context.database() as database, database.reading() as connection:
-        tokens_per_s = speed_of(connection, spec.model_revision, spec.task)
+        tokens_per_s = past_speed(connection, spec.model_revision, spec.task)
     if as_json:
         click.echo(to_json(as_record(dry_run, spec, tokens_per_s)).decode())
         return 0

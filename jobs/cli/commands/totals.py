@@ -54,7 +54,7 @@ def show_totals(context: Context, output: Output, reference: str, field: str | N
     perplexities would be something else. Documents of which no token could be scored are counted apart; those without
     a result are in no figure.
     """
-    from jobs.store.report.progress import find_job
+    from jobs.store.report.job_summary import find_job
     from jobs.store.report.totals import totals, totals_by
 
     with context.database() as database, database.reading() as connection:

@@ -15,7 +15,7 @@ from jobs.submission.tolerance import Tolerance
 
 if TYPE_CHECKING:
     from jobs.store.database import Database
-    from jobs.store.report.progress import JobSummary
+    from jobs.store.report.job_summary import JobSummary
 
 TIMED_OUT = 4
 
@@ -48,7 +48,7 @@ def watch(
     With --work it goes on as an interrupted `submit --wait` would have: a paused job is resumed, a worker works on it
     here if none does elsewhere, and -o gets the results.
     """
-    from jobs.store.report.progress import find_job
+    from jobs.store.report.job_summary import find_job
 
     if output and not work:
         raise SpecError("-o needs --work; without it, write the results with: kvjobs export JOB -o FILE")
@@ -116,7 +116,7 @@ def wait(context: Context, reference: str, timeout: float | None, tolerance: Tol
     4: it has not ended within the timeout.
     """
     from jobs.cli.render.live_progress import StuckHint, follow
-    from jobs.store.report.progress import find_job
+    from jobs.store.report.job_summary import find_job
 
     with context.database() as database:
         with database.reading() as connection:

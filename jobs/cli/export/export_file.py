@@ -14,7 +14,7 @@ from jobs.spec import Task
 if TYPE_CHECKING:
     from jobs.cli.export.originals import Addition
     from jobs.store.database import Database
-    from jobs.store.report.progress import JobSummary
+    from jobs.store.report.job_summary import JobSummary
     from jobs.store.where.condition import Condition
 
 # What the name of a file tells, before .gz or .zst.

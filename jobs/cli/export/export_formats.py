@@ -26,7 +26,7 @@ from jobs.spec import Task
 
 if TYPE_CHECKING:
     from jobs.store.report.export import ExportedDocument
-    from jobs.store.report.progress import JobSummary
+    from jobs.store.report.job_summary import JobSummary
 
 
 class Format(enum.StrEnum):

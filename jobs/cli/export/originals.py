@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from jobs.cli.export.export_file import Export
     from jobs.store.database import Database
-    from jobs.store.report.progress import JobSummary
+    from jobs.store.report.job_summary import JobSummary
 
 
 @dataclass(frozen=True, slots=True)

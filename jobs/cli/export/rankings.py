@@ -13,7 +13,7 @@ from jobs.store.report.export import ExportedDocument, read_documents
 
 if TYPE_CHECKING:
     from jobs.store.database import Database
-    from jobs.store.report.progress import JobSummary
+    from jobs.store.report.job_summary import JobSummary
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from jobs.cli.render.terminal import Voice, say, visible, voice
 from jobs.errors import TransientError
 from jobs.formatting import count, counted, duration, percent
 from jobs.store.database import Database
-from jobs.store.report.progress import JobSummary, Pace, find_job
+from jobs.store.report.job_summary import JobSummary, find_job
+from jobs.store.report.speed import RecentSpeed
 from jobs.store.waiting import Ahead, ahead_of, is_served
 from jobs.store.worker_registry import any_alive
 
@@ -146,7 +147,7 @@ class _Bar:
     def __init__(self, bars: "Bars", task: "TaskID") -> None:
         self._bars = bars
         self._task = task
-        self._pace = Pace()
+        self._pace = RecentSpeed()
 
     def update(self, job: JobSummary, note: str = "") -> None:
         self._pace.add(job, time.monotonic())
@@ -167,7 +168,7 @@ class _Lines:
     """A line when the state changes, and every few seconds."""
 
     def __init__(self) -> None:
-        self._pace = Pace()
+        self._pace = RecentSpeed()
         self._state: tuple[str, str] | None = None
         self._next = 0.0
 
@@ -180,7 +181,7 @@ class _Lines:
         say(f"job {job.label}: {tell(job, self._pace, note)}")
 
 
-def tell(job: JobSummary, pace: Pace, note: str = "", room: int | None = None) -> str:
+def tell(job: JobSummary, pace: RecentSpeed, note: str = "", room: int | None = None) -> str:
     """How far, how fast, how long still, what failed; or why it has not begun. What has no room in so many characters
     is left out, the least important first: a number is never cut."""
     done = f"{count(job.ended_documents)}/{WORDS[job.task].counted(job.documents)} ({percent(job.share_done)})"

@@ -12,7 +12,7 @@ from jobs import measures
 from jobs.errors import SpecError
 from jobs.json_numbers import read_value
 from jobs.spec import Task
-from jobs.store.report.progress import JobSummary
+from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.results import is_of_document
 from jobs.store.schema.tables import Document, Score
 from jobs.store.where.fields import field_of, resolve

@@ -19,7 +19,7 @@ from jobs.store.leases import Work
 from jobs.store.prune import prune_job
 from jobs.store.record import record
 from jobs.store.report.consistency_check import contradictions
-from jobs.store.report.progress import find_job
+from jobs.store.report.job_summary import find_job
 from jobs.store.report.totals import totals, totals_by
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time

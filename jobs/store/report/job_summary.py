@@ -1,20 +1,19 @@
-"""How far each job is: read from counters, so it is as quick with ten million documents as with ten."""
+"""Each job with its progress, from counters alone: as quick with ten million documents as with ten."""
 
 import json
-from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Boolean, Connection, Select, case, column, func, select, table
+from sqlalchemy import Boolean, Connection, Select, case, column, select, table
 
 from jobs.choices import CANCELLING, PAUSED
-from jobs.errors import NotFoundError
+from jobs.errors import NotFoundError, SpecError
 from jobs.spec import Task
 from jobs.store.schema.clock import UtcDateTime, db_time
-from jobs.store.schema.states import ENDED_STATES, DocumentStatus, JobState
-from jobs.store.schema.tables import Document, Job
+from jobs.store.schema.states import ENDED_STATES, JobState
+from jobs.store.schema.tables import Job
 
 LAST = "last"
 LARGEST_ID = 2**63 - 1
@@ -22,7 +21,7 @@ LARGEST_ID = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """One job as it stood when it was read: the columns of `v_jobs`, and a little more."""
+    """One job at the moment of reading: the columns of `v_jobs` and some of the table `jobs`."""
 
     job_id: int
     name: str | None
@@ -112,7 +111,7 @@ class JobSummary:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """On average since the first lease. (Over the last minute: `Pace`.)"""
+        """On average since the first lease. (Over the last minute: `RecentSpeed`.)"""
         return self.tokens / self.elapsed_s if self.elapsed_s else None
 
     @property
@@ -189,112 +188,11 @@ def list_jobs(connection: Connection, *, states: Collection[str] = (), limit: in
     return [JobSummary(*row) for row in connection.execute(statement)]
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Documents that ended badly for the same reason."""
-
-    status: str
-    code: str | None
-    documents: int
-    samples: tuple["FailedDocument", ...]  # the first few
-
-
-@dataclass(frozen=True, slots=True)
-class FailedDocument:
-    """One of them."""
-
-    id: str | None
-    line: int
-    message: str | None
-
-
-def failures(connection: Connection, job: JobSummary, num_samples: int = 3) -> list[Failure]:
-    """What ended badly, by reason, most frequent first. Reads the documents, and so only if there is something."""
-    bad = (DocumentStatus.FAILED, DocumentStatus.QUARANTINED, DocumentStatus.REJECTED)
-    if not job.failed + job.quarantined + job.rejected:
-        return []
-    of_job = (Document.job_id == job.job_id, Document.status.in_(bad))
-    groups = connection.execute(
-        select(Document.status, Document.error_code, func.count().label("documents"))
-        .where(*of_job)
-        .group_by(Document.status, Document.error_code)
-        .order_by(func.count().desc(), Document.status, Document.error_code)
-    ).all()
-    found = []
-    for group in groups:
-        samples = connection.execute(
-            select(Document.external_id, Document.line, Document.error)
-            .where(
-                Document.job_id == job.job_id,
-                Document.status == group.status,
-                Document.error_code.is_not_distinct_from(group.error_code),
-            )
-            .order_by(Document.position)
-            .limit(num_samples)
-        )
-        found.append(
-            Failure(group.status, group.error_code, group.documents, tuple(FailedDocument(*row) for row in samples))
-        )
-    return found
-
-
-class Pace:
-    """Speed over the last minute, from summaries that the caller read one after the other."""
-
-    WINDOW_S = 60.0
-
-    def __init__(self) -> None:
-        self._samples: deque[tuple[float, JobSummary]] = deque()
-
-    def add(self, summary: JobSummary, at: float) -> None:
-        """Take note of a summary that was read at a time of the caller's monotonic clock."""
-        self._samples.append((at, summary))
-        # The oldest sample stays until the one after it is a whole window old.
-        while len(self._samples) > 2 and at - self._samples[1][0] >= self.WINDOW_S:
-            self._samples.popleft()
-
-    @property
-    def tokens_per_s(self) -> float | None:
-        """As `JobSummary.tokens` counts them."""
-        return self._rate("tokens")
-
-    @property
-    def documents_per_s(self) -> float | None:
-        return self._rate("ended_documents")
-
-    @property
-    def eta_s(self) -> float | None:
-        """Seconds until the tokens that are left are done; None while nothing moves."""
-        rate = self._rate("estimated_done")
-        return self._samples[-1][1].estimated_left / rate if rate else None
-
-    def _rate(self, counter: str) -> float | None:
-        if len(self._samples) < 2:
-            return None
-        (start, first), (end, last) = self._samples[0], self._samples[-1]
-        gained = getattr(last, counter) - getattr(first, counter)
-        return max(0.0, gained / (end - start)) if end > start else None
-
-
-def speed_of(connection: Connection, model_revision: str, task: str) -> float | None:
-    """Estimated tokens of documents per second of the latest job of this task that a model has finished here; None
-    where it has finished none."""
-    latest = (
-        select(Job.id)
-        .where(
-            Job.model_revision == model_revision,
-            Job.task == task,
-            Job.state == JobState.DONE,
-            Job.started_at.is_not(None),
-        )
-        .order_by(Job.id.desc())
-        .limit(1)
-    )
-    job_id = connection.execute(latest).scalar()
-    if job_id is None:
-        return None
-    job = find_job(connection, str(job_id))
-    return job.estimated_done / job.elapsed_s if job.elapsed_s and job.estimated_done else None
+def require_ended(jobs: Sequence[JobSummary]) -> None:
+    """Raise SpecError for the first job that has not ended."""
+    for job in jobs:
+        if not job.has_ended:
+            raise SpecError(f"job {job.label} is {job.shown_state}; cancel it first: kvjobs cancel {job.job_id}")
 
 
 def _summaries() -> Select[Any]:
