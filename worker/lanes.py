@@ -33,10 +33,10 @@ from worker.engine.runtime.device import lanes_of, provider_name, providers
 from worker.isolation.sandbox import Sandbox
 from worker.lane import Lane, warmth
 from worker.process.child import ENTERED, EXIT_REFUSED
-from worker.process.connect import connect_patiently
-from worker.process.health import answering
+from worker.process.connect import connect_with_retry
+from worker.process.health import serve_health
 from worker.process.lease_keeper import LeaseKeeper
-from worker.process.memory_limits import go_first, limit_to_whole
+from worker.process.memory_limits import limit_to_machine, set_oom_score
 from worker.process.wakeup import Wakeup
 from worker.warm import WarmModels
 
@@ -51,9 +51,9 @@ def main() -> int:
     orders = Orders.from_argument(sys.argv[1])
     logging.basicConfig(level=orders.settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
     faulthandler.enable(all_threads=False)  # where it was when it died, on standard error
-    go_first(500)  # before the database and before our parent
+    set_oom_score(500)  # killed before the database and before its parent
     if orders.device == CPU:
-        limit_to_whole()
+        limit_to_machine()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the parent decides
     num_lanes = lanes_of(orders.device, orders.settings.lanes)
     speak = _speaker()
@@ -61,7 +61,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: calls.end())
     threading.Thread(target=calls.listen, daemon=True).start()
     try:
-        database = connect_patiently(orders.settings, calls.pause, has_run=orders.has_run)
+        database = connect_with_retry(orders.settings, calls.pause, has_run=orders.has_run)
         if database is None:
             return 0
         return _run(database, orders, num_lanes, calls, speak)
@@ -156,7 +156,7 @@ def _run(database: Database, orders: Orders, num_lanes: int, calls: Calls, speak
     ]
     for thread in threads_of_lanes:
         thread.start()
-    with answering(settings, lambda: _health(shift, threads_of_lanes)):
+    with serve_health(settings, lambda: _health(shift, threads_of_lanes)):
         for thread in threads_of_lanes:
             thread.join()
     shift.close()
@@ -184,7 +184,7 @@ def _health(shift: LeaseKeeper, lanes: list[threading.Thread]) -> Health:
 
 def _patiently(enter: Callable[[], int], orders: Orders, calls: Calls) -> int | None:
     """Our number among the workers, as soon as the database takes it; None if we are to go. Raises StoreError for what
-    waiting does not mend, as `connect_patiently` does."""
+    waiting does not mend, as `connect_with_retry` does."""
     outage = Outage()
     while True:
         try:

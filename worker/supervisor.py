@@ -19,7 +19,7 @@ from jobs.process import how_it_ended
 from jobs.store.database import Database
 from jobs.store.singleton_roles import new_holder
 from worker.process.child import EXIT_REFUSED, Child
-from worker.process.connect import connect_patiently
+from worker.process.connect import connect_with_retry
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ def main() -> int:
     stop_on_signals(stop, child)
     threading.Thread(target=_stop_with_parent, args=(stop,), daemon=True).start()
     try:
-        database = connect_patiently(orders.settings, stop.wait)
+        database = connect_with_retry(orders.settings, stop.wait)
         return 0 if database is None else supervise(orders, database, child, stop)
     except KvjobsError as error:
         print(f"kvjobs worker: {error}", file=sys.stderr)

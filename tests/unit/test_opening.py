@@ -9,7 +9,7 @@ from jobs.errors import StoreError
 from jobs.settings import Settings
 from jobs.store.database import Database
 from tests.unit.conftest import ON_SQLITE
-from worker.process.connect import connect_patiently
+from worker.process.connect import connect_with_retry
 
 
 def settings_of(path: Path) -> Settings:
@@ -33,7 +33,7 @@ def test_a_database_that_is_locked_is_opened_as_soon_as_it_is_free(
             lock.close()
         return False
 
-    opened = connect_patiently(settings_of(home / "kvjobs.db"), pause)
+    opened = connect_with_retry(settings_of(home / "kvjobs.db"), pause)
 
     assert opened is not None
     opened.close()
@@ -47,7 +47,7 @@ def test_whoever_is_told_to_go_waits_no_longer(database: Database, home: Path) -
     lock.execute("PRAGMA locking_mode = EXCLUSIVE")
     lock.execute("BEGIN EXCLUSIVE")
 
-    assert connect_patiently(settings_of(home / "kvjobs.db"), lambda seconds: True) is None
+    assert connect_with_retry(settings_of(home / "kvjobs.db"), lambda seconds: True) is None
     lock.close()
 
 
@@ -64,7 +64,7 @@ def test_a_worker_that_has_run_waits_for_its_database_whatever_it_says(database:
             (home / "kvjobs.db").write_bytes(good)
         return False
 
-    opened = connect_patiently(settings_of(home / "kvjobs.db"), pause, has_run=True)
+    opened = connect_with_retry(settings_of(home / "kvjobs.db"), pause, has_run=True)
 
     assert opened is not None
     opened.close()
@@ -75,4 +75,4 @@ def test_what_waiting_cannot_mend_is_refused_at_once(home: Path) -> None:
     (home / "kvjobs.db").write_text("this is no database, however long one waits for it" * 50)
 
     with pytest.raises(StoreError, match="not a database"):
-        connect_patiently(settings_of(home / "kvjobs.db"), lambda seconds: pytest.fail("it waited"))
+        connect_with_retry(settings_of(home / "kvjobs.db"), lambda seconds: pytest.fail("it waited"))

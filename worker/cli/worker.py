@@ -60,7 +60,7 @@ def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: st
     # Loaded here: `worker ls` needs none of it.
     from worker.engine.runtime.device import check_device, lanes_of
     from worker.process.child import Child
-    from worker.process.connect import connect_patiently
+    from worker.process.connect import connect_with_retry
     from worker.supervisor import stop_on_signals, supervise
 
     context: Context = ctx.obj
@@ -71,7 +71,7 @@ def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: st
     orders = Orders(settings, drain, device, new_node() if is_hinted else None)
     stop, child = threading.Event(), Child(orders)
     stop_on_signals(stop, child)
-    database = connect_patiently(settings, stop.wait)
+    database = connect_with_retry(settings, stop.wait)
     if database is None:
         return 0
     with contextlib.ExitStack() as stack:

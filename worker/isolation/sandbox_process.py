@@ -24,7 +24,7 @@ from worker.engine_for import process
 from worker.isolation.bisect import process_or_bisect
 from worker.isolation.sandbox import ALIVE, READY, SandboxOrder
 from worker.lane import Lane
-from worker.process.memory_limits import go_first, limit_to_free
+from worker.process.memory_limits import limit_to_free, set_oom_score
 from worker.result_memory import StoredMemory
 from worker.warm import WarmModels
 
@@ -37,7 +37,7 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # meant for the worker; death by a signal would be blamed on a document
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    go_first(1000)
+    set_oom_score(1000)
     limit_to_free()
     connection: Connection = Connection(int(sys.argv[2]))
     try:

@@ -1,4 +1,4 @@
-"""Opening the database, however long it is away: a worker that starts before its database waits for it."""
+"""Connecting to the database, however long it is unreachable: a worker that starts before its database waits."""
 
 from collections.abc import Callable
 
@@ -10,11 +10,11 @@ from jobs.store.database import Database
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 10.0
 
 
-def connect_patiently(settings: Settings, pause: Callable[[float], bool], *, has_run: bool = False) -> Database | None:
-    """The database, as soon as it answers. `pause` waits so many seconds and says whether to give up; then None.
+def connect_with_retry(settings: Settings, pause: Callable[[float], bool], *, has_run: bool = False) -> Database | None:
+    """Connect as soon as the database answers. `pause` waits so many seconds and returns whether to give up; then None.
 
-    Raises SpecError, or StoreError for what waiting does not mend. A worker that `has_run` with this database waits
-    whatever it says: the address is right, and whoever takes the database away may bring it back.
+    Raises SpecError, and StoreError for errors that waiting cannot resolve. With `has_run`, which says that this worker
+    has used the database before, no StoreError is final: the address is right, and the database may return.
     """
     pause_s, outage = SHORTEST_PAUSE_S, Outage()
     while True:

@@ -1,4 +1,4 @@
-"""The socket on which a worker process says how it is, to `kvjobs worker ping --here` (`jobs.dispatch.health`)."""
+"""The socket on which a worker process reports its health to `kvjobs worker ping --here` (`jobs.dispatch.health`)."""
 
 import logging
 import secrets
@@ -14,13 +14,13 @@ from jobs.settings import Settings
 
 log = logging.getLogger(__name__)
 
-TAKE_S = 1.0  # how long whoever asks may take to take the answer
+SEND_TIMEOUT_S = 1.0  # until a client that does not read its answer is dropped
 
 
 @contextmanager
-def answering(settings: Settings, health: Callable[[], Health]) -> Iterator[None]:
-    """While inside, a thread answers whoever asks. A worker that cannot be asked so (a home folder that cannot be
-    written) works all the same: `ping` then reads its heartbeat from the database."""
+def serve_health(settings: Settings, health: Callable[[], Health]) -> Iterator[None]:
+    """Within this context, a thread answers each connection with the health. A worker without the socket (its home
+    folder is read-only) works all the same: `ping` then reads its heartbeat from the database."""
     folder, prefix = place(settings)
     path = folder / f"{prefix}{getpid()}-{secrets.token_hex(4)}.sock"
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -31,15 +31,19 @@ def answering(settings: Settings, health: Callable[[], Health]) -> Iterator[None
             listener.bind(name)
         listener.listen(16)
     except OSError as error:
-        log.info("kvjobs worker ping --here has to ask the database: no socket in %s (%s)", folder, error)
+        log.info(
+            "no socket in %s (%s): kvjobs worker ping --here reads the heartbeat from the database instead",
+            folder,
+            error,
+        )
     else:
         threading.Thread(target=_serve, args=(listener, health), daemon=True).start()
     try:
         yield
     finally:
-        with suppress(OSError):  # there is none, or no connection to shut
+        with suppress(OSError):  # it was not made, or is not listening
             path.unlink(missing_ok=True)
-            listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits in accept
+            listener.shutdown(socket.SHUT_RDWR)  # ends the accept of the thread
         listener.close()
 
 
@@ -49,13 +53,13 @@ def _serve(listener: socket.socket, health: Callable[[], Health]) -> None:
             connection, _ = listener.accept()
         except OSError:  # closed
             return
-        with connection, suppress(OSError):  # whoever asked has gone
-            connection.settimeout(TAKE_S)
+        with connection, suppress(OSError):  # the client has gone
+            connection.settimeout(SEND_TIMEOUT_S)
             connection.sendall(health().line())
 
 
 def _sweep(settings: Settings) -> None:
-    """Remove the sockets of those that were killed: nobody listens there."""
+    """Remove the sockets of processes that were killed: connections to them are refused."""
     for path in sockets(settings):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.setblocking(False)
@@ -64,5 +68,5 @@ def _sweep(settings: Settings) -> None:
                     probe.connect(name)
             except ConnectionRefusedError:
                 path.unlink(missing_ok=True)
-            except OSError:  # it lives, or is not ours to judge
+            except OSError:  # it is alive, or cannot be reached
                 pass

@@ -1,8 +1,9 @@
-"""How much memory a process may take, and which process goes first when there is none left.
+"""How much memory this process may allocate, and which process the kernel kills first when memory runs out.
 
-RLIMIT_DATA and not RLIMIT_AS: the address space of a process with onnxruntime is 2.5 times what it uses (360 MB to
-145 MB with the bundled model), and a GPU's driver reserves far more than there is. An allocation beyond the limit is a
-MemoryError, or a "Failed to allocate memory" of onnxruntime: an error of one document, not a machine that swaps.
+RLIMIT_DATA and not RLIMIT_AS: the address space of a process with onnxruntime is 2.5 times the memory that it uses
+(360 MB to 145 MB with the bundled model), and a GPU's driver reserves far more than the machine has. An allocation
+beyond the limit raises MemoryError, or "Failed to allocate memory" in onnxruntime: one document fails, and the machine
+does not swap.
 """
 
 import contextlib
@@ -12,20 +13,20 @@ from pathlib import Path
 CGROUPS = Path("/sys/fs/cgroup")
 
 
-def limit_to_whole() -> None:
-    """Take no more than the machine (or the container) has: for a process that lives long. What is free at its start
-    says little about later."""
+def limit_to_machine() -> None:
+    """Limit this process to the memory of the machine or the container: for one that lives long, as the memory that is
+    free at its start says little about later."""
     _limit(min(_meminfo("MemTotal"), _container()[0]))
 
 
 def limit_to_free() -> None:
-    """Take no more than is free now: for a process that lives for a few documents."""
+    """Limit this process to the memory that is free now: for one that lives for a few documents."""
     limit, used = _container()
     _limit(_data_size() + min(_meminfo("MemAvailable"), limit - used))
 
 
-def go_first(score: int) -> None:
-    """Tell the kernel to kill this process before others (1000: before all) where memory runs out."""
+def set_oom_score(score: int) -> None:
+    """Where memory runs out, the kernel kills processes with a higher score (at most 1000) first."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(score))
 
@@ -51,7 +52,7 @@ def _data_size() -> float:
 
 
 def _field(file: Path, name: str) -> float:
-    """`name: 123 kB` in bytes; infinite where nothing is known."""
+    """The number in the line `name: 123 kB`, in bytes; infinity where there is none."""
     with contextlib.suppress(OSError, ValueError):
         for line in file.read_text().splitlines():
             if line.startswith(f"{name}:"):
@@ -60,7 +61,7 @@ def _field(file: Path, name: str) -> float:
 
 
 def _container() -> tuple[float, float]:
-    """The limit of our control group and what is used of it, in bytes; infinite and 0 where there is no limit."""
+    """The limit of this process's control group and the use of it, in bytes; infinity and 0 where there is no limit."""
     candidates = [
         (CGROUPS / "memory.max", CGROUPS / "memory.current"),  # version 2, inside a container
         (CGROUPS / "memory" / "memory.limit_in_bytes", CGROUPS / "memory" / "memory.usage_in_bytes"),  # version 1
@@ -71,6 +72,6 @@ def _container() -> tuple[float, float]:
                 own = CGROUPS / line.removeprefix("0::/")
                 candidates.insert(0, (own / "memory.max", own / "memory.current"))
     for limit, used in candidates:
-        with contextlib.suppress(OSError, ValueError):  # "max" is no number
+        with contextlib.suppress(OSError, ValueError):  # "max": no limit
             return float(int(limit.read_text())), float(int(used.read_text()))
     return float("inf"), 0.0

@@ -1,4 +1,4 @@
-"""What a process may take: in processes of their own, since a limit cannot be lifted."""
+"""Limits of memory: each test in a process of its own, since a limit cannot be lifted."""
 
 import subprocess
 import sys
@@ -13,8 +13,8 @@ def run(program: str) -> str:
     return done.stdout.strip()
 
 
-def test_an_allocation_beyond_what_there_is_becomes_an_error() -> None:
-    for limit in ("limit_to_whole", "limit_to_free"):
+def test_an_allocation_beyond_the_limit_raises_memory_error() -> None:
+    for limit in ("limit_to_machine", "limit_to_free"):
         said = run(f"""
 import os, resource
 from worker.process import memory_limits
@@ -38,7 +38,7 @@ import resource
 from pathlib import Path
 from worker.process import memory_limits
 memory_limits.CGROUPS = Path({str(tmp_path)!r})
-memory_limits.limit_to_whole()
+memory_limits.limit_to_machine()
 print(resource.getrlimit(resource.RLIMIT_DATA)[0])
 used = memory_limits._data_size()
 memory_limits.limit_to_free()
@@ -47,9 +47,9 @@ print(resource.getrlimit(resource.RLIMIT_DATA)[0] - used < 700_000_000)
     assert said.splitlines() == ["1000000000", "True"]
 
 
-def test_the_kernel_takes_a_sacrifice_first() -> None:
+def test_the_kernel_kills_a_sandbox_first() -> None:
     said = run(
-        "from worker.process.memory_limits import go_first; go_first(1000); "
+        "from worker.process.memory_limits import set_oom_score; set_oom_score(1000); "
         "print(open('/proc/self/oom_score_adj').read())"
     )
 
