@@ -1,13 +1,14 @@
 """What a command is handed: the settings, read when the first command asks for them, and the database."""
 
 import shlex
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from jobs.cli.render.terminal import say
+from jobs.cli.render.messages import say
 
 if TYPE_CHECKING:
     from jobs.settings import Setting, Settings
@@ -66,3 +67,8 @@ class Context:
         from jobs.settings import read_settings
 
         return read_settings(self.flags, warn=say)
+
+
+def this_command() -> str:
+    """What was typed, to be typed again."""
+    return shlex.join(["kvjobs", *sys.argv[1:]])

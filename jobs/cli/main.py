@@ -14,10 +14,10 @@ import click
 
 from jobs import __version__, worker_port
 from jobs.cli.context import Context
-from jobs.cli.failure import tell_failure
-from jobs.cli.render.terminal import Voice, speaking, visible
-from jobs.cli.streams import STANDARD_OUTPUT, prepare_streams, settle_streams
-from jobs.errors import KvjobsError
+from jobs.cli.render.error_message import explain, tell_failure
+from jobs.cli.render.messages import Voice, speaking
+from jobs.cli.render.terminal import visible
+from jobs.cli.streams import prepare_streams, settle_streams
 
 PROGRAM = "kvjobs"
 
@@ -178,30 +178,6 @@ def load_command(name: str) -> click.Command:
     command = worker_port.load(COMMANDS[name].target)
     assert isinstance(command, click.Command), f"{COMMANDS[name].target} is no command"
     return command
-
-
-def explain(error: Exception) -> str:
-    """One sentence: what is wrong, and what to do."""
-    if isinstance(error, KvjobsError):
-        return str(error) or (type(error).__doc__ or "").strip()
-    if isinstance(error, ModuleNotFoundError) and error.name:
-        root = error.name.partition(".")[0]
-        if root in ("jobs", "worker"):
-            return f"this installation of kvjobs lacks {error.name}; install kvjobs again, then run: kvjobs doctor"
-        from jobs.requirements import install_command
-
-        return f"the Python package {root} is not installed; run: {install_command(root)}"
-    if isinstance(error, ImportError):
-        return f"a Python package cannot be loaded ({error}); run: kvjobs doctor"
-    if isinstance(error, OSError) and error.filename == STANDARD_OUTPUT:
-        reason = "it is closed" if error.errno == errno.EBADF else error.strerror
-        return f"standard output cannot be written ({reason}); send it to a file or to a program"
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return (
-        f"this is a bug in kvjobs ({type(error).__name__}: {error}); "
-        "run it again as `kvjobs --debug ...` and report what it prints"
-    )
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ from typing import ClassVar
 import pytest
 from sqlalchemy import update
 
-from jobs.cli import wait_for_job
-from jobs.cli.wait_for_job import Attendant
+from jobs.cli import on_demand_worker, wait_for_job
+from jobs.cli.on_demand_worker import Attendant
 from jobs.errors import KvjobsError
 from jobs.settings import Settings, read_settings
 from jobs.store.database import Database
@@ -54,8 +54,8 @@ class Brought:
 @pytest.fixture
 def brought(monkeypatch: pytest.MonkeyPatch) -> list[Brought]:
     """The workers that were brought so far."""
-    monkeypatch.setattr(wait_for_job, "EmbeddedWorker", Brought)
-    monkeypatch.setattr(wait_for_job, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(on_demand_worker, "EmbeddedWorker", Brought)
+    monkeypatch.setattr(on_demand_worker, "LOOK_EVERY_S", 0.0)
     monkeypatch.setattr(Brought, "all", [])
     monkeypatch.setattr(Brought, "told", [])
     return Brought.all

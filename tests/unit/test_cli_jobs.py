@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, update
 
-from jobs.cli.render import live_progress
+from jobs.cli import follow_job, stalled_job
 from jobs.errors import TransientError
 from jobs.store.database import Database
 from jobs.store.schema import tables
@@ -186,19 +186,19 @@ def test_a_database_that_is_away_for_a_while_is_waited_for(
     kvjobs: Kvjobs, finished_job: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = iter([TransientError("locked"), TransientError("locked"), None])
-    find = live_progress.find_job
+    find = follow_job.find_job
 
     def sometimes(*arguments: Any) -> Any:
         if error := next(answers):
             raise error
         return find(*arguments)
 
-    monkeypatch.setattr(live_progress, "POLL_S", 0.01)
-    monkeypatch.setattr(live_progress, "find_job", sometimes)
+    monkeypatch.setattr(follow_job, "POLL_S", 0.01)
+    monkeypatch.setattr(follow_job, "find_job", sometimes)
     assert kvjobs("wait", finished_job).exit_code == 0
 
     answers = iter([TransientError("locked")] * 1000)
-    monkeypatch.setattr(live_progress, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(follow_job, "PATIENCE_S", 0.05)
     assert kvjobs("wait", finished_job).exit_code == 1
 
 
@@ -209,7 +209,7 @@ def test_leaving_a_watch_is_130_and_says_that_the_job_goes_on(
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(live_progress.time, "sleep", interrupt)
+    monkeypatch.setattr(follow_job.time, "sleep", interrupt)
 
     result = kvjobs(command, running_job)
 
@@ -221,7 +221,7 @@ def test_leaving_a_watch_is_130_and_says_that_the_job_goes_on(
 def test_watch_tells_lines_where_there_is_no_terminal(
     kvjobs: Kvjobs, database: Database, running_job: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_progress, "POLL_S", 0.01)
+    monkeypatch.setattr(follow_job, "POLL_S", 0.01)
 
     with after(0.3, lambda: finish(database, running_job)):
         result = kvjobs("watch", running_job)
@@ -261,8 +261,8 @@ def test_a_narrow_terminal_loses_what_matters_least_and_never_half_a_number(home
 @pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal is a thing of Unix")
 def test_a_message_stands_above_the_line_that_moves() -> None:
     code = (
-        "from jobs.cli.render import live_progress, terminal\n"
-        "with live_progress.progress() as shown: terminal.say('a message')"
+        "from jobs.cli.render import live_progress, messages\n"
+        "with live_progress.progress() as shown: messages.say('a message')"
     )
 
     assert "\x1b[2Ka message\r\n" in in_a_terminal(code=code).replace(" \r\n", "\r\n")
@@ -271,7 +271,7 @@ def test_a_message_stands_above_the_line_that_moves() -> None:
 def test_who_waits_in_vain_is_told_why(
     kvjobs: Kvjobs, add_job: AddJob, running_job: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_progress, "HINT_AFTER_S", 0.0)
+    monkeypatch.setattr(stalled_job, "HINT_AFTER_S", 0.0)
     paused = add_job(Line("w"), paused=True, reason="eight workers died")
 
     assert kvjobs("wait", running_job, "--timeout", "0.1").err.count("No worker is running") == 1

@@ -12,9 +12,9 @@ import click
 import pytest
 
 from jobs.cli import main
-from jobs.cli.failure import HINTS
 from jobs.cli.main import COMMANDS, Entry, explain, load_command, run
-from jobs.cli.render.terminal import Voice, say, speaking
+from jobs.cli.render.error_message import HINTS
+from jobs.cli.render.messages import Voice, say, speaking
 from jobs.errors import (
     CorpusError,
     KvjobsError,

@@ -11,12 +11,13 @@ from jobs.cli.commands import ls, totals
 from jobs.cli.render.layout import lay_out, print_page, print_table
 from jobs.cli.render.output import Column
 from tests.unit.conftest import AddJob, Kvjobs, Line
-from worker.cli import bench, models, worker
+from worker.cli import bench, worker
+from worker.cli.models import verify
 
 NAMES = ("nightly-opensubtitles-2024-en-zh-part-0017", "汉语新闻语料库第三部分", "job", "-")
 TABLES = (
     *(ls.COLUMNS, totals.COLUMNS, worker.COLUMNS, worker.PING_COLUMNS, bench.COLUMNS),
-    *(models.CHECK_COLUMNS, models.CAUSAL_CHECK_COLUMNS),
+    *(verify.CHECK_COLUMNS, verify.CAUSAL_CHECK_COLUMNS),
 )
 
 

@@ -8,8 +8,9 @@ from decimal import Decimal
 
 import pytest
 
+from jobs.cli.render.messages import say
 from jobs.cli.render.output import Column, Form, Output, csv_cell, csv_line, print_json_rows, to_json
-from jobs.cli.render.terminal import say, visible
+from jobs.cli.render.terminal import visible
 from jobs.formatting import counted, duration, percent, size
 
 HOSTILE = "\x1b[2J\x07\x9b31m\x7f\r\n\t\u202e\u2066\u2028\ud800[red]:smile:"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from jobs.cli.render.dry_run import describe
+from jobs.cli.render.job_end import end_message
 from jobs.cli.render.live_progress import tell
-from jobs.cli.wait_for_job import _summary
 from jobs.documents import Reject, Rejected
 from jobs.process import how_it_ended
 from jobs.requirements import install_command
@@ -47,7 +47,9 @@ def test_a_job_that_no_worker_began_took_no_time(database: Database, add_job: Ad
     with database.reading() as connection:
         job = replace(find_job(connection, str(job_id)), started_at=None)
 
-    assert _summary(job, None, None, "").startswith(f"Job {job_id} (nightly) is done: 1 of 1 document translated.\n")
+    assert end_message(job, None, None, None).startswith(
+        f"Job {job_id} (nightly) is done: 1 of 1 document translated.\n"
+    )
     assert " in -" not in tell(job, RecentSpeed())
 
 

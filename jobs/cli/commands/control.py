@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.ending import json_option, print_job
-from jobs.cli.render.terminal import say
+from jobs.cli.job_exit import json_option, print_job
+from jobs.cli.render.messages import say
 from jobs.formatting import counted
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def retry(context: Context, reference: str, as_json: bool) -> None:
     A job that was cancelled goes on. Rejected lines stay rejected: mend the corpus and submit it again. Results stay
     as they are.
     """
-    from jobs.cli.commands.show import next_command
+    from jobs.cli.render.job_page import next_command
     from jobs.store import jobs
     from jobs.store.schema.states import JobState
 

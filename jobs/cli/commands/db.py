@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.render.messages import say
 from jobs.cli.render.output import Output, output_options
-from jobs.cli.render.terminal import say, visible
+from jobs.cli.render.terminal import visible
 from jobs.errors import SpecError
 from jobs.formatting import counted
 

@@ -11,7 +11,7 @@ from jobs.cli.context import Context
 from jobs.cli.export.export_file import Export, export_file, write_results
 from jobs.cli.export.export_formats import Format
 from jobs.cli.export.result_columns import Extra
-from jobs.cli.render.terminal import say
+from jobs.cli.render.messages import say
 from jobs.formatting import counted
 
 

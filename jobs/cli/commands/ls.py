@@ -4,8 +4,8 @@ import click
 
 from jobs.choices import SHOWN_STATES
 from jobs.cli.context import Context
+from jobs.cli.render.messages import say
 from jobs.cli.render.output import Column, Output, output_options
-from jobs.cli.render.terminal import say
 from jobs.formatting import count, duration, moment, percent
 
 DEFAULT_LIMIT = 20

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.render.messages import say
 from jobs.cli.render.output import Column, Output, output_options
-from jobs.cli.render.terminal import say
 from jobs.formatting import counted
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.render.messages import say
 from jobs.cli.render.output import Column, Output, output_options
-from jobs.cli.render.terminal import say
 
 TABLE_LIMIT = 1000
 NAMES = ("name", "model", "source", "host", "node", "queue", "queues", "flags", "error_code")

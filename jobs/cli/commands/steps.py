@@ -6,8 +6,8 @@ import click
 
 from jobs.choices import By
 from jobs.cli.context import Context
+from jobs.cli.render.messages import say
 from jobs.cli.render.output import Column, Output, output_options
-from jobs.cli.render.terminal import say
 from jobs.formatting import count, percent
 
 FIELDS = ("group", "calls", "rows", "tokens", "seconds", "share", "mean_ms", "mean_rows")

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobs.cli.context import Context
-from jobs.cli.ending import MaxRejected, exit_code_of, json_option, print_job, watch_command
-from jobs.cli.render.task_words import WORDS
-from jobs.cli.render.terminal import hush, say, visible
+from jobs.cli.context import Context, this_command
+from jobs.cli.job_exit import MaxRejected, exit_code_of, json_option, print_job, watch_command
+from jobs.cli.render.messages import hush, say
+from jobs.cli.render.task_terms import WORDS
+from jobs.cli.render.terminal import visible
 from jobs.cli.task_options import GroupedCommand, ask, refuse_fields, task_options
 from jobs.errors import SpecError
 from jobs.formatting import counted
@@ -271,7 +272,6 @@ def _dry_run(context: Context, source: "Corpus", spec: JobSpec, as_json: bool) -
 
 def _ingest(context: Context, database: "Database", source: "Corpus", spec: JobSpec, **how: Any) -> Submitted:
     from jobs.cli.render.reading_progress import reading_progress
-    from jobs.cli.render.terminal import this_command
     from jobs.submission.submit import submit as submit_corpus
 
     try:
@@ -326,7 +326,7 @@ def _told(submitted: Submitted, paused: str | None) -> str:
 
 
 def _say_next(context: Context, database: "Database", submitted: Submitted, queue: str, model: str) -> None:
-    from jobs.cli.render.live_progress import tell_ahead, tell_unserved
+    from jobs.cli.stalled_job import tell_ahead, tell_unserved
     from jobs.store.waiting import ahead_of
 
     if submitted.already is Already.COMPLETE:

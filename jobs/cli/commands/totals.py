@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.render.messages import say
 from jobs.cli.render.output import Column, Output, output_options, to_json
-from jobs.cli.render.terminal import say
 from jobs.formatting import NOTHING, count, counted
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.cli.commands.show import next_command
 from jobs.cli.context import Context
-from jobs.cli.ending import exit_code_of, is_tolerated, json_option, max_rejected_option, print_job, watch_command
-from jobs.cli.render.terminal import say
+from jobs.cli.job_exit import exit_code_of, is_tolerated, json_option, max_rejected_option, print_job, watch_command
+from jobs.cli.render.job_page import next_command
+from jobs.cli.render.messages import say
 from jobs.errors import SpecError
 from jobs.formatting import counted
 from jobs.submission.tolerance import Tolerance
@@ -84,7 +84,9 @@ def _work(
 
 
 def _watch(context: Context, database: "Database", job: "JobSummary") -> "JobSummary":
-    from jobs.cli.render.live_progress import StuckHint, follow, progress
+    from jobs.cli.follow_job import follow
+    from jobs.cli.render.live_progress import progress
+    from jobs.cli.stalled_job import StuckHint
 
     try:
         hint = StuckHint(database)
@@ -115,7 +117,8 @@ def wait(context: Context, reference: str, timeout: float | None, tolerance: Tol
     0: every document succeeded. 3: some failed, were rejected or cancelled. 1: its corpus was never read to the end.
     4: it has not ended within the timeout.
     """
-    from jobs.cli.render.live_progress import StuckHint, follow
+    from jobs.cli.follow_job import follow
+    from jobs.cli.stalled_job import StuckHint
     from jobs.store.report.job_summary import find_job
 
     with context.database() as database:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from jobs.cli.export.export_formats import one_line
 from jobs.cli.export.result_columns import SHAPES, Shape, addable, added_value
+from jobs.cli.render.messages import say
 from jobs.cli.render.output import csv_cell, to_json
-from jobs.cli.render.terminal import say, visible
+from jobs.cli.render.terminal import visible
 from jobs.corpus.addition import AddedLines
 from jobs.corpus.original import Layout, Lines, RewrittenLines, copied_lines
 from jobs.corpus.reading import Format

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from jobs.cli.render.task_words import WORDS
+from jobs.cli.render.task_terms import WORDS
 from jobs.formatting import count, counted
 from jobs.spec import JobSpec, ScoreOptions, Task
 from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts

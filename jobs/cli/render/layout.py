@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.cells import cell_len
 
-from jobs.cli.render.terminal import say, visible
+from jobs.cli.render.messages import say
+from jobs.cli.render.terminal import visible
 
 if TYPE_CHECKING:
     from jobs.cli.render.output import Column

@@ -1,124 +1,30 @@
-"""Following a job until it ends: on a terminal one line that moves, elsewhere a line now and then."""
+"""The progress of a job on standard error: on a terminal one line that moves, elsewhere a line now and then."""
 
-import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from jobs.choices import PAUSED
-from jobs.cli.render.task_words import WORDS
-from jobs.cli.render.terminal import Voice, say, visible, voice
-from jobs.errors import TransientError
-from jobs.formatting import count, counted, duration, percent
-from jobs.store.database import Database
-from jobs.store.report.job_summary import JobSummary, find_job
+from jobs.cli.render.messages import Voice, say, voice
+from jobs.cli.render.task_terms import WORDS
+from jobs.cli.render.terminal import visible
+from jobs.formatting import count, duration, percent
+from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.speed import RecentSpeed
-from jobs.store.waiting import Ahead, ahead_of, is_served
-from jobs.store.worker_registry import any_alive
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-POLL_S = 0.5
-SILENCE_S = 60.0  # a worker that was not heard of for so long counts as gone
-PATIENCE_S = 120.0  # a database that does not answer for so long is not waited for
 LINE_EVERY_S = 10.0
 SHORTEST_BAR = 6  # columns, with a space on either side
-HINT_AFTER_S = 3.0  # a worker that has just been started needs a moment
 
 
 class Progress(Protocol):
     """Where a job's progress is shown."""
 
     def update(self, job: JobSummary, note: str = "") -> None: ...
-
-
-def follow(
-    database: Database, job_id: int, update: Callable[[JobSummary], None], *, timeout_s: float | None = None
-) -> JobSummary:
-    """Read a job again and again until it has ended or the time is up; the last summary. A database that is away for
-    a while (locked, restarted) is waited for."""
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    answered_at = time.monotonic()
-    while True:
-        try:
-            with database.reading() as connection:
-                job = find_job(connection, str(job_id))
-        except TransientError:
-            now = time.monotonic()
-            if now - answered_at > PATIENCE_S or (deadline is not None and now >= deadline):
-                raise
-            time.sleep(POLL_S)
-            continue
-        answered_at = time.monotonic()
-        update(job)
-        if job.has_ended or (deadline is not None and time.monotonic() >= deadline):
-            return job
-        left = POLL_S if deadline is None else max(0.0, deadline - time.monotonic())
-        time.sleep(min(POLL_S, left))
-
-
-class Turn:
-    """While nobody works on a job: what is ahead of it. Says once what that is."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._is_told = False
-
-    def wait(self, job: JobSummary) -> str:
-        """In few words for the line of progress; empty where nothing is ahead."""
-        ahead = ahead_of(self._database, job.job_id)
-        if not ahead.jobs:
-            return ""
-        if not self._is_told:
-            say(tell_ahead(ahead))
-        self._is_told = True
-        return f"waits for {counted(ahead.jobs, 'job')} ahead of it"
-
-
-class StuckHint:
-    """Says once why a job does not move."""
-
-    def __init__(self, database: Database) -> None:
-        self.note = ""  # for the line of progress
-        self._database = database
-        self._turn = Turn(database)
-        self._since = time.monotonic()
-        self._said: str | None = None
-
-    def update(self, job: JobSummary) -> None:
-        if time.monotonic() - self._since < HINT_AFTER_S or job.has_ended:
-            return
-        self._since = time.monotonic()
-        hint = None
-        if job.shown_state == PAUSED:
-            reason = f" ({job.reason})" if job.reason else ""
-            hint = f"Job {job.label} is paused{reason}. To go on: kvjobs resume {job.job_id}"
-        elif job.shards_open:
-            with contextlib.suppress(TransientError):  # nobody knows
-                hint = tell_unserved(self._database, job.queue, job.model)
-                self.note = self._turn.wait(job) if hint is None else ""
-        if hint and hint != self._said:
-            say(hint)
-        self._said = hint
-
-
-def tell_unserved(database: Database, queue: str, model: str) -> str | None:
-    """What to do where no worker serves the jobs of a queue and model; None where one does."""
-    if is_served(database, queue, model, SILENCE_S):
-        return None
-    if not any_alive(database, SILENCE_S):
-        return "No worker is running. To start one: kvjobs worker"
-    return f"No worker serves the queue {queue} now; what each one serves: kvjobs worker ls"
-
-
-def tell_ahead(ahead: Ahead) -> str:
-    """`3 jobs with 600 documents are ahead of it.`"""
-    verb = "is" if ahead.jobs == 1 else "are"
-    return f"{counted(ahead.jobs, 'job')} with {counted(ahead.documents, 'document')} {verb} ahead of it."
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from jobs.cli.render.terminal import Voice, voice
+from jobs.cli.render.messages import Voice, voice
 from jobs.formatting import counted
 from jobs.submission.submitted import IngestProgress
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.render.messages import say
 from jobs.cli.render.output import Output, output_options
-from jobs.cli.render.terminal import say
 from jobs.formatting import counted, duration, size
 from worker.graphs.precision import Precision
 from worker.model_tools.add.target_ids import HeadChoice

@@ -5,8 +5,8 @@ import os
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.render.messages import say
 from jobs.cli.render.output import Column, Output, output_options
-from jobs.cli.render.terminal import say
 from jobs.errors import ModelError
 from jobs.formatting import size
 from worker.models.registry import ModelFolder, check_files, kind_of, layout_of, list_models, read_manifest

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.render.messages import say
 from jobs.cli.render.output import Column, Output, output_options
-from jobs.cli.render.terminal import say
 from jobs.errors import SpecError
 from jobs.formatting import NOTHING, count, counted, percent
 from jobs.requirements import install_command

@@ -6,11 +6,14 @@ It is the last line of standard error, as with gh, docker, kubectl and aws: whoe
 nothing, and never has to tell an error from a job.
 """
 
+import errno
 import json
 
 import click
 
-from jobs.cli.render.terminal import Voice, visible, voice
+from jobs.cli.render.messages import Voice, voice
+from jobs.cli.render.terminal import visible
+from jobs.cli.streams import STANDARD_OUTPUT
 from jobs.errors import KvjobsError
 
 INTERRUPTED = 130
@@ -45,6 +48,30 @@ def tell_failure(error: BaseException, sentence: str, command: str) -> int:
     else:
         _print(f"Error: {sentence}")
     return exit_code
+
+
+def explain(error: Exception) -> str:
+    """One sentence: what is wrong, and what to do."""
+    if isinstance(error, KvjobsError):
+        return str(error) or (type(error).__doc__ or "").strip()
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        root = error.name.partition(".")[0]
+        if root in ("jobs", "worker"):
+            return f"this installation of kvjobs lacks {error.name}; install kvjobs again, then run: kvjobs doctor"
+        from jobs.requirements import install_command
+
+        return f"the Python package {root} is not installed; run: {install_command(root)}"
+    if isinstance(error, ImportError):
+        return f"a Python package cannot be loaded ({error}); run: kvjobs doctor"
+    if isinstance(error, OSError) and error.filename == STANDARD_OUTPUT:
+        reason = "it is closed" if error.errno == errno.EBADF else error.strerror
+        return f"standard output cannot be written ({reason}); send it to a file or to a program"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return (
+        f"this is a bug in kvjobs ({type(error).__name__}: {error}); "
+        "run it again as `kvjobs --debug ...` and report what it prints"
+    )
 
 
 def _code(error: BaseException) -> str:

@@ -1,0 +1,108 @@
+"""The page of `kvjobs show`, and the command that most people run next."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import orjson
+
+from jobs.formatting import count, counted, duration, moment, percent
+from jobs.spec import Task
+
+if TYPE_CHECKING:
+    from jobs.store.report.failures import Failure
+    from jobs.store.report.job_summary import JobSummary
+    from jobs.store.report.steps import StepSummary
+
+PHASES_SHOWN = 3
+LONGEST_MESSAGE = 200  # characters of a failed document's error; the export has it whole
+
+
+def describe(job: "JobSummary", phases: "Sequence[StepSummary]", bad: "Sequence[Failure]") -> Iterator[str]:
+    """The page, line by line."""
+    yield f"Job {job.label}: {job.shown_state}" + (f" ({job.reason})" if job.reason else "")
+    yield f"  task       {job.task}"
+    yield f"  corpus     {job.source}"
+    yield f"  model      {job.model} (revision {job.model_revision[:12]})"
+    yield f"  options    {_options(job)}"
+    yield f"  queue      {job.queue}"
+    yield f"  {'queries  ' if job.task == Task.RERANK else 'documents'}  {_documents(job)}"
+    yield f"  tokens     {_tokens(job)}"
+    yield f"  time       {_times(job)}"
+    if phases:
+        yield ""
+        yield "Where the seconds went (of all lanes together)"
+        for phase in phases[:PHASES_SHOWN]:
+            yield (
+                f"  {phase.group:<11}{percent(phase.share):>8}  {duration(phase.seconds):>12}  "
+                f"{phase.mean_ms:.1f} ms a call, {phase.mean_rows:.1f} rows"
+            )
+    if bad:
+        yield ""
+        yield "What went wrong"
+        for failure in bad:
+            yield f"  {counted(failure.documents, 'document')} {failure.status}: {failure.code or 'no code'}"
+            for sample in failure.samples:
+                message = (sample.message or "")[:LONGEST_MESSAGE]
+                yield f"    line {sample.line}" + (f" (id {sample.id})" if sample.id else "") + f": {message}"
+    yield ""
+    yield f"Next: {next_command(job)}"
+
+
+def next_command(job: "JobSummary") -> str:
+    """What most people do with a job in this state."""
+    from jobs.store.schema.states import JobState
+
+    if job.state == JobState.INGESTING:
+        task = "" if job.task == Task.TRANSLATE else f" --task {job.task}"
+        return f"kvjobs submit {job.source}{task}"  # goes on where it was interrupted
+    if job.state == JobState.FAILED:
+        return f"kvjobs db prune {job.job_id}"
+    if not job.has_ended:
+        return f"kvjobs {'resume' if job.paused else 'watch'} {job.job_id}"
+    if job.failed + job.quarantined + job.cancelled or job.state == JobState.CANCELLED:
+        return f"kvjobs retry {job.job_id}"
+    return f"kvjobs totals {job.job_id}" if job.task == Task.SCORE else f"kvjobs export {job.job_id} -o FILE"
+
+
+def _tokens(job: "JobSummary") -> str:
+    match job.task:
+        case Task.SCORE:
+            sources = f", after sources of {count(job.source_tokens)}" if job.source_tokens else ""
+            return f"{count(job.target_tokens)} scored{sources}; {reused(job)}"
+        case Task.RERANK:
+            return f"{count(job.source_tokens)} through the model, {count(job.target_tokens)} scored"
+    return f"{count(job.source_tokens)} in, {count(job.target_tokens)} out; {reused(job)}"
+
+
+def reused(job: "JobSummary") -> str:
+    """How much of it was known from before, and not computed again."""
+    if job.task == Task.SCORE:
+        return f"{count(job.documents_reused)} of {counted(job.succeeded, 'document')} reused"
+    return f"{count(job.segments_reused)} of {counted(job.segments, 'segment')} reused"
+
+
+def _options(job: "JobSummary") -> str:
+    options = orjson.loads(job.options)
+    return ", ".join(f"{name} {value}" for name, value in options.items() if value is not None)
+
+
+def _documents(job: "JobSummary") -> str:
+    parts = {
+        "ok": job.succeeded,
+        "failed": job.failed,
+        "rejected": job.rejected,
+        "quarantined": job.quarantined,
+        "cancelled": job.cancelled,
+        "waiting": job.waiting,
+    }
+    told = ", ".join(f"{count(number)} {name}" for name, number in parts.items() if number)
+    return f"{count(job.documents)}, {percent(job.share_done)} done" + (f": {told}" if told else "")
+
+
+def _times(job: "JobSummary") -> str:
+    if job.started_at is None:
+        return f"submitted {moment(job.created_at)}; no worker has started it"
+    speed = f", {job.tokens_per_s:,.0f} tokens/s on average" if job.tokens_per_s else ""
+    end = f" to {moment(job.finished_at)}" if job.finished_at else ""
+    left = f", about {duration(job.eta_s)} to go" if job.eta_s is not None else ""
+    return f"{duration(job.elapsed_s)} from {moment(job.started_at)}{end}{speed}{left}"

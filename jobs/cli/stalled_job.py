@@ -1,0 +1,76 @@
+"""Why a job does not move, while a command follows it: it is paused, no worker serves it, or others are ahead."""
+
+import contextlib
+import time
+
+from jobs.choices import PAUSED
+from jobs.cli.render.messages import say
+from jobs.errors import TransientError
+from jobs.formatting import counted
+from jobs.store.database import Database
+from jobs.store.report.job_summary import JobSummary
+from jobs.store.waiting import Ahead, ahead_of, is_served
+from jobs.store.worker_registry import any_alive
+
+SILENCE_S = 60.0  # a worker that was not heard of for so long counts as gone
+HINT_AFTER_S = 3.0  # a worker that has just been started needs a moment
+
+
+class Turn:
+    """While nobody works on a job: what is ahead of it. Says once what that is."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._is_told = False
+
+    def wait(self, job: JobSummary) -> str:
+        """In few words for the line of progress; empty where nothing is ahead."""
+        ahead = ahead_of(self._database, job.job_id)
+        if not ahead.jobs:
+            return ""
+        if not self._is_told:
+            say(tell_ahead(ahead))
+        self._is_told = True
+        return f"waits for {counted(ahead.jobs, 'job')} ahead of it"
+
+
+class StuckHint:
+    """Says once why a job does not move."""
+
+    def __init__(self, database: Database) -> None:
+        self.note = ""  # for the line of progress
+        self._database = database
+        self._turn = Turn(database)
+        self._since = time.monotonic()
+        self._said: str | None = None
+
+    def update(self, job: JobSummary) -> None:
+        if time.monotonic() - self._since < HINT_AFTER_S or job.has_ended:
+            return
+        self._since = time.monotonic()
+        hint = None
+        if job.shown_state == PAUSED:
+            reason = f" ({job.reason})" if job.reason else ""
+            hint = f"Job {job.label} is paused{reason}. To go on: kvjobs resume {job.job_id}"
+        elif job.shards_open:
+            with contextlib.suppress(TransientError):  # nobody knows
+                hint = tell_unserved(self._database, job.queue, job.model)
+                self.note = self._turn.wait(job) if hint is None else ""
+        if hint and hint != self._said:
+            say(hint)
+        self._said = hint
+
+
+def tell_unserved(database: Database, queue: str, model: str) -> str | None:
+    """What to do where no worker serves the jobs of a queue and model; None where one does."""
+    if is_served(database, queue, model, SILENCE_S):
+        return None
+    if not any_alive(database, SILENCE_S):
+        return "No worker is running. To start one: kvjobs worker"
+    return f"No worker serves the queue {queue} now; what each one serves: kvjobs worker ls"
+
+
+def tell_ahead(ahead: Ahead) -> str:
+    """`3 jobs with 600 documents are ahead of it.`"""
+    verb = "is" if ahead.jobs == 1 else "are"
+    return f"{counted(ahead.jobs, 'job')} with {counted(ahead.documents, 'document')} {verb} ahead of it."
