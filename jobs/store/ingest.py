@@ -4,26 +4,24 @@ Every transaction checks the state it builds on (`jobs.ingested`), so that of tw
 written by one, and a killed ingest goes on where it stopped.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count, groupby
+from itertools import count
 
 from sqlalchemy import Connection, delete, func, insert, null, select, update
 
-from jobs.documents import Document, Record, Rejected, duplicate
+from jobs.documents import Record
 from jobs.errors import CorpusError, NotFoundError, SpecError
 from jobs.spec import JobSpec
+from jobs.store.bulk_insert import enlarge_cache, insert_batch, restore_cache
 from jobs.store.connection.dialect import insert_or_ignore
 from jobs.store.database import Database
-from jobs.store.postgresql_copy import copy_documents
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.states import DocumentStatus, JobState, ShardState
+from jobs.store.schema.states import DocumentStatus, JobState
 from jobs.store.schema.tables import Job, JobCounts, Shard
-from jobs.submission.shards import IngestBatch
 
 DELETED_AT_ONCE = 20_000
-IDS_A_QUERY = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +40,23 @@ class JobRequest:
     again: bool  # another job, where there is one already
 
 
+@dataclass(frozen=True, slots=True)
+class IngestBatch:
+    """Some shards in a row, as many as one transaction writes."""
+
+    shards: list[list[Record]]  # none is empty
+
+    @property
+    def start(self) -> int:
+        return self.shards[0][0].position
+
+    @property
+    def stop(self) -> int:
+        return self.shards[-1][-1].position + 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class IngestedJob:
     """How far a job's ingest has come."""
 
     job_id: int
@@ -59,7 +72,7 @@ class Standing:
     estimated_tokens: int
 
 
-def begin(database: Database, request: JobRequest) -> tuple[Standing, bool]:
+def begin(database: Database, request: JobRequest) -> tuple[IngestedJob, bool]:
     """The job of this request, and whether it was made just now. One that was given up starts anew."""
     while True:
         with database.writing() as connection:
@@ -71,42 +84,42 @@ def begin(database: Database, request: JobRequest) -> tuple[Standing, bool]:
                 made = _make(connection, request, key)
                 if made is None:
                     continue  # another submit was quicker: look again
-                return _standing(connection, made), True
+                return _read(connection, made), True
             if state != JobState.FAILED:
                 unnamed = update(Job).where(Job.id == job_id, Job.name.is_(None))
                 connection.execute(unnamed.values(name=request.name))
-                return _standing(connection, job_id), False
+                return _read(connection, job_id), False
             if not _has_documents(connection, job_id):
                 _start_anew(connection, request, job_id)
-                return _standing(connection, job_id), True
+                return _read(connection, job_id), True
         _remove_documents(database, job_id)
 
 
-def add_batch(database: Database, job_id: int, batch: IngestBatch, digest: str) -> Standing:
+def add_batch(database: Database, job_id: int, batch: IngestBatch, digest: str) -> IngestedJob:
     """Write the documents and shards of a batch if it is the job's next; say how the job stands now either way.
     `digest` is that of all documents up to the end of this batch."""
     with database.writing() as connection:
-        _widen(connection)
+        enlarge_cache(connection)
         is_next = (Job.id == job_id) & (Job.state == JobState.INGESTING) & (Job.ingested == batch.start)
         if (
             connection.execute(update(Job).where(is_next).values(ingested=batch.stop, ingest_digest=digest)).rowcount
             == 1
         ):
-            _add(connection, job_id, batch)
-        return _standing(connection, job_id)
+            insert_batch(connection, job_id, batch.shards)
+        return _read(connection, job_id)
 
 
-def finish(database: Database, standing: Standing) -> Standing:
+def finish(database: Database, job: IngestedJob) -> IngestedJob:
     """Let the workers see a job whose last batch is written; it is done at once where nothing is left to do."""
     with database.writing() as connection:
-        _narrow(connection)
-        shards_open = connection.scalar(select(JobCounts.shards_open).where(JobCounts.job_id == standing.job_id))
+        restore_cache(connection)
+        shards_open = connection.scalar(select(JobCounts.shards_open).where(JobCounts.job_id == job.job_id))
         values = {"state": JobState.RUNNING, "ingested_at": db_time()}
         if not shards_open:
             values |= {"state": JobState.DONE, "finished_at": db_time()}
-        whole = (Job.id == standing.job_id) & (Job.state == JobState.INGESTING) & (Job.ingested == standing.ingested)
+        whole = (Job.id == job.job_id) & (Job.state == JobState.INGESTING) & (Job.ingested == job.ingested)
         connection.execute(update(Job).where(whole).values(values))
-        return _standing(connection, standing.job_id)
+        return _read(connection, job.job_id)
 
 
 def abandon(database: Database, job_id: int, reason: str) -> None:
@@ -238,117 +251,6 @@ def _start_anew(connection: Connection, request: JobRequest, job_id: int) -> Non
     )
 
 
-def _add(connection: Connection, job_id: int, batch: IngestBatch) -> None:
-    records = [record for shard in batch.shards for record in shard]
-    _insert_documents(connection, job_id, records)
-    duplicates = _reject_duplicates(connection, job_id, records)
-    shards, num_tokens = [], 0
-    for shard in batch.shards:
-        todo = [r for r in shard if type(r) is Document and r.position not in duplicates]
-        if todo:
-            tokens = sum([document.estimated_tokens for document in todo])
-            num_tokens += tokens
-            start, stop = shard[0].position, shard[-1].position + 1
-            shards.append({"start": start, "stop": stop, "estimated_tokens": tokens})
-    if shards:
-        same = insert(Shard).values(
-            job_id=job_id,
-            queue=select(Job.queue).where(Job.id == job_id).scalar_subquery(),
-            state=ShardState.READY,
-            available_at=db_time(),
-            lease_epoch=0,
-            attempts=0,
-            crashes=0,
-        )
-        connection.execute(same, shards)
-    num_rejected = len(duplicates) + sum(type(record) is Rejected for record in records)
-    connection.execute(
-        update(JobCounts)
-        .where(JobCounts.job_id == job_id)
-        .values(
-            documents=JobCounts.documents + len(records),
-            rejected=JobCounts.rejected + num_rejected,
-            shards=JobCounts.shards + len(shards),
-            shards_open=JobCounts.shards_open + len(shards),
-            estimated_tokens=JobCounts.estimated_tokens + num_tokens,
-        )
-    )
-
-
-def _widen(connection: Connection) -> None:
-    """Room for a bulk insert on this connection. Each random id dirties another page of the index: with the usual
-    2 MB of cache such pages are written several times within one transaction, and copied into the file after each. A
-    million random ids: 16 µs a row and 3.9 GB written without this in batches of 10,000, 10 µs and 1.6 GB with it in
-    batches of 20,000. Ids in order: no difference."""
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("PRAGMA cache_size = -131072")  # KiB
-        connection.exec_driver_sql("PRAGMA wal_autocheckpoint = 32768")  # pages of 4 KiB
-
-
-def _narrow(connection: Connection) -> None:
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("PRAGMA cache_size = -2000")
-        connection.exec_driver_sql("PRAGMA wal_autocheckpoint = 1000")
-
-
-def _insert_documents(connection: Connection, job_id: int, records: Sequence[Record]) -> None:
-    """The one bulk insert. A record whose id is there already is left out without a word. In the order of the corpus,
-    because of two records with one id the first is to stay."""
-    if connection.dialect.name == "postgresql":
-        copy_documents(connection, job_id, records)
-        return
-    # Past SQLAlchemy, whose own executemany takes 6.4 µs a row where this takes 3.7; a named tuple is a row as it is.
-    unless_there = "ON CONFLICT (job_id, external_id) DO NOTHING"
-    for kind, run in groupby(records, type):
-        if kind is Document:
-            connection.exec_driver_sql(
-                f"INSERT INTO documents (job_id, {', '.join(Document._fields)})"
-                f" VALUES ({job_id:d}, {', '.join('?' * len(Document._fields))}) {unless_there}",
-                list(run),
-            )
-        else:
-            connection.exec_driver_sql(
-                "INSERT INTO documents (job_id, estimated_tokens, status, position, external_id, numeric_id, line,"
-                f" error_code, error) VALUES ({job_id:d}, 0, 'rejected', ?, ?, ?, ?, ?, ?) {unless_there}",
-                [(*record[:4], str(record[4]), record[5]) for record in run],
-            )
-
-
-def _mark(connection: Connection) -> str:
-    """What stands for a value in a statement that goes past SQLAlchemy."""
-    return "?" if connection.dialect.paramstyle == "qmark" else "%s"
-
-
-def _reject_duplicates(connection: Connection, job_id: int, records: Sequence[Record]) -> set[int]:
-    """The positions of the records that were left out, which are now there as rejected."""
-    document = tables.Document
-    here = (document.job_id == job_id) & document.position.between(records[0].position, records[-1].position)
-    if connection.scalar(select(func.count()).where(here)) == len(records):
-        return set()
-    inserted = set(connection.scalars(select(document.position).where(here)))
-    left_out = [record for record in records if record.position not in inserted]
-    lines = _first_lines(connection, job_id, [record.external_id for record in left_out])
-    _insert_documents(connection, job_id, [duplicate(record, lines[record.external_id]) for record in left_out])
-    return {record.position for record in left_out}
-
-
-def _first_lines(connection: Connection, job_id: int, ids: Sequence[str | None]) -> dict[str | None, int]:
-    """The line that each of these ids is on. An index look-up an id: given `external_id IN (...)` with ten ids or
-    more, SQLite goes through all documents of the job instead."""
-    mark = _mark(connection)
-    lines: dict[str | None, int] = {}
-    for start in range(0, len(ids), IDS_A_QUERY):
-        some = tuple(ids[start : start + IDS_A_QUERY])
-        found = connection.exec_driver_sql(
-            f"WITH wanted (id) AS (VALUES {', '.join([f'({mark})'] * len(some))})"
-            " SELECT d.external_id, d.line FROM wanted CROSS JOIN documents d"
-            f" WHERE d.job_id = {job_id:d} AND d.external_id = wanted.id",
-            some,
-        )
-        lines.update((external_id, line) for external_id, line in found)
-    return lines
-
-
 def _has_documents(connection: Connection, job_id: int) -> bool:
     return (
         connection.scalar(select(tables.Document.position).where(tables.Document.job_id == job_id).limit(1)) is not None
@@ -373,7 +275,7 @@ def _no_counts() -> dict[str, int]:
     return {column.name: 0 for column in JobCounts.__table__.columns if column.name != "job_id"}
 
 
-def _standing(connection: Connection, job_id: int) -> Standing:
+def _read(connection: Connection, job_id: int) -> IngestedJob:
     row = connection.execute(
         select(
             Job.id.label("job_id"),
@@ -393,4 +295,4 @@ def _standing(connection: Connection, job_id: int) -> Standing:
     ).one_or_none()
     if row is None:
         raise NotFoundError(f"job {job_id} was removed while its corpus was being read; submit it again")
-    return Standing(**{**row._mapping, "state": JobState(row.state), "is_cancelling": bool(row.is_cancelling)})
+    return IngestedJob(**{**row._mapping, "state": JobState(row.state), "is_cancelling": bool(row.is_cancelling)})

@@ -4,10 +4,10 @@ So a killed ingest that is run again, and two that run at once, make the same ba
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from jobs.corpus.payload import Holds
 from jobs.documents import Document, Record
+from jobs.store.ingest import IngestBatch
 
 # Estimated; a longer document has a shard of its own.
 SHARD_TOKENS = 16_000
@@ -16,21 +16,6 @@ SHARD_DOCUMENTS = 1_000  # rejected ones count: they are in the range
 SHARD_CHARS = 1 << 22  # of texts and other fields: a worker holds a shard in memory
 BATCH_DOCUMENTS = 20_000  # written in one transaction, rounded up to whole shards
 BATCH_CHARS = 1 << 24
-
-
-@dataclass(frozen=True, slots=True)
-class IngestBatch:
-    """Some shards in a row, as many as one transaction writes."""
-
-    shards: list[list[Record]]  # none is empty
-
-    @property
-    def start(self) -> int:
-        return self.shards[0][0].position
-
-    @property
-    def stop(self) -> int:
-        return self.shards[-1][-1].position + 1
 
 
 def cut_batches(records: Iterable[Record], holds: Holds = Holds.TEXT) -> Iterator[IngestBatch]:

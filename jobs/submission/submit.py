@@ -19,7 +19,7 @@ from jobs.queues import CPU, check_queue
 from jobs.spec import JobSpec
 from jobs.store import ingest
 from jobs.store.database import Database
-from jobs.store.ingest import JobRequest, Standing
+from jobs.store.ingest import IngestedJob, JobRequest
 from jobs.store.schema.states import JobState
 from jobs.submission.fingerprint import Fingerprint
 from jobs.submission.shards import cut_batches
@@ -79,32 +79,32 @@ def submit(
             queue=check_queue(queue),
             again=again,
         )
-        standing, is_new = ingest.begin(database, request)
-        already, without_id = Already.NEW if is_new else _found(standing), 0
-        if standing.state == JobState.INGESTING:
-            standing, without_id = _fill(database, standing, reading, corpus.holds, records, contents, telling)
+        job, is_new = ingest.begin(database, request)
+        already, without_id = Already.NEW if is_new else _found(job), 0
+        if job.state == JobState.INGESTING:
+            job, without_id = _fill(database, job, reading, corpus.holds, records, contents, telling)
     tolerance = Tolerance(lines=0) if strict else max_rejected
-    if tolerance is not None and not tolerance.allows(standing.rejected, standing.documents):
-        refusal = _refusal(database, corpus, standing, None if strict else max_rejected)
-        ingest.remove(database, standing.job_id)
+    if tolerance is not None and not tolerance.allows(job.rejected, job.documents):
+        refusal = _refusal(database, corpus, job, None if strict else max_rejected)
+        ingest.remove(database, job.job_id)
         raise refusal
     failpoint("before-ingest-finish")
-    standing = ingest.finish(database, standing)
+    job = ingest.finish(database, job)
     return Submitted(
-        job_id=standing.job_id,
-        name=standing.name,
-        state=standing.state,
+        job_id=job.job_id,
+        name=job.name,
+        state=job.state,
         already=already,
-        documents=standing.documents,
-        rejected=standing.rejected,
-        shards=standing.shards,
-        estimated_tokens=standing.estimated_tokens,
+        documents=job.documents,
+        rejected=job.rejected,
+        shards=job.shards,
+        estimated_tokens=job.estimated_tokens,
         without_id=without_id,
     )
 
 
-def _found(standing: Standing) -> Already:
-    return Already.CANCELLED if standing.is_cancelling else FOUND[standing.state]
+def _found(job: IngestedJob) -> Already:
+    return Already.CANCELLED if job.is_cancelling else FOUND[job.state]
 
 
 def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, number: int) -> str:
@@ -121,42 +121,42 @@ def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, number: int)
 
 def _fill(
     database: Database,
-    standing: Standing,
+    job: IngestedJob,
     reading: Reading | RetrievalReading,
     holds: Holds,
     records: Iterator[Record],
     contents: Contents,
     telling: Telling,
-) -> tuple[Standing, int]:
+) -> tuple[IngestedJob, int]:
     """Write what the job lacks of its corpus; give it up where the corpus turns out to be no corpus. How the job stands
     then, and how many of the documents from there on have no id."""
     without_id = 0
 
     def tell(documents: int) -> None:
-        telling.tell(standing.job_id, documents, standing.rejected)
+        telling.tell(job.job_id, documents, job.rejected)
 
     written = Fingerprint()
     try:
-        rest = _skip(records, standing.ingested, written, tell)
-        if standing.ingest_digest not in (None, written.hexdigest()):
+        rest = _skip(records, job.ingested, written, tell)
+        if job.ingest_digest not in (None, written.hexdigest()):
             raise CorpusError(
-                f"{reading.source} is not what it was when the first {standing.ingested} documents of job "
-                f"{standing.job_id} were read from it; submit it again to read it from the start"
+                f"{reading.source} is not what it was when the first {job.ingested} documents of job "
+                f"{job.job_id} were read from it; submit it again to read it from the start"
             )
         for batch in cut_batches(rest, holds):
             written.update(record for shard in batch.shards for record in shard)
-            if standing.ingested < batch.stop:
-                standing = ingest.add_batch(database, standing.job_id, batch, written.hexdigest())
-                _check_ours(standing, batch.stop)
+            if job.ingested < batch.stop:
+                job = ingest.add_batch(database, job.job_id, batch, written.hexdigest())
+                _check_ours(job, batch.stop)
             without_id += sum([type(one) is Document and one.unnamed for shard in batch.shards for one in shard])
             tell(batch.stop)
             failpoint("after-ingest-batch")
         if reading.digest() != contents.digest:
             raise CorpusError(f"{reading.source} changed while it was read; submit it again when it stays as it is")
     except CorpusError as error:
-        ingest.abandon(database, standing.job_id, str(error))
+        ingest.abandon(database, job.job_id, str(error))
         raise
-    return standing, without_id
+    return job, without_id
 
 
 def _skip(
@@ -172,25 +172,23 @@ def _skip(
     return records
 
 
-def _check_ours(standing: Standing, stop: int) -> None:
+def _check_ours(job: IngestedJob, stop: int) -> None:
     """Two submits may fill one job, but none goes on with a job that is given up, or that starts anew behind it."""
-    written = standing.ingested >= stop
-    if standing.state in (JobState.FAILED, JobState.CANCELLED) or (
-        standing.state != JobState.INGESTING and not written
-    ):
-        why = f" ({standing.reason})" if standing.reason else ""
-        raise KvjobsError(f"job {standing.job_id} was cancelled or given up while its corpus was being read{why}")
+    written = job.ingested >= stop
+    if job.state in (JobState.FAILED, JobState.CANCELLED) or (job.state != JobState.INGESTING and not written):
+        why = f" ({job.reason})" if job.reason else ""
+        raise KvjobsError(f"job {job.job_id} was cancelled or given up while its corpus was being read{why}")
     if not written:
-        raise KvjobsError(f"job {standing.job_id} was started anew while its corpus was being read; submit it again")
+        raise KvjobsError(f"job {job.job_id} was started anew while its corpus was being read; submit it again")
 
 
-def _refusal(database: Database, corpus: Corpus, standing: Standing, max_rejected: Tolerance | None) -> CorpusError:
-    shown = ingest.first_rejected(database, standing.job_id, SHOWN_REJECTED)
+def _refusal(database: Database, corpus: Corpus, job: IngestedJob, max_rejected: Tolerance | None) -> CorpusError:
+    shown = ingest.first_rejected(database, job.job_id, SHOWN_REJECTED)
     lines = [f"  line {line}: {reason}" for line, reason in shown]
-    if standing.rejected > len(shown):
-        lines.append(f"  ... and {standing.rejected - len(shown)} more")
+    if job.rejected > len(shown):
+        lines.append(f"  ... and {job.rejected - len(shown)} more")
     rule, way_out = "--strict takes all or none", "submit without it"
     if max_rejected is not None:
         rule, way_out = f"--max-rejected allows {max_rejected}", "allow more"
-    head = f"{corpus.source}: {standing.rejected} of {standing.documents} documents cannot be read, and {rule}"
+    head = f"{corpus.source}: {job.rejected} of {job.documents} documents cannot be read, and {rule}"
     return CorpusError("\n".join([f"{head}; mend these lines, or {way_out}:", *lines]))

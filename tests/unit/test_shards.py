@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.documents import Document, Record, Reject, Rejected
+from jobs.store.ingest import IngestBatch
 from jobs.submission import shards
-from jobs.submission.shards import IngestBatch, cut_batches
+from jobs.submission.shards import cut_batches
 
 
 def document(position: int, tokens: int, fields: str | None = None) -> Document:

@@ -20,7 +20,7 @@ from jobs.corpus import reading as corpus_reading
 from jobs.corpus.reading import Corpus
 from jobs.errors import CorpusError, KvjobsError, TransientError
 from jobs.spec import JobSpec, Task, TranslateOptions
-from jobs.store import ingest, jobs
+from jobs.store import bulk_insert, ingest, jobs
 from jobs.store.database import Database
 from jobs.store.schema.states import JobState
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
@@ -164,9 +164,12 @@ def test_a_killed_submit_of_another_job_of_the_corpus_goes_on_too(database: Data
 
 
 @ON_SQLITE
-@pytest.mark.parametrize("broken", ["_insert_documents", "_reject_duplicates", "_standing"])
+@pytest.mark.parametrize(
+    ("module", "broken"),
+    [(bulk_insert, "_insert_documents"), (bulk_insert, "_reject_duplicates"), (ingest, "_read")],
+)
 def test_a_transaction_that_fails_leaves_nothing_half_written(
-    database: Database, path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+    database: Database, path: Path, monkeypatch: pytest.MonkeyPatch, module: Any, broken: str
 ) -> None:
     killed(database, path, 2)
     before = everything(database, 1)
@@ -175,7 +178,7 @@ def test_a_transaction_that_fails_leaves_nothing_half_written(
 
         def begin_then_break(*args: Any) -> Any:
             found = real(*args)
-            patch.setattr(ingest, broken, fail)
+            patch.setattr(module, broken, fail)
             return found
 
         def fail(*args: Any) -> None:
