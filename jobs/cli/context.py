@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 
 if TYPE_CHECKING:
     from jobs.settings import Setting, Settings
@@ -66,7 +66,7 @@ class Context:
     def _read(self) -> "tuple[Settings, list[Setting]]":
         from jobs.settings import read_settings
 
-        return read_settings(self.flags, warn=say)
+        return read_settings(self.flags, warn=print_message)
 
 
 def this_command() -> str:

@@ -14,8 +14,8 @@ import click
 
 from jobs import __version__, worker_port
 from jobs.cli.context import Context
-from jobs.cli.render.error_message import explain, tell_failure
-from jobs.cli.render.messages import Voice, speaking
+from jobs.cli.render.error_message import explain, report_error
+from jobs.cli.render.messages import MessageFormat, messages_as
 from jobs.cli.render.terminal import visible
 from jobs.cli.streams import prepare_streams, settle_streams
 
@@ -140,7 +140,7 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command; its exit code."""
     as_json = "--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)
-    with speaking(Voice.JSON if as_json else Voice.PLAIN):
+    with messages_as(MessageFormat.JSON if as_json else MessageFormat.PLAIN):
         return _run(arguments)
 
 
@@ -155,7 +155,7 @@ def _run(arguments: Sequence[str]) -> int:
             code = done.exit_code
         sys.stdout.flush()
     except (KeyboardInterrupt, click.Abort, click.ClickException) as error:
-        return tell_failure(error, str(error), _called(arguments))
+        return report_error(error, str(error), _called(arguments))
     except Exception as error:
         settle_streams()
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
@@ -164,7 +164,7 @@ def _run(arguments: Sequence[str]) -> int:
             import traceback
 
             traceback.print_exc()
-        return tell_failure(error, explain(error), _called(arguments))
+        return report_error(error, explain(error), _called(arguments))
     return code if isinstance(code, int) else 0
 
 

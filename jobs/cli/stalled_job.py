@@ -4,7 +4,7 @@ import contextlib
 import time
 
 from jobs.choices import PAUSED
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 from jobs.errors import TransientError
 from jobs.formatting import counted
 from jobs.store.database import Database
@@ -16,7 +16,7 @@ SILENCE_S = 60.0  # a worker that was not heard of for so long counts as gone
 HINT_AFTER_S = 3.0  # a worker that has just been started needs a moment
 
 
-class Turn:
+class JobsAheadNotice:
     """While nobody works on a job: what is ahead of it. Says once what that is."""
 
     def __init__(self, database: Database) -> None:
@@ -29,18 +29,18 @@ class Turn:
         if not ahead.jobs:
             return ""
         if not self._is_told:
-            say(tell_ahead(ahead))
+            print_message(jobs_ahead_message(ahead))
         self._is_told = True
         return f"waits for {counted(ahead.jobs, 'job')} ahead of it"
 
 
-class StuckHint:
+class StallNotice:
     """Says once why a job does not move."""
 
     def __init__(self, database: Database) -> None:
         self.note = ""  # for the line of progress
         self._database = database
-        self._turn = Turn(database)
+        self._turn = JobsAheadNotice(database)
         self._since = time.monotonic()
         self._said: str | None = None
 
@@ -54,14 +54,14 @@ class StuckHint:
             hint = f"Job {job.label} is paused{reason}. To go on: kvjobs resume {job.job_id}"
         elif job.shards_open:
             with contextlib.suppress(TransientError):  # nobody knows
-                hint = tell_unserved(self._database, job.queue, job.model)
+                hint = no_worker_message(self._database, job.queue, job.model)
                 self.note = self._turn.wait(job) if hint is None else ""
         if hint and hint != self._said:
-            say(hint)
+            print_message(hint)
         self._said = hint
 
 
-def tell_unserved(database: Database, queue: str, model: str) -> str | None:
+def no_worker_message(database: Database, queue: str, model: str) -> str | None:
     """What to do where no worker serves the jobs of a queue and model; None where one does."""
     if is_served(database, queue, model, SILENCE_S):
         return None
@@ -70,7 +70,7 @@ def tell_unserved(database: Database, queue: str, model: str) -> str | None:
     return f"No worker serves the queue {queue} now; what each one serves: kvjobs worker ls"
 
 
-def tell_ahead(ahead: Ahead) -> str:
+def jobs_ahead_message(ahead: Ahead) -> str:
     """`3 jobs with 600 documents are ahead of it.`"""
     verb = "is" if ahead.jobs == 1 else "are"
     return f"{counted(ahead.jobs, 'job')} with {counted(ahead.documents, 'document')} {verb} ahead of it."

@@ -54,19 +54,19 @@ def task_options(command: Command) -> Command:
     return command
 
 
-def ask(task: Task, values: Mapping[str, Any]) -> Options:
+def make_options(task: Task, values: Mapping[str, Any]) -> Options:
     """The options of a task, from the values of this call's options; raise SpecError for one that the task has not."""
     names = {field.name for field in dataclasses.fields(OPTIONS[task])}
     for name in values:
         if name not in names and task not in OF_CORPUS.get(name, ()) and is_given(name):
             raise SpecError(f"{flag(name)} is for {_tasks_of(name)}, and the task is {task}: leave it out")
-    asked = {name: value for name, value in values.items() if name in names}
-    if "cache" in asked:
-        asked["cache"] = CachePolicy.parse(asked["cache"])
+    given = {name: value for name, value in values.items() if name in names}
+    if "cache" in given:
+        given["cache"] = CachePolicy.parse(given["cache"])
     for name, kind in {"timing": Timing, "window": Window, "bos": Bos, "method": Method}.items():
-        if name in asked:
-            asked[name] = kind(asked[name])
-    return OPTIONS[task](**asked)
+        if name in given:
+            given[name] = kind(given[name])
+    return OPTIONS[task](**given)
 
 
 def refuse_fields(names: Collection[str], model: str, why: str) -> None:

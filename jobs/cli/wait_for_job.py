@@ -11,10 +11,10 @@ from types import FrameType
 from jobs.cli.export.export_file import export_file, write_results
 from jobs.cli.export.export_formats import Format
 from jobs.cli.follow_job import follow
-from jobs.cli.on_demand_worker import Attendant
+from jobs.cli.on_demand_worker import OnDemandWorker
 from jobs.cli.render.job_end import cancelled_message, end_message
 from jobs.cli.render.live_progress import progress
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 from jobs.settings import Settings
 from jobs.spec import Task
 from jobs.store.database import Database
@@ -27,7 +27,7 @@ from jobs.submission.tolerance import Tolerance
 INTERRUPTED = 130
 
 
-def attend(
+def wait_for_job(
     settings: Settings,
     database: Database,
     job: JobSummary,
@@ -42,47 +42,47 @@ def attend(
     """
     if job.paused:
         resume(database, job.job_id)
-        say(f"Job {job.label} was paused" + (f" ({job.reason})" if job.reason else "") + "; it goes on.")
-    attendant = Attendant(settings, database)
-    with _interruptible(attendant):
+        print_message(f"Job {job.label} was paused" + (f" ({job.reason})" if job.reason else "") + "; it goes on.")
+    worker = OnDemandWorker(settings, database)
+    with _interruptible(worker):
         try:
             if not job.has_ended:
-                job = _follow(database, job, attendant)
-            attendant.let_go()
+                job = _follow(database, job, worker)
+            worker.release()
             if job.state == JobState.CANCELLED:
-                say(cancelled_message(job))
+                print_message(cancelled_message(job))
             else:
                 _write(database, job, output)
-                say(end_message(job, output, tolerance, _totals(database, job)))
+                print_message(end_message(job, output, tolerance, _totals(database, job)))
         except KeyboardInterrupt:
             if not job.has_ended:
-                say("Finishing the batch in hand; Ctrl-C again leaves at once.")
-            attendant.dismiss()
+                print_message("Finishing the batch in hand; Ctrl-C again leaves at once.")
+            worker.stop()
             raise KeyboardInterrupt(f"Interrupted; what is done is kept. To go on: {again}") from None
         finally:
-            attendant.dismiss()
+            worker.stop()
     return job
 
 
-def _follow(database: Database, job: JobSummary, attendant: Attendant) -> JobSummary:
+def _follow(database: Database, job: JobSummary, worker: OnDemandWorker) -> JobSummary:
     with progress() as shown:
 
         def update(summary: JobSummary) -> None:
-            attendant.look(summary)
-            shown.update(summary, attendant.note)
+            worker.look(summary)
+            shown.update(summary, worker.note)
 
         return follow(database, job.job_id, update)
 
 
 @contextlib.contextmanager
-def _interruptible(attendant: Attendant) -> Iterator[None]:
+def _interruptible(worker: OnDemandWorker) -> Iterator[None]:
     """The first signal raises KeyboardInterrupt, a second one ends everything where it stands."""
     asked = False
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         nonlocal asked
         if asked:
-            attendant.kill()
+            worker.kill()
             os._exit(INTERRUPTED)
         asked = True
         raise KeyboardInterrupt

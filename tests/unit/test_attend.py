@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from jobs.cli import on_demand_worker, wait_for_job
-from jobs.cli.on_demand_worker import Attendant
+from jobs.cli.on_demand_worker import OnDemandWorker
 from jobs.errors import KvjobsError
 from jobs.settings import Settings, read_settings
 from jobs.store.database import Database
@@ -62,14 +62,14 @@ def brought(monkeypatch: pytest.MonkeyPatch) -> list[Brought]:
 
 
 @pytest.fixture
-def attendant(database: Database, brought: list[Brought]) -> Attendant:
-    return Attendant(read_settings({})[0], database)
+def on_demand(database: Database, brought: list[Brought]) -> OnDemandWorker:
+    return OnDemandWorker(read_settings({})[0], database)
 
 
-def look(attendant: Attendant, database: Database, job_id: int) -> None:
+def look(on_demand: OnDemandWorker, database: Database, job_id: int) -> None:
     with database.reading() as connection:
         job = find_job(connection, str(job_id))
-    attendant.look(job)
+    on_demand.look(job)
 
 
 def other_worker(database: Database, queues: str = "cpu") -> int:
@@ -77,37 +77,37 @@ def other_worker(database: Database, queues: str = "cpu") -> int:
 
 
 def test_where_no_worker_runs_one_is_brought_for_the_job(
-    database: Database, attendant: Attendant, add_job: AddJob, brought: list[Brought]
+    database: Database, on_demand: OnDemandWorker, add_job: AddJob, brought: list[Brought]
 ) -> None:
     add_job(Line("a"), Line("b"))
     mine = add_job(Line("a"))
 
-    look(attendant, database, mine)
-    look(attendant, database, mine)
+    look(on_demand, database, mine)
+    look(on_demand, database, mine)
 
     assert [(one.job_id, one.device) for one in brought] == [(mine, "cpu")]
     brought[0].lives = False  # it ended, and nobody asked it to
-    look(attendant, database, mine)
+    look(on_demand, database, mine)
     assert len(brought) == 2
 
 
 def test_a_worker_that_serves_the_job_is_left_to_it_for_as_long_as_it_is_there(
-    database: Database, attendant: Attendant, add_job: AddJob, brought: list[Brought]
+    database: Database, on_demand: OnDemandWorker, add_job: AddJob, brought: list[Brought]
 ) -> None:
     mine = add_job(Line("a"))
     worker = other_worker(database)
 
-    look(attendant, database, mine)
+    look(on_demand, database, mine)
     assert brought == []
 
     retire(database, [worker])
-    look(attendant, database, mine)
+    look(on_demand, database, mine)
     assert [one.job_id for one in brought] == [mine]
 
 
 @pytest.mark.parametrize("how", ["other queues", "stale"])
 def test_beside_a_worker_that_cannot_help_one_is_brought(
-    database: Database, attendant: Attendant, add_job: AddJob, brought: list[Brought], how: str
+    database: Database, on_demand: OnDemandWorker, add_job: AddJob, brought: list[Brought], how: str
 ) -> None:
     mine = add_job(Line("a"))
     other_worker(database, "model:other" if how == "other queues" else "cpu")
@@ -115,13 +115,13 @@ def test_beside_a_worker_that_cannot_help_one_is_brought(
         with database.writing() as connection:
             connection.execute(update(Worker).values(heartbeat_at=db_time(-120)))
 
-    look(attendant, database, mine)
+    look(on_demand, database, mine)
 
     assert [one.job_id for one in brought] == [mine]
 
 
 def test_what_is_ahead_is_said_once_and_the_line_of_progress_tells_that_the_job_waits(
-    database: Database, attendant: Attendant, add_job: AddJob, capsys: pytest.CaptureFixture[str]
+    database: Database, on_demand: OnDemandWorker, add_job: AddJob, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(3):
         add_job(*(Line(f"d{number}") for number in range(20)))
@@ -129,19 +129,19 @@ def test_what_is_ahead_is_said_once_and_the_line_of_progress_tells_that_the_job_
     other_worker(database)
 
     for _ in range(3):
-        look(attendant, database, mine)
+        look(on_demand, database, mine)
 
     assert capsys.readouterr().err == "3 jobs with 60 documents are ahead of it.\n"
-    assert attendant.note == "waits for 3 jobs ahead of it"
+    assert on_demand.note == "waits for 3 jobs ahead of it"
     with database.writing() as connection:
         connection.execute(update(Job).where(Job.id != mine).values(paused=True))
-    look(attendant, database, mine)
-    assert attendant.note == ""
+    look(on_demand, database, mine)
+    assert on_demand.note == ""
 
 
 def test_a_job_for_a_gpu_says_that_there_is_none_and_waits(
     database: Database,
-    attendant: Attendant,
+    on_demand: OnDemandWorker,
     add_job: AddJob,
     brought: list[Brought],
     monkeypatch: pytest.MonkeyPatch,
@@ -152,32 +152,38 @@ def test_a_job_for_a_gpu_says_that_there_is_none_and_waits(
     monkeypatch.setattr(device, "GPU_FILES", ())
 
     for _ in range(2):
-        look(attendant, database, mine)
+        look(on_demand, database, mine)
 
     assert brought == []
-    assert attendant.note == "no worker with a GPU"
+    assert on_demand.note == "no worker with a GPU"
     err = capsys.readouterr().err
     assert err.count(f"Job {mine} waits for a worker with a GPU") == 1
     assert "kvjobs worker --device cuda:0" in err
 
 
 def test_a_job_for_a_gpu_gets_a_worker_that_has_it(
-    database: Database, attendant: Attendant, add_job: AddJob, brought: list[Brought], monkeypatch: pytest.MonkeyPatch
+    database: Database,
+    on_demand: OnDemandWorker,
+    add_job: AddJob,
+    brought: list[Brought],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mine = add_job(Line("a"), queue="gpu")
     monkeypatch.setattr(device, "GPU_FILES", ("/",))
     monkeypatch.setattr(device, "check_device", lambda name: name)
 
-    look(attendant, database, mine)
+    look(on_demand, database, mine)
 
     assert [one.device for one in brought] == ["cuda:0"]
 
 
-def test_a_job_that_its_worker_paused_ends_the_wait(database: Database, attendant: Attendant, add_job: AddJob) -> None:
+def test_a_job_that_its_worker_paused_ends_the_wait(
+    database: Database, on_demand: OnDemandWorker, add_job: AddJob
+) -> None:
     mine = add_job(Line("a"), paused=True, reason="the model changed")
 
     with pytest.raises(KvjobsError, match="is paused: the model changed"):
-        look(attendant, database, mine)
+        look(on_demand, database, mine)
 
 
 def test_the_results_do_not_wait_for_the_batch_of_another_job(
@@ -198,7 +204,7 @@ def test_the_results_do_not_wait_for_the_batch_of_another_job(
     monkeypatch.setattr(wait_for_job, "follow", follow)
     monkeypatch.setattr(wait_for_job, "_write", lambda *_: Brought.told.append("written"))
 
-    wait_for_job.attend(read_settings({})[0], database, running, None, None, again="")
+    wait_for_job.wait_for_job(read_settings({})[0], database, running, None, None, again="")
 
     assert Brought.told == ["stop", "written", "ended"]
     assert capsys.readouterr().err.splitlines()[-1].startswith("The worker that was brought finishes a batch of")

@@ -262,7 +262,7 @@ def test_a_narrow_terminal_loses_what_matters_least_and_never_half_a_number(home
 def test_a_message_stands_above_the_line_that_moves() -> None:
     code = (
         "from jobs.cli.render import live_progress, messages\n"
-        "with live_progress.progress() as shown: messages.say('a message')"
+        "with live_progress.progress() as shown: messages.print_message('a message')"
     )
 
     assert "\x1b[2Ka message\r\n" in in_a_terminal(code=code).replace(" \r\n", "\r\n")

@@ -14,7 +14,7 @@ import pytest
 from jobs.cli import main
 from jobs.cli.main import COMMANDS, Entry, explain, load_command, run
 from jobs.cli.render.error_message import HINTS
-from jobs.cli.render.messages import Voice, say, speaking
+from jobs.cli.render.messages import MessageFormat, messages_as, print_message
 from jobs.errors import (
     CorpusError,
     KvjobsError,
@@ -170,11 +170,11 @@ def test_wrong_usage_is_an_object_too(kvjobs: Kvjobs, arguments: list[str]) -> N
 def test_a_message_beside_json_is_json_and_no_voice_outlives_its_command(
     kvjobs: Kvjobs, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with speaking(Voice.JSON):
-        say("two\nlines \x1b")
+    with messages_as(MessageFormat.JSON):
+        print_message("two\nlines \x1b")
     assert capsys.readouterr().err == '{"message": "two\\nlines \\\\x1b"}\n'
-    with speaking(Voice.QUIET):
-        say("nothing")
+    with messages_as(MessageFormat.QUIET):
+        print_message("nothing")
     assert capsys.readouterr().err == ""
     kvjobs("steps", "--json")
     assert kvjobs("steps").err.startswith("Usage: ")

@@ -8,7 +8,7 @@ from hypothesis import given, strategies
 from rich.cells import cell_len
 
 from jobs.cli.commands import ls, totals
-from jobs.cli.render.layout import lay_out, print_page, print_table
+from jobs.cli.render.layout import fit_table, print_page, print_table
 from jobs.cli.render.output import Column
 from tests.unit.conftest import AddJob, Kvjobs, Line
 from worker.cli import bench, worker
@@ -39,19 +39,19 @@ def test_what_is_shown_is_whole_in_any_width(data: strategies.DataObject) -> Non
     cells = strategies.sampled_from([*NAMES, "1", "12,345,678", "opus-mt-tc-big-en-zh-int8", "2026-11-22 11:23:11"])
     rows = data.draw(strategies.lists(strategies.lists(cells, min_size=len(columns), max_size=len(columns))))
 
-    laid = lay_out(rows, columns, width)
+    fitted = fit_table(rows, columns, width)
 
-    is_table = len(laid.lines) > 1 and set(laid.lines[1]) <= {"-", " "}  # the rule below the titles
-    assert not laid.shortened
-    shown = [i for i, column in enumerate(columns) if column.title not in laid.left_out]
+    is_table = len(fitted.lines) > 1 and set(fitted.lines[1]) <= {"-", " "}  # the rule below the titles
+    assert not fitted.shortened
+    shown = [i for i, column in enumerate(columns) if column.title not in fitted.left_out]
     if is_table:
-        assert all(cell_len(line) <= width for line in laid.lines)
+        assert all(cell_len(line) <= width for line in fitted.lines)
         assert {i for i, column in enumerate(columns) if column.rank == 0} <= set(shown)
         whole = [[row[i] for i in shown] for row in rows]
-        assert [line.split() for line in laid.lines[2:]] == [" ".join(row).split() for row in whole]
+        assert [line.split() for line in fitted.lines[2:]] == [" ".join(row).split() for row in whole]
     else:  # a block a row, with every column
-        assert laid.left_out == ()
-        blocks = "\n".join(laid.lines).split("\n\n") if rows else []
+        assert fitted.left_out == ()
+        blocks = "\n".join(fitted.lines).split("\n\n") if rows else []
         assert ["".join(block.split()) for block in blocks] == [
             "".join("".join((column.title + cell).split()) for column, cell in zip(columns, row, strict=True))
             for row in rows
@@ -61,28 +61,28 @@ def test_what_is_shown_is_whole_in_any_width(data: strategies.DataObject) -> Non
 def test_the_columns_that_say_least_go_first_and_what_still_fits_stays() -> None:
     columns = [Column("a", "A"), Column("b", "B" * 30, rank=2), Column("c", "C" * 5, rank=3), Column("d", "D", rank=1)]
 
-    laid = lay_out([["1", "2", "3", "4"]], columns, 20)
+    fitted = fit_table([["1", "2", "3", "4"]], columns, 20)
 
-    assert (laid.lines[0].split(), laid.left_out) == (["A", "CCCCC", "D"], ["B" * 30])
+    assert (fitted.lines[0].split(), fitted.left_out) == (["A", "CCCCC", "D"], ["B" * 30])
 
 
 def test_texts_are_shortened_before_a_column_goes_and_share_what_is_left() -> None:
     columns = [Column("id", "id"), Column("x", "x", is_text=None), Column("y", "y", is_text=None)]
 
-    laid = lay_out([["document-17", "a text " * 20, "文本" * 40]], columns, 60)
+    fitted = fit_table([["document-17", "a text " * 20, "文本" * 40]], columns, 60)
 
-    assert laid.shortened
-    assert [cell_len(line) for line in laid.lines] == [len("id") + 11 + 23, 60, 60]
-    assert laid.lines[2].startswith("document-17  a text a text a tex")
-    assert laid.lines[2].count("…") == 2
+    assert fitted.shortened
+    assert [cell_len(line) for line in fitted.lines] == [len("id") + 11 + 23, 60, 60]
+    assert fitted.lines[2].startswith("document-17  a text a text a tex")
+    assert fitted.lines[2].count("…") == 2
 
 
 def test_a_block_folds_a_text_at_its_words_and_keeps_a_long_word_whole() -> None:
     columns = [Column("id", "ID"), Column("x", "TEXT", is_text=True)]
 
-    laid = lay_out([["i" * 90, "one two three four five six " + "7" * 40]], columns, 32)
+    fitted = fit_table([["i" * 90, "one two three four five six " + "7" * 40]], columns, 32)
 
-    assert laid.lines == [
+    assert fitted.lines == [
         f"ID    {'i' * 90}",
         "TEXT  one two three four five",
         "      six",

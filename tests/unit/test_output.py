@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Form, Output, csv_cell, csv_line, print_json_rows, to_json
 from jobs.cli.render.terminal import visible
 from jobs.formatting import counted, duration, percent, size
@@ -23,7 +23,7 @@ def test_control_characters_are_made_visible() -> None:
 
 
 def test_a_message_keeps_its_lines_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
-    say("one\ntwo \x1b[31m")
+    print_message("one\ntwo \x1b[31m")
 
     assert capsys.readouterr() == ("", "one\ntwo \\x1b[31m\n")
 

@@ -9,7 +9,7 @@ import pytest
 
 from jobs.cli.render.dry_run import describe
 from jobs.cli.render.job_end import end_message
-from jobs.cli.render.live_progress import tell
+from jobs.cli.render.live_progress import progress_text
 from jobs.documents import Reject, Rejected
 from jobs.process import how_it_ended
 from jobs.requirements import install_command
@@ -50,7 +50,7 @@ def test_a_job_that_no_worker_began_took_no_time(database: Database, add_job: Ad
     assert end_message(job, None, None, None).startswith(
         f"Job {job_id} (nightly) is done: 1 of 1 document translated.\n"
     )
-    assert " in -" not in tell(job, RecentSpeed())
+    assert " in -" not in progress_text(job, RecentSpeed())
 
 
 def test_one_rejected_line_is_one_line() -> None:

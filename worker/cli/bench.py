@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.formatting import counted
 from worker.models.registry import DEFAULT_MODEL, check_files, find_model
@@ -89,7 +89,9 @@ def cache(
     ids = list(islice(_segments(tokenizer, source_tokens), segments or batch_size))
     reports = []
     for target_tokens in lengths:
-        say(f"{folder.name}: {counted(len(ids), 'segment')}, {source_tokens} tokens in, {target_tokens} out ...")
+        print_message(
+            f"{folder.name}: {counted(len(ids), 'segment')}, {source_tokens} tokens in, {target_tokens} out ..."
+        )
         reports.append(
             measure_cache(
                 network,
@@ -103,12 +105,12 @@ def cache(
     output.rows([_row(report, source_tokens) for report in reports], COLUMNS, FIELDS)
     different = sum(report.num_different for report in reports)
     if different:
-        say(
+        print_message(
             f"Error: {counted(different, 'segment')} came out differently with the cache and without; "
             "this must not be: report it with the model's kvjobs models inspect"
         )
         return 1
-    say("The tokens are the same with the cache and without.")
+    print_message("The tokens are the same with the cache and without.")
     return 0
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.dispatch.health import Health
 from jobs.dispatch.health import ask as ask_here
@@ -80,12 +80,12 @@ def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: st
             from worker.fleet.hinted_worker import hinted  # and with it Celery
 
             told += f", woken by {hide_passwords(settings.broker)}"
-            stack.enter_context(hinted(orders, database, child, stop, say))
-        say(f"{told}; Ctrl-C stops after the batch in hand.")
+            stack.enter_context(hinted(orders, database, child, stop, print_message))
+        print_message(f"{told}; Ctrl-C stops after the batch in hand.")
         code = supervise(orders, database, child, stop)
         is_asked = stop.is_set()
     if code == 0:
-        say("No work is left." if drain and not is_asked else "The worker has stopped.")
+        print_message("No work is left." if drain and not is_asked else "The worker has stopped.")
     return code
 
 
@@ -103,7 +103,7 @@ def ls(context: Context, output: Output, everything: bool) -> None:
     with context.database() as database, database.reading() as connection:
         members = list_workers(connection, context.settings.lease_s, everything=everything)
     if output.is_table and not members:
-        say("There is no worker; start one with: kvjobs worker")
+        print_message("There is no worker; start one with: kvjobs worker")
         return
     output.rows((member.as_row() for member in members), COLUMNS, ROSTER_FIELDS)
 
@@ -135,7 +135,7 @@ def ping(context: Context, output: Output, here: bool, timeout: float) -> int:
         rows = _heard_of(context, timeout, here=here)
     living = [row for row in rows if row["lives"]]
     if output.is_table and not rows:
-        say("There is no worker" + (" on this machine." if here else "."))
+        print_message("There is no worker" + (" on this machine." if here else "."))
     else:
         output.rows(rows, PING_COLUMNS, ("worker_id", "host", "pid", "lives", "hint", "heartbeat_at"))
     return 0 if living else 1
@@ -178,6 +178,6 @@ def _ask(context: Context, members: "list[WorkerSummary]", timeout: float) -> di
     try:
         found = ping_nodes(make_app(context.settings.broker), nodes, timeout)
     except BrokerError as error:
-        say(str(error))
+        print_message(str(error))
         return {}
     return {node: node in found for node in nodes}

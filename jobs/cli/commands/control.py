@@ -6,7 +6,7 @@ import click
 
 from jobs.cli.context import Context
 from jobs.cli.job_exit import json_option, print_job
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 from jobs.formatting import counted
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def pause(context: Context, reference: str, reason: str | None, as_json: bool) -
         job = _find(database, reference)
         jobs.pause(database, job.job_id, reason)
         job = _find(database, str(job.job_id))
-    say(f"Job {job.label} is paused. To go on: kvjobs resume {job.job_id}")
+    print_message(f"Job {job.label} is paused. To go on: kvjobs resume {job.job_id}")
     if as_json:
         print_job(job, 0)
 
@@ -48,10 +48,10 @@ def resume(context: Context, reference: str, as_json: bool) -> None:
         jobs.resume(database, job.job_id)
         was, job = job, _find(database, str(job.job_id))
     if job.cancel_requested_at:
-        say(f"Job {job.label} is being cancelled. To take it up again: kvjobs retry {job.job_id}")
+        print_message(f"Job {job.label} is being cancelled. To take it up again: kvjobs retry {job.job_id}")
     else:
         told = "goes on" if was.paused else "was not paused"
-        say(f"Job {job.label} {told}. To follow it: kvjobs watch {job.job_id}")
+        print_message(f"Job {job.label} {told}. To follow it: kvjobs watch {job.job_id}")
     if as_json:
         print_job(job, 0, was_paused=was.paused)
 
@@ -71,12 +71,14 @@ def cancel(context: Context, reference: str, as_json: bool) -> None:
         job = _find(database, reference)
         cancelled = jobs.cancel(database, job.job_id)
         job = _find(database, str(job.job_id))
-    say(f"{counted(cancelled, 'document')} of job {job.label} cancelled; {counted(job.succeeded, 'result')} kept.")
+    print_message(
+        f"{counted(cancelled, 'document')} of job {job.label} cancelled; {counted(job.succeeded, 'result')} kept."
+    )
     if job.has_ended:
-        say(f"To write them: kvjobs export {job.job_id} --only ok -o FILE")
-        say(f"To take it up again: kvjobs retry {job.job_id}")
+        print_message(f"To write them: kvjobs export {job.job_id} --only ok -o FILE")
+        print_message(f"To take it up again: kvjobs retry {job.job_id}")
     else:
-        say(f"Workers still end the batches they hold. To wait for them: kvjobs wait {job.job_id}")
+        print_message(f"Workers still end the batches they hold. To wait for them: kvjobs wait {job.job_id}")
     if as_json:
         print_job(job, 0, changed=cancelled)
 
@@ -100,11 +102,13 @@ def retry(context: Context, reference: str, as_json: bool) -> None:
         again = jobs.retry(database, job.job_id)
         was, job = job, _find(database, str(job.job_id))
     if job.state == JobState.INGESTING:
-        say(f"Job {job.label} is taken up again. To read the rest of its corpus: {next_command(job)}")
+        print_message(f"Job {job.label} is taken up again. To read the rest of its corpus: {next_command(job)}")
     elif again or was.state != job.state:
-        say(f"{counted(again, 'document')} of job {job.label} put back. To follow it: kvjobs watch {job.job_id}")
+        print_message(
+            f"{counted(again, 'document')} of job {job.label} put back. To follow it: kvjobs watch {job.job_id}"
+        )
     else:
-        say(f"Job {job.label} has no failed, quarantined or cancelled document; nothing changed.")
+        print_message(f"Job {job.label} has no failed, quarantined or cancelled document; nothing changed.")
     if as_json:
         print_job(job, 0, changed=again)
 

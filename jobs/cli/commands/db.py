@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Output, output_options
 from jobs.cli.render.terminal import visible
 from jobs.errors import SpecError
@@ -43,10 +43,10 @@ def upgrade(context: Context) -> None:
     with context.database_as_it_is() as database:
         before = migrate.schema_version(database.engine)
         if before == migrate.HEAD:
-            say(f"The tables are up to date (schema {before}).")
+            print_message(f"The tables are up to date (schema {before}).")
             return
         migrate.upgrade(database.engine)
-    say(f"The tables are up to date: schema {migrate.HEAD}, was {before or 'empty'}.")
+    print_message(f"The tables are up to date: schema {migrate.HEAD}, was {before or 'empty'}.")
 
 
 @db.command()
@@ -98,7 +98,7 @@ def prune(context: Context, references: tuple[str, ...], days: float | None, yes
     with context.database() as database:
         jobs = _jobs_to_prune(database, references, days)
         if not jobs:
-            say("There is no such job; nothing was deleted.")
+            print_message("There is no such job; nothing was deleted.")
             return
         documents = sum(job.documents for job in jobs)
         what = f"{counted(len(jobs), 'job')} with {counted(documents, 'document')}"
@@ -106,7 +106,7 @@ def prune(context: Context, references: tuple[str, ...], days: float | None, yes
             _confirm(f"Delete {what} ({', '.join(job.label for job in jobs[:10])}{', ...' if jobs[10:] else ''})?")
         for job in jobs:
             prune_job(database, job.job_id)
-    say(f"Deleted {what}.")
+    print_message(f"Deleted {what}.")
 
 
 @db.command("grant-reader")
@@ -134,9 +134,9 @@ def grant_reader(context: Context, role: str, password: TextIO | None) -> None:
         with database.writing() as connection:
             is_new = database_roles.grant_reader(connection, role, said)
         url = database.engine.url.set(username=role, password=None).render_as_string()
-    say(f"The role {role} {'was made and may' if is_new else 'may'} read the database: KVJOBS_DATABASE={url}")
+    print_message(f"The role {role} {'was made and may' if is_new else 'may'} read the database: KVJOBS_DATABASE={url}")
     if is_new and said is None:
-        say(f"It has no password yet; in psql: \\password {role}")
+        print_message(f"It has no password yet; in psql: \\password {role}")
 
 
 def _jobs_to_prune(database: "Database", references: tuple[str, ...], days: float | None) -> "list[JobSummary]":

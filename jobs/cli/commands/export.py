@@ -11,7 +11,7 @@ from jobs.cli.context import Context
 from jobs.cli.export.export_file import Export, export_file, write_results
 from jobs.cli.export.export_formats import Format
 from jobs.cli.export.result_columns import Extra
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 from jobs.formatting import counted
 
 
@@ -124,10 +124,12 @@ def export(
                 export = replace(export, condition=condition.of_job(connection, job.job_id))
         if path is not None and to_file:
             num_written = export_file(database, job, path, export)
-            say(f"Wrote {counted(num_written, 'document')} of job {job.job_id} to {path}.")
+            print_message(f"Wrote {counted(num_written, 'document')} of job {job.job_id} to {path}.")
         else:
             sys.stdout.flush()  # what follows goes past its buffer
             write_results(database, job, sys.stdout.buffer, form, export)
         if job.waiting and only not in (Only.WAITING, Only.ALL):
             what = "their lines are empty" if form is Format.TXT else "not in it"
-            say(f"Job {job.job_id} has not ended; still waiting, and {what}: {counted(job.waiting, 'document')}.")
+            print_message(
+                f"Job {job.job_id} has not ended; still waiting, and {what}: {counted(job.waiting, 'document')}."
+            )

@@ -4,7 +4,7 @@ import click
 
 from jobs.choices import SHOWN_STATES
 from jobs.cli.context import Context
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.formatting import count, duration, moment, percent
 
@@ -54,8 +54,10 @@ def ls(context: Context, output: Output, everything: bool, states: tuple[str, ..
         jobs = list_jobs(connection, states=states, limit=None if everything else limit + 1)
     shown = jobs if everything else jobs[:limit]
     if output.is_table and not jobs:
-        say("There is no such job." if states else "There is no job yet; submit a corpus: kvjobs submit CORPUS")
+        print_message(
+            "There is no such job." if states else "There is no job yet; submit a corpus: kvjobs submit CORPUS"
+        )
         return
     output.rows((job.as_row() for job in shown), COLUMNS, SUMMARY_FIELDS)
     if len(shown) < len(jobs):
-        say(f"Only the newest {limit} are shown; --all shows every job, --limit N as many as you like.")
+        print_message(f"Only the newest {limit} are shown; --all shows every job, --limit N as many as you like.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.formatting import counted
 
@@ -64,7 +64,7 @@ def metrics(context: Context, output: Output, reference: str, qrels: Path, measu
     )
     output.rows((_as_row(one) for one in found), columns, FIELDS)
     if job.waiting:
-        say(f"Job {job.label} has not ended; still waiting, and not ranked: {counted(job.waiting, 'query')}.")
+        print_message(f"Job {job.label} has not ended; still waiting, and not ranked: {counted(job.waiting, 'query')}.")
 
 
 def _as_row(one: "Measured") -> dict[str, Any]:

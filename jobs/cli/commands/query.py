@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 
 TABLE_LIMIT = 1000
@@ -68,7 +68,7 @@ def query(
         rows = _CountedRows(fields, islice(answer.rows, limit))
         output.rows(rows, [Column(field, field, is_text=_may_be_text(field)) for field in fields], fields)
         if rows.count == limit and next(answer.rows, None) is not None:
-            say(f"Only the first {limit} rows; --limit allows more.")
+            print_message(f"Only the first {limit} rows; --limit allows more.")
 
 
 class _CountedRows:

@@ -6,7 +6,7 @@ import click
 
 from jobs.choices import By
 from jobs.cli.context import Context
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.formatting import count, percent
 
@@ -38,7 +38,7 @@ def steps(context: Context, output: Output, reference: str, by: By) -> None:
         summaries = summarize_steps(connection, job.job_id, by)
     rows = [asdict(summary) | {"mean_ms": summary.mean_ms, "mean_rows": summary.mean_rows} for summary in summaries]
     if output.is_table and not rows:
-        say(f"Job {job.label} has no timings: it has not started, or was submitted with --timing off.")
+        print_message(f"Job {job.label} has no timings: it has not started, or was submitted with --timing off.")
         return
     title = {By.PHASE: "PHASE", By.STEP: "STEP", By.LANE: "WORKER/LANE"}[by]
     output.rows(

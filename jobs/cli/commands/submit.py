@@ -9,10 +9,10 @@ import click
 
 from jobs.cli.context import Context, this_command
 from jobs.cli.job_exit import MaxRejected, exit_code_of, json_option, print_job, watch_command
-from jobs.cli.render.messages import hush, say
-from jobs.cli.render.task_terms import WORDS
+from jobs.cli.render.messages import print_message, silence_messages
+from jobs.cli.render.task_terms import TASK_TERMS
 from jobs.cli.render.terminal import visible
-from jobs.cli.task_options import GroupedCommand, ask, refuse_fields, task_options
+from jobs.cli.task_options import GroupedCommand, make_options, refuse_fields, task_options
 from jobs.errors import SpecError
 from jobs.formatting import counted
 from jobs.queues import CPU, check_queue
@@ -155,22 +155,24 @@ def submit(
         output = Path("-")
     _check_outputs(quiet, as_json, dry_run, output)
     if quiet:
-        hush()
+        silence_messages()
     check_name(name)
     check_queue(queue)
-    asked = ask(Task(task), options)
+    task_options = make_options(Task(task), options)
     port = worker_port()
-    spec = port.admit(Task(task), model, context.settings.models_dir, asked)
+    spec = port.admit(Task(task), model, context.settings.models_dir, task_options)
     source = _corpus(corpus, spec, form, delimiter, id_field, options)
     if output and str(output) != "-":
         check_place(output, corpus=source.source)
         check_format(format_of(output), spec.task)
     for advice in port.advise(spec, context.settings.models_dir, queue):
-        say(advice)
+        print_message(advice)
     if model is None:
-        say(f"No --model was given: {WORDS[task].doing} with the bundled {spec.model}.")
+        print_message(f"No --model was given: {TASK_TERMS[task].doing} with the bundled {spec.model}.")
     if source.path == "-" and sys.stdin.isatty():
-        say(f"Reading {'JSON Lines' if form in (None, 'jsonl') else form} from the terminal; end with Ctrl-D.")
+        print_message(
+            f"Reading {'JSON Lines' if form in (None, 'jsonl') else form} from the terminal; end with Ctrl-D."
+        )
     if dry_run:
         return _dry_run(context, source, spec, as_json)
     with context.database() as database:
@@ -189,24 +191,26 @@ def submit(
         _refuse_cancelled(submitted)
         job = _find(database, submitted)
         rests = job.paused and not wait  # with --wait it goes on
-        say(_told(submitted, _paused(job) if rests else None))
+        print_message(_told(submitted, _paused(job) if rests else None))
         if name is not None and name != submitted.name:
-            say(f"It keeps the name that it has, {submitted.name!r}; it did not get {name!r}.")
+            print_message(f"It keeps the name that it has, {submitted.name!r}; it did not get {name!r}.")
         if 0 < submitted.without_id < submitted.documents - submitted.rejected:
-            say(f"{counted(submitted.without_id, 'document')} without an id: the number of the line stands for it.")
+            print_message(
+                f"{counted(submitted.without_id, 'document')} without an id: the number of the line stands for it."
+            )
         if quiet:
             click.echo(submitted.job_id)
             sys.stdout.flush()  # whoever waits for the number need not wait for the results
         _wake_workers(context, database, submitted)
         code = 0
         if wait:
-            from jobs.cli.wait_for_job import attend
+            from jobs.cli.wait_for_job import wait_for_job
 
             reattach = watch_command(context, submitted.job_id, output, tolerance, as_json)
-            job = attend(context.settings, database, job, output, tolerance, again=reattach)
+            job = wait_for_job(context.settings, database, job, output, tolerance, again=reattach)
             code = exit_code_of(job, tolerance)
         elif rests:
-            say(f"To go on: kvjobs resume {submitted.job_id}")
+            print_message(f"To go on: kvjobs resume {submitted.job_id}")
         else:
             _say_next(context, database, submitted, queue, spec.model)
     if as_json:
@@ -258,8 +262,8 @@ def _dry_run(context: Context, source: "Corpus", spec: JobSpec, as_json: bool) -
     from jobs.store.report.speed import past_speed
 
     settings = context.settings
-    with reading_progress() as tell:
-        dry_run = worker_port().count_work(source, spec, settings.models_dir, settings.home / "spool", tell)
+    with reading_progress() as on_progress:
+        dry_run = worker_port().count_work(source, spec, settings.models_dir, settings.home / "spool", on_progress)
     with context.database() as database, database.reading() as connection:
         tokens_per_s = past_speed(connection, spec.model_revision, spec.task)
     if as_json:
@@ -275,8 +279,10 @@ def _ingest(context: Context, database: "Database", source: "Corpus", spec: JobS
     from jobs.submission.submit import submit as submit_corpus
 
     try:
-        with reading_progress() as tell:
-            return submit_corpus(database, source, spec, spool=context.settings.home / "spool", on_progress=tell, **how)
+        with reading_progress() as on_progress:
+            return submit_corpus(
+                database, source, spec, spool=context.settings.home / "spool", on_progress=on_progress, **how
+            )
     except KeyboardInterrupt:
         told = "Interrupted; what is read is kept. To go on"
         if source.path == "-":  # what came through a pipe or was typed is gone with it
@@ -291,7 +297,7 @@ def _wake_workers(context: Context, database: "Database", submitted: Submitted) 
     from jobs.dispatch.hints import hint_at_once
 
     if problem := hint_at_once(database, context.settings):
-        say(f"The workers could not be told ({problem}); they find the work by themselves within seconds.")
+        print_message(f"The workers could not be told ({problem}); they find the work by themselves within seconds.")
 
 
 def _refuse_cancelled(submitted: Submitted) -> None:
@@ -326,14 +332,14 @@ def _told(submitted: Submitted, paused: str | None) -> str:
 
 
 def _say_next(context: Context, database: "Database", submitted: Submitted, queue: str, model: str) -> None:
-    from jobs.cli.stalled_job import tell_ahead, tell_unserved
+    from jobs.cli.stalled_job import jobs_ahead_message, no_worker_message
     from jobs.store.waiting import ahead_of
 
     if submitted.already is Already.COMPLETE:
-        say(f"Results: kvjobs export {submitted.job_id} -o FILE")
+        print_message(f"Results: kvjobs export {submitted.job_id} -o FILE")
         return
-    if unserved := tell_unserved(database, queue, model):
-        say(unserved)
+    if unserved := no_worker_message(database, queue, model):
+        print_message(unserved)
     elif (ahead := ahead_of(database, submitted.job_id)).jobs:
-        say(tell_ahead(ahead))
-    say(f"Follow it: kvjobs watch {submitted.job_id}")
+        print_message(jobs_ahead_message(ahead))
+    print_message(f"Follow it: kvjobs watch {submitted.job_id}")

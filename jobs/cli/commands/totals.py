@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options, to_json
 from jobs.formatting import NOTHING, count, counted
 
@@ -64,7 +64,9 @@ def show_totals(context: Context, output: Output, reference: str, field: str | N
     names = (*(["group"] if field is not None else []), *COUNTS, *MEASURES)
     output.rows((as_row(one) for one in found), (*group, *COLUMNS), names)
     if job.waiting:
-        say(f"Job {job.label} has not ended; still waiting, and in no figure: {counted(job.waiting, 'document')}.")
+        print_message(
+            f"Job {job.label} has not ended; still waiting, and in no figure: {counted(job.waiting, 'document')}."
+        )
 
 
 def as_row(one: "Totals") -> dict[str, Any]:

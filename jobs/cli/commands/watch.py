@@ -8,7 +8,7 @@ import click
 from jobs.cli.context import Context
 from jobs.cli.job_exit import exit_code_of, is_tolerated, json_option, max_rejected_option, print_job, watch_command
 from jobs.cli.render.job_page import next_command
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 from jobs.errors import SpecError
 from jobs.formatting import counted
 from jobs.submission.tolerance import Tolerance
@@ -73,23 +73,23 @@ def _work(
     as_json: bool,
 ) -> "JobSummary":
     from jobs.cli.export.result_file import check_place
-    from jobs.cli.wait_for_job import attend
+    from jobs.cli.wait_for_job import wait_for_job
 
     if output and str(output) != "-":
         check_place(output, corpus=job.source)
     if job.state == "ingesting":
-        say(f"The corpus of job {job.label} is not read to its end. If nobody reads it: {next_command(job)}")
+        print_message(f"The corpus of job {job.label} is not read to its end. If nobody reads it: {next_command(job)}")
     again = watch_command(context, job.job_id, output, tolerance, as_json)
-    return attend(context.settings, database, job, output, tolerance, again=again)
+    return wait_for_job(context.settings, database, job, output, tolerance, again=again)
 
 
 def _watch(context: Context, database: "Database", job: "JobSummary") -> "JobSummary":
     from jobs.cli.follow_job import follow
     from jobs.cli.render.live_progress import progress
-    from jobs.cli.stalled_job import StuckHint
+    from jobs.cli.stalled_job import StallNotice
 
     try:
-        hint = StuckHint(database)
+        hint = StallNotice(database)
         with progress() as shown:
 
             def update(summary: "JobSummary") -> None:
@@ -99,7 +99,7 @@ def _watch(context: Context, database: "Database", job: "JobSummary") -> "JobSum
             job = follow(database, job.job_id, update)
     except KeyboardInterrupt:
         raise _left(context, job) from None
-    say(f"Next: {next_command(job)}")
+    print_message(f"Next: {next_command(job)}")
     return job
 
 
@@ -118,24 +118,26 @@ def wait(context: Context, reference: str, timeout: float | None, tolerance: Tol
     4: it has not ended within the timeout.
     """
     from jobs.cli.follow_job import follow
-    from jobs.cli.stalled_job import StuckHint
+    from jobs.cli.stalled_job import StallNotice
     from jobs.store.report.job_summary import find_job
 
     with context.database() as database:
         with database.reading() as connection:
             job = find_job(connection, reference)
         try:
-            job = follow(database, job.job_id, StuckHint(database).update, timeout_s=timeout)
+            job = follow(database, job.job_id, StallNotice(database).update, timeout_s=timeout)
         except KeyboardInterrupt:
             raise _left(context, job) from None
     code = exit_code_of(job, tolerance)
     if not job.has_ended:
         code = TIMED_OUT
-        say(f"Job {job.label} has not ended after {timeout:g} s; still waiting: {counted(job.waiting, 'document')}.")
+        print_message(
+            f"Job {job.label} has not ended after {timeout:g} s; still waiting: {counted(job.waiting, 'document')}."
+        )
     else:
         allowed = f"; {counted(job.rejected, 'line')} rejected, as --max-rejected allows"
         told = f"Job {job.label} is {job.state}: {job.succeeded:,} of {counted(job.documents, 'document')} succeeded"
-        say(f"{told}{allowed if is_tolerated(job, tolerance) else ''}.")
+        print_message(f"{told}{allowed if is_tolerated(job, tolerance) else ''}.")
     if as_json:
         print_job(job, code)
     return code

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from jobs.cli.export.export_formats import one_line
 from jobs.cli.export.result_columns import SHAPES, Shape, addable, added_value
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import csv_cell, to_json
 from jobs.cli.render.terminal import visible
 from jobs.corpus.addition import AddedLines
@@ -90,7 +90,9 @@ def _lines(database: "Database", job: "JobSummary", layout: Layout, origin: Orig
     """The lines of the corpus, and whether they are copied from it."""
     with copied_lines(layout, job.source, origin.digest, origin.first_line) as copied:
         if copied is None:
-            say(f"The corpus is not in {job.source} as it was, so its lines are written anew from the database.")
+            print_message(
+                f"The corpus is not in {job.source} as it was, so its lines are written anew from the database."
+            )
             yield RewrittenLines(layout, field_names(database, job.job_id), has_ids=origin.has_ids), False
         else:
             yield copied, True

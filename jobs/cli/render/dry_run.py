@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from jobs.cli.render.task_terms import WORDS
+from jobs.cli.render.task_terms import TASK_TERMS
 from jobs.formatting import count, counted
 from jobs.spec import JobSpec, ScoreOptions, Task
 from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
@@ -89,4 +89,4 @@ def _of_task(counts: SegmentCounts | SequenceCounts) -> dict[str, int]:
 
 
 def _done(spec: JobSpec) -> str:
-    return WORDS[spec.task].done
+    return TASK_TERMS[spec.task].done

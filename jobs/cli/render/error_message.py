@@ -11,7 +11,7 @@ import json
 
 import click
 
-from jobs.cli.render.messages import Voice, voice
+from jobs.cli.render.messages import MessageFormat, message_format
 from jobs.cli.render.terminal import visible
 from jobs.cli.streams import STANDARD_OUTPUT
 from jobs.errors import KvjobsError
@@ -33,10 +33,10 @@ HINTS = {
 }
 
 
-def tell_failure(error: BaseException, sentence: str, command: str) -> int:
+def report_error(error: BaseException, sentence: str, command: str) -> int:
     """Say to standard error why a command failed; the exit code. `sentence` is `error` in words."""
     code, exit_code = _code(error), _exit_code(error)
-    if voice() is Voice.JSON:
+    if message_format() is MessageFormat.JSON:
         sentence = error.format_message() if isinstance(error, click.ClickException) else sentence
         message = "\n".join(map(visible, sentence.split("\n"))) or code
         told = {"code": code, "message": message, "hint": _hint(code, message, command)}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from jobs.cli.job_exit import is_tolerated
 from jobs.cli.render.job_page import reused
-from jobs.cli.render.task_terms import WORDS
+from jobs.cli.render.task_terms import TASK_TERMS
 from jobs.formatting import count, counted, duration
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.totals import Totals
@@ -13,7 +13,7 @@ from jobs.submission.tolerance import Tolerance
 
 def end_message(job: JobSummary, output: Path | None, tolerance: Tolerance | None, whole: Totals | None) -> str:
     """How far, how fast, where the results are, and what to look at; of a scoring job `whole` are its totals."""
-    words = WORDS[job.task]
+    words = TASK_TERMS[job.task]
     done = f"Job {job.label} is {job.state}: {count(job.succeeded)} of {words.counted(job.documents)} {words.done}"
     took = "" if job.elapsed_s is None else f" in {duration(job.elapsed_s)}"  # none: no worker has begun it
     speed = f" ({job.tokens_per_s:,.0f} tokens/s)" if job.tokens_per_s else ""
@@ -30,7 +30,7 @@ def end_message(job: JobSummary, output: Path | None, tolerance: Tolerance | Non
 
 def cancelled_message(job: JobSummary) -> str:
     """Somebody else ended it: a file that looks whole would mislead."""
-    words = WORDS[job.task]
+    words = TASK_TERMS[job.task]
     return (
         f"Job {job.label} was cancelled: {count(job.succeeded)} of {words.counted(job.documents)} {words.done}, and no "
         f"results written.\nTo go on with it: kvjobs retry {job.job_id}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.cells import cell_len
 
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 from jobs.cli.render.terminal import visible
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _LABEL = re.compile(r"\s*\S+\s{2,}|\s*")  # of a line of a page: what its contin
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class FittedTable:
     """What is printed, and what is not."""
 
     lines: Sequence[str]
@@ -39,20 +39,20 @@ class Laid:
 
 
 def print_table(rows: Iterable[Mapping[str, Any]], columns: "Sequence[Column]") -> None:
-    """Print rows as a table; on a terminal in its width, as `lay_out` does it."""
+    """Print rows as a table; on a terminal in its width, as `fit_table` does it."""
     cells = [[visible(column.show(row[column.key])) for column in columns] for row in rows]
     if not sys.stdout.isatty():
         for line in _table(cells, columns, _widths(cells, columns), rule=False):
             click.echo(line)
         return
     width = shutil.get_terminal_size().columns
-    laid = lay_out(cells, columns, width)
-    for line in laid.lines:
+    fitted = fit_table(cells, columns, width)
+    for line in fitted.lines:
         click.echo(line)
-    missing = [f"Left out: {', '.join(laid.left_out)}."] if laid.left_out else []
-    missing += ["Texts are shortened."] if laid.shortened else []
+    missing = [f"Left out: {', '.join(fitted.left_out)}."] if fitted.left_out else []
+    missing += ["Texts are shortened."] if fitted.shortened else []
     if missing:
-        say("\n".join(_fold(f"{' '.join(missing)} A wider terminal or --json shows all.", width)))
+        print_message("\n".join(_fold(f"{' '.join(missing)} A wider terminal or --json shows all.", width)))
 
 
 def print_page(lines: Iterable[str], *, indent: int | None = None) -> None:
@@ -64,7 +64,7 @@ def print_page(lines: Iterable[str], *, indent: int | None = None) -> None:
             click.echo(part)
 
 
-def lay_out(cells: Sequence[Sequence[str]], columns: "Sequence[Column]", width: int) -> Laid:
+def fit_table(cells: Sequence[Sequence[str]], columns: "Sequence[Column]", width: int) -> FittedTable:
     """A table no wider than `width`, or a block a row."""
     natural, texts = _widths(cells, columns), _texts(cells, columns)
 
@@ -78,7 +78,7 @@ def lay_out(cells: Sequence[Sequence[str]], columns: "Sequence[Column]", width: 
         if narrowed(more := sorted([*shown, i])) is not None:
             shown = more
     widths = narrowed(shown) or []
-    return Laid(
+    return FittedTable(
         list(_table([[row[i] for i in shown] for row in cells], [columns[i] for i in shown], widths)),
         left_out=[column.title for i, column in enumerate(columns) if i not in shown],
         shortened=widths != [natural[i] for i in shown],
@@ -126,7 +126,9 @@ def _table(
         yield GAP.join(_padded(_shortened(cell, to), to, right=column.right) for cell, to, column in placed).rstrip()
 
 
-def _blocks(cells: Sequence[Sequence[str]], columns: "Sequence[Column]", texts: Sequence[bool], width: int) -> Laid:
+def _blocks(
+    cells: Sequence[Sequence[str]], columns: "Sequence[Column]", texts: Sequence[bool], width: int
+) -> FittedTable:
     label = max(cell_len(column.title) for column in columns) + len(GAP)
     lines: list[str] = []
     shortened = False
@@ -139,7 +141,7 @@ def _blocks(cells: Sequence[Sequence[str]], columns: "Sequence[Column]", texts: 
                 parts, shortened = [*parts[: LONGEST_TEXT - 1], f"{parts[LONGEST_TEXT - 1]}…"], True
             heads = [_padded(column.title, label), *[" " * label] * (len(parts) - 1)]
             lines.extend((head + part).rstrip() for head, part in zip(heads, parts, strict=True))
-    return Laid(lines, shortened=shortened)
+    return FittedTable(lines, shortened=shortened)
 
 
 def _fold_line(line: str, width: int, indent: int | None) -> list[str]:

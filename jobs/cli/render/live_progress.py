@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from jobs.cli.render.messages import Voice, say, voice
-from jobs.cli.render.task_terms import WORDS
+from jobs.cli.render.messages import MessageFormat, message_format, print_message
+from jobs.cli.render.task_terms import TASK_TERMS
 from jobs.cli.render.terminal import visible
 from jobs.formatting import count, duration, percent
 from jobs.store.report.job_summary import JobSummary
@@ -30,7 +30,7 @@ class Progress(Protocol):
 @contextmanager
 def progress() -> Iterator[Progress]:
     """Progress on standard error: alive on a terminal, in lines elsewhere."""
-    if not sys.stderr.isatty() or voice() is not Voice.PLAIN:
+    if not sys.stderr.isatty() or message_format() is not MessageFormat.PLAIN:
         yield _Lines()
         return
     from rich.console import Console
@@ -59,14 +59,14 @@ class _Bar:
         self._pace.add(job, time.monotonic())
         room = self._bars.console.width - SHORTEST_BAR
         name = visible(f"job {job.label}")
-        if len(name) + len(tell(job, self._pace, note, room=0)) > room:
+        if len(name) + len(progress_text(job, self._pace, note, room=0)) > room:
             name = f"job {job.job_id}"
         self._bars.update(
             self._task,
             description=name,
             total=job.documents or None,
             completed=job.ended_documents,
-            told=visible(tell(job, self._pace, note, room - len(name))),
+            told=visible(progress_text(job, self._pace, note, room - len(name))),
         )
 
 
@@ -84,13 +84,13 @@ class _Lines:
         if (job.shown_state, note) == self._state and now < self._next:
             return
         self._state, self._next = (job.shown_state, note), now + LINE_EVERY_S
-        say(f"job {job.label}: {tell(job, self._pace, note)}")
+        print_message(f"job {job.label}: {progress_text(job, self._pace, note)}")
 
 
-def tell(job: JobSummary, pace: RecentSpeed, note: str = "", room: int | None = None) -> str:
+def progress_text(job: JobSummary, pace: RecentSpeed, note: str = "", room: int | None = None) -> str:
     """How far, how fast, how long still, what failed; or why it has not begun. What has no room in so many characters
     is left out, the least important first: a number is never cut."""
-    done = f"{count(job.ended_documents)}/{WORDS[job.task].counted(job.documents)} ({percent(job.share_done)})"
+    done = f"{count(job.ended_documents)}/{TASK_TERMS[job.task].counted(job.documents)} ({percent(job.share_done)})"
     if note and not job.has_ended:
         return f"{done}, {note}"
     parts = {"done": done, "tokens": f"{count(job.tokens)} tokens"}

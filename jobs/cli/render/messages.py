@@ -12,7 +12,7 @@ import click
 from jobs.cli.render.terminal import visible
 
 
-class Voice(enum.Enum):
+class MessageFormat(enum.Enum):
     """To whom a command speaks on standard error."""
 
     PLAIN = "plain"  # to people
@@ -20,35 +20,35 @@ class Voice(enum.Enum):
     QUIET = "quiet"  # to nobody, but of errors
 
 
-_voice = ContextVar("voice", default=Voice.PLAIN)
+_voice = ContextVar("voice", default=MessageFormat.PLAIN)
 
 
-def say(message: str) -> None:
+def print_message(message: str) -> None:
     """Print a message: to standard error, line by line safe; in the voice of this command."""
     lines = [visible(line) for line in message.split("\n")]
     match _voice.get():
-        case Voice.PLAIN:
+        case MessageFormat.PLAIN:
             for line in lines:
                 # Not click.echo, which looks up the file behind sys.stderr: while a line of progress moves, that is
                 # rich's, and a message has to go above it.
                 print(line, file=sys.stderr, flush=True)
-        case Voice.JSON:
+        case MessageFormat.JSON:
             click.echo(json.dumps({"message": "\n".join(lines)}, ensure_ascii=False), err=True)
 
 
-def voice() -> Voice:
+def message_format() -> MessageFormat:
     """That of this command."""
     return _voice.get()
 
 
-def hush() -> None:
+def silence_messages() -> None:
     """Say nothing more in this command; only an error is told."""
-    _voice.set(Voice.QUIET)
+    _voice.set(MessageFormat.QUIET)
 
 
 @contextmanager
-def speaking(how: Voice) -> Iterator[None]:
-    """While inside, unless `hush` is called."""
+def messages_as(how: MessageFormat) -> Iterator[None]:
+    """While inside, unless `silence_messages` is called."""
     before = _voice.set(how)
     try:
         yield

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from jobs.cli.render.messages import Voice, voice
+from jobs.cli.render.messages import MessageFormat, message_format
 from jobs.formatting import counted
 from jobs.submission.submitted import IngestProgress
 
@@ -13,7 +13,7 @@ from jobs.submission.submitted import IngestProgress
 @contextmanager
 def reading_progress() -> Iterator[Callable[[IngestProgress], None]]:
     """What `submit` calls after each batch."""
-    if not sys.stderr.isatty() or voice() is not Voice.PLAIN:
+    if not sys.stderr.isatty() or message_format() is not MessageFormat.PLAIN:
         yield lambda progress: None
         return
     from rich.console import Console
@@ -30,9 +30,9 @@ def reading_progress() -> Iterator[Callable[[IngestProgress], None]]:
         task = bar.add_task("", total=None, told="")
         started = time.monotonic()
 
-        def tell(progress: IngestProgress) -> None:
+        def update(progress: IngestProgress) -> None:
             speed = progress.documents / max(time.monotonic() - started, 1e-3)
             told = f"{counted(progress.documents, 'document')}, {speed:,.0f}/s, {counted(progress.lines, 'line')}"
             bar.update(task, total=progress.num_bytes, completed=progress.bytes_read, told=told)
 
-        yield tell
+        yield update

@@ -8,7 +8,7 @@ from jobs.spec import Task
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class TaskTerms:
     """How people speak of a task."""
 
     document: str
@@ -20,8 +20,8 @@ class Words:
         return counted(number, self.document)
 
 
-WORDS: Mapping[str, Words] = {
-    Task.TRANSLATE: Words("document", "translating", "translated"),
-    Task.SCORE: Words("document", "scoring", "scored"),
-    Task.RERANK: Words("query", "reranking", "reranked"),
+TASK_TERMS: Mapping[str, TaskTerms] = {
+    Task.TRANSLATE: TaskTerms("document", "translating", "translated"),
+    Task.SCORE: TaskTerms("document", "scoring", "scored"),
+    Task.RERANK: TaskTerms("query", "reranking", "reranked"),
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Output, output_options
 from jobs.formatting import counted, duration, size
 from worker.graphs.precision import Precision
@@ -80,20 +80,24 @@ def add(
     )
     added = add_model(request, context.settings.models_dir)
     if added.note:
-        say(added.note)
+        print_message(added.note)
     from jobs.cli.render.layout import print_page
 
     output.record(dataclasses.asdict(added), lambda: print_page(describe_added(added)))
     for warning in added.warnings:
-        say(f"Warning: {added.name} {warning}.")
+        print_message(f"Warning: {added.name} {warning}.")
     if output.is_table:
         if added.precision == Precision.FP16:
-            say("fp16 is for GPUs: kvjobs worker --device cuda:0. On a CPU, fp32 is as fast and exact, int8 faster.")
+            print_message(
+                "fp16 is for GPUs: kvjobs worker --device cuda:0. On a CPU, fp32 is as fast and exact, int8 faster."
+            )
         if added.precision == Precision.INT8:
-            say(f"int8 is near fp32; how near, on your documents: kvjobs models verify {added.name} --sample CORPUS")
+            print_message(
+                f"int8 is near fp32; how near, on your documents: kvjobs models verify {added.name} --sample CORPUS"
+            )
         queue = " --queue gpu" if added.precision == Precision.FP16 else ""
         task = " --task score" if added.kind == ModelKind.CAUSAL else ""
-        say(f"Next: kvjobs submit CORPUS{task} --model {added.name}{queue} --wait")
+        print_message(f"Next: kvjobs submit CORPUS{task} --model {added.name}{queue} --wait")
 
 
 def describe_added(added: "Added") -> Iterator[str]:

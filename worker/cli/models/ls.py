@@ -5,7 +5,7 @@ import os
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.errors import ModelError
 from jobs.formatting import size
@@ -22,7 +22,9 @@ def ls(context: Context, output: Output) -> None:
     """
     folders = list_models(context.settings.models_dir)
     if output.is_table and not folders:
-        say(f"There is no model in {context.settings.models_dir}. The path of a model folder works as a name too.")
+        print_message(
+            f"There is no model in {context.settings.models_dir}. The path of a model folder works as a name too."
+        )
         return
     output.rows(
         map(_row, folders),

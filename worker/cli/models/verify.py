@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.cli.context import Context
-from jobs.cli.render.messages import say
+from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.errors import SpecError
 from jobs.formatting import NOTHING, count, counted, percent
@@ -117,12 +117,12 @@ def verify(
     )
     for check in checks:
         if check.note:
-            say(f"{check.name}: {check.note}")
+            print_message(f"{check.name}: {check.note}")
     if not is_causal and any(check.chrf is None for check in checks if check.name in ("precision", "model")):
-        say(f"chrF was left out: it needs the package sacrebleu: {install_command('sacrebleu')}")
+        print_message(f"chrF was left out: it needs the package sacrebleu: {install_command('sacrebleu')}")
     failed = [check for check in checks if check.has_failed]
     for check in failed:
-        say(
+        print_message(
             f"Error: {check.name}: the model does not say the same as the other side ({check.against}); do not use it, "
             f"and report it with what `kvjobs models inspect {folder.name}` prints"
         )
@@ -153,7 +153,7 @@ def _verify_translation(
         max_tokens=int(read_json(folder.path / "config.json").get("max_position_embeddings", LONGEST_SENTENCE)),
         limit=limit,
     )
-    say(f"{folder.name}: {counted(len(segments), 'segment')} ...")
+    print_message(f"{folder.name}: {counted(len(segments), 'segment')} ...")
     return list(verify(folder, segments, tokenizer.decode, other=other))
 
 
@@ -165,6 +165,6 @@ def _verify_causal(
     from worker.text.causal_tokenizer import CausalTokenizer
 
     documents = read_documents(sample, CausalTokenizer.open(folder.path), limit=limit)
-    say(f"{folder.name}: {counted(len(documents), 'document')} ...")
+    print_message(f"{folder.name}: {counted(len(documents), 'document')} ...")
     of = Path(checkpoint) if checkpoint else None
     return list(verify_causal(folder, documents, other=other, checkpoint=of))
