@@ -42,7 +42,7 @@ def supervise(orders: Orders, database: Database, child: Child, stop: threading.
         child.spawn()
         started = time.monotonic()
         while (code := child.wait(LOOK_EVERY_S)) is None:
-            database.hang_up(orders.settings.lease_s)  # what the reaper asked, say
+            database.cut_connections(orders.settings.lease_s)  # what the reaper asked, say
             if stop.is_set():
                 child.end()
                 return 0

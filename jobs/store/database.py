@@ -8,10 +8,10 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jobs.settings import hide_passwords
+from jobs.store.connection.database_errors import explain, locked_error
 from jobs.store.connection.engines import make_engine
-from jobs.store.connection.refusals import explain, locked
+from jobs.store.connection.fair_lock import FairLock
 from jobs.store.connection.sockets import Sockets
-from jobs.store.connection.turns import Turns
 from jobs.store.schema.migrate import bring_up_to_date
 
 BUSY_TIMEOUT_S = 30.0
@@ -26,7 +26,7 @@ class Database:
     def __init__(self, engine: Engine, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         self.engine = engine
         self._busy_timeout_s = busy_timeout_s
-        self._turns = Turns()
+        self._write_lock = FairLock()
         self._sockets = Sockets(engine)
 
     @classmethod
@@ -74,7 +74,7 @@ class Database:
             with connection.begin():
                 yield connection
 
-    def hang_up(self, silence_s: float) -> bool:
+    def cut_connections(self, silence_s: float) -> bool:
         """Cut every connection to the server if any transaction has lasted longer than that, so that each thread that
         waits for an answer gets a TransientError; whether it did. A file is never silent."""
         return self._sockets.cut(silence_s)
@@ -97,9 +97,9 @@ class Database:
         if not self.is_sqlite:
             yield
             return
-        if not self._turns.take(self._busy_timeout_s):
-            raise locked(self.shown_url)
+        if not self._write_lock.acquire(self._busy_timeout_s):
+            raise locked_error(self.shown_url)
         try:
             yield
         finally:
-            self._turns.give()
+            self._write_lock.release()

@@ -37,7 +37,7 @@ class LeaseKeeper:
         self.worker_id = worker_id
         self.lease_s = lease_s
         self.bell = bell or Wakeup()
-        self.watch = Watchdog(hang_s, lease_s, hang_up=lambda: database.hang_up(lease_s))
+        self.watch = Watchdog(hang_s, lease_s, hang_up=lambda: database.cut_connections(lease_s))
         self.outage = Outage()  # of the database, for all lanes
         self.journal = WorkLog(database)
         self._enter = enter  # among the workers, where the database does not know us any more; our number

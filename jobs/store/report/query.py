@@ -8,7 +8,7 @@ from typing import Any
 from jobs.errors import SpecError
 from jobs.store.database import Database
 from jobs.store.report import query_postgresql, query_sqlite
-from jobs.store.report.query_refusals import explained
+from jobs.store.report.query_errors import explained
 from jobs.store.report.stopwatch import StopWatch
 
 ROWS_A_FETCH = 100

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.errors import SpecError
 from jobs.store.database import Database
-from jobs.store.report.query_refusals import explained
+from jobs.store.report.query_errors import explained
 from jobs.store.report.stopwatch import StopWatch
 from jobs.store.schema.database_roles import powers
 

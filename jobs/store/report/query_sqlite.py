@@ -7,10 +7,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from jobs.errors import SpecError
-from jobs.store.connection.engines import add_mathematics
-from jobs.store.connection.sqlite_file import reading_uri
+from jobs.store.connection.read_only_file import read_only_uri
+from jobs.store.connection.sqlite_functions import add_exp_and_ln
 from jobs.store.database import Database
-from jobs.store.report.query_refusals import explained
+from jobs.store.report.query_errors import explained
 from jobs.store.report.stopwatch import StopWatch
 
 STEPS_BETWEEN_LOOKS = 10_000  # of SQLite's machine, between two looks at the clock: about a millisecond
@@ -55,9 +55,9 @@ def cursor(database: Database, sql: str, parameters: Mapping[str, str], watch: S
     for name in parameters:
         if not re.search(rf":{re.escape(name)}\b", sql):
             raise SpecError(f"the query has no parameter :{name}")
-    uri = reading_uri(Path(str(database.engine.url.database)))
+    uri = read_only_uri(Path(str(database.engine.url.database)))
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
-        add_mathematics(connection)
+        add_exp_and_ln(connection)
         for table in READING_TABLES:  # SQLite makes such a table at its first use, which the authorizer would refuse
             connection.execute(f"SELECT 1 FROM {table}('[]')").close()
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)

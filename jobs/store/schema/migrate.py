@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, Engine, inspect, text
 
 from jobs.errors import StoreError
-from jobs.store.connection.engines import READ_ONLY
+from jobs.store.connection.sqlite_engine import READ_ONLY
 from jobs.store.schema.views import create_views, drop_views
 
 if TYPE_CHECKING:

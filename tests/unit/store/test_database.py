@@ -396,13 +396,13 @@ def test_whoever_waits_for_an_answer_is_let_go_when_the_connections_are_cut(post
     waiting = threading.Thread(target=wait_for_ever)
     waiting.start()
     asking.wait()
-    assert not postgresql.hang_up(silence_s=60)
-    assert postgresql.hang_up(silence_s=0)
+    assert not postgresql.cut_connections(silence_s=60)
+    assert postgresql.cut_connections(silence_s=0)
     waiting.join(20)
 
     assert not waiting.is_alive()
     assert "was lost" in str(raised[0])
-    assert not postgresql.hang_up(silence_s=0)
+    assert not postgresql.cut_connections(silence_s=0)
     with postgresql.reading() as connection:
         assert connection.execute(text("SELECT 1")).scalar() == 1
 

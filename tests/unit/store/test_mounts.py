@@ -5,7 +5,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from jobs.errors import StoreError
-from jobs.store.connection import engines
+from jobs.store.connection import sqlite_engine
 from jobs.store.connection.mounts import Mount, find_mount, mount_of, parse_mounts
 from jobs.store.database import Database
 
@@ -92,7 +92,7 @@ def test_a_database_on_a_network_file_system_is_refused_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     share = Mount(2, 1, PurePosixPath("/mnt/team share"), "fuse.glusterfs")
-    monkeypatch.setattr(engines, "mount_of", lambda folder: share)
+    monkeypatch.setattr(sqlite_engine, "mount_of", lambda folder: share)
 
     with pytest.raises(StoreError, match=r"network file system \(fuse.glusterfs at /mnt/team share\).*KVJOBS_HOME"):
         Database.open(f"sqlite:///{tmp_path / 'kvjobs.db'}")

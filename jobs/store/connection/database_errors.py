@@ -33,14 +33,14 @@ def explain(error: DBAPIError | PoolTimeout, url: str) -> StoreError:
     return ValueRefused(str(explained)) if isinstance(error, IntegrityError | DataError) else explained
 
 
-def locked(url: str) -> TransientError:
+def locked_error(url: str) -> TransientError:
     """A SQLite file to which somebody else writes."""
     return TransientError(f"the database {url} is locked by another program; close it, or wait and try again")
 
 
 def _sqlite(text: str, url: str) -> StoreError:
     if "database is locked" in text:
-        return locked(url)
+        return locked_error(url)
     if "disk is full" in text:
         return TransientError(f"the disk of the database {url} is full; free some space there, then try again")
     if "disk I/O error" in text:

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from jobs.errors import StoreError, TransientError, ValueRefused
-from jobs.store.connection.refusals import explain
+from jobs.store.connection.database_errors import explain
 
 URL = "postgresql+psycopg://me@db/kvjobs"
 CONNECTING = 'connection failed: connection to server at "10.0.0.7", port 5432 failed: '
