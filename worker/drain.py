@@ -13,9 +13,9 @@ from jobs.spec import Timing
 from jobs.store import leases
 from jobs.store.batches import Batch
 from jobs.store.database import Database
-from jobs.store.leases import Work
 from jobs.store.record import record
 from jobs.store.sandbox_deaths import log_death
+from jobs.store.work import Work
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine_for import process
 from worker.isolation.bisect import process_or_bisect

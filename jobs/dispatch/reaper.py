@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from jobs.store.database import Database
 from jobs.store.jobs import finish_cancel, interrupted_cancels
-from jobs.store.leases import expire, expire_workers
+from jobs.store.lease_expiry import expire, expire_workers
 from jobs.store.singleton_roles import REAPER, hold
 from jobs.store.waiting import any_expired
 from jobs.store.worker_registry import dead_workers, retire

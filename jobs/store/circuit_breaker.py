@@ -10,17 +10,17 @@ MAX_DEATHS = 20
 WITHIN_S = 600.0
 
 PROCESS_GONE = ("lost", "expired")  # a worker with everything that it held
-SACRIFICED = "died"  # a process that was made for one suspect batch
+SANDBOX_DIED = "died"  # a process that was made for one suspect batch
 QUARANTINED = "quarantined"
 
 
-def pause_if_deadly(connection: Connection, job_id: int) -> bool:
+def pause_after_deaths(connection: Connection, job_id: int) -> bool:
     """Pause a job under which more than `MAX_DEATHS` processes died within ten minutes, if they did not even finish
     as many documents; whether it was. (Where somebody kills workers all day, much more is finished in between.)"""
     event = ShardEvent
     lately = (event.job_id == job_id, event.at > db_time(-WITHIN_S))
     gone = select(func.count(distinct(event.worker_id))).where(*lately, event.event.in_(PROCESS_GONE))
-    died = select(func.count()).select_from(event).where(*lately, event.event == SACRIFICED)
+    died = select(func.count()).select_from(event).where(*lately, event.event == SANDBOX_DIED)
     deaths = connection.execute(gone).scalar_one() + connection.execute(died).scalar_one()
     if deaths <= MAX_DEATHS:
         return False

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, and_, exists, or_, update
 
-from jobs.store.job_counters import bump, log_event
+from jobs.store.job_counters import add_to_counters
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import ResultTable, is_open, results_of
 from jobs.store.schema.states import DocumentStatus, JobState, ShardState
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
+from jobs.store.shard_events import log_event
 
 
 def end_documents(
@@ -30,7 +31,7 @@ def end_documents(
         .returning(Document.estimated_tokens)
     )
     tokens = ended.scalars().all()
-    bump(connection, job_id, **{status.value: len(tokens), "estimated_done": sum(tokens)})
+    add_to_counters(connection, job_id, **{status.value: len(tokens), "estimated_done": sum(tokens)})
     return len(tokens)
 
 
@@ -58,7 +59,7 @@ def close_cancelled(connection: Connection, job_id: int, shard_ids: Sequence[int
 def close_shards(connection: Connection, job_id: int, count: int) -> None:
     """Count closed shards; with the last one the job is over."""
     if count:
-        bump(connection, job_id, shards_open=-count)
+        add_to_counters(connection, job_id, shards_open=-count)
     over = exists().where(JobCounts.job_id == Job.id, JobCounts.shards_open == 0)
     running = (Job.id == job_id, Job.state == JobState.RUNNING, over)
     something_was = exists().where(JobCounts.job_id == Job.id, JobCounts.cancelled > 0)

@@ -1,12 +1,11 @@
 """The books: counters, and the append-only log of what happened to each shard. Only inserted rows are counted."""
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select, update
 
-from jobs.store.schema.clock import db_time
-from jobs.store.schema.tables import JobCounts, ShardEvent
+from jobs.store.schema.tables import JobCounts
 
 
-def lock(connection: Connection, job_id: int) -> None:
+def lock_counters(connection: Connection, job_id: int) -> None:
     """Be the only one who opens or closes anything of this job until the transaction ends.
 
     PostgreSQL lets two transactions run side by side, each blind to what the other has not committed: one closes a
@@ -17,31 +16,7 @@ def lock(connection: Connection, job_id: int) -> None:
     connection.execute(select(JobCounts.job_id).where(JobCounts.job_id == job_id).with_for_update())
 
 
-def bump(connection: Connection, job_id: int, **amounts: int) -> None:
+def add_to_counters(connection: Connection, job_id: int, **amounts: int) -> None:
     values = {name: getattr(JobCounts, name) + amount for name, amount in amounts.items() if amount}
     if values:
         connection.execute(update(JobCounts).where(JobCounts.job_id == job_id).values(values))
-
-
-def log_event(
-    connection: Connection,
-    job_id: int,
-    shard_id: int,
-    event: str,
-    epoch: int,
-    worker_id: int | None,
-    documents: int | None = None,
-    detail: str | None = None,
-) -> None:
-    connection.execute(
-        insert(ShardEvent).values(
-            job_id=job_id,
-            shard_id=shard_id,
-            at=db_time(),
-            event=event,
-            epoch=epoch,
-            worker_id=worker_id,
-            documents=documents,
-            detail=detail,
-        )
-    )

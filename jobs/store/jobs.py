@@ -8,7 +8,7 @@ from jobs.errors import NotFoundError, SpecError
 from jobs.failpoints import failpoint
 from jobs.store.completion import close_cancelled, close_shards, end_documents
 from jobs.store.database import Database
-from jobs.store.job_counters import bump, lock
+from jobs.store.job_counters import add_to_counters, lock_counters
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import is_open, results_of
 from jobs.store.schema.states import DocumentStatus, JobState, ShardState
@@ -63,7 +63,9 @@ def finish_cancel(database: Database, job_id: int) -> int:
     cancelled = 0
     while True:
         with database.writing() as connection:
-            lock(connection, job_id)  # a worker that gives its shard back meanwhile is either seen here, or sees us
+            lock_counters(
+                connection, job_id
+            )  # a worker that gives its shard back meanwhile is either seen here, or sees us
             job = connection.execute(select(Job.cancel_requested_at, Job.ingested_at).where(Job.id == job_id)).first()
             if job is None or job.cancel_requested_at is None:
                 return cancelled  # somebody retries the job already, so it goes on; or it is gone
@@ -85,7 +87,7 @@ def retry(database: Database, job_id: int) -> int:
     A job that was cancelled goes on; if its corpus was not read to its end, the same submit reads the rest.
     """
     with database.writing() as connection:
-        lock(connection, job_id)
+        lock_counters(connection, job_id)
         job = connection.execute(
             select(Job.state, Job.source, Job.ingested_at, Job.cancel_requested_at).where(Job.id == job_id)
         ).one_or_none()
@@ -107,7 +109,7 @@ def retry(database: Database, job_id: int) -> int:
             .where(Shard.job_id == job_id, Shard.state.in_([ShardState.DONE, ShardState.CANCELLED]), waiting)
             .values(state=ShardState.READY, crashes=0, available_at=db_time())
         )
-        bump(connection, job_id, shards_open=reopened.rowcount)
+        add_to_counters(connection, job_id, shards_open=reopened.rowcount)
         state = JobState.INGESTING if job.ingested_at is None else JobState.RUNNING
         connection.execute(
             update(Job)
@@ -130,7 +132,7 @@ def _reopen(connection: Connection, job_id: int, status: DocumentStatus) -> int:
         .scalars()
         .all()
     )
-    bump(connection, job_id, **{status.value: -len(tokens), "estimated_done": -sum(tokens)})
+    add_to_counters(connection, job_id, **{status.value: -len(tokens), "estimated_done": -sum(tokens)})
     return len(tokens)
 
 

@@ -6,9 +6,8 @@ is random: no other lease has it, also where a prune or a restore has given the 
 Times are the database's.
 """
 
-import json
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,44 +17,28 @@ from jobs.failpoints import failpoint
 from jobs.queues import CPU, Queues
 from jobs.spec import JobSpec
 from jobs.store.batches import MAX_TOKENS, MAX_TOKENS_OF_QUERIES, Batch, PlannedDocument, plan_batches
-from jobs.store.circuit_breaker import pause_if_deadly
-from jobs.store.completion import close_cancelled, close_shards
+from jobs.store.completion import close_cancelled
 from jobs.store.database import Database
-from jobs.store.job_counters import lock, log_event
+from jobs.store.job_counters import lock_counters
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.results import RESULTS, ResultTable, is_of_document, is_open
+from jobs.store.schema.results import RESULTS, ResultTable, is_of_document
 from jobs.store.schema.states import JobState, ShardState
 from jobs.store.schema.tables import Document, Job, Ranking, Shard
+from jobs.store.shard_events import log_event
+from jobs.store.work import Work, fence, finish_shard, ready_values, set_in_flight
 
 # Leases in a row that ended in the death of their process, without one recorded batch: the first may be an innocent
 # death; after the second the batch in flight is suspect, and is retried in a disposable process
 # (`worker.isolation.sandbox_process`).
 SUSPECT_AFTER = 2
-# ... until the job is paused: whatever it is, it gets past the sacrificial process too.
-MAX_CRASHES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """A leased shard as plain values: no transaction is open while an engine runs."""
-
-    shard_id: int
-    job_id: int
-    epoch: int
-    token: str  # of the lease, and of no other
-    worker_id: int
-    lane: int
-    spec: JobSpec
-    batches: tuple[Batch, ...]  # what is left to do; each is recorded as a whole
-    suspect: bool = False  # the first batch was in flight when processes died, twice in a row
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
+class RenewedLeases:
     """What a heartbeat found: the leases that are still ours, and those of them that should be given back."""
 
     tokens: frozenset[str]
-    unwanted: frozenset[str]  # tokens of the leases whose job was paused or cancelled
+    to_release: frozenset[str]  # tokens of the leases whose job was paused or cancelled
 
 
 def lease(
@@ -104,11 +87,11 @@ def lease(
     return work
 
 
-def heartbeat(database: Database, lease_s: float, works: Collection[Work]) -> Held:
+def heartbeat(database: Database, lease_s: float, works: Collection[Work]) -> RenewedLeases:
     """Prolong the leases that the lanes of a worker hold. One that is not in the answer is lost: its work must stop at
     once. A lease that no lane knows of (the answer to it was cut off) is left to run out."""
     if not works:
-        return Held(frozenset(), frozenset())
+        return RenewedLeases(frozenset(), frozenset())
     with database.writing() as connection:
         rows = connection.execute(
             update(Shard)
@@ -127,9 +110,9 @@ def heartbeat(database: Database, lease_s: float, works: Collection[Work]) -> He
             )
         ).scalars()
         stopped = set(unwanted)
-    return Held(
+    return RenewedLeases(
         tokens=frozenset(row.lease_token for row in rows),
-        unwanted=frozenset(row.lease_token for row in rows if row.job_id in stopped),
+        to_release=frozenset(row.lease_token for row in rows if row.job_id in stopped),
     )
 
 
@@ -148,17 +131,7 @@ def refuse(database: Database, work: Work, reason: str) -> None:
             connection.execute(update(Job).where(*running).values(paused=True, reason=reason))
 
 
-def expire(database: Database) -> int:
-    """Take back the leases that have run out; how many. The documents in flight stay in the event as evidence."""
-    return _take_back(database, Shard.lease_until < db_time(), "expired")
-
-
-def expire_workers(database: Database, worker_ids: Sequence[int]) -> int:
-    """Take back the leases of workers that are known to be dead; how many."""
-    return _take_back(database, Shard.lease_owner.in_(worker_ids), "lost") if worker_ids else 0
-
-
-READY = Shard.state == ShardState.READY
+IS_READY = Shard.state == ShardState.READY
 
 
 def _next_job(queues: Queues, warm: Collection[str], first_job: int | None) -> Any:
@@ -172,7 +145,7 @@ def _next_job(queues: Queues, warm: Collection[str], first_job: int | None) -> A
             ~Job.paused,
             Job.cancel_requested_at.is_(None),
             or_(Job.queue.in_(queues.plain), and_(Job.model.in_(queues.models), of_device)),
-            exists().where(Shard.job_id == Job.id, READY),
+            exists().where(Shard.job_id == Job.id, IS_READY),
         )
         .order_by(
             case((Job.id == first_job, 0), else_=1),
@@ -188,7 +161,7 @@ def _next_job(queues: Queues, warm: Collection[str], first_job: int | None) -> A
 def _next_shard(connection: Connection, job_id: Any) -> Any:
     """On PostgreSQL, whoever comes second takes the next shard instead of waiting for the first. The CTE has to be
     materialized: a subquery may be evaluated once a row, and each time lock another shard than the LIMIT allows."""
-    shard = select(Shard.id).where(Shard.job_id == job_id, READY).order_by(Shard.id).limit(1)
+    shard = select(Shard.id).where(Shard.job_id == job_id, IS_READY).order_by(Shard.id).limit(1)
     if connection.dialect.name == "sqlite":
         return shard.scalar_subquery()
     found = shard.with_for_update(skip_locked=True).cte("next_shard").prefix_with("MATERIALIZED", dialect="postgresql")
@@ -217,7 +190,7 @@ def _begin(connection: Connection, taken: Row[*tuple[Any, ...]], worker_id: int,
     if work.batches:
         set_in_flight(connection, work, work.batches[0])
     else:
-        finish(connection, work)
+        finish_shard(connection, work)
     connection.execute(update(Job).where(Job.id == taken.job_id, Job.started_at.is_(None)).values(started_at=db_time()))
     return work
 
@@ -243,127 +216,9 @@ def _todo(connection: Connection, result: ResultTable, job_id: int, start: int, 
 
 def _release(connection: Connection, work: Work) -> bool:
     """Whether the shard was ours to give back."""
-    if not connection.execute(update(Shard).where(*fence(work)).values(_ready())).rowcount:
+    if not connection.execute(update(Shard).where(*fence(work)).values(ready_values())).rowcount:
         return False
-    lock(connection, work.job_id)
+    lock_counters(connection, work.job_id)
     log_event(connection, work.job_id, work.shard_id, "released", work.epoch, work.worker_id)
     close_cancelled(connection, work.job_id, [work.shard_id])
     return True
-
-
-def _take_back(database: Database, which: Any, why: str) -> int:
-    with database.reading() as connection:
-        if connection.execute(select(Shard.id).where(Shard.state == ShardState.LEASED, which).limit(1)).first() is None:
-            return 0
-    with database.writing() as connection:
-        dead = connection.execute(
-            select(Shard.id, Shard.job_id, Shard.in_flight, Shard.lease_owner, Shard.lease_epoch)
-            .where(Shard.state == ShardState.LEASED, which)
-            .order_by(Shard.job_id, Shard.id)
-            .with_for_update(skip_locked=True)
-        ).all()
-        for shard in dead:
-            lock(connection, shard.job_id)
-            crashes = connection.execute(
-                update(Shard)
-                .where(Shard.id == shard.id)
-                .values(_ready() | {"lease_epoch": Shard.lease_epoch + 1, "crashes": Shard.crashes + 1})
-                .returning(Shard.crashes)
-            ).scalar_one()
-            in_flight = json.loads(shard.in_flight or "[]")
-            log_event(
-                connection,
-                shard.job_id,
-                shard.id,
-                why,
-                shard.lease_epoch,
-                shard.lease_owner,
-                len(in_flight),
-                shard.in_flight,
-            )
-            close_cancelled(connection, shard.job_id, [shard.id])
-            if crashes >= MAX_CRASHES:
-                _pause_for_crashes(connection, shard.job_id, shard.id, in_flight)
-        for job_id in {shard.job_id for shard in dead}:
-            pause_if_deadly(connection, job_id)
-        return len(dead)
-
-
-def _pause_for_crashes(connection: Connection, job_id: int, shard_id: int, in_flight: list[int]) -> None:
-    """A model that kills its process must not be tried for ever, nor be blamed on the documents."""
-    where = f"documents {in_flight[0]} to {in_flight[-1]}" if in_flight else "no document"
-    connection.execute(
-        update(Job)
-        .where(Job.id == job_id)
-        .values(
-            paused=True,
-            reason=f"{MAX_CRASHES} workers in a row died on shard {shard_id} with {where} in flight; "
-            f"try the model on these alone, then: kvjobs resume {job_id}",
-        )
-    )
-    connection.execute(update(Shard).where(Shard.id == shard_id).values(crashes=0))
-
-
-def _ready() -> dict[str, Any]:
-    return {
-        "state": ShardState.READY,
-        "lease_owner": None,
-        "lane": None,
-        "lease_until": None,
-        "in_flight": None,
-        "available_at": db_time(),
-    }
-
-
-def fence(work: Work) -> tuple[Any, ...]:
-    """What is true of a shard for as long as the lease of this work lasts."""
-    return (*newest(work), Shard.state == ShardState.LEASED)
-
-
-def newest(work: Work) -> tuple[Any, ...]:
-    """What is true of a shard until another leases it or the lease runs out, also after it was given back or finished
-    under this one."""
-    return (
-        Shard.id == work.shard_id,
-        Shard.job_id == work.job_id,
-        Shard.lease_epoch == work.epoch,
-        Shard.lease_token == work.token,
-    )
-
-
-def is_there(connection: Connection, work: Work) -> bool:
-    """Whether the shard still exists; it stays until the transaction ends. Something is logged only of one that does:
-    a prune deletes the shards first, then the log, so none of it is left behind."""
-    shard = select(Shard.id).where(Shard.id == work.shard_id, Shard.job_id == work.job_id)
-    return connection.execute(shard.with_for_update()).first() is not None
-
-
-def positions(batch: Batch) -> str:
-    return json.dumps([document.position for document in batch], separators=(",", ":"))
-
-
-def set_in_flight(connection: Connection, work: Work, batch: Batch) -> None:
-    connection.execute(update(Shard).where(Shard.id == work.shard_id).values(in_flight=positions(batch)))
-
-
-def finish(connection: Connection, work: Work) -> None:
-    """Close the shard if every document of it is in a terminal state. A retry may have put some back while the shard
-    was leased: then it is ready again."""
-    lock(connection, work.job_id)
-    left = exists().where(
-        Document.job_id == Shard.job_id,
-        Document.position >= Shard.start,
-        Document.position < Shard.stop,
-        *is_open(RESULTS[work.spec.task]),
-    )
-    if connection.execute(update(Shard).where(*fence(work), left).values(_ready())).rowcount:
-        log_event(connection, work.job_id, work.shard_id, "released", work.epoch, work.worker_id)
-        close_cancelled(connection, work.job_id, [work.shard_id])
-        return
-    connection.execute(
-        update(Shard)
-        .where(*fence(work))
-        .values(state=ShardState.DONE, lease_owner=None, lane=None, lease_until=None, in_flight=None)
-    )
-    log_event(connection, work.job_id, work.shard_id, "finished", work.epoch, work.worker_id)
-    close_shards(connection, work.job_id, 1)

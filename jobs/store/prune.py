@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete, func, select, update
 
 from jobs.errors import SpecError
 from jobs.store.database import Database
-from jobs.store.job_counters import lock
+from jobs.store.job_counters import lock_counters
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS
 from jobs.store.schema.states import ENDED_STATES, JobState
@@ -27,7 +27,7 @@ def ended_before(connection: Connection, days: float) -> list[int]:
 def prune_job(database: Database, job_id: int, advance: Callable[[int], None] = lambda rows: None) -> None:
     """Delete one ended job. Interrupted, it goes on when it is called again; `advance` hears of deleted rows."""
     with database.writing() as connection:
-        lock(connection, job_id)  # a retry is either seen here, or sees us
+        lock_counters(connection, job_id)  # a retry is either seen here, or sees us
         # From here on the job is not whole: nobody may export it, resume it or find it by its name.
         claimed = connection.execute(
             update(Job)

@@ -14,13 +14,14 @@ from jobs.store.circuit_breaker import QUARANTINED
 from jobs.store.completion import end_documents
 from jobs.store.connection.dialect import insert_rows
 from jobs.store.database import Database
-from jobs.store.job_counters import bump, log_event
-from jobs.store.leases import Work, fence, finish, is_there, newest, positions, set_in_flight
+from jobs.store.job_counters import add_to_counters
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, SUMMED, as_stored
 from jobs.store.schema.states import DocumentStatus, ShardState
 from jobs.store.schema.tables import Shard
+from jobs.store.shard_events import log_event
+from jobs.store.work import Work, fence, finish_shard, newest_lease, positions_json, set_in_flight, shard_exists
 
 
 def record(
@@ -46,7 +47,7 @@ def record(
         # The UPDATE takes the row's lock, so nothing can overtake between the check and the inserts.
         held = connection.execute(
             update(Shard)
-            .where(Shard.in_flight == positions(batch), *fence(work))
+            .where(Shard.in_flight == positions_json(batch), *fence(work))
             .values(lease_until=db_time(lease_s), crashes=0)
         )
         if held.rowcount:
@@ -59,10 +60,10 @@ def record(
                 set_in_flight(connection, work, following)
             else:
                 failpoint("in-finish")
-                finish(connection, work)
+                finish_shard(connection, work)
             failpoint("before-commit")
         accepted = bool(held.rowcount) or _was_recorded(connection, work, following)
-        if not accepted and is_there(connection, work):
+        if not accepted and shard_exists(connection, work):
             log_event(connection, work.job_id, work.shard_id, "stale_commit", work.epoch, work.worker_id, len(batch))
     if not accepted:
         raise StaleLease(
@@ -74,10 +75,10 @@ def record(
 
 def _was_recorded(connection: Connection, work: Work, following: Batch | None) -> bool:
     """Whether an earlier try of the same record was committed: then the shard stands exactly behind it."""
-    shard = connection.execute(select(Shard.state, Shard.in_flight).where(*newest(work))).one_or_none()
+    shard = connection.execute(select(Shard.state, Shard.in_flight).where(*newest_lease(work))).one_or_none()
     if shard is None:
         return False
-    return bool(shard.in_flight == positions(following) if following else shard.state != ShardState.LEASED)
+    return bool(shard.in_flight == positions_json(following) if following else shard.state != ShardState.LEASED)
 
 
 def _insert_outcomes(connection: Connection, work: Work, batch: Batch, outcomes: Sequence[Outcome]) -> None:
@@ -94,7 +95,7 @@ def _insert_outcomes(connection: Connection, work: Work, batch: Batch, outcomes:
     inserted = set(insert_rows(connection, table, rows, table.position, finished_at=db_time()))
     new = [row for row in rows if row["position"] in inserted]
     tokens = {document.position: document.estimated_tokens for document in batch}
-    bump(
+    add_to_counters(
         connection,
         work.job_id,
         succeeded=len(new),

@@ -4,11 +4,12 @@ from sqlalchemy import select
 
 from jobs.errors import StaleLease
 from jobs.store.batches import Batch
-from jobs.store.circuit_breaker import SACRIFICED, pause_if_deadly
+from jobs.store.circuit_breaker import SANDBOX_DIED, pause_after_deaths
 from jobs.store.database import Database
-from jobs.store.job_counters import lock, log_event
-from jobs.store.leases import Work, fence, positions
+from jobs.store.job_counters import lock_counters
 from jobs.store.schema.tables import Shard
+from jobs.store.shard_events import log_event
+from jobs.store.work import Work, fence, positions_json
 
 
 def log_death(database: Database, work: Work, batch: Batch, how: str) -> bool:
@@ -17,7 +18,7 @@ def log_death(database: Database, work: Work, batch: Batch, how: str) -> bool:
     with database.writing() as connection:
         if connection.execute(select(Shard.id).where(*fence(work)).with_for_update()).first() is None:
             raise StaleLease(f"shard {work.shard_id} of job {work.job_id} was taken over after epoch {work.epoch}")
-        lock(connection, work.job_id)
-        detail = f"{positions(batch)} {how}"
-        log_event(connection, work.job_id, work.shard_id, SACRIFICED, work.epoch, work.worker_id, len(batch), detail)
-        return pause_if_deadly(connection, work.job_id)
+        lock_counters(connection, work.job_id)
+        detail = f"{positions_json(batch)} {how}"
+        log_event(connection, work.job_id, work.shard_id, SANDBOX_DIED, work.epoch, work.worker_id, len(batch), detail)
+        return pause_after_deaths(connection, work.job_id)

@@ -9,7 +9,7 @@ from sqlalchemy.orm import aliased
 from jobs.process import ProcessId
 from jobs.queues import CPU, Queues
 from jobs.store.database import Database
-from jobs.store.leases import READY
+from jobs.store.leases import IS_READY
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import JobState, ShardState
 from jobs.store.schema.tables import Job, JobCounts, Shard, Worker
@@ -110,7 +110,7 @@ def _hears_in(queues: Queues, kind: Waiting) -> str | None:
 
 def _waiting(connection: Connection, limit: int) -> list[Waiting]:
     """By queue and model. Each job's shards are counted up to the limit: a job may have a million."""
-    some = select(Shard.id).where(Shard.job_id == Job.id, READY).limit(limit).correlate(Job).subquery()
+    some = select(Shard.id).where(Shard.job_id == Job.id, IS_READY).limit(limit).correlate(Job).subquery()
     count = select(func.count()).select_from(some).correlate(Job).scalar_subquery()
     shards: dict[tuple[str, str], int] = {}
     for queue, model, number in connection.execute(select(Job.queue, Job.model, count).where(LEASABLE)):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from jobs.corpus.payload import Holds
 from jobs.documents import Document, Record
-from jobs.store.ingest import IngestBatch
+from jobs.store.ingest.lifecycle import IngestBatch
 
 # Estimated; a longer document has a shard of its own.
 SHARD_TOKENS = 16_000

@@ -17,9 +17,9 @@ from jobs.errors import CorpusError, KvjobsError
 from jobs.failpoints import failpoint
 from jobs.queues import CPU, check_queue
 from jobs.spec import JobSpec
-from jobs.store import ingest
 from jobs.store.database import Database
-from jobs.store.ingest import IngestedJob, JobRequest
+from jobs.store.ingest import lifecycle
+from jobs.store.ingest.lifecycle import IngestedJob, JobRequest
 from jobs.store.schema.states import JobState
 from jobs.submission.fingerprint import Fingerprint
 from jobs.submission.shards import cut_batches
@@ -79,17 +79,17 @@ def submit(
             queue=check_queue(queue),
             again=again,
         )
-        job, is_new = ingest.begin(database, request)
+        job, is_new = lifecycle.begin(database, request)
         already, without_id = Already.NEW if is_new else _found(job), 0
         if job.state == JobState.INGESTING:
             job, without_id = _fill(database, job, reading, corpus.holds, records, contents, telling)
     tolerance = Tolerance(lines=0) if strict else max_rejected
     if tolerance is not None and not tolerance.allows(job.rejected, job.documents):
         refusal = _refusal(database, corpus, job, None if strict else max_rejected)
-        ingest.remove(database, job.job_id)
+        lifecycle.remove(database, job.job_id)
         raise refusal
     failpoint("before-ingest-finish")
-    job = ingest.finish(database, job)
+    job = lifecycle.finish(database, job)
     return Submitted(
         job_id=job.job_id,
         name=job.name,
@@ -146,7 +146,7 @@ def _fill(
         for batch in cut_batches(rest, holds):
             written.update(record for shard in batch.shards for record in shard)
             if job.ingested < batch.stop:
-                job = ingest.add_batch(database, job.job_id, batch, written.hexdigest())
+                job = lifecycle.add_batch(database, job.job_id, batch, written.hexdigest())
                 _check_ours(job, batch.stop)
             without_id += sum([type(one) is Document and one.unnamed for shard in batch.shards for one in shard])
             tell(batch.stop)
@@ -154,7 +154,7 @@ def _fill(
         if reading.digest() != contents.digest:
             raise CorpusError(f"{reading.source} changed while it was read; submit it again when it stays as it is")
     except CorpusError as error:
-        ingest.abandon(database, job.job_id, str(error))
+        lifecycle.abandon(database, job.job_id, str(error))
         raise
     return job, without_id
 
@@ -183,7 +183,7 @@ def _check_ours(job: IngestedJob, stop: int) -> None:
 
 
 def _refusal(database: Database, corpus: Corpus, job: IngestedJob, max_rejected: Tolerance | None) -> CorpusError:
-    shown = ingest.first_rejected(database, job.job_id, SHOWN_REJECTED)
+    shown = lifecycle.first_rejected(database, job.job_id, SHOWN_REJECTED)
     lines = [f"  line {line}: {reason}" for line, reason in shown]
     if job.rejected > len(shown):
         lines.append(f"  ... and {job.rejected - len(shown)} more")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.documents import Document, Record, Reject, Rejected
-from jobs.store.ingest import IngestBatch
+from jobs.store.ingest.lifecycle import IngestBatch
 from jobs.submission import shards
 from jobs.submission.shards import cut_batches
 

@@ -16,8 +16,8 @@ from jobs.corpus.reading import Corpus
 from jobs.documents import Reject
 from jobs.errors import CorpusError, SpecError
 from jobs.spec import JobSpec, Task, TranslateOptions
-from jobs.store import ingest
 from jobs.store.database import Database
+from jobs.store.ingest import lifecycle
 from jobs.store.schema.states import JobState
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 from jobs.submission import shards, telling, usable
@@ -449,14 +449,14 @@ def test_lines_that_are_no_documents_do_not_pass_in_silence(
 def test_a_file_that_changes_while_it_is_read_fails_its_job(
     database: Database, send: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = ingest.begin
+    real = lifecycle.begin
 
     def meddle(*args: Any) -> Any:
         (tmp_path / "corpus.jsonl").write_bytes(data.replace(b"last", b"LAST"))
         return real(*args)
 
     data = lines(*["x" * 1000] * 1000, "last")
-    monkeypatch.setattr(ingest, "begin", meddle)
+    monkeypatch.setattr(lifecycle, "begin", meddle)
     with pytest.raises(CorpusError, match="changed while it was read"):
         send(data, name="nightly")
 
@@ -464,7 +464,7 @@ def test_a_file_that_changes_while_it_is_read_fails_its_job(
     assert state == "failed"
     assert "changed while it was read" in reason
     assert rows(database, Document, "position") == rows(database, Shard, "id") == []
-    monkeypatch.setattr(ingest, "begin", real)
+    monkeypatch.setattr(lifecycle, "begin", real)
     retried = send(data, name="nightly")
     assert (retried.already, retried.documents, retried.name) == (Already.NEW, 1001, "nightly")
     assert rows(database, Job, "state", "reason") == [("running", None)]

@@ -20,8 +20,9 @@ from jobs.corpus import reading as corpus_reading
 from jobs.corpus.reading import Corpus
 from jobs.errors import CorpusError, KvjobsError, TransientError
 from jobs.spec import JobSpec, Task, TranslateOptions
-from jobs.store import bulk_insert, ingest, jobs
+from jobs.store import jobs
 from jobs.store.database import Database
+from jobs.store.ingest import bulk_insert, lifecycle
 from jobs.store.schema.states import JobState
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 from jobs.submission import shards
@@ -166,7 +167,7 @@ def test_a_killed_submit_of_another_job_of_the_corpus_goes_on_too(database: Data
 @ON_SQLITE
 @pytest.mark.parametrize(
     ("module", "broken"),
-    [(bulk_insert, "_insert_documents"), (bulk_insert, "_reject_duplicates"), (ingest, "_read")],
+    [(bulk_insert, "_insert_documents"), (bulk_insert, "_reject_duplicates"), (lifecycle, "_read")],
 )
 def test_a_transaction_that_fails_leaves_nothing_half_written(
     database: Database, path: Path, monkeypatch: pytest.MonkeyPatch, module: Any, broken: str
@@ -174,7 +175,7 @@ def test_a_transaction_that_fails_leaves_nothing_half_written(
     killed(database, path, 2)
     before = everything(database, 1)
     with monkeypatch.context() as patch:
-        real, calls = ingest.begin, []
+        real, calls = lifecycle.begin, []
 
         def begin_then_break(*args: Any) -> Any:
             found = real(*args)
@@ -185,7 +186,7 @@ def test_a_transaction_that_fails_leaves_nothing_half_written(
             calls.append(args)
             raise OperationalError("INSERT", {}, sqlite3.OperationalError("database or disk is full"))
 
-        patch.setattr(ingest, "begin", begin_then_break)
+        patch.setattr(lifecycle, "begin", begin_then_break)
         with pytest.raises(TransientError, match="free some space there, then try again"):
             send(database, path)
         assert len(calls) == 1
@@ -380,7 +381,7 @@ def cancel_once(database: Database) -> None:
 
 def test_a_submit_stops_when_its_job_starts_anew_behind_it(database: Database, path: Path) -> None:
     def start_anew(progress: IngestProgress) -> None:
-        ingest.abandon(database, 1, "somebody gave it up")
+        lifecycle.abandon(database, 1, "somebody gave it up")
         killed(database, path, 1)
 
     with pytest.raises(KvjobsError, match="started anew"):
@@ -391,9 +392,9 @@ def test_a_submit_stops_when_its_job_starts_anew_behind_it(database: Database, p
 
 def test_a_submit_stops_when_its_job_is_given_up_or_removed(database: Database, path: Path) -> None:
     with pytest.raises(KvjobsError, match=r"given up .*somebody gave it up"):
-        send(database, path, on_progress=lambda progress: ingest.abandon(database, 1, "somebody gave it up"))
+        send(database, path, on_progress=lambda progress: lifecycle.abandon(database, 1, "somebody gave it up"))
     with pytest.raises(KvjobsError, match="job 1 was removed"):
-        send(database, path, on_progress=lambda progress: ingest.remove(database, 1))
+        send(database, path, on_progress=lambda progress: lifecycle.remove(database, 1))
 
     assert states(database) == []
 
@@ -412,9 +413,9 @@ def test_an_ingest_killed_while_it_is_given_up_starts_from_nothing(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(ingest, "_remove_documents", die)
+        patch.setattr(lifecycle, "_remove_documents", die)
         with pytest.raises(Killed):
-            ingest.abandon(database, 2, "why") if verb == "abandon" else ingest.remove(database, 2)
+            lifecycle.abandon(database, 2, "why") if verb == "abandon" else lifecycle.remove(database, 2)
     left = everything(database, 2)
     assert (len(left["Document"]), left["Shard"], left["JobCounts"][0]["documents"]) == (18, [], 0)
 
@@ -428,19 +429,19 @@ def test_only_an_unfinished_ingest_can_be_given_up(database: Database, path: Pat
     send(database, path)
     before = everything(database, 1)
 
-    ingest.abandon(database, 1, "why")
-    ingest.remove(database, 1)
+    lifecycle.abandon(database, 1, "why")
+    lifecycle.remove(database, 1)
 
     assert everything(database, 1) == before
 
 
 def test_documents_are_removed_in_pieces(database: Database, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingest, "DELETED_AT_ONCE", 7)
+    monkeypatch.setattr(lifecycle, "DELETED_AT_ONCE", 7)
     killed(database, path, 3)
     with database.writing() as connection:
         connection.execute(update(Job).values(name="nightly"))
 
-    ingest.remove(database, 1)
+    lifecycle.remove(database, 1)
 
     assert states(database) == []
     assert everything(database, 1) == {"Document": [], "Shard": [], "JobCounts": [], "Job": []}

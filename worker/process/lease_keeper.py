@@ -10,7 +10,8 @@ from collections.abc import Callable
 from jobs.dispatch.outage import Outage
 from jobs.errors import StoreError
 from jobs.store.database import Database
-from jobs.store.leases import Work, heartbeat
+from jobs.store.leases import heartbeat
+from jobs.store.work import Work
 from jobs.store.worker_registry import Warmth, beat
 from worker.process.wakeup import Wakeup
 from worker.process.watchdog import Watchdog
@@ -112,7 +113,7 @@ class LeaseKeeper:
         held = heartbeat(self._database, self.lease_s, before.values())
         with self._lock:
             self._lost |= (before.keys() - held.tokens) & self._open.keys()
-            self._unwanted = held.unwanted
+            self._unwanted = held.to_release
         if not self._over.is_set():  # else the worker has retired, or is about to
             is_known = beat(self._database, self.worker_id, warmth)
             if not is_known and self._enter is not None:  # it was restored from a copy, from before we came

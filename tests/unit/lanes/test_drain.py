@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 
 from jobs.errors import ModelError, Stopped, StoreError, TransientError, ValueRefused
 from jobs.spec import JobSpec, TranslateOptions
-from jobs.store import leases
+from jobs.store import lease_expiry
 from jobs.store.batches import MAX_TOKENS
 from jobs.store.database import Database
 from jobs.store.jobs import cancel
@@ -118,7 +118,7 @@ def test_a_lane_that_lost_its_lease_is_told_so_between_two_steps_and_drops_its_b
     def sleeps_past_its_lease(batch: int, should_stop: Callable[[], bool]) -> None:
         if shift.lease_s > 0:
             return
-        leases.expire(database)
+        lease_expiry.expire(database)
         shift.lease_s = 60.0
         shift.pulse(Warmth())
         assert should_stop()
@@ -139,7 +139,7 @@ def test_a_result_that_comes_after_the_lease_is_dropped_and_the_next_lane_does_i
 
     def somebody_expires_it(batch: int, _: object) -> None:
         if batch == 0:
-            leases.expire(database)
+            lease_expiry.expire(database)
 
     drain(database, Echo(before=somebody_expires_it), shift)  # type: ignore[arg-type]
 

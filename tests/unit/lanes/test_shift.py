@@ -2,10 +2,10 @@
 
 from sqlalchemy import delete, select
 
-from jobs.store import leases
+from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
-from jobs.store.leases import Work
 from jobs.store.schema import tables
+from jobs.store.work import Work
 from jobs.store.worker_registry import Warmth, any_alive, register, retire
 from tests.unit.store.conftest import MakeJob
 from worker.process.lease_keeper import LeaseKeeper
@@ -28,14 +28,14 @@ def test_a_lane_that_takes_the_expired_shard_of_another_keeps_it_when_the_other_
     make_job(documents=2, per_shard=2)
     shift = shift_of(database)
     slept = take(database, shift, lane=0, lease_s=-1.0)
-    leases.expire(database)
+    lease_expiry.expire(database)
     taken = take(database, shift, lane=1, lease_s=-1.0)
     assert taken.shard_id == slept.shard_id
 
     shift.end(slept)
     shift.pulse(Warmth())
 
-    assert leases.expire(database) == 0  # the heartbeat has prolonged it
+    assert lease_expiry.expire(database) == 0  # the heartbeat has prolonged it
     assert not shift.must_stop(taken)
 
 
@@ -45,7 +45,7 @@ def test_of_two_lanes_with_leases_of_one_shard_only_the_older_has_to_stop(
     job = make_job(documents=2, per_shard=2)
     shift = shift_of(database)
     slept = take(database, shift, lane=0, lease_s=-1.0)
-    leases.expire(database)
+    lease_expiry.expire(database)
     taken = take(database, shift, lane=1)
 
     shift.pulse(Warmth())

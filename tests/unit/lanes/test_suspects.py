@@ -9,7 +9,7 @@ from sqlalchemy import select
 from jobs.errors import ModelError, Stopped
 from jobs.outcome import Failed, Quarantined, Translation
 from jobs.spec import JobSpec
-from jobs.store import leases
+from jobs.store import lease_expiry, leases
 from jobs.store.batches import Batch, PlannedDocument
 from jobs.store.database import Database
 from jobs.store.jobs import retry
@@ -185,7 +185,7 @@ def suspect(database: Database, make_job: MakeJob) -> int:
     job = make_job(documents=6, per_shard=6, tokens=1000)
     for _ in range(2):
         leases.lease(database, 1, 0, -1.0)
-        leases.expire(database)
+        lease_expiry.expire(database)
     return job
 
 

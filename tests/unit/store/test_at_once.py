@@ -12,14 +12,14 @@ from sqlalchemy import event, select
 
 from jobs.errors import SpecError, StaleLease, TransientError
 from jobs.outcome import Failed
-from jobs.store import leases
+from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
-from jobs.store.leases import Work
 from jobs.store.prune import prune_job
 from jobs.store.record import record
 from jobs.store.report.consistency_check import contradictions
 from jobs.store.schema import tables
+from jobs.store.work import Work
 from tests.unit.store.conftest import MakeJob, translated
 
 WORKERS = 5
@@ -107,8 +107,8 @@ class Crowd:
         return True
 
     def reap(self, chance: random.Random, _number: int) -> None:
-        try_again(lambda: leases.expire_workers(self.database, [chance.randint(1, WORKERS)]))
-        try_again(lambda: leases.expire(self.database))
+        try_again(lambda: lease_expiry.expire_workers(self.database, [chance.randint(1, WORKERS)]))
+        try_again(lambda: lease_expiry.expire(self.database))
         time.sleep(0.002)
 
     def meddle(self, chance: random.Random, _number: int) -> None:
@@ -141,7 +141,7 @@ def test_whatever_many_do_at_once_nothing_is_lost_or_counted_twice(
 
 def finish(crowd: Crowd) -> None:
     """Alone and in order: what is left gets done."""
-    leases.expire_workers(crowd.database, list(range(1, WORKERS + 1)))
+    lease_expiry.expire_workers(crowd.database, list(range(1, WORKERS + 1)))
     for job_id in crowd.job_ids:
         with contextlib.suppress(SpecError):
             resume(crowd.database, job_id)

@@ -7,7 +7,7 @@ from sqlalchemy import event
 
 from jobs.errors import SpecError
 from jobs.queues import Queues, check_queue
-from jobs.store import leases
+from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
 from jobs.store.leases import SUSPECT_AFTER
 from tests.unit.store.conftest import MakeJob
@@ -81,7 +81,7 @@ def test_a_shard_is_suspect_once_two_processes_died_on_it(database: Database, ma
         work = leases.lease(database, 1, 0, 60.0)
         assert work is not None
         suspect.append(work.suspect)
-        leases.expire_workers(database, [1])
+        lease_expiry.expire_workers(database, [1])
 
     assert suspect == [False] * SUSPECT_AFTER + [True]
 

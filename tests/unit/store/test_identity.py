@@ -5,13 +5,13 @@ import pytest
 from sqlalchemy import func, select
 
 from jobs.errors import StaleLease
-from jobs.store import leases
+from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
-from jobs.store.leases import Work
 from jobs.store.prune import prune_job
 from jobs.store.record import record
 from jobs.store.sandbox_deaths import log_death
 from jobs.store.schema import tables
+from jobs.store.work import Work
 from tests.unit.conftest import ON_SQLITE
 from tests.unit.store.conftest import MakeJob, translated
 from tests.unit.store.dump import Dump
@@ -46,7 +46,7 @@ def test_who_slept_while_its_job_was_finished_and_pruned_writes_nothing_into_the
     """With numbers that are given anew and epochs from 1, the sleeper's batch looks just like that of the new job."""
     pruned = make_job(documents=3, per_shard=3)
     sleeper = take(database, worker_id=1, lease_s=-1.0)
-    leases.expire(database)
+    lease_expiry.expire(database)
     write(database, take(database, worker_id=2), "of the first job")
     prune_job(database, pruned)
     make_job(documents=3, per_shard=3)
@@ -100,7 +100,7 @@ def test_a_batch_that_a_restore_undid_is_not_taken_for_recorded(database: Databa
 def test_a_late_batch_of_a_pruned_job_is_stale_and_leaves_no_row(database: Database, make_job: MakeJob) -> None:
     pruned = make_job(documents=3, per_shard=3)
     sleeper = take(database, lease_s=-1.0)
-    leases.expire(database)
+    lease_expiry.expire(database)
     write(database, take(database, worker_id=2), "of the first job")
     prune_job(database, pruned)
 

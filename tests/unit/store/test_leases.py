@@ -7,16 +7,16 @@ from sqlalchemy import func, select, update
 
 from jobs.errors import NotFoundError, SpecError, StaleLease
 from jobs.outcome import Failed, SegmentTranslation, StepTiming
-from jobs.store import jobs, leases
+from jobs.store import jobs, lease_expiry, leases
 from jobs.store.batches import MAX_TOKENS
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
-from jobs.store.leases import Work
 from jobs.store.memory import recall
 from jobs.store.record import record
 from jobs.store.report.consistency_check import contradictions
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
+from jobs.store.work import Work
 from tests.unit.store.conftest import MakeJob, translated
 
 LEASE_S = 60.0
@@ -159,7 +159,7 @@ def test_whoever_slept_past_its_lease_is_refused_and_the_refusal_is_logged(
 ) -> None:
     job = make_job(documents=3, per_shard=3)
     sleeper = take(database, lease_s=-1.0)
-    assert leases.expire(database) == 1
+    assert lease_expiry.expire(database) == 1
     successor = take(database, worker_id=2)
     write(database, successor, outcomes=[translated("the successor's")] * 3)
 
@@ -176,7 +176,7 @@ def test_a_sleeper_is_refused_while_its_successor_computes_the_very_same_batch(
 ) -> None:
     make_job(documents=3, per_shard=3)
     sleeper = take(database, lease_s=-1.0)
-    leases.expire(database)
+    lease_expiry.expire(database)
     successor = take(database)
     assert successor.batches == sleeper.batches
 
@@ -190,7 +190,7 @@ def test_a_sleeper_is_refused_while_its_successor_computes_the_very_same_batch(
 def test_a_sleeper_is_refused_even_while_nobody_took_its_shard(database: Database, make_job: MakeJob) -> None:
     make_job(documents=3, per_shard=3)
     sleeper = take(database, lease_s=-1.0)
-    leases.expire(database)
+    lease_expiry.expire(database)
 
     with pytest.raises(StaleLease):
         write(database, sleeper)
@@ -207,7 +207,7 @@ def test_a_heartbeat_keeps_a_lease_from_expiring(database: Database, make_job: M
     held = leases.heartbeat(database, LEASE_S, [work])
 
     assert held.tokens == {work.token}
-    assert leases.expire(database) == 0
+    assert lease_expiry.expire(database) == 0
 
 
 def test_a_lease_whose_worker_never_heard_of_it_runs_out(database: Database, make_job: MakeJob) -> None:
@@ -218,13 +218,13 @@ def test_a_lease_whose_worker_never_heard_of_it_runs_out(database: Database, mak
 
     leases.heartbeat(database, LEASE_S, [known])
 
-    assert leases.expire(database) == 1
+    assert lease_expiry.expire(database) == 1
 
 
 def test_a_heartbeat_tells_what_is_lost_and_what_is_unwanted(database: Database, make_job: MakeJob) -> None:
     lost_job, paused_job = make_job(documents=1), make_job(documents=1)
     lost = take(database, worker_id=7, lease_s=-1.0)
-    leases.expire(database)
+    lease_expiry.expire(database)
     pause(database, lost_job)
     unwanted = take(database, worker_id=7)
     pause(database, paused_job)
@@ -232,14 +232,14 @@ def test_a_heartbeat_tells_what_is_lost_and_what_is_unwanted(database: Database,
     held = leases.heartbeat(database, LEASE_S, [lost, unwanted])
 
     assert lost.token not in held.tokens
-    assert held.unwanted == {unwanted.token}
+    assert held.to_release == {unwanted.token}
 
 
 def test_an_expired_lease_leaves_its_documents_in_flight_as_evidence(database: Database, make_job: MakeJob) -> None:
     make_job(documents=3, per_shard=3)
     take(database, worker_id=7)
 
-    assert leases.expire_workers(database, [7]) == 1
+    assert lease_expiry.expire_workers(database, [7]) == 1
 
     event = tables.ShardEvent
     assert value(database, event.detail, event.event == "lost") == "[0,1,2]"
@@ -251,9 +251,9 @@ def test_a_shard_that_kills_worker_after_worker_pauses_its_job_and_says_why(
 ) -> None:
     job = make_job(documents=3, per_shard=3)
 
-    for _ in range(leases.MAX_CRASHES):
+    for _ in range(lease_expiry.MAX_CRASHES):
         take(database, worker_id=7)
-        leases.expire_workers(database, [7])
+        lease_expiry.expire_workers(database, [7])
 
     assert leases.lease(database, 7, 0, LEASE_S) is None
     assert "documents 0 to 2" in str(value(database, tables.Job.reason, tables.Job.id == job))
@@ -262,10 +262,10 @@ def test_a_shard_that_kills_worker_after_worker_pauses_its_job_and_says_why(
 def test_deaths_with_progress_between_them_never_pause_a_job(database: Database, make_job: MakeJob) -> None:
     job = make_job(documents=40, per_shard=40, tokens=MAX_TOKENS)
 
-    for _ in range(2 * leases.MAX_CRASHES):
+    for _ in range(2 * lease_expiry.MAX_CRASHES):
         work = take(database, worker_id=7)
         write(database, work, 0)
-        leases.expire_workers(database, [7])
+        lease_expiry.expire_workers(database, [7])
 
     assert value(database, tables.Job.paused, tables.Job.id == job) is False
 
@@ -413,7 +413,7 @@ def test_a_clock_that_is_set_back_after_a_submit_hides_no_shard(database: Databa
 def test_who_lost_its_lease_pauses_nothing(database: Database, make_job: MakeJob) -> None:
     job = make_job(documents=3, per_shard=3)
     sleeper = take(database, lease_s=-1.0)
-    leases.expire(database)
+    lease_expiry.expire(database)
 
     leases.refuse(database, sleeper, "a model that is gone")
     assert value(database, tables.Job.paused, tables.Job.id == job) is False

@@ -24,13 +24,13 @@ from sqlalchemy import select
 
 from jobs.errors import SpecError, StaleLease
 from jobs.outcome import Failed, Quarantined
-from jobs.store import leases
+from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
-from jobs.store.leases import Work
 from jobs.store.prune import prune_job
 from jobs.store.record import record
 from jobs.store.schema import tables
+from jobs.store.work import Work
 from tests.postgresql import empty
 from tests.unit.store.conftest import insert_job, translated
 from tests.unit.store.dump import Dump
@@ -101,7 +101,7 @@ class LeaseMachine(RuleBasedStateMachine):
     def take_over(self, sleeper: Held) -> object:
         """A worker sleeps past its lease, and another takes its shard; the sleeper does not know."""
         if self.is_newest(sleeper):
-            leases.expire_workers(self.database, [sleeper.work.worker_id])
+            lease_expiry.expire_workers(self.database, [sleeper.work.worker_id])
         return self.lease(worker=1, in_time=True)
 
     @rule(target=held, held=consumes(held), fails=st.sampled_from([None, Failed, Quarantined]), twice=st.booleans())
@@ -151,7 +151,7 @@ class LeaseMachine(RuleBasedStateMachine):
     @rule()
     def others_finish(self) -> None:
         """Whoever held a lease slept past it, and a worker that never sleeps has done all the rest."""
-        leases.expire_workers(self.database, [1, 2, 3])
+        lease_expiry.expire_workers(self.database, [1, 2, 3])
         with contextlib.suppress(SpecError):
             resume(self.database, self.known.job)
         while (work := leases.lease(self.database, 4, 0, 60.0)) is not None:
@@ -175,11 +175,11 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @rule()
     def expire(self) -> None:
-        leases.expire(self.database)
+        lease_expiry.expire(self.database)
 
     @rule(worker=WORKERS)
     def worker_dies(self, worker: int) -> None:
-        leases.expire_workers(self.database, [worker])
+        lease_expiry.expire_workers(self.database, [worker])
 
     @rule(verb=st.sampled_from([pause, resume, cancel]))
     def a_person_acts(self, verb: object) -> None:

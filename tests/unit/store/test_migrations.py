@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, insert, inspect, text
 
-from jobs.store import leases
+from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
@@ -95,7 +95,7 @@ def test_an_upgrade_keeps_every_row(database: Database) -> None:
 def test_work_goes_on_after_an_upgrade(database: Database) -> None:
     upgrade(database.engine)
 
-    leases.expire_workers(database, [8])
+    lease_expiry.expire_workers(database, [8])
 
     work = leases.lease(database, 1, 0, 60.0)
     assert work is not None

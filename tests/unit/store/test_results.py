@@ -11,11 +11,10 @@ from jobs.errors import StaleLease
 from jobs.measures import bits_per_byte, perplexity
 from jobs.outcome import Failed, Outcome, RankedCandidate, Ranking, Score, TokenScore
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptions
-from jobs.store import leases
+from jobs.store import lease_expiry, leases
 from jobs.store.connection import engines
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, retry
-from jobs.store.leases import Work
 from jobs.store.prune import prune_job
 from jobs.store.record import record
 from jobs.store.report.consistency_check import contradictions
@@ -27,6 +26,7 @@ from jobs.store.schema.results import RESULTS, as_stored
 from jobs.store.schema.states import DocumentStatus
 from jobs.store.where.condition import Condition
 from jobs.store.where.values import VIEW
+from jobs.store.work import Work
 from tests.unit.store.conftest import MakeJob, translated
 
 LEASE_S = 60.0
@@ -118,7 +118,7 @@ def test_a_result_is_written_once_into_its_own_table_and_counted_once(
 def test_whoever_slept_past_its_lease_writes_nothing(database: Database, make_job: MakeJob, kind: Kind) -> None:
     job = make_job(documents=1, per_shard=1, spec=kind.spec)
     sleeper = take(database, lease_s=-1.0)
-    leases.expire(database)
+    lease_expiry.expire(database)
     write(database, take(database), kind.outcome)
 
     with pytest.raises(StaleLease):

@@ -13,9 +13,9 @@ from sqlalchemy import Connection, delete, func, insert, null, select, update
 from jobs.documents import Record
 from jobs.errors import CorpusError, NotFoundError, SpecError
 from jobs.spec import JobSpec
-from jobs.store.bulk_insert import enlarge_cache, insert_batch, restore_cache
 from jobs.store.connection.dialect import insert_or_ignore
 from jobs.store.database import Database
+from jobs.store.ingest.bulk_insert import enlarge_cache, insert_batch, restore_cache
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus, JobState

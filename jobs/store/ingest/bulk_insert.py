@@ -9,7 +9,7 @@ from itertools import groupby
 from sqlalchemy import Connection, func, insert, select, update
 
 from jobs.documents import Document, Record, Rejected, duplicate
-from jobs.store.postgresql_copy import copy_documents
+from jobs.store.ingest.postgresql_copy import copy_documents
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import ShardState

@@ -1,0 +1,1 @@
+"""The writing of a corpus into the store: a job, its documents and its shards."""

@@ -1,0 +1,83 @@
+"""Leases that ended in the death of their worker: taken back, counted, and a job paused that kills too many."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, select, update
+
+from jobs.store.circuit_breaker import pause_after_deaths
+from jobs.store.completion import close_cancelled
+from jobs.store.database import Database
+from jobs.store.job_counters import lock_counters
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.states import ShardState
+from jobs.store.schema.tables import Job, Shard
+from jobs.store.shard_events import log_event
+from jobs.store.work import ready_values
+
+# ... until the job is paused: whatever it is, it gets past the sacrificial process too.
+MAX_CRASHES = 8
+
+
+def expire(database: Database) -> int:
+    """Take back the leases that have run out; how many. The documents in flight stay in the event as evidence."""
+    return _take_back(database, Shard.lease_until < db_time(), "expired")
+
+
+def expire_workers(database: Database, worker_ids: Sequence[int]) -> int:
+    """Take back the leases of workers that are known to be dead; how many."""
+    return _take_back(database, Shard.lease_owner.in_(worker_ids), "lost") if worker_ids else 0
+
+
+def _take_back(database: Database, which: Any, why: str) -> int:
+    with database.reading() as connection:
+        if connection.execute(select(Shard.id).where(Shard.state == ShardState.LEASED, which).limit(1)).first() is None:
+            return 0
+    with database.writing() as connection:
+        dead = connection.execute(
+            select(Shard.id, Shard.job_id, Shard.in_flight, Shard.lease_owner, Shard.lease_epoch)
+            .where(Shard.state == ShardState.LEASED, which)
+            .order_by(Shard.job_id, Shard.id)
+            .with_for_update(skip_locked=True)
+        ).all()
+        for shard in dead:
+            lock_counters(connection, shard.job_id)
+            crashes = connection.execute(
+                update(Shard)
+                .where(Shard.id == shard.id)
+                .values(ready_values() | {"lease_epoch": Shard.lease_epoch + 1, "crashes": Shard.crashes + 1})
+                .returning(Shard.crashes)
+            ).scalar_one()
+            in_flight = json.loads(shard.in_flight or "[]")
+            log_event(
+                connection,
+                shard.job_id,
+                shard.id,
+                why,
+                shard.lease_epoch,
+                shard.lease_owner,
+                len(in_flight),
+                shard.in_flight,
+            )
+            close_cancelled(connection, shard.job_id, [shard.id])
+            if crashes >= MAX_CRASHES:
+                _pause_for_crashes(connection, shard.job_id, shard.id, in_flight)
+        for job_id in {shard.job_id for shard in dead}:
+            pause_after_deaths(connection, job_id)
+        return len(dead)
+
+
+def _pause_for_crashes(connection: Connection, job_id: int, shard_id: int, in_flight: list[int]) -> None:
+    """A model that kills its process must not be tried for ever, nor be blamed on the documents."""
+    where = f"documents {in_flight[0]} to {in_flight[-1]}" if in_flight else "no document"
+    connection.execute(
+        update(Job)
+        .where(Job.id == job_id)
+        .values(
+            paused=True,
+            reason=f"{MAX_CRASHES} workers in a row died on shard {shard_id} with {where} in flight; "
+            f"try the model on these alone, then: kvjobs resume {job_id}",
+        )
+    )
+    connection.execute(update(Shard).where(Shard.id == shard_id).values(crashes=0))
