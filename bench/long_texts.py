@@ -27,7 +27,6 @@ import numpy as np
 from jobs.errors import ModelError
 from jobs.spec import Window
 from worker.engine.causal import exported_reader
-from worker.engine.causal.exported_model import ExportedCausal
 from worker.engine.causal.open import open_language_model
 from worker.engine.causal.protocol import CausalModel, Group
 from worker.engine.runtime.timing import Stopwatch
@@ -234,7 +233,7 @@ def unlimited(folder: Path) -> CausalModel:
         model = open_language_model(folder)
     finally:
         departures._LOOKS = looks
-    assert not isinstance(model, ExportedCausal) or model.departures == Departures()
+    assert model.departures == Departures()
     return model
 
 

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+
 from worker.engine.causal.capabilities import Capabilities, try_abilities
 from worker.engine.causal.exported_call import ExportedCall
 from worker.engine.causal.exported_reader import ExportedReader
 from worker.engine.runtime.session import PROVIDER, Provider, open_session
 from worker.models.departures.departures import Departures, find_departures
+from worker.models.departures.graph_content import GraphContent
 from worker.models.layout.causal_config import CausalConfig
 from worker.models.layout.causal_layout import CausalLayout, find_causal_graph, read_causal_layout
 from worker.models.layout.seq2seq_layout import GraphSignature
@@ -68,10 +71,16 @@ class ExportedCausal:
         """V of the logits."""
         return self.layout.vocab_size
 
+    def computes_in_float32(self) -> bool:
+        """Whether logits and cache are float32 and no product is quantized; reads the graph's file."""
+        layout = self.layout
+        dtypes = {layout.logits_dtype, layout.cache.dtype if layout.cache else layout.logits_dtype}
+        return dtypes == {np.dtype(np.float32)} and not GraphContent.read(self.graph.file).is_quantized
+
     def new_reader(self, *, is_packed: bool = True) -> ExportedReader:
         """The buffers of one lane. `is_packed=False`: one sequence after another, and no prefix is shared."""
         return ExportedReader(self.graph, self.abilities, self.num_heads, is_packed=is_packed)
 
-    def new_oracle(self) -> ExportedReader:
-        """What reads each sequence alone and in one call, however much memory that takes: to compare with."""
+    def new_whole_reader(self) -> ExportedReader:
+        """Reads each sequence alone and in one call, however much memory that takes."""
         return ExportedReader(self.graph, self.abilities, self.num_heads, is_packed=False, is_cut=False)

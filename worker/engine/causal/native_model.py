@@ -23,6 +23,7 @@ from worker.engine.runtime.session import PROVIDER, Device, Provider, open_sessi
 from worker.graphs.causal import BODY, HEAD
 from worker.graphs.causal_weights import CausalSizes
 from worker.graphs.precision import Precision
+from worker.models.departures.departures import Departures
 from worker.models.departures.window_probe import windows_are_exact
 from worker.models.half_precision import needs_half, runs_on_gpu
 from worker.models.json_file import read_json
@@ -48,6 +49,7 @@ class NativeCausal:
                 "upgrade onnxruntime"
             )
         self._sizes = sizes
+        self._precision = precision
         self._dtype = np.dtype(np.float16 if precision is Precision.FP16 else np.float32)
         # A GPU's kernel takes no bias. A window is counted in places of a row, and not in positions.
         self.shares_rows = Device.of(providers).kind == "cpu" and not sizes.has_window
@@ -90,10 +92,23 @@ class NativeCausal:
         """N, to reckon what scores of attention take."""
         return self._sizes.heads
 
+    def computes_in_float32(self) -> bool:
+        """Whether weights and products are float32."""
+        return self._precision is Precision.FP32
+
+    @property
+    def departures(self) -> Departures:
+        """None: native graphs are built from the configuration."""
+        return Departures()
+
     def new_reader(self, *, is_packed: bool = True) -> PackedReader | PlainReader:
         """The buffers of one lane. Not packed: sequence by sequence without a cache, in memory that grows with the
-        longest; an oracle."""
-        return PackedReader(self) if is_packed else PlainReader(self)
+        longest."""
+        return PackedReader(self) if is_packed else self.new_whole_reader()
+
+    def new_whole_reader(self) -> PlainReader:
+        """Reads each sequence alone, in one call and without a cache."""
+        return PlainReader(self)
 
     def new_cache(self) -> SequenceCache:
         """Room for keys and values of one sequence."""

@@ -1,5 +1,5 @@
 """
-What whoever scores text asks of a causal language model, however its graphs are laid out.
+What tasks ask of a causal language model, whether its graphs are native or exported.
 
 Knows: sequences of ids, and that some of them begin alike. Does not know: text, windows, templates, graphs.
 """
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.engine.runtime.timing import Stopwatch
+from worker.models.departures.departures import Departures
 
 LogProbs = NDArray[np.float32]  # natural logarithms, one a token
 
@@ -58,12 +59,23 @@ class CausalModel(Protocol):
 
     @property
     def max_positions(self) -> int:
-        """How many tokens of a sequence can go in."""
+        """The longest sequence that is fed, in tokens."""
 
     @property
     def vocab_size(self) -> int:
         """Ids are below it."""
 
+    def computes_in_float32(self) -> bool:
+        """Whether the graphs compute in float32 throughout, so that only the order of sums can change a result."""
+
+    @property
+    def departures(self) -> Departures:
+        """How the graphs differ from what the configuration asks for."""
+
     def new_reader(self, *, is_packed: bool = True) -> Reader:
-        """The buffers of one lane. `is_packed`: many sequences in one row without padding, where the graph allows it;
-        else sequence by sequence or padded, which is slow and an oracle."""
+        """The buffers of one lane. `is_packed`: many sequences a call, and shared prefixes computed once, as far as
+        the graphs allow it; else one sequence after another."""
+
+    def new_whole_reader(self) -> Reader:
+        """Reads one sequence after another, each in a single call, however much memory that takes: the reference that
+        other readers are compared with."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.errors import ModelError
-from worker.engine.causal.exported_model import ExportedCausal
 from worker.engine.causal.open import open_language_model
 from worker.graphs.causal import BODY, HEAD
 from worker.graphs.causal_weights import CausalSizes
@@ -81,7 +80,7 @@ def inspect_causal(folder: ModelFolder) -> ModelDescription:
         with noting(problems):  # what only shows when all is put together
             model = open_language_model(folder.path)
             max_positions = model.max_positions
-            warnings += model.departures.warnings() if isinstance(model, ExportedCausal) else ()
+            warnings += model.departures.warnings()
     warnings += (one for one in (manifest.departures if manifest else ()) if one not in warnings)
     if not used and not is_ours and has_weights(folder.path):
         problems[:] = problems[:1]  # a checkpoint, and how it becomes a model: all else follows from it

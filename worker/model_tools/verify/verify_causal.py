@@ -29,16 +29,14 @@ from numpy.typing import NDArray
 
 from jobs.errors import ModelError, SpecError
 from jobs.spec import Timing
-from worker.engine.causal.exported_model import ExportedCausal
 from worker.engine.causal.open import open_language_model
-from worker.engine.causal.protocol import CausalModel, Group, LogProbs, Reader
+from worker.engine.causal.protocol import CausalModel, Group, LogProbs
 from worker.engine.runtime.timing import Stopwatch
 from worker.graphs.causal import write_causal
 from worker.graphs.precision import Precision
 from worker.model_tools.verify.causal_references import open_causal_reference
 from worker.model_tools.verify.checks import Check, Verdict
 from worker.models.checkpoint.checkpoint import Checkpoint
-from worker.models.departures.graph_content import GraphContent
 from worker.models.departures.named_limits import named_limits
 from worker.models.layout.causal_config import CausalConfig
 from worker.models.manifest import MANIFEST, Manifest, records
@@ -70,7 +68,7 @@ def verify_causal(
         _check_tokenizer(folder, other)
     model = open_language_model(folder.path)
     manifest = read_manifest(folder)
-    is_exact = _is_exact(model, manifest)
+    is_exact = model.computes_in_float32()
     has_to_hold = _holds_for_each if is_exact else _holds_on_the_mean
     together = _together(documents, model)
     past_limits, untried = _past_limits(documents, model, CausalConfig.read(folder.path))
@@ -97,16 +95,7 @@ def check_sample(folder: ModelFolder, documents: Documents, checkpoint: Path) ->
     model = open_language_model(folder.path)
     past_limits, _ = _past_limits(documents, model, CausalConfig.read(folder.path), _LONG)
     few = [*past_limits, *_cut(documents, model)]
-    return _against(checkpoint, few, _read(model, few), _is_exact(model, read_manifest(folder)))
-
-
-def _is_exact(model: CausalModel, manifest: Manifest | None) -> bool:
-    """Whether it computes in fp32."""
-    if not isinstance(model, ExportedCausal):
-        return manifest is None or manifest.precision in (None, Precision.FP32)
-    layout = model.layout
-    dtypes = {layout.logits_dtype, layout.cache.dtype if layout.cache else layout.logits_dtype}
-    return dtypes == {np.dtype(np.float32)} and not GraphContent.read(model.graph.file).is_quantized
+    return _against(checkpoint, few, _read(model, few), model.computes_in_float32())
 
 
 def _past_limits(
@@ -213,9 +202,7 @@ def _read_parted(model: CausalModel, documents: Documents) -> tuple[list[LogProb
 
 def _read_groups(model: CausalModel, groups: Sequence[Group], *, is_packed: bool = True) -> list[list[LogProbs]]:
     is_short = max((group.longest for group in groups), default=0) <= _MOST_BYTES // (4 * model.vocab_size)
-    reader: Reader = model.new_reader(is_packed=is_packed)
-    if isinstance(model, ExportedCausal) and is_short and not is_packed:
-        reader = model.new_oracle()
+    reader = model.new_whole_reader() if is_short and not is_packed else model.new_reader(is_packed=is_packed)
     found = dict(reader.read(groups, Stopwatch(Timing.OFF), lambda: False))
     return [found[place] for place in range(len(groups))]
 
