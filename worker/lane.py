@@ -59,12 +59,12 @@ class Lane:
     def translator(self, spec: JobSpec) -> Translator:
         """The warm engine of a job that translates."""
         model = self._translation(spec)
-        return self._engine(spec, model, Translator, lambda: Translator(model.network, model.tokenizer))
+        return self._engine(spec, model, Translator, lambda: Translator(model.model, model.tokenizer))
 
     def forced_scorer(self, spec: JobSpec) -> PairScorer:
         """The warm engine of a job that scores pairs."""
         model = self._translation(spec)
-        return self._engine(spec, model, PairScorer, lambda: PairScorer(model.network, model.tokenizer))
+        return self._engine(spec, model, PairScorer, lambda: PairScorer(model.model, model.tokenizer))
 
     def scorer(self, spec: JobSpec) -> Scorer:
         """The warm engine of a job that scores texts."""

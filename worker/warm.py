@@ -16,7 +16,8 @@ from jobs.spec import JobSpec
 from worker.engine.causal.open import open_language_model
 from worker.engine.causal.protocol import CausalModel
 from worker.engine.runtime.session import PROVIDER, Device, Provider
-from worker.engine.seq2seq.open import Network, open_translation_model
+from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.seq2seq.protocol import Seq2SeqModel
 from worker.models.half_precision import needs_half, runs_on_gpu
 from worker.models.model_kind import ModelKind
 from worker.models.registry import FileStamp, ModelFolder, check_files, find_model, kind_of, read_manifest
@@ -50,7 +51,7 @@ class WarmTranslation:
 
     name: str
     files: OpenedFiles
-    network: Network
+    model: Seq2SeqModel
     tokenizer: MarianTokenizer
     load_s: float
 
@@ -119,12 +120,12 @@ class WarmModels:
             )
         providers = self._providers_for(folder)
         if kind_of(folder) is ModelKind.CAUSAL:
-            model = open_language_model(folder.path, threads=self._threads, providers=providers)
+            causal = open_language_model(folder.path, threads=self._threads, providers=providers)
             tokenizer = CausalTokenizer.open(folder.path)
-            return WarmCausal(spec.model, files, model, tokenizer, time.perf_counter() - started)
-        network = open_translation_model(folder.path, threads=self._threads, providers=providers)
+            return WarmCausal(spec.model, files, causal, tokenizer, time.perf_counter() - started)
+        seq2seq = open_translation_model(folder.path, threads=self._threads, providers=providers)
         marian = MarianTokenizer.open(folder.path)
-        return WarmTranslation(spec.model, files, network, marian, time.perf_counter() - started)
+        return WarmTranslation(spec.model, files, seq2seq, marian, time.perf_counter() - started)
 
     def _providers_for(self, folder: ModelFolder) -> Sequence[Provider]:
         """A job of the queue cpu is for any worker. What a GPU cannot run, this machine's CPU can."""

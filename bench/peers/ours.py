@@ -7,10 +7,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from jobs.process import available_cores
-from jobs.spec import TranslateOptions
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.seq2seq.continuous_batching import ContinuousDecoder
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.seq2seq.protocol import Decoder
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 
@@ -18,7 +17,7 @@ from worker.model_tools.add.add import Request, add_model
 @dataclass(slots=True)
 class Model:
     network: NativeSeq2Seq
-    lanes: list[ContinuousDecoder]
+    lanes: list[Decoder]
 
 
 def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
@@ -26,7 +25,7 @@ def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
     request = Request(source=str(checkpoint), precision=Precision(precision), name=f"ours-{precision}", force=True)
     add_model(request, folder)
     network = NativeSeq2Seq.open(folder / f"ours-{precision}")
-    return Model(network, [ContinuousDecoder(network) for _ in range(available_cores())])
+    return Model(network, [network.new_decoder() for _ in range(available_cores())])
 
 
 def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: int | None) -> list[list[int]]:
@@ -37,14 +36,13 @@ def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: i
         rules = dataclasses.replace(
             rules, min_new_tokens=forced_length, max_new_tokens=forced_length, forced_eos_id=None
         )
-    options = TranslateOptions(batch_size=_slots(beams))
     order = sorted(range(len(segments)), key=lambda index: -len(segments[index]))
     found: list[list[int]] = [[]] * len(segments)
 
     def work(lane: int) -> None:
         share = order[lane :: len(model.lanes)]
         ids = [segments[index] for index in share]
-        for ended in model.lanes[lane].decode(ids, rules, options, Stopwatch(), lambda: False):
+        for ended in model.lanes[lane].decode(ids, rules, Stopwatch(), lambda: False, batch_size=_slots(beams)):
             for place, hypotheses in ended:
                 found[share[place]] = [token_id for token_id in hypotheses[0].ids if token_id != rules.eos_id]
 
@@ -56,13 +54,13 @@ def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: i
 
 def head_size(model: Model) -> int | None:
     """Ids of the head."""
-    return model.network.head_size
+    return model.network.graphs.head_size
 
 
 def configuration(model: Model, *, beams: int) -> str:
     return (
-        f"kvjobs {version('kvjobs')}, onnxruntime {version('onnxruntime')}, {model.network.precision}, head of "
-        f"{model.network.head_size:,} ids, {len(model.lanes)} lanes of 1 thread, {_slots(beams)} slots each"
+        f"kvjobs {version('kvjobs')}, onnxruntime {version('onnxruntime')}, {model.network.graphs.precision}, head of "
+        f"{model.network.graphs.head_size:,} ids, {len(model.lanes)} lanes of 1 thread, {_slots(beams)} slots each"
     )
 
 

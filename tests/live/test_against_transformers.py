@@ -91,13 +91,13 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_every_layout_and_policy_says_what_transformers_says(family: Family, layout: str) -> None:
     folder = family.folder(layout)
     model = ExportedSeq2Seq.open(folder)
-    cache = model.new_cache()
+    cache = model.graphs.new_cache()
     for name, settings in SETTINGS.items():
         wanted = family.generate(settings)
         rules = read_generation(
             read_json(folder / "config.json"),
             read_json(folder / "generation_config.json") | settings,
-            vocab_size=model.layout.vocab_size,
+            vocab_size=model.graphs.layout.vocab_size,
             max_positions=model.max_positions,
         )
         for policy in POLICIES[layout]:
@@ -105,7 +105,7 @@ def test_every_layout_and_policy_says_what_transformers_says(family: Family, lay
                 found: dict[int, list[tuple[int, ...]]] = {}
                 for batch in make_batches(family.sources, max_rows=max_rows, pad_id=model.pad_id):
                     decoding = ExportedSteps(
-                        model, cache, batch, policy=CachePolicy.parse(policy), stopwatch=Stopwatch(Timing.OFF)
+                        model.graphs, cache, batch, policy=CachePolicy.parse(policy), stopwatch=Stopwatch(Timing.OFF)
                     )
                     for index, hypotheses in zip(batch.order, search(decoding, len(batch.order), rules), strict=True):
                         found[index] = [hypothesis.ids for hypothesis in hypotheses]
@@ -122,21 +122,23 @@ def test_graphs_in_half_precision_run_with_and_without_a_cache(family: Family, t
         else:
             (tmp_path / file.name).write_bytes(file.read_bytes())
     model = ExportedSeq2Seq.open(tmp_path)
-    assert model.layout.cache is not None
-    assert str(model.layout.cache.dtype) == "float16"
+    assert model.graphs.layout.cache is not None
+    assert str(model.graphs.layout.cache.dtype) == "float16"
 
     (batch,) = make_batches(family.sources, max_rows=12, pad_id=model.pad_id)
     rules = read_generation(
         read_json(tmp_path / "config.json"),
         read_json(tmp_path / "generation_config.json") | {"num_beams": 1},
-        vocab_size=model.layout.vocab_size,
+        vocab_size=model.graphs.layout.vocab_size,
         max_positions=model.max_positions,
     )
     on, off = (
         [
             hypotheses[0].ids
             for hypotheses in search(
-                ExportedSteps(model, model.new_cache(), batch, policy=CachePolicy(mode), stopwatch=Stopwatch()),
+                ExportedSteps(
+                    model.graphs, model.graphs.new_cache(), batch, policy=CachePolicy(mode), stopwatch=Stopwatch()
+                ),
                 12,
                 rules,
             )

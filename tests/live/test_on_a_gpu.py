@@ -12,7 +12,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from jobs.spec import CachePolicy, TranslateOptions
+from jobs.spec import CachePolicy
 from tests.checkpoints import write_marian_checkpoint
 from worker.engine.runtime.device import providers
 from worker.engine.runtime.session import Device
@@ -20,7 +20,6 @@ from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.device_buffers import DeviceBuffers, DeviceCopies
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
-from worker.engine.seq2seq.open import new_decoder
 from worker.engine.tasks.cache_report import measure_cache
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
@@ -49,10 +48,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def decode(model: NativeSeq2Seq, *, beams: int, rows: int = 4, policy: str = "on") -> list[list[Hypothesis]]:
     rng = np.random.default_rng(2)
     sources = [[*rng.integers(2, 70, length - 1).tolist(), 0] for length in LENGTHS]
-    options = TranslateOptions(cache=CachePolicy.parse(policy), batch_size=rows)
+    decoder = model.new_decoder(CachePolicy.parse(policy))
     rules = dataclasses.replace(model.generation, num_beams=beams)
     found: dict[int, list[Hypothesis]] = {}
-    for ended in new_decoder(model).decode(sources, rules, options, Stopwatch(), lambda: False):
+    for ended in decoder.decode(sources, rules, Stopwatch(), lambda: False, batch_size=rows):
         found.update(ended)
     return [found[index] for index in range(len(LENGTHS))]
 
@@ -87,7 +86,7 @@ def test_a_row_on_the_gpu_does_not_depend_on_its_neighbours(folder: Path, rows: 
 
 
 def test_rows_move_on_the_gpu_as_they_are_told(folder: Path) -> None:
-    shape = NativeSeq2Seq.open(folder).shape
+    shape = NativeSeq2Seq.open(folder).graphs.shape
     device, rng = Device.of(CUDA), np.random.default_rng(3)
     moves = DeviceCopies(shape, folder / "decoder.onnx", threads=1, providers=CUDA)
     first, second = DeviceBuffers(shape, device), DeviceBuffers(shape, device)

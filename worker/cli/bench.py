@@ -84,7 +84,7 @@ def cache(
 
     folder = find_model(model, context.settings.models_dir)
     check_files(folder)
-    network = open_translation_model(folder.path)
+    opened = open_translation_model(folder.path)
     tokenizer = MarianTokenizer.open(folder.path)
     ids = list(islice(_segments(tokenizer, source_tokens), segments or batch_size))
     reports = []
@@ -94,7 +94,7 @@ def cache(
         )
         reports.append(
             measure_cache(
-                network,
+                opened,
                 ids,
                 target_tokens=target_tokens,
                 num_beams=beam_size,

@@ -18,7 +18,7 @@ import sacrebleu
 from jobs.spec import Timing, TranslateOptions
 from worker.demo.grammar import Bulletin, unseen_bulletins
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.seq2seq.open import new_decoder, open_translation_model
+from worker.engine.seq2seq.open import open_translation_model
 from worker.models.registry import has_weights
 from worker.text.marian_tokenizer import MarianTokenizer
 
@@ -97,15 +97,15 @@ def open_translator(directory: Path) -> Translate:
 
 
 def _by_engine(directory: Path) -> Translate:
-    network, tokenizer = open_translation_model(directory), MarianTokenizer.open(directory)
-    options = TranslateOptions(beam_size=1, batch_size=BATCH_ROWS)
-    rules = network.generation.with_options(options, max_positions=network.max_positions)
+    model, tokenizer = open_translation_model(directory), MarianTokenizer.open(directory)
+    options = TranslateOptions(beam_size=1)
+    rules = model.generation.with_options(options, max_positions=model.max_positions)
 
     def translate(texts: Sequence[str]) -> list[str]:
         translations = [""] * len(texts)
         sources = [tokenizer.encode(text, None) for text in texts]
-        decoder = new_decoder(network)
-        for found in decoder.decode(sources, rules, options, Stopwatch(Timing.OFF), lambda: False):
+        decoder = model.new_decoder()
+        for found in decoder.decode(sources, rules, Stopwatch(Timing.OFF), lambda: False, batch_size=BATCH_ROWS):
             for row, (best, *_) in found:
                 translations[row] = tokenizer.decode(best.ids)
         return translations

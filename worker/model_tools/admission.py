@@ -43,9 +43,9 @@ def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> J
     match options:
         case TranslateOptions():
             MarianTokenizer.open(folder.path).check_language(options.target_language)
-            network = open_translation_model(folder.path)
-            network.check_cache(options.cache)
-            network.generation.with_options(options, max_positions=network.max_positions)
+            model = open_translation_model(folder.path)
+            model.check_cache(options.cache)
+            model.generation.with_options(options, max_positions=model.max_positions)
         case ScoreOptions(pairs=True):
             _check_pairs(folder, options)
         case _:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from safetensors.numpy import load_file
 
-from jobs.spec import CachePolicy, Timing, TranslateOptions
+from jobs.spec import CachePolicy, Timing
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import GenerationConfig, read_generation
 from worker.engine.search.hypothesis import Hypothesis
@@ -22,8 +22,8 @@ from worker.engine.seq2seq.exported_kv_cache import ExportedKVCache
 from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
 from worker.engine.seq2seq.exported_steps import ExportedSteps
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
-from worker.engine.seq2seq.open import Decoder, Network, new_decoder
 from worker.engine.seq2seq.padding import make_batches
+from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel
 from worker.graphs.marian import write_marian
 from worker.graphs.precision import Precision
 from worker.models.json_file import read_json
@@ -67,7 +67,7 @@ class Tiny:
         return read_generation(
             read_json(self.folder / "config.json"),
             read_json(self.folder / "generation_config.json") | settings,
-            vocab_size=self.model.layout.vocab_size,
+            vocab_size=self.model.graphs.layout.vocab_size,
             max_positions=self.model.max_positions,
         )
 
@@ -83,11 +83,12 @@ class Tiny:
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, in order."""
         sources = self.sources if sources is None else sources
-        cache = cache or self.model.new_cache()
+        graphs = self.model.graphs
+        cache = cache or graphs.new_cache()
         stopwatch = stopwatch or Stopwatch(Timing.OFF)
         found: dict[int, list[Hypothesis]] = {}
         for batch in make_batches(sources, max_rows=rows, pad_id=self.model.pad_id):
-            decoding = ExportedSteps(self.model, cache, batch, policy=CachePolicy.parse(policy), stopwatch=stopwatch)
+            decoding = ExportedSteps(graphs, cache, batch, policy=CachePolicy.parse(policy), stopwatch=stopwatch)
             found.update(zip(batch.order, search(decoding, len(batch.order), rules), strict=True))
         return [found[index] for index in range(len(sources))]
 
@@ -158,7 +159,7 @@ def build_kv(
 
 
 def decode(
-    network: Network,
+    model: Seq2SeqModel,
     sources: Sequence[Sequence[int]],
     rules: GenerationConfig,
     *,
@@ -167,9 +168,8 @@ def decode(
     cache: str = "auto",
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each source, in order, through the decoder that a lane uses."""
-    decoder = decoder or new_decoder(network)
-    options = TranslateOptions(beam_size=rules.num_beams, batch_size=rows, cache=CachePolicy.parse(cache))
-    pairs = chain.from_iterable(decoder.decode(sources, rules, options, Stopwatch(Timing.OFF), lambda: False))
+    decoder = decoder or model.new_decoder(CachePolicy.parse(cache))
+    pairs = chain.from_iterable(decoder.decode(sources, rules, Stopwatch(Timing.OFF), lambda: False, batch_size=rows))
     found = sorted(pairs, key=itemgetter(0))
     assert [index for index, _ in found] == list(range(len(sources))), "each of them once"
     return [hypotheses for _, hypotheses in found]

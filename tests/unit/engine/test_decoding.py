@@ -88,7 +88,9 @@ def test_logits_of_cached_steps_are_those_of_the_whole_prefix(open_tiny: OpenTin
     (batch,) = make_batches(tiny.sources, max_rows=32, pad_id=tiny.model.pad_id)
     stopwatch = Stopwatch(Timing.OFF)
     on, off = (
-        ExportedSteps(tiny.model, tiny.model.new_cache(), batch, policy=CachePolicy(mode), stopwatch=stopwatch)
+        ExportedSteps(
+            tiny.model.graphs, tiny.model.graphs.new_cache(), batch, policy=CachePolicy(mode), stopwatch=stopwatch
+        )
         for mode in ("on", "off")
     )
     rng = np.random.default_rng(0)
@@ -175,7 +177,7 @@ def test_a_graph_that_refuses_an_empty_past_is_fed_one_of_length_one(
 
     monkeypatch.setattr(onnxruntime.InferenceSession, "run", refusing)
     picky = ExportedSeq2Seq.open(tiny.folder)
-    assert picky.dummy_past == 1
+    assert picky.graphs.dummy_past == 1
 
     found = dataclasses.replace(tiny, model=picky).run(tiny.rules(num_beams=1))
 
@@ -209,13 +211,13 @@ def test_the_mask_of_the_target_is_as_long_as_past_and_present(
 ) -> None:
     """Else: "Attention mask should be of size (1,1,1,1) but is (1,1,1,11)". This model says how long its mask is."""
     counting = ExportedSeq2Seq.open(golden_folder / "counting")
-    cache = counting.new_cache()
+    cache = counting.graphs.new_cache()
     (batch,) = make_batches([[3, 11], [4, 5, 11]], max_rows=2, pad_id=0)
-    decoding = ExportedSteps(counting, cache, batch, policy=CachePolicy.parse(policy), stopwatch=Stopwatch())
+    decoding = ExportedSteps(counting.graphs, cache, batch, policy=CachePolicy.parse(policy), stopwatch=Stopwatch())
     rules = dataclasses.replace(counting.generation, num_beams=num_beams)
 
-    assert counting.layout.cache is not None
-    assert counting.layout.cache.dtype == np.float16, "and it is in half precision"
+    assert counting.graphs.layout.cache is not None
+    assert counting.graphs.layout.cache.dtype == np.float16, "and it is in half precision"
     for hypotheses in seq2seq_search(decoding, rules):
         assert hypotheses[0].ids == tuple(range(1, 12))
 
@@ -242,7 +244,7 @@ def test_a_buffer_full_of_garbage_changes_nothing(
 
     empty = np.empty
     monkeypatch.setattr(np, "empty", lambda *arguments: spoil(empty(*arguments)))
-    cache = tiny.model.new_cache()
+    cache = tiny.model.graphs.new_cache()
     for policy in ("auto", "off"):
         assert ids(tiny.run(rules, cache=cache, policy=policy)) == ids(clean)
         for buffer in (cache._self, cache._cross, *cache._steps.values()):
@@ -257,7 +259,7 @@ def test_a_buffer_full_of_garbage_changes_nothing(
 @pytest.mark.parametrize("num_beams", [1, 4])
 def test_later_batches_reuse_the_buffers_of_the_first(open_tiny: OpenTiny, layout: str, num_beams: int) -> None:
     tiny = open_tiny("tiny-swish-tied", layout)
-    cache, rules = tiny.model.new_cache(), tiny.rules(num_beams=num_beams)
+    cache, rules = tiny.model.graphs.new_cache(), tiny.rules(num_beams=num_beams)
     tiny.run(rules, cache=cache)
     before = cache.allocations, cache.num_bytes
     tiny.run(rules, cache=cache)
@@ -316,7 +318,7 @@ def test_lanes_share_a_model_and_nothing_else(tiny: Any) -> None:
     found: list[Any] = [None] * 4
 
     def lane(number: int) -> None:
-        cache = tiny.model.new_cache()
+        cache = tiny.model.graphs.new_cache()
         for _ in range(3):
             found[number] = ids(tiny.run(rules[number % 2], cache=cache, rows=4))
 

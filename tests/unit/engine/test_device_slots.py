@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 from jobs.errors import ModelError
-from jobs.spec import CachePolicy, TranslateOptions
+from jobs.spec import CachePolicy
 from tests.checkpoints import write_marian_checkpoint
 from worker.engine.runtime.session import PROVIDER, Device
 from worker.engine.runtime.timing import Stopwatch
@@ -19,7 +19,6 @@ from worker.engine.seq2seq.device_buffers import DeviceBuffers, DeviceCopies
 from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
 from worker.engine.seq2seq.kv_slots import KVSlots, SlotShape
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
-from worker.engine.seq2seq.open import new_decoder
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 
@@ -57,10 +56,10 @@ def sources() -> list[list[int]]:
 def decode(
     model: NativeSeq2Seq, *, beams: int, rows: int = 4, policy: str = "on", decoder: Any = None
 ) -> list[list[Hypothesis]]:
-    options = TranslateOptions(cache=CachePolicy.parse(policy), batch_size=rows)
+    decoder = decoder or model.new_decoder(CachePolicy.parse(policy))
     rules = dataclasses.replace(model.generation, num_beams=beams)
     found: dict[int, list[Hypothesis]] = {}
-    for ended in (decoder or new_decoder(model)).decode(sources(), rules, options, Stopwatch(), lambda: False):
+    for ended in decoder.decode(sources(), rules, Stopwatch(), lambda: False, batch_size=rows):
         found.update(ended)
     return [found[index] for index in range(len(LENGTHS))]
 
@@ -101,7 +100,7 @@ def test_a_device_says_the_same_without_its_cache(open_kv: Open, beams: int, pol
 
 def test_a_second_call_finds_its_memory_there(open_kv: Open) -> None:
     model = open_kv(on_device=True)
-    decoder = new_decoder(model)
+    decoder = model.new_decoder()
     first = decode(model, beams=4, decoder=decoder)
     allocations = decoder.allocations
 

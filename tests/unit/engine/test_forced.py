@@ -21,13 +21,13 @@ from worker.demo.grammar import unseen_bulletins
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.seq2seq.decode_step import DecodeStep
 from worker.engine.seq2seq.encoder_states import encode_sources, feed_sources
-from worker.engine.seq2seq.exported_scorer import ExportedScorer
+from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
 from worker.engine.seq2seq.exported_steps import ExportedSteps
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.engine.seq2seq.native_scorer import NativeScorer
-from worker.engine.seq2seq.open import Network
 from worker.engine.seq2seq.padding import pad
 from worker.engine.seq2seq.pair_batches import IdPair, make_batches
+from worker.engine.seq2seq.protocol import Seq2SeqModel
 from worker.engine.tasks.pair_scoring import PairScorer
 from worker.graphs.precision import Precision
 from worker.text.marian_tokenizer import MarianTokenizer, TargetPiece
@@ -67,40 +67,40 @@ def id_pairs(family: str) -> list[IdPair]:
     return [IdPair(pair["source"], pair["target"]) for pair in WANTED[family]]
 
 
-def run(network: Network, pairs: Sequence[IdPair]) -> list[Any]:
+def run(model: Seq2SeqModel, pairs: Sequence[IdPair]) -> list[Any]:
     """All in one batch, in order."""
-    forced = NativeScorer(network) if isinstance(network, NativeSeq2Seq) else ExportedScorer(network)
     order = sorted(range(len(pairs)), key=lambda place: -len(pairs[place].source))
-    found = dict(zip(order, forced.log_probs([pairs[place] for place in order], Stopwatch()), strict=True))
+    found = dict(zip(order, model.new_scorer().log_probs([pairs[place] for place in order], Stopwatch()), strict=True))
     return [found[place] for place in range(len(pairs))]
 
 
-def step_by_step(model: Network, pair: IdPair) -> Any:
+def step_by_step(model: Seq2SeqModel, pair: IdPair) -> Any:
     """The slow twin: one pair, one token a step, through the decoder that searches; in float64."""
     rules = dataclasses.replace(model.generation, num_beams=1)
     target = np.array([rules.start_id, *pair.target])
     step: Callable[[Any], Any]
     if isinstance(model, NativeSeq2Seq):
-        slots, stepper = model.new_slots(), DecodeStep(model, rules, exact=True)
+        slots, stepper = model.graphs.new_slots(), DecodeStep(model.graphs, rules, exact=True)
         slots.begin(1, 1, len(pair.target), len(pair.source))
-        slots.admit(model.encode_for_slots(np.array([pair.source])))
-        target = model.head.to_places(target)
+        slots.admit(model.graphs.encode_for_slots(np.array([pair.source])))
+        target = model.graphs.head.to_places(target)
 
         def step(last: Any) -> Any:
             logits, scales = stepper.run(last, slots, Stopwatch(), 0)
             assert scales is None
             return logits
     else:
-        batch = pad([pair.source], [0], model.pad_id)
-        step = ExportedSteps(model, model.new_cache(), batch, policy=CachePolicy(), stopwatch=Stopwatch()).step
+        assert isinstance(model, ExportedSeq2Seq)
+        batch, cache = pad([pair.source], [0], model.pad_id), model.graphs.new_cache()
+        step = ExportedSteps(model.graphs, cache, batch, policy=CachePolicy(), stopwatch=Stopwatch()).step
     return np.array([log_prob(step(target[[place]])[0], target[place + 1]) for place in range(len(pair.target))])
 
 
 def prefix_by_prefix(model: NativeSeq2Seq, pair: IdPair) -> Any:
     """Another: every prefix anew. Its attention rounds as that of a whole target does, which a step's does not, and
     where int8 cuts what lies between two steps, the least that is rounded otherwise is seen."""
-    session, target = model.prefix_decoder(), np.array([[model.generation.start_id, *pair.target]])
-    sources = feed_sources(encode_sources(model, [pair.source], Stopwatch()), np.array([len(pair.source)]))
+    session, target = model.graphs.prefix_decoder(), np.array([[model.generation.start_id, *pair.target]])
+    sources = feed_sources(encode_sources(model.graphs, [pair.source], Stopwatch()), np.array([len(pair.source)]))
     found = []
     for length in range(1, len(pair.target) + 1):
         feed = {
@@ -126,8 +126,8 @@ def texts_of(pairs: Sequence[IdPair]) -> list[str]:
     ]
 
 
-def score(network: Network, tokenizer: Any, texts: Sequence[str], options: ScoreOptions = TOGETHER) -> list[Outcome]:
-    return PairScorer(network, tokenizer).score(texts, options, should_stop=lambda: False).outcomes
+def score(model: Seq2SeqModel, tokenizer: Any, texts: Sequence[str], options: ScoreOptions = TOGETHER) -> list[Outcome]:
+    return PairScorer(model, tokenizer).score(texts, options, should_stop=lambda: False).outcomes
 
 
 def as_text(source: str, target: str) -> str:
@@ -328,10 +328,11 @@ def test_logits_of_a_large_vocabulary_come_a_few_rows_at_a_time(
 ) -> None:
     tiny = open_tiny()
     wanted = run(tiny.model, id_pairs("tiny-swish-tied"))
-    monkeypatch.setattr("worker.engine.seq2seq.exported_scorer.MAX_LOGITS", 3 * 24 * tiny.model.layout.vocab_size)
+    vocab_size = tiny.model.graphs.layout.vocab_size
+    monkeypatch.setattr("worker.engine.seq2seq.exported_scorer.MAX_LOGITS", 3 * 24 * vocab_size)
     stopwatch, pairs = Stopwatch(), sorted(id_pairs("tiny-swish-tied"), key=lambda pair: -len(pair.source))
 
-    found = ExportedScorer(tiny.model).log_probs(pairs, stopwatch)
+    found = tiny.model.new_scorer().log_probs(pairs, stopwatch)
 
     assert [timing.rows for timing in stopwatch.timings if timing.phase == "prefill"] == [3, 3, 3, 3, 2]
     for one, other in zip(

@@ -14,7 +14,6 @@ from jobs.spec import TranslateOptions
 from tests.unit.engine.conftest import Case, assert_golden, decode
 from worker.engine.search.generation_config import read_generation
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
-from worker.engine.seq2seq.open import new_decoder
 from worker.engine.tasks.translation import NoMemory, Translator
 from worker.graphs.marian import DECODER, rebuild_decoder
 from worker.graphs.precision import Precision
@@ -29,7 +28,7 @@ FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-re
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_setting_gives_the_ids_of_transformers(open_tiny: Callable[..., Any], family: str) -> None:
     tiny = open_tiny(family, "merged")
-    cache = tiny.model.new_cache()  # one for all: what an earlier search left in it must not matter
+    cache = tiny.model.graphs.new_cache()  # one for all: what an earlier search left in it must not matter
     assert len(tiny.cases) >= 25
     for case in tiny.cases:
         assert_golden(tiny.run(tiny.rules(**case.settings), cache=cache), case)
@@ -75,12 +74,12 @@ def demo(golden_folder: Path) -> Any:
 
 @pytest.mark.parametrize("rows", [1, 3, 64])
 def test_the_bundled_model_says_what_its_checkpoint_says_in_transformers(demo: Any, rows: int) -> None:
-    decoder = new_decoder(demo.model)  # one for all: what an earlier search left in its slots must not matter
+    decoder = demo.model.new_decoder()  # one for all: what an earlier search left in its slots must not matter
     for case in demo.cases:
         rules = read_generation(
             read_json(BUNDLED / "config.json"),
             read_json(BUNDLED / "generation_config.json") | case["settings"],
-            vocab_size=demo.model.head_size,
+            vocab_size=demo.model.graphs.head_size,
             max_positions=demo.model.max_positions,
         )
         assert_golden(decode(demo.model, demo.sources, rules, rows=rows, decoder=decoder), Case(**case))

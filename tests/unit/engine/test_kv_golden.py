@@ -4,7 +4,6 @@ import pytest
 
 from tests.unit.engine.conftest import OpenKV, assert_golden
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
-from worker.engine.seq2seq.open import new_decoder
 
 FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-relu-separate")
 
@@ -13,7 +12,7 @@ FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-re
 def test_every_setting_gives_the_ids_of_transformers(open_kv: OpenKV, family: str) -> None:
     """All together, and in a smaller batch; over the four families, every setting meets every size."""
     kv = open_kv(family)
-    decoder = new_decoder(kv.model)  # one for all: what an earlier search left in its slots must not matter
+    decoder = kv.model.new_decoder()  # one for all: what an earlier search left in its slots must not matter
     assert len(kv.cases) >= 25
     for index, case in enumerate(kv.cases, FAMILIES.index(family)):
         for rows in (64, (1, 2, 7)[index % 3]):
@@ -33,7 +32,7 @@ def test_any_batch_size_gives_the_ids_of_transformers(open_kv: OpenKV, name: str
 @pytest.mark.parametrize("cache", ["off", "hybrid:3"])
 def test_every_setting_gives_the_same_ids_without_a_cache(open_kv: OpenKV, family: str, cache: str) -> None:
     kv = open_kv(family)
-    decoder = new_decoder(kv.model)
+    decoder = kv.model.new_decoder()
     for case in kv.cases:
         assert_golden(kv.run(kv.rules(**case.settings), rows=7, decoder=decoder, cache=cache), case)
 
@@ -41,6 +40,6 @@ def test_every_setting_gives_the_same_ids_without_a_cache(open_kv: OpenKV, famil
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_setting_gives_the_same_ids_on_a_device(open_kv: OpenKV, family: str) -> None:
     kv = open_kv(family)
-    decoder = new_decoder(NativeSeq2Seq.open(kv.folder, on_device=True))
+    decoder = NativeSeq2Seq.open(kv.folder, on_device=True).new_decoder()
     for case in kv.cases:
         assert_golden(kv.run(kv.rules(**case.settings), rows=7, decoder=decoder), case)

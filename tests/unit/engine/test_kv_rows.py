@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 from jobs.errors import Stopped
-from jobs.spec import Timing, TranslateOptions
+from jobs.spec import Timing
 from tests.unit.engine.conftest import Built, OpenKV, OpenTiny, build_kv, decode
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.hypothesis import Hypothesis
-from worker.engine.seq2seq import native_model
+from worker.engine.seq2seq import native_graphs
 from worker.engine.seq2seq.kv_slots import KVSlots
-from worker.engine.seq2seq.open import new_decoder
 from worker.graphs.precision import Precision
 
 FP32, INT8 = Precision.FP32, Precision.INT8
@@ -62,7 +61,7 @@ def test_neighbours_order_and_batch_size_change_nothing(
     built = kv(name, precision)
     pool, rules = built.draw_sources(24), built.rules(num_beams=num_beams)
     alone = [decode(built.model, [source], rules, rows=1)[0] for source in pool]
-    decoder = new_decoder(built.model)
+    decoder = built.model.new_decoder()
 
     @settings(deadline=None, max_examples=15)
     @given(st.lists(st.integers(0, len(pool) - 1), min_size=1, max_size=20), st.sampled_from([1, 2, 3, 7, 64]))
@@ -128,8 +127,8 @@ def test_what_lay_in_a_slot_before_changes_nothing(
     built = open_kv("tiny-swish-tied", precision)
     sources, rules = built.draw_sources(40), built.rules(num_beams=num_beams)
     wanted = [decode(built.model, sources, rules, rows=rows) for rows in (3, 16)]
-    monkeypatch.setattr(native_model, "KVSlots", Garbage)
-    decoder = new_decoder(built.model)
+    monkeypatch.setattr(native_graphs, "KVSlots", Garbage)
+    decoder = built.model.new_decoder()
 
     assert [decode(built.model, sources, rules, rows=rows, decoder=decoder) for rows in (3, 16)] == wanted
 
@@ -155,7 +154,7 @@ def test_slots_that_grow_under_way_lose_nothing(
     sources, rules = built.draw_sources(30), built.rules(num_beams=num_beams)
     wanted = decode(built.model, sources, rules, rows=7)
     assert max(len(one.ids) for one, *_ in wanted) > 32
-    monkeypatch.setattr(native_model, "KVSlots", Narrow)
+    monkeypatch.setattr(native_graphs, "KVSlots", Narrow)
     Narrow.grown = 0
 
     assert decode(built.model, sources, rules, rows=7) == wanted
@@ -164,7 +163,7 @@ def test_slots_that_grow_under_way_lose_nothing(
 
 def test_a_lane_s_buffers_are_used_again(open_kv: OpenKV) -> None:
     built = open_kv()
-    decoder = new_decoder(built.model)
+    decoder = built.model.new_decoder()
     sources, rules = built.draw_sources(40), built.rules(num_beams=1, max_length=17)  # no slot has to grow
     decode(built.model, sources, rules, decoder=decoder)
     allocations, num_bytes = decoder.allocations, decoder.num_bytes
@@ -197,7 +196,7 @@ def short_of(monkeypatch: pytest.MonkeyPatch, sentences: int, where: str, error:
                 raise error
             super().bind(binding)
 
-    monkeypatch.setattr(native_model, "KVSlots", Short)
+    monkeypatch.setattr(native_graphs, "KVSlots", Short)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +211,7 @@ def test_slots_that_do_not_fit_into_memory_are_halved_and_later_ones_fit_at_once
     wanted = decode(built.model, sources, rules, rows=20)
     tried: list[int] = []
     short_of(monkeypatch, 6, where, error, tried)
-    decoder = new_decoder(built.model)
+    decoder = built.model.new_decoder()
 
     assert decode(built.model, sources, rules, rows=20, decoder=decoder) == wanted
     assert tried == [20, 10, 5]
@@ -250,12 +249,12 @@ def test_it_stops_between_two_steps_and_the_lane_goes_on_with_the_next_work(open
     built = open_kv()
     sources, rules = built.draw_sources(30), built.rules(num_beams=num_beams)
     wanted = decode(built.model, sources, rules, rows=4)
-    decoder = new_decoder(built.model)
+    decoder = built.model.new_decoder()
     stopwatch = Stopwatch(Timing.STEPS)
     asked = iter([*[False] * 5, True])
 
     with pytest.raises(Stopped):
-        list(decoder.decode(sources, rules, TranslateOptions(batch_size=4), stopwatch, lambda: next(asked)))
+        list(decoder.decode(sources, rules, stopwatch, lambda: next(asked), batch_size=4))
 
     assert next(asked, "all were asked") == "all were asked"
     assert sum(timing.phase == "decode" for timing in stopwatch.timings) == 5
@@ -268,7 +267,7 @@ def test_a_slot_is_filled_again_as_soon_as_its_sentence_ends(open_kv: OpenKV) ->
     sources, rules = built.draw_sources(60), built.rules(num_beams=1)
     lengths = [len(one.ids) for one, *_ in decode(built.model, sources, rules)]
 
-    list(new_decoder(built.model).decode(sources, rules, TranslateOptions(batch_size=4), stopwatch, lambda: False))
+    list(built.model.new_decoder().decode(sources, rules, stopwatch, lambda: False, batch_size=4))
 
     steps = [timing for timing in stopwatch.timings if timing.phase == "decode"]
     assert sum(timing.rows for timing in steps) == sum(lengths), "no row runs for nobody"

@@ -284,6 +284,6 @@ def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
 def test_real_graphs_say_what_made_up_ones_say(golden_folder: Path, open_tiny: Any) -> None:
     tiny = open_tiny("tiny-relu-tied", "two")
 
-    assert tiny.model.layout.kind is LayoutKind.TWO_DECODERS
-    assert tiny.model.layout.cache == CacheShape(2, 4, 6, np.dtype(np.float32))
-    assert tiny.model.layout.width == 24
+    assert tiny.model.graphs.layout.kind is LayoutKind.TWO_DECODERS
+    assert tiny.model.graphs.layout.cache == CacheShape(2, 4, 6, np.dtype(np.float32))
+    assert tiny.model.graphs.layout.width == 24

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from jobs.errors import Stopped
-from jobs.spec import CachePolicy, TranslateOptions
+from jobs.spec import CachePolicy
 from tests.checkpoints import write_marian_checkpoint, write_weights
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
-from worker.engine.seq2seq.open import new_decoder
 from worker.engine.tasks.cache_report import measure_cache
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
@@ -66,11 +65,10 @@ def decode(
     stopwatch: Stopwatch | None = None,
     decoder: Any = None,
 ) -> list[list[Hypothesis]]:
-    options = TranslateOptions(cache=CachePolicy.parse(policy), batch_size=rows)
     rules = dataclasses.replace(model.generation, num_beams=beams)
     found: dict[int, list[Hypothesis]] = {}
-    decoder = decoder or new_decoder(model)
-    for ended in decoder.decode(sources(), rules, options, stopwatch or Stopwatch(), lambda: False):
+    decoder = decoder or model.new_decoder(CachePolicy.parse(policy))
+    for ended in decoder.decode(sources(), rules, stopwatch or Stopwatch(), lambda: False, batch_size=rows):
         found.update(ended)
     return [found[index] for index in range(len(LENGTHS))]
 
@@ -127,22 +125,21 @@ def test_a_hybrid_runs_whole_prefixes_first_and_single_tokens_then(open_kv: Open
     assert [timing.past_length for timing in steps[:5]] == [0, 0, 0, 3, 4]
 
 
-def test_a_decoder_may_be_asked_for_one_way_after_the_other(open_kv: Open) -> None:
+def test_a_decoder_without_a_cache_may_be_used_again(open_kv: Open) -> None:
     model = open_kv()
-    decoder = new_decoder(model)
+    for policy in ("off", "hybrid:2"):
+        decoder = model.new_decoder(CachePolicy.parse(policy))
 
-    found = [decode(model, policy, beams=2, decoder=decoder) for policy in ("on", "hybrid:2", "off", "auto")]
+        first, second = (decode(model, policy, beams=2, decoder=decoder) for _ in range(2))
 
-    assert [[one.ids for one in best] for best in found[0]] == [[one.ids for one in best] for best in found[2]]
-    assert found[0] == found[3]
-    assert decoder.reuses > 0
-    assert decoder.num_bytes > 0
+        assert first == second
+        assert (decoder.reuses > 0, decoder.num_bytes > 0) == (policy != "off",) * 2
 
 
 def test_a_batch_that_does_not_fit_is_halved_until_it_does(open_kv: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     model = open_kv()
     whole = decode(model, "off", beams=1)
-    session, sizes = model.prefix_decoder(), []
+    session, sizes = model.graphs.prefix_decoder(), []
 
     class Small:
         """A session with room for two rows."""
@@ -156,7 +153,7 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(open_kv: Open, monkey
         def get_outputs(self) -> Any:
             return session.get_outputs()
 
-    monkeypatch.setattr(model, "prefix_decoder", Small)
+    monkeypatch.setattr(model.graphs, "prefix_decoder", Small)
 
     assert decode(model, "off", beams=1, rows=8) == whole
     assert [size for size in sizes if size > 2] == [8, 4]
@@ -164,10 +161,10 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(open_kv: Open, monkey
 
 def test_it_stops_between_two_steps(open_kv: Open) -> None:
     model = open_kv()
-    options = TranslateOptions(cache=CachePolicy("off"))
+    decoder = model.new_decoder(CachePolicy("off"))
 
     with pytest.raises(Stopped):
-        list(new_decoder(model).decode(sources(), model.generation, options, Stopwatch(), lambda: True))
+        list(decoder.decode(sources(), model.generation, Stopwatch(), lambda: True, batch_size=32))
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 from jobs.errors import ModelError
 from tests.checkpoints import write_marian_checkpoint
 from worker.engine.runtime.int8_probe import int8_is_exact
-from worker.engine.seq2seq import native_model
+from worker.engine.seq2seq import native_graphs
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.graphs import marian
 from worker.graphs.precision import Precision
@@ -46,7 +46,7 @@ def test_this_processor_is_exact() -> None:
 
 def test_a_model_in_int8_is_refused_where_its_logits_would_be_wrong(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = add(Precision.INT8)
-    monkeypatch.setattr(native_model, "int8_is_exact", cut)
+    monkeypatch.setattr(native_graphs, "int8_is_exact", cut)
 
     with pytest.raises(ModelError, match=r"lacks VNNI.*--precision fp32"):
         NativeSeq2Seq.open(folder)
@@ -54,7 +54,7 @@ def test_a_model_in_int8_is_refused_where_its_logits_would_be_wrong(add: Add, mo
 
 def test_no_head_is_screened_where_the_screen_would_be_wrong(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = add(Precision.FP32)
-    assert NativeSeq2Seq.open(folder).screened() is not None
-    monkeypatch.setattr(native_model, "int8_is_exact", cut)
+    assert NativeSeq2Seq.open(folder).graphs.screened() is not None
+    monkeypatch.setattr(native_graphs, "int8_is_exact", cut)
 
-    assert NativeSeq2Seq.open(folder).screened() is None
+    assert NativeSeq2Seq.open(folder).graphs.screened() is None

@@ -414,3 +414,12 @@ def test_a_lane_s_buffers_are_counted(translator: Translator) -> None:
     assert translator.decoder.allocations == allocations > 0
     assert translator.decoder.reuses > 0
     assert translator.decoder.num_bytes > 0
+
+
+def test_another_cache_policy_takes_other_buffers(translator: Translator) -> None:
+    first, before = translate(translator, TEXTS).outcomes, translator.decoder
+
+    translate(translator, TEXTS, dataclasses.replace(GREEDY, cache=CachePolicy("off")))
+
+    assert translator.decoder is not before
+    assert translate(translator, TEXTS).outcomes == first

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from jobs.errors import Stopped
-from jobs.spec import TranslateOptions
 from worker.engine.runtime.out_of_memory import is_out_of_memory
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import GenerationConfig
@@ -22,7 +21,8 @@ from worker.engine.search.search import Search, new_search
 from worker.engine.seq2seq.decode_step import DecodeStep
 from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
 from worker.engine.seq2seq.kv_slots import KVSlots
-from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.seq2seq.native_graphs import NativeGraphs
+from worker.engine.seq2seq.protocol import Decoded
 
 log = logging.getLogger(__name__)
 
@@ -31,15 +31,13 @@ ENCODED_TOKENS = (
 )
 REFILLED_SHARE = 8  # an eighth of the slots is free before newcomers are encoded: small models pay for each call
 
-Found = list[tuple[int, list[Hypothesis]]]  # which segment, and its hypotheses, best first
-
 
 class ContinuousDecoder:
     """One lane's slots for one model."""
 
-    def __init__(self, model: NativeSeq2Seq) -> None:
-        self._model = model
-        self._slots = model.new_slots()
+    def __init__(self, graphs: NativeGraphs) -> None:
+        self._graphs = graphs
+        self._slots = graphs.new_slots()
         self._last: tuple[tuple[int, bool], DecodeStep] | None = None
         self._most = 0  # sentences that fit into memory, once that is known; 0: not known
 
@@ -62,23 +60,24 @@ class ContinuousDecoder:
         self,
         segments: Sequence[Sequence[int]],
         rules: GenerationConfig,
-        options: TranslateOptions,
         stopwatch: Stopwatch,
         should_stop: Callable[[], bool],
-    ) -> Iterator[Found]:
+        *,
+        batch_size: int,
+    ) -> Iterator[Decoded]:
         """Every segment once, as it ends. Raises Stopped where told to stop, and what the model raises; of a shortage
         of memory, that of a single sentence."""
         waiting = deque(sorted(range(len(segments)), key=lambda index: -len(segments[index])))
-        ended: Found = []
+        ended: Decoded = []
         while waiting:
-            room = min(len(waiting), options.batch_size, self._most or options.batch_size)
-            stepper = self._stepper(self._model.head.rules(rules))
-            run = _Run(self._model, self._slots, stepper, segments, waiting, room, stopwatch)
+            room = min(len(waiting), batch_size, self._most or batch_size)
+            stepper = self._stepper(self._graphs.head.rules(rules))
+            run = _Run(self._graphs, self._slots, stepper, segments, waiting, room, stopwatch)
             fits = True
             try:
-                for found in run.steps(self._model.head.rules(rules), should_stop):
-                    ended += [(index, list(map(self._model.head.hypothesis, best))) for index, best in found.items()]
-                    if len(ended) >= options.batch_size:
+                for found in run.steps(self._graphs.head.rules(rules), should_stop):
+                    ended += [(index, list(map(self._graphs.head.hypothesis, best))) for index, best in found.items()]
+                    if len(ended) >= batch_size:
                         yield ended
                         ended = []
             except Exception as error:
@@ -90,7 +89,7 @@ class ContinuousDecoder:
             # Only here, where the error is gone: it held on to the buffers of the call. Who was under way begins again.
             if not fits:
                 waiting.extendleft(sorted(run.under_way, key=lambda index: len(segments[index])))
-                spare = self._model.new_slots()
+                spare = self._graphs.new_slots()
                 spare.allocations, spare.reuses = self._slots.allocations, self._slots.reuses
                 self._slots = spare
         if ended:
@@ -100,7 +99,7 @@ class ContinuousDecoder:
         """The one of the last call, where it serves these rules too."""
         kind = rules.num_beams, rules.repetition_penalty == 1.0
         if self._last is None or self._last[0] != kind:
-            self._last = kind, DecodeStep(self._model, rules)
+            self._last = kind, DecodeStep(self._graphs, rules)
         return self._last[1]
 
 
@@ -109,7 +108,7 @@ class _Run:
 
     def __init__(
         self,
-        model: NativeSeq2Seq,
+        graphs: NativeGraphs,
         slots: KVSlots | DeviceKVSlots,
         stepper: DecodeStep,
         segments: Sequence[Sequence[int]],
@@ -118,7 +117,7 @@ class _Run:
         stopwatch: Stopwatch,
     ) -> None:
         self.under_way: set[int] = set()
-        self._model = model
+        self._graphs = graphs
         self._slots = slots
         self._stepper = stepper
         self._segments = segments
@@ -160,7 +159,7 @@ class _Run:
             self.under_way.update(together)
             ids = np.array([self._segments[index] for index in together], np.int64)
             with self._stopwatch.measure("encode", rows=len(together), tokens=ids.size):
-                cross = self._model.encode_for_slots(ids)
+                cross = self._graphs.encode_for_slots(ids)
             self._slots.admit(cross)
             search.admit(together)
             free -= len(together)

@@ -17,26 +17,26 @@ from worker.engine.search.greedy import Resolve
 from worker.engine.search.logit_rules import Floats, Ids
 from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
 from worker.engine.seq2seq.kv_slots import KVSlots
-from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.seq2seq.native_graphs import NativeGraphs
 
 
 class DecodeStep:
     """A lane's decoder for one kind of search."""
 
-    def __init__(self, model: NativeSeq2Seq, rules: GenerationConfig, *, exact: bool = False) -> None:
+    def __init__(self, graphs: NativeGraphs, rules: GenerationConfig, *, exact: bool = False) -> None:
         """`exact`: no screened head, whatever the rules: the logits are what they are."""
         self.allocations = 0
         self.resolve: Resolve | None = None  # what finds the best ids, where the logits are not exact
         may_screen = rules.num_beams == 1 and rules.repetition_penalty == 1.0 and not exact
-        screened = model.screened() if may_screen else None
+        screened = graphs.screened() if may_screen else None
         if screened is None:
-            self._session = model.decoder(rules.num_beams)
+            self._session = graphs.decoder(rules.num_beams)
         else:
             self._session, screen = screened
             self.resolve = lambda logits, scales, normalizer: screen.best(
                 logits, scales, self._outputs["hidden"], normalizer
             )
-        self._model = model
+        self._graphs = graphs
         self._binding = self._session.io_binding()
         self._ids: Ids = np.empty(0, np.int64)  # (R,)
         self._memory: dict[str, NDArray[Any]] = {}  # flat, by name of the output
@@ -55,7 +55,7 @@ class DecodeStep:
         rows, past_length = len(last_ids), slots.longest
         if rows != len(self._ids):
             self._bind(rows)
-        self._ids[:] = self._model.head.to_ids(last_ids)
+        self._ids[:] = self._graphs.head.to_ids(last_ids)
         # At every step: what a GPU is to read is copied there when it is bound.
         self._binding.bind_input("ids", "cpu", 0, np.int64, (rows,), self._ids.ctypes.data)
         slots.bind(self._binding)

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.logit_rules import Ids
-from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.seq2seq.native_graphs import NativeGraphs
 
 
-def encode_sources(model: NativeSeq2Seq, sources: Sequence[Sequence[int]], stopwatch: Stopwatch) -> NDArray[Any]:
+def encode_sources(graphs: NativeGraphs, sources: Sequence[Sequence[int]], stopwatch: Stopwatch) -> NDArray[Any]:
     """Sources, longest first -> the keys and values of each layer in turn (2 L, B, N, S, H), zeros behind a source's
     end. Equally long ones go through the encoder together, so nothing is padded there."""
-    shape = model.shape
+    shape = graphs.shape
     cross = np.zeros(
         (2 * shape.num_layers, len(sources), shape.num_heads, len(sources[0]), shape.head_size), shape.dtype
     )
@@ -27,7 +27,7 @@ def encode_sources(model: NativeSeq2Seq, sources: Sequence[Sequence[int]], stopw
     for length, equals in groupby(sources, key=len):
         ids = np.array(list(equals), np.int64)
         with stopwatch.measure("encode", rows=len(ids), tokens=ids.size):
-            found = model.encode(ids)  # (m, S, 2 L, N, H)
+            found = graphs.encode(ids)  # (m, S, 2 L, N, H)
         cross[:, start : start + len(ids), :, :length] = found.transpose(2, 0, 3, 1, 4)
         start += len(ids)
     return cross

@@ -10,16 +10,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from jobs.errors import Stopped
-from jobs.spec import TranslateOptions
+from jobs.spec import CachePolicy
 from worker.engine.runtime.out_of_memory import halves, is_out_of_memory, larger_half
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.logit_rules import Floats, Ids
 from worker.engine.search.search import Steps, search
-from worker.engine.seq2seq.continuous_batching import Found
-from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
+from worker.engine.seq2seq.exported_graphs import ExportedGraphs
 from worker.engine.seq2seq.exported_steps import ExportedSteps
 from worker.engine.seq2seq.padding import make_batches
+from worker.engine.seq2seq.protocol import Decoded
 
 log = logging.getLogger(__name__)
 
@@ -27,9 +27,11 @@ log = logging.getLogger(__name__)
 class ExportedDecoder:
     """One lane's buffers for one model."""
 
-    def __init__(self, model: ExportedSeq2Seq) -> None:
-        self._model = model
-        self._cache = model.new_cache()
+    def __init__(self, graphs: ExportedGraphs, policy: CachePolicy, pad_id: int) -> None:
+        self._graphs = graphs
+        self._policy = policy
+        self._pad_id = pad_id
+        self._cache = graphs.new_cache()
         self._max_size: float = math.inf  # rows x source length that a batch may have, since a larger one did not fit
 
     @property
@@ -51,21 +53,21 @@ class ExportedDecoder:
         self,
         segments: Sequence[Sequence[int]],
         rules: GenerationConfig,
-        options: TranslateOptions,
         stopwatch: Stopwatch,
         should_stop: Callable[[], bool],
-    ) -> Iterator[Found]:
+        *,
+        batch_size: int,
+    ) -> Iterator[Decoded]:
         """Every segment once. A batch for which there is not enough memory is halved until it fits, and those that come
         later are no larger. Raises what the model raises; of a shortage, that of a single row."""
-        pad_id = self._model.pad_id
-        rest = deque(make_batches(segments, max_rows=options.batch_size, pad_id=pad_id))
+        rest = deque(make_batches(segments, max_rows=batch_size, pad_id=self._pad_id))
         while rest:
             batch = rest.popleft()
             if batch.input_ids.size > self._max_size and len(batch.order) > 1:
-                rest.extendleft(reversed(halves(segments, batch, pad_id)))
+                rest.extendleft(reversed(halves(segments, batch, self._pad_id)))
                 continue
             try:
-                decoding = ExportedSteps(self._model, self._cache, batch, policy=options.cache, stopwatch=stopwatch)
+                decoding = ExportedSteps(self._graphs, self._cache, batch, policy=self._policy, stopwatch=stopwatch)
                 found = search(StoppableSteps(decoding, should_stop), len(batch.order), rules)
             except Exception as error:
                 if len(batch.order) == 1 or not is_out_of_memory(error):
@@ -80,10 +82,10 @@ class ExportedDecoder:
             rest.appendleft(batch)
 
     def _drop_buffers(self) -> None:
-        spare = self._model.new_cache()
+        spare = self._graphs.new_cache()
         spare.allocations, spare.reuses = self._cache.allocations, self._cache.reuses
         self._cache = spare
-        self._model.give_memory_back()
+        self._graphs.give_memory_back()
 
 
 class StoppableSteps:

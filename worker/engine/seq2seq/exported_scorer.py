@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.logit_rules import Floats, log_normalizer
-from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
+from worker.engine.seq2seq.exported_graphs import ExportedGraphs
 from worker.engine.seq2seq.padding import pad
 from worker.engine.seq2seq.pair_batches import IdPair
 
@@ -23,26 +23,27 @@ MAX_LOGITS = 1 << 24  # numbers that one call of the decoder may give, unless on
 class ExportedScorer:
     """One lane's way; it keeps no memory between calls."""
 
-    def __init__(self, model: ExportedSeq2Seq) -> None:
+    def __init__(self, graphs: ExportedGraphs, start_id: int, pad_id: int) -> None:
         self.max_tokens = MAX_TOKENS
-        self._model = model
+        self._graphs = graphs
+        self._start_id = start_id
+        self._pad_id = pad_id
 
     def can_say(self, ids: Sequence[int]) -> NDArray[np.bool_]:
         """Which of some ids the head has."""
-        return np.asarray(ids, np.int64) < self._model.layout.vocab_size
+        return np.asarray(ids, np.int64) < self._graphs.layout.vocab_size
 
     def log_probs(self, pairs: Sequence[IdPair], stopwatch: Stopwatch) -> list[Floats]:
         """An array for each pair: log p(token | source, tokens before it). The head has all ids.
         Raises what the model raises."""
-        model = self._model
-        sources = pad([pair.source for pair in pairs], range(len(pairs)), model.pad_id)
+        sources = pad([pair.source for pair in pairs], range(len(pairs)), self._pad_id)
         with stopwatch.measure("encode", rows=len(pairs), tokens=sources.input_ids.size):
-            hidden = model.encoder.run(
+            hidden = self._graphs.encoder.run(
                 ["last_hidden_state"], {"input_ids": sources.input_ids, "attention_mask": sources.attention_mask}
             )[0]  # (B, S, D)
-        targets = [[model.generation.start_id, *pair.target] for pair in pairs]
+        targets = [[self._start_id, *pair.target] for pair in pairs]
         longest = max(map(len, targets)) - 1
-        rows_a_call = max(1, MAX_LOGITS // (longest * model.layout.vocab_size))
+        rows_a_call = max(1, MAX_LOGITS // (longest * self._graphs.layout.vocab_size))
         found: list[Floats] = []
         for start in range(0, len(pairs), rows_a_call):
             rows = slice(start, start + rows_a_call)
@@ -57,19 +58,19 @@ class ExportedScorer:
         self, prefixes: Sequence[Sequence[int]], hidden: NDArray[Any], mask: NDArray[np.int64], stopwatch: Stopwatch
     ) -> NDArray[Any]:
         """Logits (R, T, V). What stands behind the end of a row comes after all of it, and says nothing to it."""
-        model = self._model
-        batch = pad(prefixes, range(len(prefixes)), model.pad_id)
+        graphs = self._graphs
+        batch = pad(prefixes, range(len(prefixes)), self._pad_id)
         feed = {
             "input_ids": batch.input_ids,
             "encoder_hidden_states": hidden,
             "encoder_attention_mask": mask,
             "decoder_attention_mask": batch.attention_mask,
             "use_cache_branch": np.array([False]),
-            **model.no_past(len(prefixes)),
+            **graphs.no_past(len(prefixes)),
         }
         with stopwatch.measure("prefill", rows=len(prefixes), tokens=batch.input_ids.size):
-            logits: NDArray[Any] = model.first_decoder.run(
-                ["logits"], {name: array for name, array in feed.items() if name in model.first_inputs}
+            logits: NDArray[Any] = graphs.first_decoder.run(
+                ["logits"], {name: array for name, array in feed.items() if name in graphs.first_inputs}
             )[0]
         return logits
 

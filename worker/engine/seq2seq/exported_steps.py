@@ -22,13 +22,12 @@ from onnxruntime import InferenceSession, IOBinding
 from jobs.spec import CachePolicy
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.logit_rules import Floats, Ids
+from worker.engine.seq2seq.cache_policy import NEVER_CACHED, uncached_steps
+from worker.engine.seq2seq.exported_graphs import ExportedGraphs
 from worker.engine.seq2seq.exported_kv_cache import ExportedKVCache
-from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
 from worker.engine.seq2seq.padding import PaddedBatch
 
 MAX_LOGITS = 1 << 26  # numbers that one uncached call may give: 256 MB
-
-_NEVER = 1 << 30  # steps
 
 
 class ExportedSteps:
@@ -36,7 +35,7 @@ class ExportedSteps:
 
     def __init__(
         self,
-        model: ExportedSeq2Seq,
+        graphs: ExportedGraphs,
         cache: ExportedKVCache,
         batch: PaddedBatch,
         *,
@@ -44,19 +43,19 @@ class ExportedSteps:
         stopwatch: Stopwatch,
     ) -> None:
         """Run the encoder. `cache` is the lane's, and serves one Decoding at a time."""
-        self._uncached_steps = uncached_steps(model, policy)
-        self._model = model
+        self._uncached_steps = _uncached_steps(graphs, policy)
+        self._graphs = graphs
         self._cache = cache
         self._stopwatch = stopwatch
         self._ids = np.empty((len(batch.order), 0), np.int64)  # (R, T): the prefix, while steps still run all of it
         self._steps = 0
         self._mask = batch.attention_mask  # (R, S)
         with stopwatch.measure("encode", rows=len(batch.order), tokens=batch.input_ids.size):
-            self._hidden: NDArray[Any] = model.encoder.run(
+            self._hidden: NDArray[Any] = graphs.encoder.run(
                 ["last_hidden_state"], {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
             )[0]  # (R, S, D)
         cache.reset(len(batch.order), batch.input_ids.shape[1])
-        self._first = _Binding(model.first_decoder, model.first_inputs)
+        self._first = _Binding(graphs.first_decoder, graphs.first_inputs)
         self._next: _Binding | None = None  # from the first cached step on
 
     def step(self, last_ids: Ids) -> Floats:
@@ -81,7 +80,7 @@ class ExportedSteps:
     def _run_prefix(self, step: int) -> NDArray[Any]:
         """Run all positions; at the last uncached step, keep their keys and values."""
         num_rows, length = self._ids.shape
-        vocab_size = self._model.layout.vocab_size
+        vocab_size = self._graphs.layout.vocab_size
         keep = step + 1 == self._uncached_steps
         # The graph gives the logits of every position: 130 MB a step for 10 rows of 50 tokens and 65,001 ids. So few
         # rows at a time, but for the one step whose keys and values stay.
@@ -129,9 +128,9 @@ class ExportedSteps:
 
     def _bind_steps(self, num_rows: int) -> "_Binding":
         """Bind what stays the same while the rows do."""
-        model = self._model
-        assert model.next_decoder is not None
-        binding = _Binding(model.next_decoder, model.next_inputs)
+        graphs = self._graphs
+        assert graphs.next_decoder is not None
+        binding = _Binding(graphs.next_decoder, graphs.next_inputs)
         self._step_ids = self._cache.step_buffer("ids", (num_rows, 1), np.dtype(np.int64))
         binding.feed("encoder_attention_mask", self._mask)
         binding.feed("encoder_hidden_states", self._hidden)  # read by the other branch alone; any shape will do
@@ -141,13 +140,13 @@ class ExportedSteps:
         return binding
 
     def _take_logits(self, binding: "_Binding", num_rows: int, length: int) -> NDArray[Any]:
-        layout = self._model.layout
+        layout = self._graphs.layout
         logits = self._cache.step_buffer("logits", (num_rows, length, layout.vocab_size), layout.logits_dtype)
         binding.take("logits", logits)
         return logits
 
     def _feed_dummy_past(self, binding: "_Binding", num_rows: int) -> None:
-        for past, dummy in self._model.no_past(num_rows).items():
+        for past, dummy in self._graphs.no_past(num_rows).items():
             binding.feed(past, dummy)
 
 
@@ -173,9 +172,8 @@ class _Binding:
         self._session.run_with_iobinding(self.io)
 
 
-def uncached_steps(model: ExportedSeq2Seq, policy: CachePolicy) -> int:
-    """How many steps run the whole prefix; raise SpecError where the graph cannot do as asked."""
-    model.check_cache(policy)
-    if policy.mode == "off" or not model.has_cache:
-        return _NEVER
-    return max(1, policy.uncached_steps)
+def _uncached_steps(graphs: ExportedGraphs, policy: CachePolicy) -> int:
+    """How many steps run the whole prefix, the first one at least; raise SpecError where the graphs cannot do as
+    asked."""
+    graphs.check_cache(policy)
+    return max(1, uncached_steps(policy)) if graphs.has_cache else NEVER_CACHED

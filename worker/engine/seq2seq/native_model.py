@@ -1,83 +1,37 @@
 """
-A translation model in graphs of our own, open and ready. Shared by all lanes of a process.
+A translation model in native graphs: its configuration, its settings of the search, and what lanes make of it.
 
-Knows: sessions, sizes, what the manifest says of the head. Does not know: rows, buffers, how tokens are chosen.
+Knows: the files of a model folder, and which class serves which cache policy. Does not know: how those work.
 """
 
-import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
-
-import numpy as np
-import onnxruntime
-from numpy.typing import NDArray
-from onnxruntime import OrtValue
+from typing import Self
 
 from jobs.errors import ModelError
 from jobs.spec import CachePolicy
-from worker.engine.runtime.int8_probe import int8_is_exact
-from worker.engine.runtime.session import PROVIDER, Device, Provider, open_session
+from worker.engine.runtime.session import PROVIDER, Device, Provider
 from worker.engine.search.generation_config import GenerationConfig, read_generation
-from worker.engine.seq2seq.candidate_screening import CandidateScreen
-from worker.engine.seq2seq.device_buffers import DeviceCopies
-from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
-from worker.engine.seq2seq.kv_slots import KVSlots, SlotShape
-from worker.engine.seq2seq.target_head import TargetHead
-from worker.graphs.marian import DECODER, ENCODER, SCREENED, map_head, rebuild_decoder
-from worker.graphs.marian_scoring import rebuild_scoring
-from worker.graphs.marian_uncached import rebuild_uncached
+from worker.engine.seq2seq.cache_policy import uncached_steps
+from worker.engine.seq2seq.continuous_batching import ContinuousDecoder
+from worker.engine.seq2seq.native_graphs import NativeGraphs
+from worker.engine.seq2seq.native_scorer import NativeScorer
+from worker.engine.seq2seq.uncached_decoder import UncachedDecoder
+from worker.graphs.marian import DECODER
 from worker.graphs.marian_weights import MarianSizes
-from worker.graphs.precision import Precision
 from worker.models.half_precision import needs_half, runs_on_gpu
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
 
 
+@dataclass(frozen=True, slots=True)
 class NativeSeq2Seq:
-    """An encoder, and a decoder for each number of beams that was asked for."""
+    """Shared by all lanes of a process; nothing here changes after `open`."""
 
-    def __init__(
-        self,
-        folder: Path,
-        config: dict[str, Any],
-        manifest: Manifest,
-        generation: GenerationConfig,
-        threads: int,
-        providers: Sequence[Provider],
-        on_device: bool,
-    ) -> None:
-        sizes = MarianSizes.read(config)
-        self.generation = generation
-        self.max_positions = sizes.max_positions
-        self.head = TargetHead.of(manifest.head_ids)
-        self.precision = Precision(manifest.precision or Precision.FP32)
-        if self.precision is Precision.INT8 and not int8_is_exact():
-            raise ModelError(
-                f"{folder} is in int8, and this processor cuts sums of int8 products (it lacks VNNI), so every logit "
-                "would be wrong: add the model with --precision fp32"
-            )
-        self.shape = SlotShape(
-            sizes.decoder_layers,
-            sizes.heads,
-            sizes.head_size,
-            np.dtype(np.float16 if self.precision is Precision.FP16 else np.float32),
-        )
-        self._folder = folder
-        self._config = config
-        self._threads = threads
-        self._providers = providers
-        self._device = Device.of(providers)
-        self._on_device = on_device
-        self._encoder = open_session(folder / ENCODER, threads=threads, providers=providers)
-        self._decoders: dict[int, onnxruntime.InferenceSession] = {}
-        self._moves: DeviceCopies | None = None
-        self._prefix_decoder: onnxruntime.InferenceSession | None = None
-        self._forced: tuple[onnxruntime.InferenceSession, onnxruntime.InferenceSession] | None = None
-        self._screened: tuple[onnxruntime.InferenceSession, CandidateScreen] | None = None
-        self._lock = threading.Lock()
-        outputs = {output.name: output.shape for output in self.decoder(1).get_outputs()}
-        self.head_size = int(outputs["logits"][1])  # V
+    graphs: NativeGraphs
+    generation: GenerationConfig
+    max_positions: int  # of source and of target
 
     @classmethod
     def open(
@@ -101,22 +55,23 @@ class NativeSeq2Seq:
         vocab_size = config.get("decoder_vocab_size") or config.get("vocab_size")
         if not isinstance(vocab_size, int):
             raise ModelError(f"{folder / 'config.json'} says neither decoder_vocab_size nor vocab_size")
+        max_positions = MarianSizes.read(config).max_positions
         generation = read_generation(
             config,
             read_json(settings) if settings.is_file() else None,
             vocab_size=vocab_size,
-            max_positions=MarianSizes.read(config).max_positions,
+            max_positions=max_positions,
         )
         if on_device is None:
             on_device = Device.of(providers).kind != "cpu"
-        model = cls(folder, config, manifest, generation, threads, providers, on_device)
-        model.head.rules(generation)
-        if model.head.ids is None and model.head_size != vocab_size:
+        graphs = NativeGraphs(folder, config, manifest, threads, providers, on_device)
+        graphs.head.rules(generation)
+        if graphs.head.ids is None and graphs.head_size != vocab_size:
             raise ModelError(
-                f"{folder / DECODER} says {model.head_size} ids, and config.json {vocab_size}: the files belong to "
+                f"{folder / DECODER} says {graphs.head_size} ids, and config.json {vocab_size}: the files belong to "
                 "different models"
             )
-        return model
+        return cls(graphs, generation, max_positions)
 
     @property
     def has_cache(self) -> bool:
@@ -124,81 +79,13 @@ class NativeSeq2Seq:
         return True
 
     def check_cache(self, policy: CachePolicy) -> None:
-        """Every policy can be followed."""
+        """Native graphs can follow every policy."""
 
-    def encode(self, ids: NDArray[np.int64]) -> NDArray[Any]:
-        """(B, S), rows without padding -> cross-attention keys and values (B, S, 2 L, N, H)."""
-        cross: NDArray[Any] = self._encoder.run(["cross"], {"ids": ids})[0]
-        return cross
+    def new_decoder(self, policy: CachePolicy = CachePolicy()) -> ContinuousDecoder | UncachedDecoder:  # noqa: B008
+        """The buffers of one lane."""
+        steps = uncached_steps(policy)
+        return UncachedDecoder(self.graphs, steps) if steps else ContinuousDecoder(self.graphs)
 
-    def encode_for_slots(self, ids: NDArray[np.int64]) -> NDArray[Any] | OrtValue:
-        """The same, in the memory that `new_slots` are in."""
-        if not self._on_device:
-            return self.encode(ids)
-        binding = self._encoder.io_binding()
-        binding.bind_cpu_input("ids", ids)
-        binding.bind_output("cross", self._device.kind, self._device.number)
-        binding.synchronize_inputs()
-        self._encoder.run_with_iobinding(binding)
-        cross: OrtValue = binding.get_outputs()[0]
-        return cross
-
-    def new_slots(self) -> KVSlots | DeviceKVSlots:
-        """The keys and values of one lane."""
-        if not self._on_device:
-            return KVSlots(self.shape)
-        with self._lock:
-            if self._moves is None:
-                file = self._folder / DECODER
-                self._moves = DeviceCopies(self.shape, file, threads=self._threads, providers=self._providers)
-        return DeviceKVSlots(self.shape, self._device, self._moves)
-
-    def decoder(self, beams: int) -> onnxruntime.InferenceSession:
-        """For rows in groups of `beams`; each is built when it is first asked for, which takes a second at most."""
-        beams = 0 if self._on_device else beams  # one graph serves all
-        with self._lock:
-            if beams not in self._decoders:
-                graph = None
-                if beams != 1:
-                    graph = rebuild_decoder(
-                        self._folder, self._config, self.precision, beams=beams or 1, masked=self._on_device
-                    )
-                self._decoders[beams] = open_session(
-                    self._folder / DECODER, threads=self._threads, providers=self._providers, graph=graph
-                )
-            return self._decoders[beams]
-
-    def prefix_decoder(self) -> onnxruntime.InferenceSession:
-        """Without a cache; built when it is first asked for."""
-        with self._lock:
-            if self._prefix_decoder is None:
-                graph = rebuild_uncached(self._folder, self._config, self.precision)
-                self._prefix_decoder = open_session(
-                    self._folder / DECODER, threads=self._threads, providers=self._providers, graph=graph
-                )
-            return self._prefix_decoder
-
-    def forced(self) -> tuple[onnxruntime.InferenceSession, onnxruntime.InferenceSession]:
-        """Body and head that score given translations; built when they are first asked for."""
-        with self._lock:
-            if self._forced is None:
-                body, head = (
-                    open_session(self._folder / DECODER, threads=self._threads, providers=self._providers, graph=graph)
-                    for graph in rebuild_scoring(self._folder, self._config, self.precision)
-                )
-                self._forced = body, head
-            return self._forced
-
-    def screened(self) -> tuple[onnxruntime.InferenceSession, CandidateScreen] | None:
-        """A decoder for greedy search whose head looks for candidates alone, where the model has one."""
-        file = self._folder / SCREENED
-        with self._lock:
-            if self._screened is None and file.is_file() and not self._on_device and int8_is_exact():
-                session = open_session(file, threads=self._threads, providers=self._providers)
-                said = session.get_modelmeta().custom_metadata_map
-                head = map_head(self._folder)
-                self._screened = session, CandidateScreen(head, float(said["screen_error"]), float(said["screen_norm"]))
-            return self._screened
-
-    def give_memory_back(self) -> None:
-        """Nothing that grows with a batch is held by the sessions but the encoder's arena, which is small."""
+    def new_scorer(self) -> NativeScorer:
+        """What scores given targets for one lane."""
+        return NativeScorer(self.graphs, self.generation.start_id)

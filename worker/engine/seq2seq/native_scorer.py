@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.logit_rules import Floats, Ids
 from worker.engine.seq2seq.encoder_states import encode_sources, feed_sources
-from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.seq2seq.native_graphs import NativeGraphs
 from worker.engine.seq2seq.pair_batches import IdPair
 
 # Of a batch. More is not faster, and takes memory. 40 pairs, 6 layers, D 512, V 65,000, one thread: 1.95 s with 256,
@@ -25,28 +25,29 @@ _HEAD_ROWS = 64  # tokens whose logits are in memory at a time; the same pairs w
 class NativeScorer:
     """One lane's way; it keeps no memory between calls."""
 
-    def __init__(self, model: NativeSeq2Seq) -> None:
+    def __init__(self, graphs: NativeGraphs, start_id: int) -> None:
         self.max_tokens = MAX_TOKENS
-        self._model = model
+        self._graphs = graphs
+        self._start_id = start_id
 
     def can_say(self, ids: Sequence[int]) -> NDArray[np.bool_]:
         """Which of some ids the head has."""
-        return self._model.head.has(np.asarray(ids, np.int64))
+        return self._graphs.head.has(np.asarray(ids, np.int64))
 
     def log_probs(self, pairs: Sequence[IdPair], stopwatch: Stopwatch) -> list[Floats]:
         """An array for each pair: log p(token | source, tokens before it). Longest source first; the head has
         all ids. Raises what the model raises."""
-        body, head = self._model.forced()
-        cross = encode_sources(self._model, [pair.source for pair in pairs], stopwatch)
+        body, head = self._graphs.forced()
+        cross = encode_sources(self._graphs, [pair.source for pair in pairs], stopwatch)
         feed = feed_sources(cross, np.array([len(pair.source) for pair in pairs]))
-        rows = _Rows(pairs, self._model.generation.start_id)
+        rows = _Rows(pairs, self._start_id)
         with stopwatch.measure("prefill", rows=len(pairs), tokens=len(rows.ids)):
             hidden = body.run(["hidden"], feed | rows.feed())[0]  # (M, D)
         return rows.split(self._run_head(head, hidden, rows.following, stopwatch))
 
     def _run_head(self, head: Any, hidden: NDArray[Any], following: Ids, stopwatch: Stopwatch) -> Floats:
         """hidden (M, D), following (M,): ids -> (M,)."""
-        places = self._model.head.to_places(following)[:, None]
+        places = self._graphs.head.to_places(following)[:, None]
         found = np.empty(len(hidden), np.float32)
         for start in range(0, len(hidden), _HEAD_ROWS):
             rows = slice(start, start + _HEAD_ROWS)

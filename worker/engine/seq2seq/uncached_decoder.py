@@ -14,31 +14,30 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from jobs.spec import CachePolicy, TranslateOptions
 from worker.engine.runtime.out_of_memory import is_out_of_memory
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.logit_rules import Floats, Ids
 from worker.engine.search.search import follow, new_search
-from worker.engine.seq2seq.continuous_batching import Found
 from worker.engine.seq2seq.decode_step import DecodeStep
 from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
 from worker.engine.seq2seq.encoder_states import encode_sources, feed_sources
 from worker.engine.seq2seq.exported_decoder import StoppableSteps
 from worker.engine.seq2seq.kv_slots import KVSlots
-from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.seq2seq.native_graphs import NativeGraphs
+from worker.engine.seq2seq.protocol import Decoded
 
 log = logging.getLogger(__name__)
-
-_NEVER = 1 << 30  # steps
 
 
 class UncachedDecoder:
     """One lane's way without a cache, for one model. Sentences of a batch begin together."""
 
-    def __init__(self, model: NativeSeq2Seq) -> None:
-        self._model = model
-        self._slots = model.new_slots()  # for what `hybrid` hands over
+    def __init__(self, graphs: NativeGraphs, num_steps: int) -> None:
+        """`num_steps`: how many of a search run without the cache."""
+        self._graphs = graphs
+        self._num_steps = num_steps
+        self._slots = graphs.new_slots()  # for what `hybrid` hands over
         self._most = 0  # sentences that fit into memory, once that is known; 0: not known
 
     @property
@@ -60,21 +59,22 @@ class UncachedDecoder:
         self,
         segments: Sequence[Sequence[int]],
         rules: GenerationConfig,
-        options: TranslateOptions,
         stopwatch: Stopwatch,
         should_stop: Callable[[], bool],
-    ) -> Iterator[Found]:
+        *,
+        batch_size: int,
+    ) -> Iterator[Decoded]:
         """Every segment once, batch by batch. Raises Stopped where told to stop, and what the model raises; of a
         shortage of memory, that of a single sentence."""
-        head = self._model.head
+        head = self._graphs.head
         waiting = deque(sorted(range(len(segments)), key=lambda index: -len(segments[index])))
         while waiting:
-            size = min(len(waiting), options.batch_size, self._most or options.batch_size)
+            size = min(len(waiting), batch_size, self._most or batch_size)
             batch = [waiting.popleft() for _ in range(size)]
             try:
                 steps = _Prefixes(
-                    self._model, self._slots, [segments[index] for index in batch], rules,
-                    uncached_steps(options.cache), stopwatch,
+                    self._graphs, self._slots, [segments[index] for index in batch], rules,
+                    self._num_steps, stopwatch,
                 )  # fmt: skip
                 found = follow(new_search(head.rules(rules)), StoppableSteps(steps, should_stop), size)
             except Exception as error:
@@ -87,20 +87,9 @@ class UncachedDecoder:
             # Only here, where the error is gone: it held on to the buffers of the call.
             waiting.extendleft(reversed(batch))
             self._most = size // 2
-            spare = self._model.new_slots()
+            spare = self._graphs.new_slots()
             spare.allocations, spare.reuses = self._slots.allocations, self._slots.reuses
             self._slots = spare
-
-
-def uncached_steps(policy: CachePolicy) -> int:
-    """How many steps run the whole prefix."""
-    match policy.mode:
-        case "off":
-            return _NEVER
-        case "hybrid":
-            return max(1, policy.uncached_steps)
-        case _:
-            return 0
 
 
 class _Prefixes:
@@ -108,26 +97,26 @@ class _Prefixes:
 
     def __init__(
         self,
-        model: NativeSeq2Seq,
+        graphs: NativeGraphs,
         slots: KVSlots | DeviceKVSlots,
         sources: Sequence[Sequence[int]],  # longest first
         rules: GenerationConfig,
         uncached: int,
         stopwatch: Stopwatch,
     ) -> None:
-        self._model = model
+        self._graphs = graphs
         self._slots = slots
         self._beams = beams = rules.num_beams
         self._rules = rules
         self._stepper: DecodeStep  # for what comes after the prefixes
         self._uncached = uncached
         self._stopwatch = stopwatch
-        self._prefix = model.prefix_decoder()
+        self._prefix = graphs.prefix_decoder()
         self._present = [output.name for output in self._prefix.get_outputs() if output.name != "logits"]
         self._steps = 0
         self._ids = np.empty((len(sources) * beams, 0), np.int64)  # (R, T)
         self._lengths = np.array([len(source) for source in sources])  # (B,)
-        self._cross = encode_sources(model, sources, stopwatch)  # (2 L, B, N, S, H), zeros behind a source's end
+        self._cross = encode_sources(graphs, sources, stopwatch)  # (2 L, B, N, S, H), zeros behind a source's end
 
     def step(self, last_ids: Ids) -> Floats:
         """Append one id to each row (R,); the logits of the next one (R, V)."""
@@ -135,7 +124,7 @@ class _Prefixes:
         if step >= self._uncached:
             logits, scales = self._stepper.run(last_ids, self._slots, self._stopwatch, step)
             return logits if scales is None else logits * scales[:, None]
-        ids = self._model.head.to_ids(last_ids)
+        ids = self._graphs.head.to_ids(last_ids)
         self._ids = np.concatenate((self._ids, ids[:, None]), axis=1)
         keep = step + 1 == self._uncached
         num_rows, length = self._ids.shape
@@ -169,4 +158,4 @@ class _Prefixes:
         for index, end in enumerate(self._lengths.tolist()):
             slots.admit(self._cross[:, index : index + 1, :, :end].transpose(1, 3, 0, 2, 4))
         slots.fill(present)
-        self._stepper = DecodeStep(self._model, self._rules, exact=True)
+        self._stepper = DecodeStep(self._graphs, self._rules, exact=True)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from jobs.errors import SpecError
 from jobs.outcome import StepTiming
-from jobs.spec import CachePolicy, TranslateOptions
+from jobs.spec import CachePolicy
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import GenerationConfig
-from worker.engine.seq2seq.open import Decoder, Network, new_decoder
+from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class CacheReport:
 
 
 def measure_cache(
-    model: Network,
+    model: Seq2SeqModel,
     segments: Sequence[Sequence[int]],
     *,
     target_tokens: int,
@@ -87,17 +87,17 @@ def measure_cache(
     rules = dataclasses.replace(
         model.generation, num_beams=num_beams, max_new_tokens=target_tokens, min_new_tokens=target_tokens
     )
-    decoders = {mode: new_decoder(model) for mode in ("on", "off")}
+    decoders = {mode: model.new_decoder(CachePolicy(mode)) for mode in ("on", "off")}
     if warm_up:
         short = dataclasses.replace(rules, max_new_tokens=2, min_new_tokens=2)
-        for mode, decoder in decoders.items():
-            _decode(decoder, segments[:batch_size], CachePolicy(mode), short, batch_size)
+        for decoder in decoders.values():
+            _decode(decoder, segments[:batch_size], short, batch_size)
     runs: dict[str, list[Measured]] = {"on": [], "off": []}
     ids: dict[str, list[tuple[int, ...]]] = {}
     for repeat in range(repeats):
         for mode in ("on", "off") if repeat % 2 == 0 else ("off", "on"):
             started = time.perf_counter()
-            found, timings = _decode(decoders[mode], segments, CachePolicy(mode), rules, batch_size)
+            found, timings = _decode(decoders[mode], segments, rules, batch_size)
             runs[mode].append(_summary(timings, time.perf_counter() - started, sum(map(len, found))))
             ids[mode] = found
     return CacheReport(
@@ -116,13 +116,12 @@ def measure_cache(
 
 
 def _decode(
-    decoder: Decoder, segments: Sequence[Sequence[int]], policy: CachePolicy, rules: GenerationConfig, batch_size: int
+    decoder: Decoder, segments: Sequence[Sequence[int]], rules: GenerationConfig, batch_size: int
 ) -> tuple[list[tuple[int, ...]], list[StepTiming]]:
     """The best ids of each segment, in order, and the time of each model call."""
     stopwatch = Stopwatch()
-    options = TranslateOptions(cache=policy, batch_size=batch_size)
     found: dict[int, tuple[int, ...]] = {}
-    for ended in decoder.decode(segments, rules, options, stopwatch, lambda: False):
+    for ended in decoder.decode(segments, rules, stopwatch, lambda: False, batch_size=batch_size):
         found.update((index, best.ids) for index, (best, *_) in ended)
     return [found[index] for index in range(len(segments))], stopwatch.timings
 

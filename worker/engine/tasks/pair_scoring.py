@@ -27,7 +27,6 @@ from typing import Protocol
 
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from jobs.errors import Stopped
 from jobs.outcome import Failed, Flag, Outcome, Score, TokenScore
@@ -35,11 +34,8 @@ from jobs.spec import ScoreOptions
 from worker.engine.runtime.out_of_memory import is_out_of_memory
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.logit_rules import Floats
-from worker.engine.seq2seq.exported_scorer import ExportedScorer
-from worker.engine.seq2seq.native_model import NativeSeq2Seq
-from worker.engine.seq2seq.native_scorer import NativeScorer
-from worker.engine.seq2seq.open import Network
 from worker.engine.seq2seq.pair_batches import IdPair, make_batches
+from worker.engine.seq2seq.protocol import Seq2SeqModel
 from worker.engine.tasks.batch_result import BatchResult
 from worker.text.marian_tokenizer import TargetPiece
 
@@ -57,15 +53,6 @@ class Tokenizer(Protocol):
     def encode(self, text: str, language: str | None) -> list[int]: ...
     def cut_target(self, text: str) -> list[TargetPiece]: ...
     def target_piece(self, piece_id: int) -> str: ...
-
-
-class TargetScorer(Protocol):
-    """A model that is fed translations."""
-
-    @property
-    def max_tokens(self) -> int: ...
-    def can_say(self, ids: Sequence[int]) -> NDArray[np.bool_]: ...
-    def log_probs(self, pairs: Sequence[IdPair], stopwatch: Stopwatch) -> list[Floats]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +77,12 @@ class PairScorer:
 
     num_bytes = allocations = reuses = 0
 
-    def __init__(self, network: Network, tokenizer: Tokenizer) -> None:
+    def __init__(self, model: Seq2SeqModel, tokenizer: Tokenizer) -> None:
         """A distribution over fewer ids is another one: a model that was added with `--head target` gives each token
         more than its checkpoint does, and cannot score what its head lacks."""
-        self.model = network
+        self.model = model
         self._tokenizer = tokenizer
-        self._forced: TargetScorer = (
-            NativeScorer(network) if isinstance(network, NativeSeq2Seq) else ExportedScorer(network)
-        )
+        self._scorer = model.new_scorer()
 
     def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> BatchResult:
         """Score every pair; raise SpecError where the model cannot do as asked, Stopped where told to stop.
@@ -124,13 +109,13 @@ class PairScorer:
         """Log-probabilities of every pair, in order. A batch for which there is not enough memory is halved until it
         fits; of a single pair, the shortage is raised."""
         found: dict[int, Floats] = {}
-        batches = deque(make_batches(pairs, self._forced.max_tokens if options.packing else 1))
+        batches = deque(make_batches(pairs, self._scorer.max_tokens if options.packing else 1))
         while batches:
             if should_stop():
                 raise Stopped("stopped between two batches")
             batch = batches.popleft()
             try:
-                log_probs = self._forced.log_probs([pairs[place] for place in batch], stopwatch)
+                log_probs = self._scorer.log_probs([pairs[place] for place in batch], stopwatch)
             except Exception as error:
                 if len(batch) == 1 or not is_out_of_memory(error):
                     raise
@@ -156,7 +141,7 @@ class PairScorer:
             source_ids = [*source_ids[: limit - 1], self._tokenizer.eos_id]
         pieces = pieces[:limit] if not target_fits else pieces
         ids = [piece.id for piece in pieces]
-        if not (can_say := self._forced.can_say(ids)).all():
+        if not (can_say := self._scorer.can_say(ids)).all():
             piece = self._tokenizer.target_piece(ids[int(can_say.argmin())])
             return Failed(
                 "unscorable",

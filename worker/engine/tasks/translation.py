@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jobs.outcome import Failed, Flag, Outcome, SegmentTranslation
-from jobs.spec import TranslateOptions
+from jobs.spec import CachePolicy, TranslateOptions
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
-from worker.engine.seq2seq.open import Network, new_decoder
+from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import join_document, join_pieces, merge_flags, runs_away
 from worker.text.segments import Span, segment
@@ -69,9 +69,10 @@ class _Document:
 class Translator:
     """One lane's engine for one model: the model is shared, the buffers are not."""
 
-    def __init__(self, model: Network, tokenizer: Tokenizer) -> None:
+    def __init__(self, model: Seq2SeqModel, tokenizer: Tokenizer) -> None:
         self.model = model
-        self.decoder = new_decoder(model)
+        self.decoder: Decoder = model.new_decoder()  # the one in use: a lane pays for one set of buffers
+        self._policy = CachePolicy()
         self._tokenizer = tokenizer
 
     def translate(
@@ -89,6 +90,9 @@ class Translator:
         Without, the memory is neither asked nor taught. No text affects the outcome of another.
         """
         rules = self._check(options)
+        if options.cache != self._policy:
+            self.decoder = self.model.new_decoder(options.cache)
+            self._policy = options.cache
         stopwatch = Stopwatch(options.timing)
         with stopwatch.measure("segment", rows=len(texts)):
             sentences, documents = _cut(texts, options)
@@ -130,7 +134,7 @@ class Translator:
             counted.tokens = sum(map(len, pieces))
         stopwatch.end_batch()
         results: dict[int, SegmentTranslation] = {}
-        for found in self.decoder.decode(pieces, rules, options, stopwatch, should_stop):
+        for found in self.decoder.decode(pieces, rules, stopwatch, should_stop, batch_size=options.batch_size):
             num_tokens = sum(len(one.ids) for _, hypotheses in found for one in hypotheses[: options.n_best])
             with stopwatch.measure("detokenize", rows=len(found), tokens=num_tokens):
                 for index, hypotheses in found:

@@ -91,8 +91,8 @@ def _inspect_translation(folder: ModelFolder) -> ModelDescription:
     unlisted_pad_id: int | None = None
     if sizes and not problems:
         with noting(problems):  # what only shows at the first step: settings of the search, a past that is refused
-            network = open_translation_model(folder.path)
-            max_positions, unlisted_pad_id = network.max_positions, network.generation.unlisted_pad_id
+            model = open_translation_model(folder.path)
+            max_positions, unlisted_pad_id = model.max_positions, model.generation.unlisted_pad_id
     if not used and not is_ours and has_weights(folder.path):
         problems[:] = problems[:1]  # a checkpoint, and how it becomes a model: all else follows from it
 

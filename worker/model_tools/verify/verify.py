@@ -22,12 +22,12 @@ from pathlib import Path
 import numpy as np
 
 from jobs.errors import ModelError, SpecError
-from jobs.spec import CachePolicy, Timing, TranslateOptions
+from jobs.spec import CachePolicy, Timing
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
-from worker.engine.seq2seq.native_model import NativeSeq2Seq
-from worker.engine.seq2seq.open import Network, new_decoder, open_translation_model
+from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.seq2seq.protocol import Seq2SeqModel
 from worker.graphs.marian import write_marian
 from worker.graphs.precision import Precision
 from worker.model_tools.verify.checks import Check, Verdict
@@ -60,22 +60,22 @@ def verify(
     """
     if other is not None:
         _check_vocabulary(folder, other)
-    network = open_translation_model(folder.path)
-    plain = _plain(network.generation, sources)
-    ours = _decode(network, sources, plain, batch_size=_SLOTS)
-    if isinstance(network, NativeSeq2Seq):
-        alone = [found for source in sources[:_MOST_SLOW] for found in _decode(network, [source], plain, batch_size=1)]
+    model, manifest = open_translation_model(folder.path), read_manifest(folder)
+    plain = _plain(model.generation, sources)
+    ours = _decode(model, sources, plain, batch_size=_SLOTS)
+    if manifest is not None and manifest.layout == "kv":
+        alone = [found for source in sources[:_MOST_SLOW] for found in _decode(model, [source], plain, batch_size=1)]
         yield _compare("slots", "each segment alone", ours[:_MOST_SLOW], alone)
-    elif network.has_cache:
-        without = _decode(network, sources, plain, cache=CachePolicy("off"))
+    elif model.has_cache:
+        without = _decode(model, sources, plain, cache=CachePolicy("off"))
         yield _compare("cache", "without it", ours, without)
-    yield from _against_checkpoint(folder, network, sources, ours, plain, decode_text)
+    yield from _against_checkpoint(folder, manifest, model, sources, ours, plain, decode_text)
     if other is not None:
-        own = _own_rules(network.generation, sources)
+        own = _own_rules(model.generation, sources)
         yield _compare(
             "model",
             other.name,
-            _decode(network, sources, own),
+            _decode(model, sources, own),
             _decode(open_translation_model(other.path), sources, own),
             decode_text=decode_text,
         )
@@ -83,13 +83,13 @@ def verify(
 
 def _against_checkpoint(
     folder: ModelFolder,
-    network: Network,
+    manifest: Manifest | None,
+    model: Seq2SeqModel,
     sources: Sources,
     ours: Sequence[Hypothesis],
     plain: GenerationConfig,
     decode_text: Callable[[Sequence[int]], str],
 ) -> Iterator[Check]:
-    manifest = read_manifest(folder)
     if manifest is None or manifest.layout != "kv":
         why = "the model was not made by kvjobs models add; compare it with another one by --against"
         yield Check(name="checkpoint", against="", verdict=Verdict.LEFT_OUT, note=why)
@@ -101,13 +101,13 @@ def _against_checkpoint(
     is_exact = manifest.precision == Precision.FP32
     yield _judge(open_reference(checkpoint), sources, ours, plain, is_exact=is_exact, head_ids=manifest.head_ids)
     if not is_exact:
-        own = _own_rules(network.generation, sources)
+        own = _own_rules(model.generation, sources)
         with tempfile.TemporaryDirectory() as place:
             exact = _decode(_build_exact(Path(place), folder.path, checkpoint, manifest), sources, own)
-        yield _compare("precision", "fp32", _decode(network, sources, own), exact, decode_text=decode_text)
+        yield _compare("precision", "fp32", _decode(model, sources, own), exact, decode_text=decode_text)
 
 
-def _build_exact(place: Path, model: Path, checkpoint: Path, manifest: Manifest) -> Network:
+def _build_exact(place: Path, model: Path, checkpoint: Path, manifest: Manifest) -> Seq2SeqModel:
     """Graphs in fp32, with every id, of the checkpoint that the model was made of."""
     opened = Checkpoint.open(checkpoint)
     write_marian(place, opened.config, opened.weights, precision=Precision.FP32, head_ids=None)
@@ -251,7 +251,7 @@ def _own_rules(rules: GenerationConfig, sources: Sources) -> GenerationConfig:
 
 
 def _decode(
-    network: Network,
+    model: Seq2SeqModel,
     sources: Sources,
     rules: GenerationConfig,
     *,
@@ -259,11 +259,10 @@ def _decode(
     cache: CachePolicy = CachePolicy(),  # noqa: B008 - frozen
 ) -> list[Hypothesis]:
     """The best hypothesis of each source, in order."""
-    options = TranslateOptions(batch_size=batch_size, cache=cache, timing=Timing.OFF)
-    decoder = new_decoder(network)
+    decoder = model.new_decoder(cache)
     best = {
         index: hypotheses[0]
-        for found in decoder.decode(sources, rules, options, Stopwatch(Timing.OFF), lambda: False)
+        for found in decoder.decode(sources, rules, Stopwatch(Timing.OFF), lambda: False, batch_size=batch_size)
         for index, hypotheses in found
     }
     return [best[index] for index in range(len(sources))]

@@ -1,0 +1,89 @@
+"""
+What tasks ask of a translation model, whether its graphs are native or exported.
+
+Knows: segments and pairs as ids. Does not know: text, graphs, sessions.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.spec import CachePolicy
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.search.generation_config import GenerationConfig
+from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.search.logit_rules import Floats
+from worker.engine.seq2seq.pair_batches import IdPair
+
+Decoded = list[tuple[int, list[Hypothesis]]]  # the index of each segment, and its hypotheses, best first
+
+
+class Decoder(Protocol):
+    """One lane's buffers for one model and one cache policy, and the search through them."""
+
+    @property
+    def num_bytes(self) -> int: ...
+    @property
+    def allocations(self) -> int: ...
+    @property
+    def reuses(self) -> int: ...
+    def decode(
+        self,
+        segments: Sequence[Sequence[int]],
+        rules: GenerationConfig,
+        stopwatch: Stopwatch,
+        should_stop: Callable[[], bool],
+        *,
+        batch_size: int,
+    ) -> Iterator[Decoded]:
+        """Yield every segment once, in whatever order suits, at most `batch_size` at a time.
+
+        Segments are ids with end-of-sentence included. Of those that do not fit into memory together, fewer run at a
+        time; when a single one does not fit, its error is raised. Raises Stopped between two steps, and what the model
+        raises.
+        """
+
+
+class TargetScorer(Protocol):
+    """One lane's way to score given targets. It keeps no memory between calls."""
+
+    @property
+    def max_tokens(self) -> int:
+        """Of a batch, padding included."""
+
+    def can_say(self, ids: Sequence[int]) -> NDArray[np.bool_]:
+        """Which of these ids the model's head has."""
+
+    def log_probs(self, pairs: Sequence[IdPair], stopwatch: Stopwatch) -> list[Floats]:
+        """For each pair an array: log p(token | source, target tokens before it), natural logarithm.
+
+        The pairs are one batch of `pair_batches.make_batches`, longest source first, and the head has all their ids.
+        Raises what the model raises.
+        """
+
+
+class Seq2SeqModel(Protocol):
+    """An open translation model, shared by the lanes of a process."""
+
+    @property
+    def generation(self) -> GenerationConfig:
+        """The model's own rules of search."""
+
+    @property
+    def max_positions(self) -> int:
+        """Of a source, and of a target: the longest, in tokens."""
+
+    @property
+    def has_cache(self) -> bool:
+        """Whether the graphs take keys and values of earlier steps."""
+
+    def check_cache(self, policy: CachePolicy) -> None:
+        """Raise SpecError where the graphs cannot follow `policy`."""
+
+    def new_decoder(self, policy: CachePolicy = CachePolicy()) -> Decoder:  # noqa: B008 - frozen
+        """The buffers of one lane; raises SpecError where the graphs cannot follow `policy`."""
+
+    def new_scorer(self) -> TargetScorer:
+        """What scores given targets for one lane."""
