@@ -1,6 +1,5 @@
 """A lane: one thread of a worker, with an engine and KV buffers of its own for each model and task that it met."""
 
-import json
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +7,6 @@ from typing import Protocol, TypeVar
 
 from jobs.errors import ModelError
 from jobs.spec import JobSpec
-from jobs.store.worker_registry import Warmth
 from worker.engine.tasks.pair_scoring import PairScorer
 from worker.engine.tasks.reranking import Reranker
 from worker.engine.tasks.scoring import Scorer
@@ -61,7 +59,7 @@ class Lane:
         model = self._translation(spec)
         return self._engine(spec, model, Translator, lambda: Translator(model.model, model.tokenizer))
 
-    def forced_scorer(self, spec: JobSpec) -> PairScorer:
+    def pair_scorer(self, spec: JobSpec) -> PairScorer:
         """The warm engine of a job that scores pairs."""
         model = self._translation(spec)
         return self._engine(spec, model, PairScorer, lambda: PairScorer(model.model, model.tokenizer))
@@ -109,17 +107,6 @@ class Lane:
         if not isinstance(model, WarmCausal):
             raise ModelError(f"{spec.model} is no causal language model, and the job was made for one: cancel the job")
         return model
-
-
-def warmth(models: WarmModels, lanes: list[Lane]) -> Warmth:
-    """What the heartbeat tells about this process."""
-    buffers = [one for lane in lanes for one in lane.buffers]
-    return Warmth(
-        models=json.dumps(models.load_times()),
-        kv_bytes=sum(one.num_bytes for one in buffers),
-        buffer_allocations=sum(one.allocations for one in buffers),
-        buffer_reuses=sum(one.reuses for one in buffers),
-    )
 
 
 def _buffers(engine: Engine) -> Buffers:

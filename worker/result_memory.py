@@ -1,6 +1,7 @@
-"""The memories of translations and scores as an engine sees it: keys in, known results out."""
+"""The memories of translations and of scores in the database, as an engine uses them: keys in, known results out."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 
 from jobs.outcome import Score, SegmentTranslation
 from jobs.spec import JobSpec
@@ -9,16 +10,25 @@ from jobs.store.memory import recall, recall_scores
 
 
 class StoredMemory:
-    """What the database remembers, for the model and options of one job."""
+    """What the database knows for the model and options of one job."""
 
-    def __init__(self, database: Database, spec: JobSpec) -> None:
+    def __init__(
+        self,
+        database: Database,
+        spec: JobSpec,
+        waiting: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
+        """`waiting` is the context of each query: a lane that waits for its database does not hang."""
         self.digest = spec.memory_digest()
         self._database = database
+        self._waiting = waiting
 
     def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
-        """What is known of these segments."""
-        return recall(self._database, keys)
+        """The known segments among these keys."""
+        with self._waiting():
+            return recall(self._database, keys)
 
     def recall_scores(self, keys: Sequence[bytes]) -> dict[bytes, Score]:
-        """What is known of these documents."""
-        return recall_scores(self._database, keys)
+        """The known documents among these keys."""
+        with self._waiting():
+            return recall_scores(self._database, keys)

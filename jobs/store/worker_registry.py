@@ -16,8 +16,8 @@ UNKNOWN = ""  # a machine: matches none
 
 
 @dataclass(frozen=True, slots=True)
-class Warmth:
-    """What a worker holds ready, as its heartbeat tells."""
+class WorkerStats:
+    """What a worker keeps in memory, as its heartbeat reports it."""
 
     models: str = "{}"  # JSON: model -> seconds it took to load
     kv_bytes: int = 0
@@ -47,14 +47,14 @@ def register(
                     node=node,
                     started_at=db_time(),
                     heartbeat_at=db_time(),
-                    **asdict(Warmth()),
+                    **asdict(WorkerStats()),
                 )
                 .returning(Worker.id)
             ).scalar_one()
         )
 
 
-def beat(database: Database, worker_id: int, warmth: Warmth) -> bool:
+def beat(database: Database, worker_id: int, stats: WorkerStats) -> bool:
     """Say that the worker is alive, and what it has warm; whether the database knows it. Where it was marked as
     stopped, somebody took its process for dead: it is a worker again, and from now on nobody judges it by its
     process."""
@@ -67,7 +67,7 @@ def beat(database: Database, worker_id: int, warmth: Warmth) -> bool:
                 heartbeat_at=db_time(),
                 stopped_at=None,
                 machine=case((was_misjudged, UNKNOWN), else_=Worker.machine),
-                **asdict(warmth),
+                **asdict(stats),
             )
         )
         return bool(known.rowcount)

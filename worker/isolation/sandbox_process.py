@@ -18,9 +18,9 @@ from jobs.process import available_cores
 from jobs.spec import JobSpec
 from jobs.store.batches import Batch
 from jobs.store.database import Database
+from worker.batch_processing import process_batch
 from worker.engine.runtime.device import lanes_of, providers
 from worker.engine.tasks.batch_result import BatchResult
-from worker.engine_for import process
 from worker.isolation.bisect import process_or_bisect
 from worker.isolation.sandbox import ALIVE, READY, SandboxOrder
 from worker.lane import Lane
@@ -63,7 +63,7 @@ def _serve(connection: Connection, orders: Orders) -> None:
     keep_alive = _KeepAlive(connection, every_s=min(1.0, settings.hang_s / 4))
 
     def compute(batch: Batch) -> BatchResult:
-        return process(lane, spec, [document.text for document in batch], memory, keep_alive)
+        return process_batch(lane, spec, [document.text for document in batch], memory, keep_alive)
 
     connection.send(READY)
     while True:

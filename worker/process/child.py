@@ -1,8 +1,8 @@
 """The one child process of a worker, as its parent sees it: started, woken, waited for, ended.
 
-Two pipes lead to it. Each byte into its standard input wakes its lanes, and the end of that pipe means: finish the
-batch in hand and go. Its standard output has a line `worker N` once it has that number among the workers, and a line
-whenever all lanes rest: how many bytes it had heard by then.
+Two pipes connect them. Each byte written to the child's standard input wakes its lanes; the end of that pipe asks it to
+finish the current batch and exit. On its standard output the child writes a line `worker N` once the database knows it
+by the id N, and whenever all lanes wait, a line with the number of bytes that it has read so far.
 """
 
 import contextlib
@@ -17,9 +17,9 @@ from jobs.dispatch.orders import Orders
 
 log = logging.getLogger(__name__)
 
-EXIT_REFUSED = 78  # the settings or the database are no good: starting again would not help (EX_CONFIG, sysexits.h)
-ENTERED = b"worker "
-LAST_WORDS_S = 1.0
+EXIT_REFUSED = 78  # wrong settings or database: starting again would not help (EX_CONFIG, sysexits.h)
+REGISTERED = b"worker "
+READ_REPORTS_S = 1.0  # for the reports of a process that has just ended
 GRACE_S = 28.0  # from the request to stop until the child is killed; SIGTERM promises an exit within 30 s
 
 
@@ -30,28 +30,28 @@ class Child:
         self._orders = orders
         self._changed = threading.Condition()
         self._process: subprocess.Popen[bytes] | None = None
-        self._woken = 0  # bytes written to this process
-        self._rested = -1  # what it last said
+        self._woken = 0  # bytes written to the current process
+        self._idle_at = -1  # bytes that it had read when all its lanes last waited
         self._is_closed = False
         self._worker_id: int | None = None
         self._listener: threading.Thread | None = None
 
     def spawn(self) -> None:
-        """Start a process in the place of the last one, which has ended. Where one has run before, this one waits for
-        the database whatever it says."""
+        """Start a process in place of the last one, which has ended. One that replaces another waits for the database
+        whatever error it answers with."""
         orders = replace(self._orders, has_run=self._worker_id is not None)
-        # -P: a folder named `worker` in the user's current directory must not be taken for ours.
+        # -P: Python must not import a folder named `worker` in the user's current directory.
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "worker.lanes", orders.argument()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=self._orders.environment(),
-            start_new_session=True,  # Ctrl-C in the terminal is the parent's business
+            start_new_session=True,  # Ctrl-C in the terminal reaches the parent alone
         )
         assert process.stdin is not None
-        os.set_blocking(process.stdin.fileno(), False)  # a child that hangs must not hang its parent
+        os.set_blocking(process.stdin.fileno(), False)  # a child that hangs must not block its parent
         with self._changed:
-            self._process, self._woken, self._rested = process, 0, -1
+            self._process, self._woken, self._idle_at = process, 0, -1
         self._listener = threading.Thread(target=self._listen, args=(process,), daemon=True)
         self._listener.start()
 
@@ -60,10 +60,10 @@ class Child:
         return self._process.pid if self._process else None
 
     def worker_id(self) -> int | None:
-        """Its number among the workers; None before any process of ours had one. Of a process that ended before it had
-        one: that of the last."""
+        """The id of the current process in the database; before it has one, that of the last process that had one; None
+        before any had."""
         if self._listener is not None and self.poll() is not None:
-            self._listener.join(LAST_WORDS_S)
+            self._listener.join(READ_REPORTS_S)
         return self._worker_id
 
     def poll(self) -> int | None:
@@ -78,24 +78,24 @@ class Child:
         return None
 
     def wake(self) -> None:
-        """Let every lane that rests look for work."""
+        """Let every lane that waits look for work."""
         with self._changed:
             if self._process is None or self._process.stdin is None or self._is_closed:
                 return
-            with contextlib.suppress(OSError, ValueError):  # it has just died, or reads no more
+            with contextlib.suppress(OSError, ValueError):  # it has just ended, or does not read
                 self._woken += os.write(self._process.stdin.fileno(), b"w")
 
     def wait_idle(self, seconds: float) -> bool:
-        """Wait until all lanes have looked for work since the last `wake` and rest; whether they do."""
+        """Wait until all lanes have looked for work since the last `wake` and found none; whether they have."""
         with self._changed:
             process = self._process
             self._changed.wait_for(
-                lambda: self._is_closed or process is not self._process or self._rested >= self._woken, seconds
+                lambda: self._is_closed or process is not self._process or self._idle_at >= self._woken, seconds
             )
-            return self._rested >= self._woken
+            return self._idle_at >= self._woken
 
     def end(self) -> int:
-        """Let it finish the batch in hand and go; kill it if that takes too long. Its exit code."""
+        """Let it finish the current batch and exit; kill it if that takes too long. Its exit code."""
         process = self._close()
         if process is None:
             return 0
@@ -107,7 +107,7 @@ class Child:
             return process.wait()
 
     def kill(self) -> None:
-        """End it at once. What it held is taken back by the next worker."""
+        """End it at once. Its shards become ready again when a reaper sees that it has died."""
         if self._process is not None:
             self._process.kill()
 
@@ -123,14 +123,14 @@ class Child:
         assert process.stdout is not None
         for line in process.stdout:
             with self._changed:
-                if process is self._process and line.startswith(ENTERED):
-                    self._worker_id = int(line.removeprefix(ENTERED))
+                if process is self._process and line.startswith(REGISTERED):
+                    self._worker_id = int(line.removeprefix(REGISTERED))
                 elif process is self._process:
-                    self._rested = int(line)
+                    self._idle_at = int(line)
                     self._changed.notify_all()
-        with self._changed:  # it has ended: nobody waits for it any more
+        with self._changed:  # it has ended: `wait_idle` returns
             if process is self._process:
-                self._rested = self._woken
+                self._idle_at = self._woken
                 self._changed.notify_all()
             if process.stdin is not None:
                 process.stdin.close()

@@ -1,6 +1,6 @@
-"""What the lanes of one process have to know while they work: is it time to stop, is a lease lost or unwanted.
+"""The leases that the lanes of one process hold: kept alive, and whether a lane is to stop or to give its shard back.
 
-A thread of its own keeps the leases alive, over a connection of its own, however long a model call takes.
+The heartbeat runs in a thread of its own, over a connection of its own, however long a model call takes.
 """
 
 import threading
@@ -9,16 +9,17 @@ from collections.abc import Callable
 
 from jobs.dispatch.outage import Outage
 from jobs.errors import StoreError
+from jobs.store import leases, worker_registry
 from jobs.store.database import Database
-from jobs.store.leases import heartbeat
 from jobs.store.work import Work
-from jobs.store.worker_registry import Warmth, beat
+from jobs.store.worker_registry import WorkerStats
 from worker.process.wakeup import Wakeup
 from worker.process.watchdog import Watchdog
 from worker.process.work_log import WorkLog
 
-# SIGTERM promises an exit within 30 s; what is left of them is for giving shards back.
-PATIENCE_S = 22.0
+# After the request to stop, how long a batch may go on. SIGTERM promises an exit within 30 s; the rest is for giving
+# shards back.
+FINISH_BATCH_S = 22.0
 
 
 class LeaseKeeper:
@@ -32,89 +33,88 @@ class LeaseKeeper:
         lease_s: float,
         heartbeat_s: float,
         hang_s: float = 120.0,
-        bell: Wakeup | None = None,
-        enter: Callable[[], int] | None = None,
+        wakeup: Wakeup | None = None,
+        register: Callable[[], int] | None = None,
     ) -> None:
+        """`register` enters this process into the database anew, where the database no longer has it; its new id."""
         self.worker_id = worker_id
         self.lease_s = lease_s
-        self.bell = bell or Wakeup()
-        self.watch = Watchdog(hang_s, lease_s, hang_up=lambda: database.cut_connections(lease_s))
+        self.wakeup = wakeup or Wakeup()
+        self.watchdog = Watchdog(hang_s, lease_s, cut_connections=lambda: database.cut_connections(lease_s))
         self.outage = Outage()  # of the database, for all lanes
-        self.journal = WorkLog(database)
-        self._enter = enter  # among the workers, where the database does not know us any more; our number
+        self.work_log = WorkLog(database)
+        self.answered_at = time.monotonic()  # when the database last answered a heartbeat
+        self._register = register
         self._database = database
         self._heartbeat_s = heartbeat_s
         self._lock = threading.Lock()
-        # By the token of the lease: a lane may lease the shard that another lane has lost and does not know of.
-        self._open: dict[str, Work] = {}  # what lanes hold
+        # By the token of the lease: a lane may lease the shard that another lane has lost without knowing it yet.
+        self._held: dict[str, Work] = {}
         self._lost: set[str] = set()
-        self._unwanted: frozenset[str] = frozenset()
+        self._to_release: frozenset[str] = frozenset()
         self._stopping = threading.Event()
-        self._patience_ends = float("inf")
-        self._over = threading.Event()
-        self.heard_at = time.monotonic()  # when the database last took a sign of life
+        self._finish_by = float("inf")
+        self._closed = threading.Event()
 
     def begin(self, work: Work) -> None:
         """A lane has leased a shard."""
         with self._lock:
-            self._open[work.token] = work
+            self._held[work.token] = work
 
     def end(self, work: Work) -> None:
         """A lane has finished a shard, given it back, or lost it."""
         with self._lock:
-            self._open.pop(work.token, None)
+            self._held.pop(work.token, None)
             self._lost.discard(work.token)
 
     def is_stopping(self) -> bool:
-        """Whether to lease no more."""
+        """Whether to lease no more shards."""
         return self._stopping.is_set()
 
     def should_release(self, work: Work) -> bool:
-        """Whether to give the shard back after the batch in hand: the shift stops, or nobody wants the job now."""
-        return self.is_stopping() or work.token in self._unwanted
+        """Whether to give the shard back after the current batch: the worker stops, or the job was paused or
+        cancelled."""
+        return self.is_stopping() or work.token in self._to_release
 
     def must_stop(self, work: Work) -> bool:
-        """Whether to drop the batch in hand: another worker has the shard by now, or patience is over."""
-        return work.token in self._lost or time.monotonic() > self._patience_ends
+        """Whether to drop the current batch: the lease is lost to another worker, or the time to finish is over."""
+        return work.token in self._lost or time.monotonic() > self._finish_by
 
     def stop(self) -> None:
-        """Lease no more; finish the batch in hand if it does not take too long."""
-        self._patience_ends = min(self._patience_ends, time.monotonic() + PATIENCE_S)
+        """Lease no more shards; finish the current batches if they take no longer than `FINISH_BATCH_S`."""
+        self._finish_by = min(self._finish_by, time.monotonic() + FINISH_BATCH_S)
         self._stopping.set()
-        self.bell.close()
+        self.wakeup.close()
 
-    def wake(self, times: int = 1) -> None:
-        """There may be work: every lane that rests looks at once."""
-        self.bell.ring(times)
-
-    def keep_alive(self, warmth: Callable[[], Warmth]) -> None:
-        """The heartbeat, until `close`."""
+    def keep_alive(self, stats: Callable[[], WorkerStats]) -> None:
+        """Send heartbeats until `close`."""
         pause_s = self._heartbeat_s
-        while not self._over.wait(pause_s):
+        while not self._closed.wait(pause_s):
             try:
-                self.pulse(warmth())
-                self.heard_at = time.monotonic()
+                self.beat(stats())
+                self.answered_at = time.monotonic()
                 pause_s = self._heartbeat_s
                 self.outage.over()
             except StoreError as error:
                 self.outage.met(error)
                 pause_s = min(1.0, self._heartbeat_s)
-            self.watch.heard_heartbeat()
+            self.watchdog.heard_heartbeat()
 
     def close(self) -> None:
-        """End the heartbeat and the watch."""
-        self._over.set()
-        self.watch.close()
+        """End the heartbeat and the watchdog."""
+        self._closed.set()
+        self.watchdog.close()
 
-    def pulse(self, warmth: Warmth) -> None:
-        """One heartbeat: prolong the leases, learn which are lost or unwanted, and say what is warm."""
+    def beat(self, stats: WorkerStats) -> None:
+        """One heartbeat: prolong the leases, learn which are lost or to be released, and report the worker's stats."""
         with self._lock:
-            before = dict(self._open)  # a lease taken after this line may be missing from the answer
-        held = heartbeat(self._database, self.lease_s, before.values())
+            before = dict(self._held)  # a shard leased after this line may be missing from the answer
+        held = leases.heartbeat(self._database, self.lease_s, before.values())
         with self._lock:
-            self._lost |= (before.keys() - held.tokens) & self._open.keys()
-            self._unwanted = held.to_release
-        if not self._over.is_set():  # else the worker has retired, or is about to
-            is_known = beat(self._database, self.worker_id, warmth)
-            if not is_known and self._enter is not None:  # it was restored from a copy, from before we came
-                self.worker_id = self._enter()
+            self._lost |= (before.keys() - held.tokens) & self._held.keys()
+            self._to_release = held.to_release
+        if self._closed.is_set():  # the worker has retired, or is about to
+            return
+        is_known = worker_registry.beat(self._database, self.worker_id, stats)
+        if not is_known and self._register is not None:  # the database was restored from an older backup
+            self.worker_id = self._register()

@@ -1,58 +1,58 @@
-"""What wakes the lanes that rest, and knows when all of them rest again. Knows neither who rings nor what for."""
+"""What wakes the waiting lanes, and reports when all of them wait. Does not know: where a wake-up comes from."""
 
 import threading
 from collections.abc import Callable
 
 
-def _nobody_asked(_rung: int) -> None:
+def _report_nothing(_count: int) -> None:
     pass
 
 
 class Wakeup:
-    """Lanes share it. A ring is never lost: a lane says how many it had heard when it last looked for work, and
-    where there was another since, its rest is over before it begins."""
+    """A counter of wake-ups that the lanes share. None is lost: a lane notes the count before it looks for work, and
+    its `wait` returns at once where the count has grown since."""
 
-    def __init__(self, lanes: int = 1, tell: Callable[[int], None] = _nobody_asked) -> None:
-        """`tell` gets the number of rings so far whenever all lanes have looked since the last one and rest."""
+    def __init__(self, lanes: int = 1, on_idle: Callable[[int], None] = _report_nothing) -> None:
+        """`on_idle` gets the count whenever all lanes have looked for work since the last wake-up and wait."""
         self._lanes = lanes
-        self._tell = tell
+        self._on_idle = on_idle
         self._changed = threading.Condition()
-        self._rung = 0
-        self._resting = 0  # lanes that have looked since the last ring
-        self._told = -1
+        self._count = 0
+        self._waiting = 0  # lanes that have looked for work since the last wake-up
+        self._reported = -1
         self._is_closed = False
 
     @property
-    def rung(self) -> int:
-        """Rings so far: to be asked before looking for work."""
-        return self._rung
+    def count(self) -> int:
+        """Wake-ups so far: to be read before looking for work."""
+        return self._count
 
-    def ring(self, times: int = 1) -> None:
-        """Wake all lanes that rest."""
+    def wake(self, times: int = 1) -> None:
+        """Wake all lanes that wait."""
         with self._changed:
-            self._rung += times
-            self._resting = 0
+            self._count += times
+            self._waiting = 0
             self._changed.notify_all()
 
     def close(self) -> None:
-        """No more rest for anybody."""
+        """End every `wait` and `sleep`, now and from now on."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
 
-    def pause(self, seconds: float) -> None:
-        """Wait, whoever rings; not for long where the bell is closed."""
+    def sleep(self, seconds: float) -> None:
+        """Wait whether or not a wake-up comes; only `close` ends it early."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed, seconds)
 
-    def rest(self, seconds: float, heard: int) -> None:
-        """Wait for the next ring after `heard`, for so many seconds at most."""
+    def wait(self, seconds: float, seen: int) -> None:
+        """Wait for the next wake-up after the count `seen`, for so many seconds at most."""
         with self._changed:
-            if heard == self._rung:
-                self._resting += 1
-                if self._resting == self._lanes and self._told != heard:
-                    self._told = heard
-                    self._tell(heard)
-            self._changed.wait_for(lambda: self._is_closed or self._rung != heard, seconds)
-            if heard == self._rung:
-                self._resting -= 1
+            if seen == self._count:
+                self._waiting += 1
+                if self._waiting == self._lanes and self._reported != seen:
+                    self._reported = seen
+                    self._on_idle(seen)
+            self._changed.wait_for(lambda: self._is_closed or self._count != seen, seconds)
+            if seen == self._count:
+                self._waiting -= 1

@@ -1,8 +1,8 @@
-"""The watch of a worker process: a lane that makes no step for too long, or a heartbeat that fell silent, ends it.
+"""Ends a worker process that hangs: a lane takes no step for too long, or the heartbeat has no answer.
 
-A process that hangs keeps its leases alive for ever; one that is gone is replaced, and what it had in hand becomes
-suspect. Time is counted in the ticks of the watch's own thread, so a process that was stopped (SIGSTOP) or whose
-machine slept is not taken for one that hangs. Does not know: what a lane computes.
+A process that hangs would keep its leases alive for ever; one that has ended is replaced, and the batches that it was
+processing become suspect. Time is counted in the ticks of the watchdog's own thread, so a process that was stopped
+(SIGSTOP) or whose machine slept does not count as hung. Does not know: what a lane computes.
 """
 
 import contextlib
@@ -19,39 +19,39 @@ from collections.abc import Callable, Iterator
 log = logging.getLogger(__name__)
 
 EXIT_HUNG = 70  # EX_SOFTWARE, sysexits.h
-LAST_WORDS_S = 5.0  # for log line and traceback; whoever reads our standard error may hang as well
-USUAL_STEPS = 1_000  # remembered
-TIMES_USUAL = 20  # longer than the usual step: a hang
+TRACEBACK_S = 5.0  # for log line and traceback: the reader of standard error may hang as well
+REMEMBERED_STEPS = 1_000
+TIMES_USUAL = 20  # a step that takes so many times as long as the usual one hangs
 
 
 class Watchdog:
-    """Of one process: its lanes and its heartbeat. Threads share it."""
+    """Watches the lanes and the heartbeat of one process. Threads share it."""
 
     def __init__(
         self,
         hang_s: float,
         lease_s: float,
-        give_up: Callable[[str], None] | None = None,
-        hang_up: Callable[[], bool] = lambda: False,
+        on_hang: Callable[[str], None] | None = None,
+        cut_connections: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`hang_up` lets every thread have an error for an answer that waits too long for the database; whether one
-        did."""
-        self.now = 0.0  # seconds of ticks: a step is far shorter than a tick, and mostly lasts 0
+        """`on_hang` gets the reason; by default it ends the process. `cut_connections` closes the connections that
+        have waited too long for the database, so that their threads get an error; whether there was one."""
+        self.now = 0.0  # seconds, in ticks: most steps are far shorter than a tick and count as 0
         self._hang_s = hang_s
         self._lease_s = lease_s
-        self._hang_up = hang_up
-        self._give_up = _end_process if give_up is None else give_up
-        # Fine enough that one tick, times `TIMES_USUAL`, is no deadline of its own.
+        self._cut_connections = cut_connections
+        self._on_hang = _end_process if on_hang is None else on_hang
+        # So fine that a step of one tick, times `TIMES_USUAL`, does not raise the deadline above `hang_s`.
         self._interval_s = min(1.0, hang_s / (2 * TIMES_USUAL))
         self._lock = threading.Lock()
         self._calls: set[WatchedCall] = set()
-        self._steps: deque[float] = deque(maxlen=USUAL_STEPS)
+        self._steps: deque[float] = deque(maxlen=REMEMBERED_STEPS)
         self._heartbeat_at = 0.0
-        self._over = threading.Event()
+        self._closed = threading.Event()
 
     @contextlib.contextmanager
     def watching(self, what: str) -> Iterator["WatchedCall"]:
-        """Watch a call into an engine; `what` is for the log if it hangs. The caller says `step` as it gets on."""
+        """Watch a call into an engine; the log says `what` if it hangs. The caller calls `step` after each step."""
         call = WatchedCall(self, what)
         with self._lock:
             self._calls.add(call)
@@ -62,88 +62,90 @@ class Watchdog:
                 self._calls.discard(call)
 
     def deadline_s(self) -> float:
-        """How long a lane may be silent: the setting, or 20 times the p99 of the steps of this process."""
+        """Longest time without a step: the setting `hang_s`, or 20 times the p99 of this process's steps if longer."""
         with self._lock:
             steps = sorted(self._steps)
         usual = steps[int(0.99 * len(steps))] if steps else 0.0
         return max(self._hang_s, TIMES_USUAL * usual)
 
     def took(self, seconds: float) -> None:
-        """A step of some lane is over."""
+        """A lane has finished a step that took so many seconds."""
         with self._lock:
             self._steps.append(seconds)
 
     def is_stuck(self) -> bool:
-        """Whether a lane has been silent for so long that the next tick ends the process."""
+        """Whether a lane is past its deadline, so that the next tick ends the process."""
         deadline_s = self.deadline_s()
         with self._lock:
             return any(call.silent_s > deadline_s for call in self._calls)
 
     def heard_heartbeat(self) -> None:
-        """The heartbeat had an answer, a good one or an error."""
+        """The database answered the heartbeat, be it with an error."""
         self._heartbeat_at = self.now
 
     def run(self) -> None:
-        """Watch until `close`."""
+        """Tick until `close`."""
         self._arm()
         before = time.monotonic()
-        while not self._over.wait(self._interval_s):
+        while not self._closed.wait(self._interval_s):
             after = time.monotonic()
             self.tick(min(after - before, 2 * self._interval_s))
             before = after
         faulthandler.cancel_dump_traceback_later()
 
     def close(self) -> None:
-        """End the watch."""
-        self._over.set()
+        """End `run`."""
+        self._closed.set()
 
     def tick(self, seconds: float) -> None:
-        """So much time has passed in which this process could have worked."""
+        """Count so many seconds, in which this process was able to run, and act on every deadline that they reach."""
         self.now += seconds
         deadline_s = self.deadline_s()
         with self._lock:
             calls = tuple(self._calls)
         for call in calls:
             if call.silent_s > deadline_s:
-                self._give_up(f"no step for {call.silent_s:.0f} s in {call.what}")
-        if self._hang_up():
-            log.warning("no answer from the database for as long as a lease lasts; connecting anew")
+                self._on_hang(f"no step for {call.silent_s:.0f} s in {call.what}")
+        if self._cut_connections():
+            log.warning("no answer from the database for the length of a lease; connecting anew")
         silent_s = self.now - self._heartbeat_at
         if silent_s > max(self._hang_s, 2 * self._lease_s):
-            self._give_up(f"no answer to the heartbeat for {silent_s:.0f} s (a connection that is dead on one side?)")
+            self._on_hang(f"no answer to the heartbeat for {silent_s:.0f} s (a connection that is dead on one side?)")
         self._arm()
 
     def _arm(self) -> None:
-        """A thread of C code ends the process if no further tick comes: some extension keeps the interpreter's lock.
+        """Have a C thread end the process if no further tick comes, because an extension holds the interpreter's lock.
 
-        Always, and not only during a call: a call may take the lock before the next tick. (onnxruntime gives it back
-        while it loads a model.) The C code counts time in which the process was stopped, and fires at SIGCONT. Three
-        leases long, it lets whoever slept past its lease come back and learn so.
+        Armed all the time and not only during a call, which may take the lock before the next tick. (onnxruntime
+        releases it while it loads a model.) The C thread also counts time in which the process was stopped, and fires
+        at SIGCONT; three leases are long enough for a process that slept past its lease to run on and learn that the
+        lease is lost.
         """
         faulthandler.dump_traceback_later(max(self.deadline_s(), 3 * self._lease_s), exit=True)
 
 
 class WatchedCall:
-    """One call into an engine, and when it last got on."""
+    """One call into an engine, and when it last took a step."""
 
     def __init__(self, watch: Watchdog, what: str) -> None:
         self.what = what
         self._watch = watch
-        self._last: float | None = watch.now  # None: it waits for something that is not watched
+        self._last: float | None = watch.now  # None: not watched at present
 
     @property
     def silent_s(self) -> float:
+        """Seconds since the last step; 0 while the call is not watched."""
         last = self._last  # another thread may change it
         return 0.0 if last is None else self._watch.now - last
 
     def step(self) -> None:
-        """A sign of life."""
+        """The call has made progress."""
         self._watch.took(self.silent_s)
         self._last = self._watch.now
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """For the database, say: it has time limits of its own."""
+        """Do not watch the call within this context: it waits for the database, which has time limits of its own."""
         self._last = None
         try:
             yield
@@ -152,8 +154,8 @@ class WatchedCall:
 
 
 def _end_process(reason: str) -> None:
-    """Say what every thread does, and go at once: whatever hangs would not hear a polite request."""
-    signal.setitimer(signal.ITIMER_REAL, LAST_WORDS_S)  # SIGALRM ends the process
+    """Print every thread's traceback and exit at once: a thread that hangs would not react to a request to stop."""
+    signal.setitimer(signal.ITIMER_REAL, TRACEBACK_S)  # SIGALRM ends the process
     log.error("the worker process hangs and ends: %s", reason)
     faulthandler.dump_traceback(all_threads=True)
     sys.stderr.flush()

@@ -14,9 +14,9 @@ from jobs.store.batches import MAX_TOKENS
 from jobs.store.database import Database
 from jobs.store.jobs import cancel
 from jobs.store.schema import tables
-from jobs.store.worker_registry import Warmth
+from jobs.store.worker_registry import WorkerStats
 from tests.unit.store.conftest import MakeJob, translated
-from worker import drain as drain_module
+from worker import leased_shard
 from worker.drain import drain
 from worker.engine.tasks.batch_result import BatchResult
 from worker.process.lease_keeper import LeaseKeeper
@@ -50,7 +50,7 @@ class Echo:
         return BatchResult([translated(text) for text in texts], {}, [])
 
 
-def shift_of(database: Database, lease_s: float = 60.0) -> LeaseKeeper:
+def keeper_of(database: Database, lease_s: float = 60.0) -> LeaseKeeper:
     return LeaseKeeper(database, 1, lease_s=lease_s, heartbeat_s=60.0)
 
 
@@ -63,7 +63,7 @@ def test_a_lane_drains_every_job_there_is(database: Database, make_job: MakeJob)
     for _ in range(3):
         make_job(documents=5, per_shard=2)
 
-    drain(database, Echo(), shift_of(database))  # type: ignore[arg-type]
+    drain(database, Echo(), keeper_of(database))  # type: ignore[arg-type]
 
     assert scalar(database, func.count(tables.Translation.position)) == 15
     assert scalar(database, func.count(tables.Job.id).filter(tables.Job.state == "done")) == 3
@@ -72,7 +72,7 @@ def test_a_lane_drains_every_job_there_is(database: Database, make_job: MakeJob)
 def test_the_time_of_leasing_and_recording_is_accounted_for(database: Database, make_job: MakeJob) -> None:
     make_job(documents=4, per_shard=4, tokens=MAX_TOKENS // 2)
 
-    drain(database, Echo(), shift_of(database))  # type: ignore[arg-type]
+    drain(database, Echo(), keeper_of(database))  # type: ignore[arg-type]
 
     with database.reading() as connection:
         phases = connection.execute(select(tables.Step.phase).order_by(tables.Step.id)).scalars().all()
@@ -83,10 +83,10 @@ def test_a_shift_that_stops_finishes_the_batch_in_hand_and_gives_the_rest_back(
     database: Database, make_job: MakeJob
 ) -> None:
     make_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
-    shift = shift_of(database)
-    engine = Echo(before=lambda batch, _: shift.stop() if batch == 1 else None)
+    keeper = keeper_of(database)
+    engine = Echo(before=lambda batch, _: keeper.stop() if batch == 1 else None)
 
-    drain(database, engine, shift)  # type: ignore[arg-type]
+    drain(database, engine, keeper)  # type: ignore[arg-type]
 
     assert scalar(database, func.count(tables.Translation.position)) == 4
     assert scalar(database, tables.Shard.state) == "ready"
@@ -95,14 +95,14 @@ def test_a_shift_that_stops_finishes_the_batch_in_hand_and_gives_the_rest_back(
 
 def test_a_cancelled_job_ends_after_the_batch_in_hand(database: Database, make_job: MakeJob) -> None:
     job = make_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
-    shift = shift_of(database)
+    keeper = keeper_of(database)
 
     def somebody_cancels(batch: int, _: object) -> None:
         if batch == 0:
             cancel(database, job)
-            shift.pulse(Warmth())
+            keeper.beat(WorkerStats())
 
-    drain(database, Echo(before=somebody_cancels), shift)  # type: ignore[arg-type]
+    drain(database, Echo(before=somebody_cancels), keeper)  # type: ignore[arg-type]
 
     assert scalar(database, tables.JobCounts.succeeded) == 2
     assert scalar(database, tables.JobCounts.cancelled) == 4
@@ -113,18 +113,18 @@ def test_a_lane_that_lost_its_lease_is_told_so_between_two_steps_and_drops_its_b
     database: Database, make_job: MakeJob
 ) -> None:
     make_job(documents=2, per_shard=2)
-    shift = shift_of(database, lease_s=-1.0)
+    keeper = keeper_of(database, lease_s=-1.0)
 
     def sleeps_past_its_lease(batch: int, should_stop: Callable[[], bool]) -> None:
-        if shift.lease_s > 0:
+        if keeper.lease_s > 0:
             return
         lease_expiry.expire(database)
-        shift.lease_s = 60.0
-        shift.pulse(Warmth())
+        keeper.lease_s = 60.0
+        keeper.beat(WorkerStats())
         assert should_stop()
         raise Stopped("as the engine does")
 
-    drain(database, Echo(before=sleeps_past_its_lease), shift)  # type: ignore[arg-type]
+    drain(database, Echo(before=sleeps_past_its_lease), keeper)  # type: ignore[arg-type]
 
     with database.reading() as connection:
         events = connection.execute(select(tables.ShardEvent.event).order_by(tables.ShardEvent.id)).scalars().all()
@@ -135,13 +135,13 @@ def test_a_result_that_comes_after_the_lease_is_dropped_and_the_next_lane_does_i
     database: Database, make_job: MakeJob
 ) -> None:
     make_job(documents=2, per_shard=2)
-    shift = shift_of(database, lease_s=-1.0)
+    keeper = keeper_of(database, lease_s=-1.0)
 
     def somebody_expires_it(batch: int, _: object) -> None:
         if batch == 0:
             lease_expiry.expire(database)
 
-    drain(database, Echo(before=somebody_expires_it), shift)  # type: ignore[arg-type]
+    drain(database, Echo(before=somebody_expires_it), keeper)  # type: ignore[arg-type]
 
     assert scalar(database, func.count(tables.Translation.position)) == 2
     with database.reading() as connection:
@@ -159,7 +159,7 @@ def test_a_model_that_cannot_run_pauses_its_job_and_the_next_job_goes_on(databas
         if attempts == 1:
             raise ModelError("the graph has no legs")
 
-    drain(database, Echo(before=refuse_the_first), shift_of(database))  # type: ignore[arg-type]
+    drain(database, Echo(before=refuse_the_first), keeper_of(database))  # type: ignore[arg-type]
 
     with database.reading() as connection:
         jobs = {row.id: row for row in connection.execute(select(tables.Job.__table__))}
@@ -178,11 +178,11 @@ def test_a_batch_waits_for_a_database_that_is_locked_or_refuses(
             raise error
         real(*arguments, **options)
 
-    real = drain_module.record
-    monkeypatch.setattr(drain_module, "record", record)
-    monkeypatch.setattr(drain_module.time, "sleep", lambda seconds: None)
+    real = leased_shard.record
+    monkeypatch.setattr(leased_shard, "record", record)
+    monkeypatch.setattr(leased_shard.time, "sleep", lambda seconds: None)
 
-    drain(database, Echo(), shift_of(database))  # type: ignore[arg-type]
+    drain(database, Echo(), keeper_of(database))  # type: ignore[arg-type]
 
     assert scalar(database, tables.JobCounts.succeeded) == 2
 
@@ -196,10 +196,10 @@ def test_a_batch_that_no_column_takes_is_not_tried_for_ever(
     def record(*arguments: Any, **options: Any) -> None:
         raise ValueRefused("a text holds NUL")
 
-    monkeypatch.setattr(drain_module, "record", record)
+    monkeypatch.setattr(leased_shard, "record", record)
 
     with pytest.raises(ValueRefused):
-        drain(database, Echo(), shift_of(database))  # type: ignore[arg-type]
+        drain(database, Echo(), keeper_of(database))  # type: ignore[arg-type]
 
     assert scalar(database, tables.Shard.state) == "leased"
 
@@ -210,35 +210,35 @@ def test_a_shard_that_is_let_go_because_the_database_was_away_is_given_back(
 ) -> None:
     """The heartbeat prolongs whatever its worker has leased: nobody else would ever get it."""
     make_job(documents=2, per_shard=2)
-    shift = shift_of(database)
+    keeper = keeper_of(database)
 
     def lose_the_connection(batch: int, _: object) -> None:
         raise error
 
     with pytest.raises(type(error)):
-        drain(database, Echo(before=lose_the_connection), shift)  # type: ignore[arg-type]
+        drain(database, Echo(before=lose_the_connection), keeper)  # type: ignore[arg-type]
 
     assert scalar(database, tables.Shard.state) == "ready"
     assert scalar(database, tables.Shard.crashes) == 0
-    drain(database, Echo(), shift)  # type: ignore[arg-type]
+    drain(database, Echo(), keeper)  # type: ignore[arg-type]
     assert scalar(database, tables.JobCounts.succeeded) == 2
 
 
 def test_a_lane_that_hangs_is_seen_and_one_that_steps_is_not(database: Database, make_job: MakeJob) -> None:
     make_job(documents=2, per_shard=2)
-    shift = shift_of(database)
+    keeper = keeper_of(database)
     reasons: list[str] = []
-    shift.watch = Watchdog(10.0, 60.0, give_up=reasons.append)
+    keeper.watchdog = Watchdog(10.0, 60.0, on_hang=reasons.append)
 
     def work(batch: int, should_stop: Callable[[], bool]) -> None:
         for _ in range(30):
-            shift.watch.tick(0.4)
+            keeper.watchdog.tick(0.4)
             should_stop()
         assert reasons == []
-        shift.watch.tick(11.0)
+        keeper.watchdog.tick(11.0)
         assert reasons == ["no step for 11 s in job 1, shard 1, documents 0 to 1"]
 
-    drain(database, Echo(before=work), shift)  # type: ignore[arg-type]
+    drain(database, Echo(before=work), keeper)  # type: ignore[arg-type]
     faulthandler.cancel_dump_traceback_later()
 
     assert reasons

@@ -14,7 +14,7 @@ from jobs.store.batches import Batch, PlannedDocument
 from jobs.store.database import Database
 from jobs.store.jobs import retry
 from jobs.store.schema import tables
-from tests.unit.lanes.test_drain import Echo, scalar, shift_of
+from tests.unit.lanes.test_drain import Echo, keeper_of, scalar
 from tests.unit.store.conftest import MakeJob, translated
 from worker.drain import drain
 from worker.engine.tasks.batch_result import BatchResult
@@ -199,7 +199,7 @@ def events(database: Database) -> list[tuple[str, int | None]]:
 def test_suspects_never_run_in_the_lane_s_own_process(database: Database, suspect: int) -> None:
     sandboxes, engine = poison(2), Echo()
 
-    drain(database, engine, shift_of(database), open_sandbox=sandboxes)  # type: ignore[arg-type]
+    drain(database, engine, keeper_of(database), open_sandbox=sandboxes)  # type: ignore[arg-type]
 
     assert sandboxes.tried[0] == [0, 1, 2, 3]
     assert engine.batches == 1, "the second batch is none of theirs"
@@ -222,12 +222,12 @@ def test_suspects_never_run_in_the_lane_s_own_process(database: Database, suspec
 
 
 def test_a_quarantined_document_that_is_retried_is_an_ordinary_one(database: Database, suspect: int) -> None:
-    shift = shift_of(database)
-    drain(database, Echo(), shift, open_sandbox=poison(2))  # type: ignore[arg-type]
+    keeper = keeper_of(database)
+    drain(database, Echo(), keeper, open_sandbox=poison(2))  # type: ignore[arg-type]
 
     assert retry(database, suspect) == 1
     engine = Echo()
-    drain(database, engine, shift, open_sandbox=poison(2))  # type: ignore[arg-type]
+    drain(database, engine, keeper, open_sandbox=poison(2))  # type: ignore[arg-type]
 
     assert engine.batches == 1
     assert scalar(database, tables.JobCounts.succeeded) == 6
@@ -236,7 +236,7 @@ def test_a_quarantined_document_that_is_retried_is_an_ordinary_one(database: Dat
 
 
 def test_a_model_that_always_kills_pauses_its_job_and_quarantines_nothing(database: Database, suspect: int) -> None:
-    drain(database, Echo(), shift_of(database), open_sandbox=poison(*range(6)))  # type: ignore[arg-type]
+    drain(database, Echo(), keeper_of(database), open_sandbox=poison(*range(6)))  # type: ignore[arg-type]
 
     assert scalar(database, tables.Job.paused)
     assert "not the documents" in scalar(database, tables.Job.reason)
@@ -246,7 +246,7 @@ def test_a_model_that_always_kills_pauses_its_job_and_quarantines_nothing(databa
 
 def test_too_many_deaths_give_the_shard_back(database: Database, suspect: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jobs.store.circuit_breaker.MAX_DEATHS", 2)
-    drain(database, Echo(), shift_of(database), open_sandbox=poison(2))  # type: ignore[arg-type]
+    drain(database, Echo(), keeper_of(database), open_sandbox=poison(2))  # type: ignore[arg-type]
 
     assert events(database) == [("leased", None), ("died", 4), ("died", 1), ("released", None)], "1 + 2 deaths"
     assert scalar(database, tables.Job.paused)
@@ -258,7 +258,7 @@ def test_an_engine_that_fails_in_the_sandbox_fails_its_documents(database: Datab
         def process(self, batch: Batch) -> BatchResult:
             return BatchResult([Failed("engine-error", "x") for _ in batch], {}, [])
 
-    drain(database, Echo(), shift_of(database), open_sandbox=Fails(lambda *_: None))  # type: ignore[arg-type]
+    drain(database, Echo(), keeper_of(database), open_sandbox=Fails(lambda *_: None))  # type: ignore[arg-type]
 
     assert scalar(database, tables.JobCounts.failed) == 4
     assert scalar(database, tables.JobCounts.quarantined) == 0
@@ -274,6 +274,6 @@ def test_the_sandbox_gets_the_spec_of_the_job(database: Database, suspect: int) 
         assert not must_stop()
         return sandboxes()
 
-    drain(database, Echo(), shift_of(database), open_sandbox=open_sandbox)  # type: ignore[arg-type]
+    drain(database, Echo(), keeper_of(database), open_sandbox=open_sandbox)  # type: ignore[arg-type]
 
     assert [spec.model for spec in seen] == ["tiny"]

@@ -13,11 +13,12 @@ from jobs.outcome import Ranking, Score, Translation
 from jobs.spec import JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.unit.conftest import Kvjobs
-from worker.engine_for import process
-from worker.lane import Lane, warmth
+from worker.batch_processing import process_batch
+from worker.lane import Lane
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
 from worker.warm import WarmModels
+from worker.worker_stats import worker_stats
 
 PAIR = json.dumps({"source": "It will rain in Arden.", "target": "雅顿将有雨。"})
 QUERY = json.dumps({"query": "hello", "candidates": [{"id": "a", "text": "hello world"}, {"id": "b", "text": "word"}]})
@@ -52,7 +53,7 @@ CASES = [
 
 
 def run(lane: Lane, spec: JobSpec, text: str, should_stop: Callable[[], bool] = lambda: False) -> Any:
-    (outcome,) = process(lane, spec, [text], NoMemory(), should_stop).outcomes
+    (outcome,) = process_batch(lane, spec, [text], NoMemory(), should_stop).outcomes
     return outcome
 
 
@@ -62,7 +63,7 @@ def test_one_lane_does_every_task_and_opens_each_engine_once(models_dir: Path) -
     specs = [admit(task, model, models_dir, options) for task, model, options, *_ in CASES]
 
     first = [run(lane, spec, text) for spec, (*_, text, _kind) in zip(specs, CASES, strict=True)]
-    opened = warmth(models, [lane])
+    opened = worker_stats(models, [lane])
     again = [run(lane, spec, text) for spec, (*_, text, _kind) in zip(specs, CASES, strict=True)]
 
     assert [type(outcome) for outcome in first] == [kind for *_, kind in CASES]
@@ -71,7 +72,7 @@ def test_one_lane_does_every_task_and_opens_each_engine_once(models_dir: Path) -
     assert opened.kv_bytes > 0
     assert opened.buffer_allocations > 0
     assert len(lane.buffers) == len(CASES)
-    assert warmth(models, [lane]).buffer_reuses > opened.buffer_reuses
+    assert worker_stats(models, [lane]).buffer_reuses > opened.buffer_reuses
 
 
 @pytest.mark.parametrize("case", CASES[1:], ids=["pairs", "texts", "queries"])

@@ -7,7 +7,7 @@ import pytest
 
 from jobs.errors import Stopped
 from jobs.store.database import Database
-from tests.unit.lanes.test_drain import Echo, shift_of
+from tests.unit.lanes.test_drain import Echo, keeper_of
 from tests.unit.store.conftest import MakeJob
 from worker.drain import drain
 
@@ -18,7 +18,7 @@ def test_each_job_begun_each_shard_and_each_end_is_told(
     job_id = make_job(documents=3, per_shard=2)
 
     with caplog.at_level(logging.INFO):
-        drain(database, Echo(), shift_of(database))  # type: ignore[arg-type]
+        drain(database, Echo(), keeper_of(database))  # type: ignore[arg-type]
 
     said = [re.sub(r"(?<=shard )\d+|[\d.]+ s$", "*", message) for message in caplog.messages]
     assert said[0].startswith(f"job {job_id}: begun here (translate with ")
@@ -35,14 +35,14 @@ def test_a_shard_that_is_given_back_is_told_so_and_no_end_of_the_job(
     database: Database, make_job: MakeJob, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_job(documents=2, per_shard=2)
-    shift = shift_of(database)
+    keeper = keeper_of(database)
 
     def stop(_batch: int, _should_stop: object) -> None:
-        shift.stop()
+        keeper.stop()
         raise Stopped
 
     with caplog.at_level(logging.INFO):
-        drain(database, Echo(stop), shift)  # type: ignore[arg-type]
+        drain(database, Echo(stop), keeper)  # type: ignore[arg-type]
 
     assert re.search("shard .* given back after", caplog.messages[-1])
 
@@ -53,6 +53,6 @@ def test_at_the_usual_level_nothing_is_said_and_nothing_asked(
     make_job(documents=2, per_shard=2)
 
     with caplog.at_level(logging.WARNING):
-        drain(database, Echo(), shift_of(database))  # type: ignore[arg-type]
+        drain(database, Echo(), keeper_of(database))  # type: ignore[arg-type]
 
     assert caplog.messages == []

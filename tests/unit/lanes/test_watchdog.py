@@ -25,82 +25,82 @@ def reasons() -> Reasons:
 
 
 @pytest.fixture
-def watch(reasons: Reasons, monkeypatch: pytest.MonkeyPatch) -> Watchdog:
-    watch = Watchdog(hang_s=100.0, lease_s=60.0, give_up=reasons)
-    monkeypatch.setattr(watch, "_arm", lambda: None)
-    return watch
+def watchdog(reasons: Reasons, monkeypatch: pytest.MonkeyPatch) -> Watchdog:
+    watchdog = Watchdog(hang_s=100.0, lease_s=60.0, on_hang=reasons)
+    monkeypatch.setattr(watchdog, "_arm", lambda: None)
+    return watchdog
 
 
-def pass_time(watch: Watchdog, seconds: int) -> None:
+def pass_time(watchdog: Watchdog, seconds: int) -> None:
     for _ in range(seconds):
-        watch.heard_heartbeat()
-        watch.tick(1.0)
+        watchdog.heard_heartbeat()
+        watchdog.tick(1.0)
 
 
-def test_a_call_that_makes_no_step_is_named(watch: Watchdog, reasons: Reasons) -> None:
-    with watch.watching("shard 7, documents 3 to 9"):
-        pass_time(watch, 100)
+def test_a_call_that_makes_no_step_is_named(watchdog: Watchdog, reasons: Reasons) -> None:
+    with watchdog.watching("shard 7, documents 3 to 9"):
+        pass_time(watchdog, 100)
         assert reasons == []
-        pass_time(watch, 1)
+        pass_time(watchdog, 1)
 
     assert "shard 7, documents 3 to 9" in reasons[0]
     assert "101 s" in reasons[0]
 
 
-def test_every_step_is_a_sign_of_life(watch: Watchdog, reasons: Reasons) -> None:
-    with watch.watching("x") as call:
+def test_every_step_is_a_sign_of_life(watchdog: Watchdog, reasons: Reasons) -> None:
+    with watchdog.watching("x") as call:
         for _ in range(5):
-            pass_time(watch, 90)
+            pass_time(watchdog, 90)
             call.step()
 
     assert reasons == []
 
 
-def test_a_lane_that_does_nothing_is_not_watched(watch: Watchdog, reasons: Reasons) -> None:
-    with watch.watching("x"):
-        pass_time(watch, 50)
-    pass_time(watch, 500)
+def test_a_lane_that_does_nothing_is_not_watched(watchdog: Watchdog, reasons: Reasons) -> None:
+    with watchdog.watching("x"):
+        pass_time(watchdog, 50)
+    pass_time(watchdog, 500)
 
     assert reasons == []
 
 
-def test_waiting_for_the_database_is_not_watched_and_the_step_after_it_is(watch: Watchdog, reasons: Reasons) -> None:
-    with watch.watching("x") as call:
+def test_waiting_for_the_database_is_not_watched_and_the_step_after_it_is(watchdog: Watchdog, reasons: Reasons) -> None:
+    with watchdog.watching("x") as call:
         with call.waiting():
-            pass_time(watch, 500)
-        pass_time(watch, 100)
+            pass_time(watchdog, 500)
+        pass_time(watchdog, 100)
         assert reasons == []
-        pass_time(watch, 1)
+        pass_time(watchdog, 1)
         assert len(reasons) == 1
 
 
-def test_a_model_whose_steps_are_slow_gets_the_time_it_needs(watch: Watchdog, reasons: Reasons) -> None:
-    with watch.watching("x") as call:
+def test_a_model_whose_steps_are_slow_gets_the_time_it_needs(watchdog: Watchdog, reasons: Reasons) -> None:
+    with watchdog.watching("x") as call:
         for _ in range(20):
-            pass_time(watch, 10)
+            pass_time(watchdog, 10)
             call.step()
-        assert watch.deadline_s() == 200.0
-        pass_time(watch, 199)
+        assert watchdog.deadline_s() == 200.0
+        pass_time(watchdog, 199)
         assert reasons == []
-        pass_time(watch, 2)
+        pass_time(watchdog, 2)
         assert len(reasons) == 1
 
 
-def test_one_slow_step_among_many_changes_nothing(watch: Watchdog) -> None:
-    with watch.watching("x") as call:
-        pass_time(watch, 50)
+def test_one_slow_step_among_many_changes_nothing(watchdog: Watchdog) -> None:
+    with watchdog.watching("x") as call:
+        pass_time(watchdog, 50)
         call.step()
         for _ in range(200):
             call.step()
 
-    assert watch.deadline_s() == 100.0
+    assert watchdog.deadline_s() == 100.0
 
 
-def test_a_heartbeat_without_an_answer_ends_the_process(watch: Watchdog, reasons: Reasons) -> None:
+def test_a_heartbeat_without_an_answer_ends_the_process(watchdog: Watchdog, reasons: Reasons) -> None:
     for _ in range(120):
-        watch.tick(1.0)
+        watchdog.tick(1.0)
     assert reasons == []
-    watch.tick(1.0)
+    watchdog.tick(1.0)
     assert "heartbeat" in reasons[0]
 
 
@@ -108,16 +108,16 @@ PROGRAM = """
 import ctypes, sys, threading, time
 from worker.process.watchdog import Watchdog
 
-watch = Watchdog(hang_s=0.5, lease_s=float(sys.argv[2]))
+watchdog = Watchdog(hang_s=0.5, lease_s=float(sys.argv[2]))
 
 def beat():
     while True:
-        watch.heard_heartbeat()
+        watchdog.heard_heartbeat()
         time.sleep(0.05)
 
 threading.Thread(target=beat, daemon=True).start()
-threading.Thread(target=watch.run, daemon=True).start()
-with watch.watching("documents 3 to 9") as call:
+threading.Thread(target=watchdog.run, daemon=True).start()
+with watchdog.watching("documents 3 to 9") as call:
     print("ready", flush=True)
     if sys.argv[1] == "sleep":
         time.sleep(60)
@@ -174,17 +174,17 @@ def test_a_process_that_was_stopped_past_its_lease_goes_on() -> None:
     assert (process.returncode, told) == (0, "done\n"), said
 
 
-def test_a_database_that_does_not_answer_is_called_anew_though_another_connection_has_answers(
+def test_connections_without_an_answer_are_cut_though_another_connection_has_answers(
     reasons: Reasons, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The heartbeat's, say, while a lane waits on one that a proxy has forgotten."""
     silent = iter([False] * 60 + [True] + [False] * 39)
-    watch = Watchdog(hang_s=300.0, lease_s=60.0, give_up=reasons, hang_up=lambda: next(silent))
-    monkeypatch.setattr(watch, "_arm", lambda: None)
+    watchdog = Watchdog(hang_s=300.0, lease_s=60.0, on_hang=reasons, cut_connections=lambda: next(silent))
+    monkeypatch.setattr(watchdog, "_arm", lambda: None)
 
-    pass_time(watch, 100)
+    pass_time(watchdog, 100)
 
     assert [record.message for record in caplog.records] == [
-        "no answer from the database for as long as a lease lasts; connecting anew"
+        "no answer from the database for the length of a lease; connecting anew"
     ]
     assert reasons == []

@@ -6,19 +6,19 @@ from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.work import Work
-from jobs.store.worker_registry import Warmth, any_alive, register, retire
+from jobs.store.worker_registry import WorkerStats, any_alive, register, retire
 from tests.unit.store.conftest import MakeJob
 from worker.process.lease_keeper import LeaseKeeper
 
 
-def take(database: Database, shift: LeaseKeeper, lane: int, lease_s: float = 60.0) -> Work:
-    work = leases.lease(database, shift.worker_id, lane, lease_s)
+def take(database: Database, keeper: LeaseKeeper, lane: int, lease_s: float = 60.0) -> Work:
+    work = leases.lease(database, keeper.worker_id, lane, lease_s)
     assert work is not None
-    shift.begin(work)
+    keeper.begin(work)
     return work
 
 
-def shift_of(database: Database) -> LeaseKeeper:
+def keeper_of(database: Database) -> LeaseKeeper:
     return LeaseKeeper(database, 1, lease_s=60.0, heartbeat_s=60.0)
 
 
@@ -26,31 +26,31 @@ def test_a_lane_that_takes_the_expired_shard_of_another_keeps_it_when_the_other_
     database: Database, make_job: MakeJob
 ) -> None:
     make_job(documents=2, per_shard=2)
-    shift = shift_of(database)
-    slept = take(database, shift, lane=0, lease_s=-1.0)
+    keeper = keeper_of(database)
+    slept = take(database, keeper, lane=0, lease_s=-1.0)
     lease_expiry.expire(database)
-    taken = take(database, shift, lane=1, lease_s=-1.0)
+    taken = take(database, keeper, lane=1, lease_s=-1.0)
     assert taken.shard_id == slept.shard_id
 
-    shift.end(slept)
-    shift.pulse(Warmth())
+    keeper.end(slept)
+    keeper.beat(WorkerStats())
 
     assert lease_expiry.expire(database) == 0  # the heartbeat has prolonged it
-    assert not shift.must_stop(taken)
+    assert not keeper.must_stop(taken)
 
 
 def test_of_two_lanes_with_leases_of_one_shard_only_the_older_has_to_stop(
     database: Database, make_job: MakeJob
 ) -> None:
     job = make_job(documents=2, per_shard=2)
-    shift = shift_of(database)
-    slept = take(database, shift, lane=0, lease_s=-1.0)
+    keeper = keeper_of(database)
+    slept = take(database, keeper, lane=0, lease_s=-1.0)
     lease_expiry.expire(database)
-    taken = take(database, shift, lane=1)
+    taken = take(database, keeper, lane=1)
 
-    shift.pulse(Warmth())
+    keeper.beat(WorkerStats())
 
-    assert (shift.must_stop(slept), shift.must_stop(taken)) == (True, False)
+    assert (keeper.must_stop(slept), keeper.must_stop(taken)) == (True, False)
     with database.reading() as connection:
         assert connection.execute(select(tables.Shard.job_id)).scalar() == job
 
@@ -58,26 +58,26 @@ def test_of_two_lanes_with_leases_of_one_shard_only_the_older_has_to_stop(
 def test_a_worker_that_is_about_to_retire_says_no_more_that_it_lives(database: Database) -> None:
     """Its last heartbeat would make it a worker again."""
     worker_id = register(database, device="cpu", provider="test", lanes=1)
-    shift = LeaseKeeper(database, worker_id, lease_s=60.0, heartbeat_s=60.0)
-    shift.close()
+    keeper = LeaseKeeper(database, worker_id, lease_s=60.0, heartbeat_s=60.0)
+    keeper.close()
     retire(database, [worker_id])
 
-    shift.pulse(Warmth())
+    keeper.beat(WorkerStats())
 
     assert not any_alive(database, 60)
 
 
 def test_a_worker_that_a_restored_database_does_not_know_enters_again(database: Database) -> None:
-    def enter() -> int:
+    def register_worker() -> int:
         return register(database, device="cpu", provider="test", lanes=1)
 
-    shift = LeaseKeeper(database, enter(), lease_s=60.0, heartbeat_s=60.0, enter=enter)
+    keeper = LeaseKeeper(database, register_worker(), lease_s=60.0, heartbeat_s=60.0, register=register_worker)
     with database.writing() as connection:
         connection.execute(delete(tables.Worker))
 
-    shift.pulse(Warmth())
-    shift.pulse(Warmth())
+    keeper.beat(WorkerStats())
+    keeper.beat(WorkerStats())
 
     with database.reading() as connection:
-        assert connection.execute(select(tables.Worker.id)).scalars().all() == [shift.worker_id]
+        assert connection.execute(select(tables.Worker.id)).scalars().all() == [keeper.worker_id]
     assert any_alive(database, silence_s=60.0)

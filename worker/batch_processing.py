@@ -1,4 +1,4 @@
-"""Which engine does what a job asks for."""
+"""Processing a batch of texts with the engine of the job's task."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -11,7 +11,7 @@ from worker.reused_scores import score_unknown
 
 
 class KeyedMemory(Protocol):
-    """What segments and documents became before, and what tells this job's from others."""
+    """Known results of segments and documents, and the digest of the model and options that they depend on."""
 
     @property
     def digest(self) -> bytes: ...
@@ -19,12 +19,12 @@ class KeyedMemory(Protocol):
     def recall_scores(self, keys: Sequence[bytes]) -> dict[bytes, Score]: ...
 
 
-def process(
+def process_batch(
     lane: Lane, spec: JobSpec, texts: Sequence[str], memory: KeyedMemory, should_stop: Callable[[], bool]
 ) -> BatchResult:
-    """Do with each text what the job asks for.
+    """Translate, score or rerank each text, as the job asks.
 
-    Raises ModelError and SpecError where that cannot be done at all, Stopped where told to stop.
+    Raises ModelError and SpecError where the model cannot do that for any text, Stopped where `should_stop` says so.
     """
     match spec.options:
         case TranslateOptions() as options:
@@ -32,7 +32,7 @@ def process(
                 texts, options, memory=memory, memory_digest=memory.digest, should_stop=should_stop
             )
         case ScoreOptions(pairs=True) as options:
-            return score_unknown(lane.forced_scorer(spec), texts, options, memory, should_stop)
+            return score_unknown(lane.pair_scorer(spec), texts, options, memory, should_stop)
         case ScoreOptions() as options:
             return score_unknown(lane.scorer(spec), texts, options, memory, should_stop)
         case RerankOptions() as options:

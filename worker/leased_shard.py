@@ -1,0 +1,155 @@
+"""A leased shard: its batches are processed and recorded one by one, then the lease is done, given back, or lost."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from jobs.errors import Stopped, StoreError, ValueRefused
+from jobs.failpoints import failpoint
+from jobs.outcome import StepTiming
+from jobs.spec import Timing
+from jobs.store import leases
+from jobs.store.batches import Batch
+from jobs.store.database import Database
+from jobs.store.record import record
+from jobs.store.sandbox_deaths import log_death
+from jobs.store.work import Work
+from worker.batch_processing import process_batch
+from worker.engine.tasks.batch_result import BatchResult
+from worker.isolation.bisect import process_or_bisect
+from worker.isolation.sandbox import SandboxDied
+from worker.isolation.suspects import OpenSandbox, process_suspects
+from worker.lane import Lane
+from worker.process.lease_keeper import LeaseKeeper
+from worker.result_memory import StoredMemory
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LONGEST_PAUSE_S = 10.0
+
+
+class LeasedShard:
+    """One lease of a shard, held by one lane."""
+
+    def __init__(
+        self,
+        database: Database,
+        lane: Lane,
+        keeper: LeaseKeeper,
+        work: Work,
+        open_sandbox: OpenSandbox | None,
+    ) -> None:
+        self.work = work
+        self._database = database
+        self._lane = lane
+        self._keeper = keeper
+        self._open_sandbox = open_sandbox
+
+    def process(self, leasing: StepTiming) -> None:
+        """Process and record every batch. `leasing`: the time that the lease took, for the first record.
+
+        Raises Stopped between two batches or in one, StaleLease where the lease is lost, StoreError where the database
+        refuses; ModelError, NotFoundError and SpecError where the model cannot process any document.
+        """
+        work = self.work
+        self._lane.open(work.spec)  # an error of the model is the same for every batch
+        unrecorded = [leasing]  # timings for the next record: one cannot hold its own duration
+        for index, batch in enumerate(work.batches):
+            if index and self._keeper.should_release(work):
+                raise Stopped("released between two batches")
+            if work.suspect and index == 0 and self._open_sandbox is not None:
+                result = self._process_suspects(batch, self._open_sandbox)
+            else:
+                result = process_or_bisect(self._compute, batch)
+            self._check_model_files()
+            failpoint("after-compute")
+            timings = [] if work.spec.options.timing == Timing.OFF else [*unrecorded, *result.timings]
+            started = time.perf_counter()
+            self._record(index, result, timings)
+            unrecorded = [StepTiming("record", 0, len(batch), 0, 0, time.perf_counter() - started)]
+
+    def give_back(self) -> None:
+        """Make the shard ready for another lease, which goes on after the last recorded batch."""
+        self._write(lambda: leases.release(self._database, self.work))
+
+    def pause_job(self, reason: str) -> None:
+        """Give the shard back, and pause its job until a person has looked at the reason."""
+        self._write(lambda: leases.refuse(self._database, self.work, reason))
+
+    def _compute(self, documents: Batch) -> BatchResult:
+        with self._keeper.watchdog.watching(self._describe(documents)) as call:
+
+            def should_stop() -> bool:
+                call.step()
+                return self._keeper.must_stop(self.work)
+
+            texts = [document.text for document in documents]
+            memory = StoredMemory(self._database, self.work.spec, waiting=call.waiting)
+            return process_batch(self._lane, self.work.spec, texts, memory, should_stop)
+
+    def _process_suspects(self, batch: Batch, open_sandbox: OpenSandbox) -> BatchResult:
+        """The first batch, which was in flight when two processes died: in disposable processes."""
+
+        def on_death(documents: Batch, death: SandboxDied) -> None:
+            if self._write(lambda: log_death(self._database, self.work, documents, death.how)):
+                raise Stopped("the job was paused: too many processes died")
+
+        return process_suspects(
+            batch,
+            lambda: open_sandbox(
+                self.work.spec, self._keeper.watchdog.deadline_s, lambda: self._keeper.must_stop(self.work)
+            ),
+            on_death,
+        )
+
+    def _check_model_files(self) -> None:
+        """Raise Stopped where the model's files have changed, so that nothing of the batch is kept. The next lease
+        reads them again: it pauses the job, or goes on where their content is the same."""
+        if changed := self._lane.changed_files():
+            log.warning(
+                "job %d: %s of its model changed meanwhile; a batch is dropped", self.work.job_id, ", ".join(changed)
+            )
+            raise Stopped("the model's files changed under a batch")
+
+    def _record(self, index: int, result: BatchResult, timings: list[StepTiming]) -> None:
+        self._write(
+            lambda: record(
+                self._database,
+                self.work,
+                index,
+                result.outcomes,
+                learned=result.learned,
+                timings=timings,
+                lease_s=self._keeper.lease_s,
+            )
+        )
+
+    def _write(self, write: Callable[[], T]) -> T:
+        """Write to the database, trying again whatever StoreError it raises: a computed batch is worth the wait.
+
+        Raises StoreError once the lease is lost or the worker's time to finish is over, ValueRefused at once; and
+        StaleLease where another worker has taken the shard over meanwhile.
+        """
+        keeper, pause_s = self._keeper, 0.5
+        while True:
+            try:
+                done = write()
+            except ValueRefused:
+                raise
+            except StoreError as error:
+                if keeper.must_stop(self.work):
+                    raise
+                keeper.outage.met(error)
+                time.sleep(min(pause_s, 1.0) if keeper.is_stopping() else pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            else:
+                keeper.outage.over()
+                return done
+
+    def _describe(self, documents: Batch) -> str:
+        """For the log of the watchdog."""
+        first, last = documents[0].position, documents[-1].position
+        return f"job {self.work.job_id}, shard {self.work.shard_id}, documents {first} to {last}"

@@ -1,0 +1,53 @@
+"""The child's end of the two pipes to its parent; the other end, and what goes through them: `worker.process.child`."""
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Callable
+
+from worker.process.child import REGISTERED
+from worker.process.wakeup import Wakeup
+
+
+class ParentPipe:
+    """What the parent asks for: look for work, or stop; and what it is told."""
+
+    def __init__(self, lanes: int) -> None:
+        """From now on, what a library prints to standard output goes to standard error: the parent must not take it for
+        a report."""
+        self.wakeup = Wakeup(lanes, on_idle=lambda count: self._report(b"%d" % count))
+        self._reports = os.dup(sys.stdout.fileno())
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        self._stopped = threading.Event()
+        self._on_stop: Callable[[], None] | None = None
+
+    def listen(self) -> None:
+        """Wake the lanes at each byte, until the pipe ends; then stop."""
+        while read := os.read(sys.stdin.fileno(), 4096):
+            self.wakeup.wake(len(read))
+        self.stop()
+
+    def stop(self) -> None:
+        """The parent, or a signal, asks this process to stop."""
+        self._stopped.set()
+        if self._on_stop:
+            self._on_stop()
+
+    def wait_stop(self, seconds: float) -> bool:
+        """Wait so many seconds at most; whether this process is to stop."""
+        return self._stopped.wait(seconds)
+
+    def call_at_stop(self, on_stop: Callable[[], None]) -> None:
+        """Call it at the request to stop, or now where the request has come."""
+        self._on_stop = on_stop
+        if self._stopped.is_set():
+            on_stop()
+
+    def report_registered(self, worker_id: int) -> None:
+        """Tell the parent the id of this worker in the database."""
+        self._report(REGISTERED + b"%d" % worker_id)
+
+    def _report(self, line: bytes) -> None:
+        with contextlib.suppress(OSError):  # the parent has ended, so the other pipe ends too
+            os.write(self._reports, line + b"\n")
