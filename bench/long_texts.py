@@ -31,7 +31,7 @@ from worker.engine.causal.open import open_language_model
 from worker.engine.causal.protocol import CausalModel, Group
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.windows import cut
-from worker.model_tools.verify.causal_references import TransformersCausalReference
+from worker.model_tools.verify.transformers_references import TransformersCausal
 from worker.models.departures import departures
 from worker.models.departures.departures import Departures
 
@@ -199,7 +199,7 @@ def export(exporter: str, checkpoint: Path, folder: Path) -> Path:
 
 def measure(name: str, family: Family, exporter: str, checkpoint: Path, folder: Path) -> Measured:
     """Both columns of one line."""
-    judge = TransformersCausalReference.open(checkpoint)
+    judge = TransformersCausal.open(checkpoint)
     lengths = [family.at, *(longer for longer in (family.at + 1, family.at + BEYOND) if _takes(family, longer))]
     rng = np.random.default_rng(3)
     texts = [rng.integers(3, VOCAB, length).tolist() for length in lengths]
@@ -237,7 +237,7 @@ def unlimited(folder: Path) -> CausalModel:
     return model
 
 
-def worst(model: CausalModel, judge: TransformersCausalReference, texts: Sequence[Sequence[int]]) -> float:
+def worst(model: CausalModel, judge: TransformersCausal, texts: Sequence[Sequence[int]]) -> float:
     """The largest difference of a token's log-probability, each text in the windows that it is read in."""
     gaps = [0.0]
     with _small_pieces():

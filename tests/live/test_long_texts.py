@@ -16,7 +16,7 @@ pytest.importorskip("optimum.exporters.onnx")
 from bench.long_texts import _SIZES, FAMILIES, VOCAB, Family, export, measure, unlimited, worst, write_checkpoint
 from jobs.errors import ModelError
 from worker.engine.causal.open import open_language_model
-from worker.model_tools.verify.causal_references import TransformersCausalReference
+from worker.model_tools.verify.transformers_references import TransformersCausal
 from worker.models.departures.departures import departures_in
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
@@ -83,7 +83,7 @@ def test_what_an_export_leaves_out_is_named_and_matters(
     with pytest.raises(ModelError, match=what):
         open_language_model(folder)
     ids = np.random.default_rng(1).integers(3, VOCAB, 40).tolist()
-    assert worst(unlimited(folder), TransformersCausalReference.open(checkpoint), [ids]) > 0.1
+    assert worst(unlimited(folder), TransformersCausal.open(checkpoint), [ids]) > 0.1
 
 
 @pytest.mark.parametrize(
@@ -105,4 +105,4 @@ def test_what_an_export_keeps_accuses_nobody(
     cache = model.layout.cache
     assert (cache.num_heads, cache.head_size, cache.value_size) == heads
     ids = np.random.default_rng(1).integers(3, VOCAB, 40).tolist()
-    assert worst(model, TransformersCausalReference.open(checkpoint), [ids]) < 1e-4
+    assert worst(model, TransformersCausal.open(checkpoint), [ids]) < 1e-4

@@ -1,4 +1,4 @@
-"""The judge in numpy against transformers, and models of ours against both."""
+"""The numpy reference against transformers, and native models against both."""
 
 from pathlib import Path
 
@@ -11,10 +11,12 @@ pytest.importorskip("transformers")
 from tests.checkpoints import write_marian_checkpoint
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
-from worker.model_tools.verify.references import NumpyReference, TransformersReference, open_reference
+from worker.model_tools.verify.numpy_marian import NumpyMarian
+from worker.model_tools.verify.references import open_seq2seq_reference
+from worker.model_tools.verify.seq2seq import Seq2SeqFamily
+from worker.model_tools.verify.transformers_references import TransformersMarian
 from worker.model_tools.verify.verify import verify
 from worker.models.registry import ModelFolder
-from worker.text.marian_tokenizer import MarianTokenizer
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 
@@ -28,27 +30,27 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_both_judges_say_the_same(tmp_path: Path, shape: str) -> None:
+def test_both_references_give_the_same(tmp_path: Path, shape: str) -> None:
     folder = write_marian_checkpoint(tmp_path / shape, **SHAPES[shape])  # type: ignore[arg-type]
-    twin, theirs = NumpyReference.open(folder), TransformersReference.open(folder)
+    plain, theirs = NumpyMarian.open(folder), TransformersMarian.open(folder)
     rng = np.random.default_rng(1)
 
     for length in (1, 2, 7, 30):
         source, target = rng.integers(2, 60, length).tolist(), rng.integers(2, 60, 2 * length).tolist()
-        np.testing.assert_allclose(twin.logits(source, target), theirs.logits(source, target), atol=2e-5)
+        np.testing.assert_allclose(plain.logits(source, target), theirs.logits(source, target), atol=2e-5)
 
 
 @pytest.mark.parametrize("precision", [Precision.FP32, Precision.INT8])
-def test_transformers_is_the_judge_where_it_is_installed(tmp_path: Path, precision: Precision) -> None:
+def test_transformers_is_the_reference_where_it_is_installed(tmp_path: Path, precision: Precision) -> None:
     checkpoint = write_marian_checkpoint(tmp_path / "tiny")
     added = add_model(Request(source=str(checkpoint), precision=precision), tmp_path / "models")
     folder = ModelFolder(added.name, Path(added.path))
     rng = np.random.default_rng(2)
     sources = [[*rng.integers(2, 60, 6).tolist(), 0] for _ in range(20)]
 
-    found = {check.name: check for check in verify(folder, sources, MarianTokenizer.open(folder.path).decode)}
+    found = {check.name: check for check in verify(folder, sources, Seq2SeqFamily())}
 
-    assert isinstance(open_reference(checkpoint), TransformersReference)
+    assert isinstance(open_seq2seq_reference(checkpoint), TransformersMarian)
     assert found["checkpoint"].against == "checkpoint, in transformers"
     assert found["checkpoint"].verdict == ("same" if precision is Precision.FP32 else "measured")
     assert not any(check.has_failed for check in found.values())

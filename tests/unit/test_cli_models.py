@@ -12,8 +12,8 @@ from tests.checkpoints import write_marian_checkpoint
 from tests.unit.conftest import Kvjobs
 from worker.cli.models.inspect import describe
 from worker.model_tools.inspect.description import ModelDescription
-from worker.model_tools.verify.causal_references import NumpyCausalReference
-from worker.model_tools.verify.references import NumpyReference
+from worker.model_tools.verify.numpy_causal import NumpyCausal
+from worker.model_tools.verify.numpy_marian import NumpyMarian
 from worker.models import registry
 
 
@@ -139,7 +139,7 @@ def test_add_of_nothing_is_5(kvjobs: Kvjobs, home: Path) -> None:
 
 @pytest.fixture
 def added(kvjobs: Kvjobs, checkpoint: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("worker.model_tools.verify.verify.open_reference", NumpyReference.open)
+    monkeypatch.setattr("worker.model_tools.verify.seq2seq.open_seq2seq_reference", NumpyMarian.open)
     kvjobs("models", "add", checkpoint)
     return home / "models" / "opus-tiny"
 
@@ -193,7 +193,7 @@ def test_verify_of_a_wrong_model_is_1(kvjobs: Kvjobs, added: Path) -> None:
 @pytest.fixture
 def language_model(kvjobs: Kvjobs, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(registry, "BUNDLED", {})
-    monkeypatch.setattr("worker.model_tools.verify.verify_causal.open_causal_reference", NumpyCausalReference.open)
+    monkeypatch.setattr("worker.model_tools.verify.causal.open_causal_reference", NumpyCausal.open)
     return write_causal_checkpoint(home / "tiny-lm", "qwen2", max_positions=256)
 
 

@@ -15,7 +15,7 @@ _BULLETINS = 100
 _SEED = 1
 
 
-def read_sample(
+def read_segments(
     path: str | None,
     tokenizer: MarianTokenizer,
     *,

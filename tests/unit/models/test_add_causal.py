@@ -17,8 +17,10 @@ from worker.engine.causal.open import open_language_model
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Added, Request, add_model
 from worker.model_tools.add.target_ids import HeadChoice
-from worker.model_tools.verify import causal_references, verify_causal
-from worker.model_tools.verify.causal_references import NumpyCausalReference
+from worker.model_tools.verify import causal, references
+from worker.model_tools.verify.causal import CausalFamily
+from worker.model_tools.verify.numpy_causal import NumpyCausal
+from worker.model_tools.verify.verify import verify
 from worker.models.manifest import Manifest, sha256_of
 from worker.models.model_kind import ModelKind
 from worker.models.registry import ModelFolder, check_files, find_model, kind_of, layout_of
@@ -192,7 +194,7 @@ def test_what_limits_an_export_is_said_when_it_is_added(add, tmp_path):
 
 @pytest.fixture
 def in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify_causal, "open_causal_reference", NumpyCausalReference.open)
+    monkeypatch.setattr(causal, "open_causal_reference", NumpyCausal.open)
 
 
 @pytest.fixture
@@ -211,7 +213,7 @@ def test_an_export_is_compared_with_the_checkpoint_that_is_named(add, tmp_path, 
     assert added.warnings == ()
     model = find_model("exported", Path(added.path).parent)
     assert Manifest.read(model.path).checkpoint == str(checkpoint)
-    found = {check.name: check for check in verify_causal.verify_causal(model, [[3, 4, 5, 6, 7, 8]])}
+    found = {check.name: check for check in verify(model, [[3, 4, 5, 6, 7, 8]], CausalFamily())}
     assert (found["checkpoint"].against, found["checkpoint"].verdict) == ("checkpoint, in numpy", "same")
 
 
@@ -246,9 +248,7 @@ def test_a_checkpoint_of_an_architecture_that_is_not_built_may_lie_beside_its_ex
 ):
     checkpoint = write_checkpoint(tmp_path / "checkpoint", Export())
     (letters / "model.safetensors").write_bytes((checkpoint / "model.safetensors").read_bytes())
-    monkeypatch.setattr(
-        causal_references, "find_spec", lambda name: None
-    )  # nobody but numpy, which knows four families
+    monkeypatch.setattr(references, "find_spec", lambda name: None)  # nobody but numpy, which knows four families
 
     added = add(letters)
 

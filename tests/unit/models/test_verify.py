@@ -1,4 +1,4 @@
-"""Whether a model says what it should: right ones pass, wrong ones do not. The judge is the one in numpy."""
+"""Whether a translation model computes what it should: right ones pass, wrong ones fail. The reference is numpy's."""
 
 import dataclasses
 import json
@@ -17,14 +17,14 @@ from worker.engine.search.hypothesis import Hypothesis
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.add.target_ids import HeadChoice
-from worker.model_tools.verify import verify as module
+from worker.model_tools.verify import seq2seq
 from worker.model_tools.verify.checks import Check, Verdict
-from worker.model_tools.verify.references import NumpyReference
+from worker.model_tools.verify.numpy_marian import NumpyMarian
+from worker.model_tools.verify.seq2seq import Seq2SeqFamily
 from worker.model_tools.verify.verify import verify
 from worker.models.manifest import Manifest
 from worker.models.origin import find_checkpoint
 from worker.models.registry import ModelFolder
-from worker.text.marian_tokenizer import MarianTokenizer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tiny-swish-tied"
 Make = Callable[..., ModelFolder]
@@ -32,7 +32,7 @@ Make = Callable[..., ModelFolder]
 
 @pytest.fixture(autouse=True)
 def in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "open_reference", NumpyReference.open)
+    monkeypatch.setattr(seq2seq, "open_seq2seq_reference", NumpyMarian.open)
 
 
 @pytest.fixture
@@ -63,8 +63,7 @@ def sources(count: int = 20, vocab_size: int = 60) -> list[list[int]]:
 
 
 def checks(folder: ModelFolder, **options: Any) -> dict[str, Check]:
-    tokenizer = MarianTokenizer.open(folder.path)
-    return {check.name: check for check in verify(folder, sources(), tokenizer.decode, **options)}
+    return {check.name: check for check in verify(folder, sources(), Seq2SeqFamily(), **options)}
 
 
 @pytest.mark.parametrize("shape", [{}, {"activation": "relu", "width": 24, "heads": 3}, {"target_vocab_size": 61}])
@@ -190,20 +189,20 @@ def said(*ids: int, log_prob: float = -1.0) -> Hypothesis:
 
 
 def test_tokens_count_by_place_and_what_one_has_more_counts_as_different():
-    check = module._compare("slots", "x", [said(5, 6, 0), said(7, 0)], [said(5, 6, 0), said(7, 8, 9, 0)])
+    check = seq2seq._compare("slots", "x", [said(5, 6, 0), said(7, 0)], [said(5, 6, 0), said(7, 8, 9, 0)])
 
     assert (check.exact, check.tokens) == (0.5, 4 / 7)
     assert check.verdict is Verdict.DIFFERS
 
 
 def test_texts_are_compared_where_nothing_has_to_be_equal():
-    check = module._compare("model", "x", [said(1, 0)], [said(2, 0)], decode_text=str)
+    check = seq2seq._compare("model", "x", [said(1, 0)], [said(2, 0)], decode_text=str)
 
     assert check.verdict is Verdict.MEASURED
-    assert module._compare("model", "x", [said(1, log_prob=math.nan)], [said(1)], decode_text=str).has_failed
+    assert seq2seq._compare("model", "x", [said(1, log_prob=math.nan)], [said(1)], decode_text=str).has_failed
 
 
-def test_a_head_for_the_target_language_is_judged_by_the_ids_that_it_keeps(make, tmp_path):
+def test_a_head_for_the_target_language_is_compared_by_the_ids_that_it_keeps(make, tmp_path):
     checkpoint = write_marian_checkpoint(tmp_path / "checkpoint")
     request = Request(source=str(checkpoint), head=HeadChoice.TARGET, name="target")
     folder = ModelFolder("target", Path(add_model(request, tmp_path / "models").path))

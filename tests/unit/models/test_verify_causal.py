@@ -1,4 +1,4 @@
-"""Whether a causal model says what it should: right ones pass, wrong ones do not. The judge is the one in numpy."""
+"""Whether a causal model computes what it should: right ones pass, wrong ones fail. The reference is numpy's."""
 
 import dataclasses
 import math
@@ -18,11 +18,11 @@ from worker.engine.causal import exported_reader
 from worker.engine.causal.open import open_language_model
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
-from worker.model_tools.verify import verify_causal as module
-from worker.model_tools.verify.causal_references import NumpyCausalReference
+from worker.model_tools.verify import causal
+from worker.model_tools.verify.causal import CausalFamily
 from worker.model_tools.verify.checks import Check
 from worker.model_tools.verify.numpy_causal import NumpyCausal
-from worker.model_tools.verify.verify_causal import verify_causal
+from worker.model_tools.verify.verify import verify
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.departures import departures
 from worker.models.layout.causal_config import CausalConfig
@@ -50,7 +50,7 @@ SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.fixture(autouse=True)
 def in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "open_causal_reference", NumpyCausalReference.open)
+    monkeypatch.setattr(causal, "open_causal_reference", NumpyCausal.open)
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def documents(count: int = 6) -> list[list[int]]:
 
 
 def checks(folder: ModelFolder, **options: Any) -> dict[str, Check]:
-    return {check.name: check for check in verify_causal(folder, documents(), **options)}
+    return {check.name: check for check in verify(folder, documents(), CausalFamily(), **options)}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -150,15 +150,15 @@ def test_a_model_that_says_nan_fails(make):
 
 
 def test_a_model_that_forgets_what_it_read_fails(make, monkeypatch):
-    """Whoever drops the prefix of a group says something else of its suffixes."""
+    """A reader that drops the prefix of a group gives its suffixes other log-probabilities."""
     folder = make()
-    read = module._read_groups
+    read = causal._read_groups
 
-    def forgetful(model: Any, groups: Any, *, is_packed: bool = True) -> Any:
-        shorter = [module.Group(group.prefix[-1:], group.suffixes) for group in groups]
-        return read(model, shorter, is_packed=is_packed)
+    def forgetful(model: Any, groups: Any, *, is_alone: bool = False) -> Any:
+        shorter = [causal.Group(group.prefix[-1:], group.suffixes) for group in groups]
+        return read(model, shorter, is_alone=is_alone)
 
-    monkeypatch.setattr(module, "_read_groups", forgetful)
+    monkeypatch.setattr(causal, "_read_groups", forgetful)
 
     found = checks(folder)
     assert found["packed"].verdict == "same"
@@ -167,12 +167,12 @@ def test_a_model_that_forgets_what_it_read_fails(make, monkeypatch):
 
 def test_int8_that_forgets_what_it_read_fails_too(make, monkeypatch):
     folder = make("llama", Precision.INT8)
-    read = module._read_groups
+    read = causal._read_groups
     monkeypatch.setattr(
-        module,
+        causal,
         "_read_groups",
-        lambda model, groups, is_packed=True: read(
-            model, [module.Group(group.prefix[-1:], group.suffixes) for group in groups], is_packed=is_packed
+        lambda model, groups, is_alone=False: read(
+            model, [causal.Group(group.prefix[-1:], group.suffixes) for group in groups], is_alone=is_alone
         ),
     )
 
@@ -200,12 +200,12 @@ def test_an_export_is_compared_with_itself_alone(tmp_path, has_past):
 )
 def test_texts_go_past_every_limit_that_a_configuration_names(tmp_path, config, lengths, monkeypatch):
     """Far ones are named, and not read."""
-    monkeypatch.setattr(module, "_LONGEST", 600)
+    monkeypatch.setattr(causal, "_MAX_LENGTH", 600)
     model = open_language_model(write_export(tmp_path / "exported"))
     made = CausalConfig.of({"n_positions": 64} | config, "config.json")
     model = dataclasses.replace(model, max_positions=made.max_position_embeddings)
 
-    found, untried = module._past_limits(documents(), model, made)
+    found, untried = causal._past_limits(documents(), model, made)
 
     assert [len(ids) for ids in found] == lengths
     assert untried == (
@@ -220,7 +220,7 @@ def test_an_export_that_reads_pieces_in_another_way_than_the_whole_fails(tmp_pat
     ids = np.random.default_rng(1).integers(0, VOCAB, 90).tolist()
 
     def packed() -> Check:
-        return next(verify_causal(ModelFolder("exported", folder), [ids]))
+        return next(verify(ModelFolder("exported", folder), [ids], CausalFamily()))
 
     assert packed().verdict == "same"
     monkeypatch.setattr(departures, "_LOOKS", ())  # as if nobody had seen that
@@ -240,7 +240,7 @@ def test_models_of_different_tokenizers_are_not_compared(make):
     file = other.path / "tokenizer.json"
     file.write_text(file.read_text() + "\n")
 
-    with pytest.raises(SpecError, match=r"one and other differ in tokenizer\.json: their tokens cannot be compared"):
+    with pytest.raises(SpecError, match=r"one and other differ in tokenizer\.json: their ids cannot be compared"):
         checks(make(name="one"), other=other)
 
 
@@ -255,7 +255,7 @@ def test_a_checkpoint_that_is_gone_is_left_out_with_the_reason(make, tmp_path):
     assert "tiny-checkpoint) is not on this machine" in (found["checkpoint"].note or "")
 
 
-def test_what_the_judge_does_not_know_is_left_out_with_the_reason(make):
+def test_what_the_reference_does_not_know_is_left_out_with_the_reason(make):
     yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
 
     check = checks(make(rope_scaling=yarn))["checkpoint"]
@@ -264,25 +264,25 @@ def test_what_the_judge_does_not_know_is_left_out_with_the_reason(make):
     assert "scaled in the way yarn, which only the checkpoint in transformers knows" in (check.note or "")
 
 
-# --- the judge in numpy
+# --- the reference in numpy
 
 
-def test_the_twin_reads_a_sequence_as_it_would_alone(tmp_path):
+def test_the_reference_reads_a_sequence_as_it_would_alone(tmp_path):
     checkpoint = Checkpoint.open(write_causal_checkpoint(tmp_path / "tiny", "qwen3"))
-    twin = NumpyCausal(checkpoint.config, checkpoint.weights)
+    reference = NumpyCausal(checkpoint.config, checkpoint.weights)
     sequences = [[5], [7, 8, 9], list(range(1, 60))]
 
-    together = twin.log_probs(sequences)
+    together = reference.log_probs(sequences)
 
     assert [len(found) for found in together] == [0, 2, 58]
     for ids, found in zip(sequences, together, strict=True):
-        np.testing.assert_array_equal(found, twin.log_probs([ids])[0])
+        np.testing.assert_array_equal(found, reference.log_probs([ids])[0])
     np.testing.assert_allclose(
-        together[2][:9], twin.log_probs([list(range(1, 11))])[0], atol=1e-5
+        together[2][:9], reference.log_probs([list(range(1, 11))])[0], atol=1e-5
     )  # nothing looks ahead
 
 
-def test_the_twin_knows_its_limits(tmp_path):
+def test_the_reference_refuses_what_it_does_not_know(tmp_path):
     checkpoint = Checkpoint.open(write_causal_checkpoint(tmp_path / "tiny", "llama"))
 
     with pytest.raises(ModelError, match="hidden_act is gelu"):

@@ -13,12 +13,11 @@ from jobs.errors import SpecError
 from jobs.formatting import NOTHING, count, counted, percent
 from jobs.requirements import install_command
 from worker.models.model_kind import ModelKind
-from worker.models.registry import DEFAULT_MODEL, ModelFolder, check_files, find_model, kind_of
+from worker.models.registry import DEFAULT_MODEL, check_files, find_model, kind_of
 
 if TYPE_CHECKING:
-    from worker.model_tools.verify.checks import Check
+    from worker.model_tools.verify.protocol import Family
 
-LONGEST_SENTENCE = 512  # tokens, where config.json does not say how many positions there are
 CHECK_FIELDS = ("name", "against", "verdict", "num_segments", "exact", "tokens", "chrf", "drift", "note")
 CHECK_COLUMNS = (
     Column("name", "CHECK"),
@@ -100,16 +99,20 @@ def verify(
         raise SpecError(
             f"{name} is {kind_of(folder).noun} and {against} {kind_of(other).noun}: they cannot be compared"
         )
-    if is_causal:
-        if target_language is not None:
-            raise SpecError(f"{name} is {ModelKind.CAUSAL.noun}, which has no --target-language: leave it out")
-        checks = _verify_causal(folder, sample, limit, other, checkpoint)
-    else:
-        if checkpoint is not None:
-            raise SpecError(f"--checkpoint is for exported causal models, and {name} translates: leave it out")
-        checks = _verify_translation(
-            folder, sample, limit, other, source_language=source_language, target_language=target_language
-        )
+    if is_causal and target_language is not None:
+        raise SpecError(f"{name} is {ModelKind.CAUSAL.noun}, which has no --target-language: leave it out")
+    if not is_causal and checkpoint is not None:
+        raise SpecError(f"--checkpoint is for exported causal models, and {name} translates: leave it out")
+    from worker.model_tools.verify.causal import CausalFamily  # loads onnxruntime
+    from worker.model_tools.verify.seq2seq import Seq2SeqFamily
+    from worker.model_tools.verify.verify import verify as run_checks
+
+    family: Family = CausalFamily()
+    if not is_causal:
+        family = Seq2SeqFamily(source_language=source_language, target_language=target_language)
+    texts = family.read_sample(folder, sample, limit)
+    print_message(f"{folder.name}: {counted(len(texts), family.unit)} ...")
+    checks = list(run_checks(folder, texts, family, other=other, checkpoint=Path(checkpoint) if checkpoint else None))
     output.rows(
         map(dataclasses.asdict, checks),
         CAUSAL_CHECK_COLUMNS if is_causal else CHECK_COLUMNS,
@@ -127,44 +130,3 @@ def verify(
             f"and report it with what `kvjobs models inspect {folder.name}` prints"
         )
     return 1 if failed else 0
-
-
-def _verify_translation(
-    folder: ModelFolder,
-    sample: str | None,
-    limit: int,
-    other: ModelFolder | None,
-    *,
-    source_language: str,
-    target_language: str | None,
-) -> list["Check"]:
-    from worker.model_tools.sample import read_sample
-    from worker.model_tools.verify.verify import verify
-    from worker.models.json_file import read_json
-    from worker.text.marian_tokenizer import MarianTokenizer
-
-    tokenizer = MarianTokenizer.open(folder.path)
-    tokenizer.check_language(target_language)
-    segments = read_sample(
-        sample,
-        tokenizer,
-        source_language=source_language,
-        target_language=target_language,
-        max_tokens=int(read_json(folder.path / "config.json").get("max_position_embeddings", LONGEST_SENTENCE)),
-        limit=limit,
-    )
-    print_message(f"{folder.name}: {counted(len(segments), 'segment')} ...")
-    return list(verify(folder, segments, tokenizer.decode, other=other))
-
-
-def _verify_causal(
-    folder: ModelFolder, sample: str | None, limit: int, other: ModelFolder | None, checkpoint: str | None
-) -> list["Check"]:
-    from worker.model_tools.sample import read_documents
-    from worker.model_tools.verify.verify_causal import verify_causal
-    from worker.text.causal_tokenizer import CausalTokenizer
-
-    documents = read_documents(sample, CausalTokenizer.open(folder.path), limit=limit)
-    print_message(f"{folder.name}: {counted(len(documents), 'document')} ...")
-    of = Path(checkpoint) if checkpoint else None
-    return list(verify_causal(folder, documents, other=other, checkpoint=of))

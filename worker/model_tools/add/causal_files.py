@@ -80,7 +80,7 @@ def compare_sample(model: ModelFolder, checkpoint: Path, *, is_accepted: bool) -
     Raises ModelError where they do not say the same, unless that `is_accepted`.
     """
     from worker.model_tools.sample import read_documents  # loads the grammar of bulletins, and below onnxruntime
-    from worker.model_tools.verify.verify_causal import check_sample
+    from worker.model_tools.verify.causal import check_sample
 
     documents = read_documents(None, CausalTokenizer.open(model.path), limit=_SAMPLE)
     check = check_sample(model, documents, checkpoint)

@@ -10,12 +10,14 @@ Shapes: T length · D width · N heads · K key/value heads · H head size · V 
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jobs.errors import ModelError
+from worker.models.checkpoint.checkpoint import Checkpoint
 
 Floats = NDArray[np.float32]
 Weights = Mapping[str, Floats]
@@ -23,6 +25,8 @@ Weights = Mapping[str, Floats]
 
 class NumpyCausal:
     """Keeps no weight: those of one layer are in memory at a time, and all sequences pass through it."""
+
+    name = "checkpoint, in numpy"
 
     def __init__(self, config: Mapping[str, Any], weights: Weights) -> None:
         """Raises ModelError for an activation, or a scaling of positions, that is not known."""
@@ -34,6 +38,12 @@ class NumpyCausal:
         heads = int(config["num_attention_heads"])
         self._head_size = len(weights["model.layers.0.self_attn.q_proj.weight"]) // heads
         self._frequencies = _frequencies(config, self._head_size)
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """The checkpoint in `folder`; raises ModelError for one that is damaged or not known here."""
+        checkpoint = Checkpoint.open(folder)
+        return cls(checkpoint.config, checkpoint.weights)
 
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
         """Of each token but the first, given those before it: (T - 1,) for each sequence (T,)."""

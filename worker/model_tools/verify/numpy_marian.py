@@ -9,12 +9,14 @@ Shapes: S source length · T target length · D width · N heads · H head size 
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jobs.errors import ModelError
+from worker.models.checkpoint.checkpoint import Checkpoint
 
 Floats = NDArray[np.float32]
 
@@ -23,6 +25,8 @@ _EPSILON = 1e-5  # of layer normalization
 
 class NumpyMarian:
     """Holds all weights in memory, as float32."""
+
+    name = "checkpoint, in numpy"
 
     def __init__(self, config: Mapping[str, Any], weights: Mapping[str, Floats]) -> None:
         """Raises ModelError for an activation that is not known."""
@@ -36,7 +40,17 @@ class NumpyMarian:
             raise ModelError(f"activation_function is {activation}; known are {', '.join(_ACTIVATIONS)}")
         self._activate = _ACTIVATIONS[activation]
 
-    def encode(self, ids: Sequence[int]) -> Floats:
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """The checkpoint in `folder`; raises ModelError for one that is damaged."""
+        checkpoint = Checkpoint.open(folder)
+        return cls(checkpoint.config, checkpoint.weights)
+
+    def logits(self, source: Sequence[int], target: Sequence[int]) -> Floats:
+        """Of what follows each position of a target (T,), the start token first: (T, V)."""
+        return self._decode(self._encode(source), target)
+
+    def _encode(self, ids: Sequence[int]) -> Floats:
         """(S,) -> hidden states (S, D)."""
         x = self._embed("encoder", ids)
         for layer in range(self._layers["encoder"]):
@@ -45,8 +59,8 @@ class NumpyMarian:
             x = self._feed_forward(x, name)
         return x
 
-    def logits(self, hidden: Floats, ids: Sequence[int]) -> Floats:
-        """What follows each position of a target (T,), the start token first: (T, V)."""
+    def _decode(self, hidden: Floats, ids: Sequence[int]) -> Floats:
+        """(S, D), (T,) -> (T, V)."""
         x = self._embed("decoder", ids)
         for layer in range(self._layers["decoder"]):
             name = f"model.decoder.layers.{layer}"

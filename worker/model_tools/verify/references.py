@@ -1,79 +1,52 @@
 """
-Who knows what a checkpoint would say next: an implementation that is not ours, or one that is as simple as can be.
+Reference implementations of a checkpoint: transformers, which defines what it computes, or a plain one in numpy.
 
-A judge is handed a whole translation and says, for each step, how likely it finds every token: no cache, one sentence.
+Knows: which of the two this machine has. Does not know: models that kvjobs runs.
 
-Shapes: T target length · V vocabulary.
+Shapes: T length · V vocabulary.
 """
 
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol
 
-import numpy as np
+from worker.model_tools.verify.numpy_causal import Floats, NumpyCausal
+from worker.model_tools.verify.numpy_marian import NumpyMarian
+from worker.model_tools.verify.transformers_references import TransformersCausal, TransformersMarian
 
-from worker.model_tools.verify.numpy_marian import Floats, NumpyMarian
-from worker.models.checkpoint.checkpoint import Checkpoint
 
-
-class Reference(Protocol):
-    """An opinion on translations."""
+class Seq2SeqReference(Protocol):
+    """A seq2seq checkpoint, given whole translations: no cache, one sentence at a time."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What a check says the model was compared with."""
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Floats:
-        """What follows each id of `target` (T,), which begins with the start token: (T, V)."""
+        """Of what follows each id of `target` (T,), which begins with the start token: (T, V)."""
 
 
-def open_reference(folder: Path) -> Reference:
-    """The best judge of the checkpoint in `folder` that this machine has; raises ModelError for a damaged one."""
-    if find_spec("torch") and find_spec("transformers"):
-        return TransformersReference.open(folder)
-    return NumpyReference.open(folder)
+class CausalReference(Protocol):
+    """A causal checkpoint, given whole texts."""
+
+    @property
+    def name(self) -> str:
+        """What a check says the model was compared with."""
+
+    def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
+        """Of each token but the first, given those before it: (T - 1,) for each sequence (T,)."""
 
 
-class NumpyReference:
-    """numpy, from the weights."""
-
-    name = "checkpoint, in numpy"
-
-    def __init__(self, twin: NumpyMarian) -> None:
-        self._twin = twin
-
-    @classmethod
-    def open(cls, folder: Path) -> Self:
-        checkpoint = Checkpoint.open(folder)
-        return cls(NumpyMarian(checkpoint.config, checkpoint.weights))
-
-    def logits(self, source: Sequence[int], target: Sequence[int]) -> Floats:
-        return self._twin.logits(self._twin.encode(source), target)
+def open_seq2seq_reference(folder: Path) -> Seq2SeqReference:
+    """The best reference of the checkpoint in `folder` that this machine has; raises ModelError for a damaged one."""
+    return TransformersMarian.open(folder) if _has_transformers() else NumpyMarian.open(folder)
 
 
-class TransformersReference:
-    """Those who defined what the checkpoint means."""
+def open_causal_reference(folder: Path) -> CausalReference:
+    """Likewise; raises ModelError for a checkpoint that the reference does not know, too."""
+    return TransformersCausal.open(folder) if _has_transformers() else NumpyCausal.open(folder)
 
-    name = "checkpoint, in transformers"
 
-    def __init__(self, model: object) -> None:
-        self._model = model
-
-    @classmethod
-    def open(cls, folder: Path) -> Self:
-        import torch
-        from transformers import MarianMTModel
-        from transformers.utils import logging
-
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
-        return cls(MarianMTModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True).eval())
-
-    def logits(self, source: Sequence[int], target: Sequence[int]) -> Floats:
-        import torch
-
-        with torch.no_grad():
-            said = self._model(  # type: ignore[operator]  # a MarianMTModel, which is not there where types are checked
-                input_ids=torch.tensor([list(source)]), decoder_input_ids=torch.tensor([list(target)])
-            )
-        return np.asarray(said.logits[0].numpy(), np.float32)
+def _has_transformers() -> bool:
+    return bool(find_spec("torch") and find_spec("transformers"))

@@ -1,0 +1,224 @@
+"""
+The causal part of `verify`: documents, compared by the log-probability of each token.
+
+    packed      documents many in one row, long ones in pieces    against each of them alone and whole
+    cache       documents whose prefix is computed once           against each of them alone and whole
+    checkpoint  documents                                         against the checkpoint
+
+In fp32 these have to hold for each token. In int8 and fp16 a last bit may decide how a number is rounded, so `packed`
+and `cache` have to hold on the mean, and `checkpoint` measures.
+
+Some documents are put together to be as long as each limit that the configuration names, and longer: that is where
+exports turn out to be made for short texts.
+
+Shapes: T length.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from itertools import chain, cycle, islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.errors import ModelError
+from jobs.spec import Timing
+from worker.engine.causal.open import open_language_model
+from worker.engine.causal.protocol import CausalModel, Group, LogProbs
+from worker.engine.runtime.timing import Stopwatch
+from worker.graphs.causal import write_causal
+from worker.graphs.precision import Precision
+from worker.model_tools.sample import read_documents
+from worker.model_tools.verify.checks import Check, Verdict
+from worker.model_tools.verify.protocol import Sample
+from worker.model_tools.verify.references import open_causal_reference
+from worker.models.checkpoint.checkpoint import Checkpoint
+from worker.models.departures.named_limits import named_limits
+from worker.models.layout.causal_config import CausalConfig
+from worker.models.manifest import Manifest
+from worker.models.registry import CAUSAL_TOKENIZER, ModelFolder, has_weights
+from worker.text.causal_tokenizer import CausalTokenizer
+
+_MAX_UNCACHED = 16  # documents that are read alone, or by the reference, which has no cache
+_MAX_LENGTH = 8192  # tokens of a document that goes past a limit
+_MARGIN = 64  # tokens that it goes past it
+_MAX_BYTES = 1 << 30  # of the logits of a document that is read in one call
+_JOINED_LENGTH = 1024  # tokens of the one document that is put together of all, so that it is read in several pieces
+
+
+class CausalFamily:
+    """Causal language models."""
+
+    unit = "document"
+    tokenizer_files = CAUSAL_TOKENIZER
+    no_checkpoint = (
+        "the model was not made by kvjobs models add; name the checkpoint that it was exported from by --checkpoint, "
+        "or compare it with another model by --against"
+    )
+
+    def read_sample(self, folder: ModelFolder, corpus: str | None, limit: int) -> Sample:
+        """Documents of two tokens or more, BOS included where the model has one."""
+        return read_documents(corpus, CausalTokenizer.open(folder.path), limit=limit)
+
+    def run(self, folder: ModelFolder, sample: Sample) -> "CausalRun":
+        """Documents that are longer than the model's positions are cut."""
+        model = open_language_model(folder.path)
+        joined = _joined(sample, model)
+        past_limits, untried = _past_limits(sample, model, CausalConfig.read(folder.path))
+        past_limits = [ids for ids in past_limits if len(ids) != len(joined)]
+        documents = [*past_limits, joined, *_cut(sample, model)]
+        return CausalRun(model, documents, num_compared=max(_MAX_UNCACHED, len(past_limits) + 1), untried=untried)
+
+    def export_checkpoint(self, folder: ModelFolder, manifest: Manifest | None) -> Path | None:
+        """The one that the export was compared with when it was added, or weights that lie beside it."""
+        named = Path(manifest.checkpoint) if manifest and manifest.checkpoint else folder.path
+        return named if has_weights(named) else None
+
+    def write_fp32(self, folder: Path, checkpoint: Checkpoint) -> None:
+        write_causal(folder, checkpoint.config, checkpoint.weights, precision=Precision.FP32)
+
+
+def check_sample(folder: ModelFolder, sample: Sample, checkpoint: Path) -> Check:
+    """Compare an export with its checkpoint, on the sample and on documents of up to 1,024 tokens past its limits."""
+    model = open_language_model(folder.path)
+    past_limits, _ = _past_limits(sample, model, CausalConfig.read(folder.path), _JOINED_LENGTH)
+    documents = [*past_limits, *_cut(sample, model)]
+    return CausalRun(model, documents, num_compared=len(documents)).check_checkpoint(checkpoint)
+
+
+class CausalRun:
+    """A causal model and its log-probabilities of documents."""
+
+    def __init__(self, model: CausalModel, documents: Sample, *, num_compared: int, untried: str | None = None) -> None:
+        """`num_compared`: of the documents, those that are compared with a slow way to read them; `untried`: a note on
+        limits that no document reaches."""
+        self.is_exact = model.computes_in_float32()
+        self._model = model
+        self._documents = documents
+        self._few = documents[:num_compared]
+        self._untried = untried
+        self._log_probs = _read(model, documents)
+
+    def self_checks(self) -> Iterator[Check]:
+        """`packed`, then `cache`."""
+        tolerance = _EACH_TOKEN if self.is_exact else _MEAN
+        alone = _read_alone(self._model, self._few)
+        packed = _compare("packed", "each document alone", self._log_probs[: len(self._few)], alone, tolerance)
+        yield dataclasses.replace(packed, note=self._untried)
+        yield _compare("cache", "each document whole", *_read_behind_prefixes(self._model, self._few), tolerance)
+
+    def check_checkpoint(self, checkpoint: Path) -> Check:
+        """Left out where the reference does not know the checkpoint."""
+        try:
+            reference = open_causal_reference(checkpoint)
+        except ModelError as error:
+            return Check(name="checkpoint", against=str(checkpoint), verdict=Verdict.LEFT_OUT, note=str(error))
+        tolerance = _EACH_TOKEN if self.is_exact else None
+        theirs = reference.log_probs(self._few)
+        return _compare("checkpoint", reference.name, self._log_probs[: len(self._few)], theirs, tolerance)
+
+    def compare(self, name: str, against: str, other: Path) -> Check:
+        """All documents, as far as both models have positions."""
+        theirs = open_language_model(other)
+        common = _cut(self._documents, theirs)
+        ours = self._log_probs if common == self._documents else _read(self._model, common)
+        return _compare(name, against, ours, _read(theirs, common))
+
+
+def _joined(sample: Sample, model: CausalModel) -> list[int]:
+    """One long document, put together of all."""
+    return list(islice(chain.from_iterable(sample), min(model.max_positions, _JOINED_LENGTH)))
+
+
+def _past_limits(
+    sample: Sample, model: CausalModel, config: CausalConfig, max_length: int | None = None
+) -> tuple[list[list[int]], str | None]:
+    """Documents as long as each limit that the configuration names, and longer; a note on limits that are too far."""
+    max_length = min(max_length or _MAX_LENGTH, _MAX_BYTES // (4 * model.vocab_size))
+    limits = {name: limit for name, limit in named_limits(config).items() if limit <= model.max_positions}
+    tried = {name: limit for name, limit in limits.items() if min(limit + _MARGIN, model.max_positions) <= max_length}
+    lengths = {min(limit + more, model.max_positions) for limit in tried.values() for more in (0, _MARGIN)}
+    tokens = list(chain.from_iterable(sample))
+    documents = [list(islice(cycle(tokens), length)) for length in sorted(lengths) if length > 1]
+    untried = [f"{name} = {limit:,}" for name, limit in limits.items() if name not in tried]
+    note = f"not tried, being longer than {max_length:,} tokens: {', '.join(untried)}" if untried else None
+    return documents, note
+
+
+def _cut(documents: Sample, model: CausalModel) -> list[list[int]]:
+    """As much of each document as the model can read at once."""
+    return [list(ids[: model.max_positions]) for ids in documents]
+
+
+def _read(model: CausalModel, documents: Sample) -> list[LogProbs]:
+    """Log-probabilities of each document, (T - 1,): the first token has nothing before it."""
+    return [log_probs for (log_probs,) in _read_groups(model, [Group((), (ids,)) for ids in documents])]
+
+
+def _read_alone(model: CausalModel, documents: Sample) -> list[LogProbs]:
+    """Each document by itself, without a cache; in one call where its logits fit into memory."""
+    return [_read_groups(model, [Group((), (ids,))], is_alone=True)[0][0] for ids in documents]
+
+
+def _read_behind_prefixes(model: CausalModel, documents: Sample) -> tuple[list[LogProbs], list[LogProbs]]:
+    """The second half of each document and of the next one, both behind its first half: with the prefix computed once,
+    and each alone."""
+    groups = []
+    for ids, following in zip(documents, [*documents[1:], documents[0]], strict=True):
+        middle = (len(ids) + 1) // 2
+        another = following[len(following) // 2 :][: model.max_positions - middle]
+        groups.append(Group(ids[:middle], [suffix for suffix in (ids[middle:], another) if suffix]))
+    shared = [log_probs for group in _read_groups(model, groups) for log_probs in group]
+    whole = [([*group.prefix, *suffix], len(suffix)) for group in groups for suffix in group.suffixes]
+    alone = _read_alone(model, [ids for ids, _ in whole])
+    return shared, [log_probs[-num_scored:] for log_probs, (_, num_scored) in zip(alone, whole, strict=True)]
+
+
+def _read_groups(model: CausalModel, groups: Sequence[Group], *, is_alone: bool = False) -> list[list[LogProbs]]:
+    is_short = max((group.longest for group in groups), default=0) <= _MAX_BYTES // (4 * model.vocab_size)
+    reader = model.new_whole_reader() if is_alone and is_short else model.new_reader(is_packed=not is_alone)
+    found = dict(reader.read(groups, Stopwatch(Timing.OFF), lambda: False))
+    return [found[index] for index in range(len(groups))]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Tolerance:
+    """How far log-probabilities may differ, in nats a token."""
+
+    worst: float = np.inf
+    mean: float = np.inf
+
+    def allows(self, gaps: NDArray[np.float64]) -> bool:
+        return bool(gaps.max() <= self.worst and gaps.mean() <= self.mean)
+
+
+_EACH_TOKEN = _Tolerance(worst=1e-4)  # float32 sums in another order differ by less
+_MEAN = _Tolerance(mean=1e-2)  # of int8 and fp16: a model that reads another token is off by far more
+
+
+def _compare(
+    name: str,
+    against: str,
+    ours: Sequence[LogProbs],
+    theirs: Sequence[LogProbs],
+    tolerance: _Tolerance | None = None,
+) -> Check:
+    """Log-probabilities of the same tokens. Without a `tolerance` nothing has to be equal."""
+    mine, yours = np.concatenate(ours).astype(np.float64), np.concatenate(theirs).astype(np.float64)
+    gaps = np.abs(mine - yours)
+    if not np.isfinite(gaps).all() or (tolerance is not None and not tolerance.allows(gaps)):
+        verdict = Verdict.DIFFERS
+    else:
+        verdict = Verdict.SAME if tolerance is _EACH_TOKEN else Verdict.MEASURED
+    return Check(
+        name=name,
+        against=against,
+        verdict=verdict,
+        num_segments=len(ours),
+        num_tokens=len(mine),
+        drift=float(gaps.mean()),
+        worst=float(gaps.max()),
+        nats=-float(mine.mean()),
+        perplexity=float(np.expm1(yours.mean() - mine.mean())),
+    )

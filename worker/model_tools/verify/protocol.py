@@ -1,0 +1,64 @@
+"""
+What `verify` asks of a model family. `seq2seq` and `causal` implement it.
+
+Knows: models as samples of ids and checks. Does not know: how a family runs or compares.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from worker.model_tools.verify.checks import Check
+from worker.models.checkpoint.checkpoint import Checkpoint
+from worker.models.manifest import Manifest
+from worker.models.registry import ModelFolder
+
+Sample = Sequence[Sequence[int]]  # ids: segments with their end-of-sentence, or documents
+
+
+class Family(Protocol):
+    """The part of `verify` that depends on the model family."""
+
+    @property
+    def unit(self) -> str:
+        """What a sample consists of, singular: a segment, a document."""
+
+    @property
+    def tokenizer_files(self) -> tuple[str, ...]:
+        """The files that two models must have in common for their ids to be comparable."""
+
+    @property
+    def no_checkpoint(self) -> str:
+        """Why an export is not compared with a checkpoint, and what to compare it with."""
+
+    def read_sample(self, folder: ModelFolder, corpus: str | None, limit: int) -> Sample:
+        """The first `limit` different texts of a corpus as ids of the model; without a corpus, of weather bulletins.
+
+        Raises CorpusError for a corpus that cannot be read, SpecError for one without a usable text.
+        """
+
+    def run(self, folder: ModelFolder, sample: Sample) -> "ModelRun":
+        """Open the model and run it over the sample; raises ModelError where it does not run."""
+
+    def export_checkpoint(self, folder: ModelFolder, manifest: Manifest | None) -> Path | None:
+        """The checkpoint that an export was made from, where it is known."""
+
+    def write_fp32(self, folder: Path, checkpoint: Checkpoint) -> None:
+        """Write native graphs in fp32, with the full head."""
+
+
+class ModelRun(Protocol):
+    """An open model and its results for a sample. Each check compares them with results computed in another way."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the model computes in fp32, so that results must equal those of its checkpoint."""
+
+    def self_checks(self) -> Iterator[Check]:
+        """The model against itself: batching and caching must not change a result."""
+
+    def check_checkpoint(self, checkpoint: Path) -> Check:
+        """Against a reference implementation that reads the checkpoint."""
+
+    def compare(self, name: str, against: str, other: Path) -> Check:
+        """Against the model in the folder `other`. Nothing has to be equal."""

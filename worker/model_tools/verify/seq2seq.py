@@ -1,0 +1,257 @@
+"""
+The seq2seq part of `verify`: translations, compared by their ids.
+
+    slots       of native graphs: segments together, in slots that are refilled    against each segment alone
+    cache       of exports: with the cache                                         against the whole prefix at each step
+    checkpoint  each step of a greedy search                                       against the checkpoint, same prefix
+
+Shapes: T target length · V vocabulary.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from jobs.spec import CachePolicy, Timing
+from worker.engine.runtime.timing import Stopwatch
+from worker.engine.search.generation_config import GenerationConfig
+from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.seq2seq.protocol import Seq2SeqModel
+from worker.graphs.marian import write_marian
+from worker.graphs.precision import Precision
+from worker.model_tools.sample import read_segments
+from worker.model_tools.verify.checks import Check, Verdict
+from worker.model_tools.verify.numpy_marian import Floats
+from worker.model_tools.verify.protocol import Sample
+from worker.model_tools.verify.references import open_seq2seq_reference
+from worker.models.checkpoint.checkpoint import Checkpoint
+from worker.models.json_file import read_json
+from worker.models.manifest import Manifest
+from worker.models.registry import TOKENIZER, ModelFolder, read_manifest
+from worker.text.marian_tokenizer import MarianTokenizer
+
+_TOLERANCE = 1e-3  # nats: float32 sums in another order differ by less, and so may the best of two equal tokens
+_SLOTS = 8  # few, so that they are refilled
+_MAX_UNCACHED = 16  # segments that run alone, or go through the reference, which has no cache
+_EXTRA_TOKENS = 8  # a translation may be twice as long as its source, and so many tokens longer
+_MAX_TOKENS = 128  # and no longer: a random model never ends, and an error shows long before
+_MAX_POSITIONS = 512  # of a segment, where config.json does not name the model's positions
+
+DecodeText = Callable[[Sequence[int]], str]
+
+
+class Seq2SeqFamily:
+    """Translation models."""
+
+    unit = "segment"
+    tokenizer_files = TOKENIZER
+    no_checkpoint = "the model was not made by kvjobs models add; compare it with another one by --against"
+
+    def __init__(self, *, source_language: str = "en", target_language: str | None = None) -> None:
+        """`source_language`: of the sample, for cutting sentences; `target_language`: of a multilingual model."""
+        self._source_language = source_language
+        self._target_language = target_language
+
+    def read_sample(self, folder: ModelFolder, corpus: str | None, limit: int) -> Sample:
+        """Sentences; raises SpecError for a target language that the model does not have, too."""
+        tokenizer = MarianTokenizer.open(folder.path)
+        tokenizer.check_language(self._target_language)
+        return read_segments(
+            corpus,
+            tokenizer,
+            source_language=self._source_language,
+            target_language=self._target_language,
+            max_tokens=int(read_json(folder.path / "config.json").get("max_position_embeddings", _MAX_POSITIONS)),
+            limit=limit,
+        )
+
+    def run(self, folder: ModelFolder, sample: Sample) -> "Seq2SeqRun":
+        decode_text = MarianTokenizer.open(folder.path).decode
+        return Seq2SeqRun(open_translation_model(folder.path), read_manifest(folder), sample, decode_text)
+
+    def export_checkpoint(self, folder: ModelFolder, manifest: Manifest | None) -> Path | None:
+        """None: exports are compared with other models alone."""
+        return None
+
+    def write_fp32(self, folder: Path, checkpoint: Checkpoint) -> None:
+        write_marian(folder, checkpoint.config, checkpoint.weights, precision=Precision.FP32, head_ids=None)
+
+
+class Seq2SeqRun:
+    """A translation model and its greedy translations of a sample."""
+
+    def __init__(self, model: Seq2SeqModel, manifest: Manifest | None, sample: Sample, decode_text: DecodeText) -> None:
+        self._is_native = manifest is not None and manifest.layout == "kv"
+        self.is_exact = manifest is not None and manifest.precision == Precision.FP32
+        self._model = model
+        self._sample = sample
+        self._decode_text = decode_text
+        self._head_ids = manifest.head_ids if manifest else None
+        self._greedy = _greedy(model.generation, sample)
+        self._translations = _decode(model, sample, self._greedy, batch_size=_SLOTS)
+
+    def self_checks(self) -> Iterator[Check]:
+        """`slots` of native graphs, `cache` of exports that have one."""
+        if self._is_native:
+            few = self._sample[:_MAX_UNCACHED]
+            alone = [found for ids in few for found in _decode(self._model, [ids], self._greedy, batch_size=1)]
+            yield _compare("slots", "each segment alone", self._translations[: len(few)], alone)
+        elif self._model.has_cache:
+            uncached = _decode(self._model, self._sample, self._greedy, cache=CachePolicy("off"))
+            yield _compare("cache", "without it", self._translations, uncached)
+
+    def check_checkpoint(self, checkpoint: Path) -> Check:
+        """Whether the reference, given the same prefix, chooses each token that the model chose."""
+        reference = open_seq2seq_reference(checkpoint)
+        num_tokens = num_same = num_exact = 0
+        worst_gap = drift = 0.0
+        compared = list(zip(self._sample, self._translations, strict=True))[:_MAX_UNCACHED]
+        for source, translation in compared:
+            ids = list(translation.ids)
+            log_probs = self._log_softmax(reference.logits(source, [self._greedy.start_id, *ids[:-1]]))  # (T, V)
+            steps = np.arange(len(ids))
+            drift += abs(float(log_probs[steps, ids].sum()) - translation.log_prob)
+            log_probs[:, list(self._greedy.suppressed_ids)] = -np.inf
+            best = log_probs.argmax(axis=1)
+            same = best == ids
+            worst_gap = max(worst_gap, float((log_probs[steps, best] - log_probs[steps, ids]).max(initial=0.0)))
+            num_tokens += len(ids)
+            num_same += int(same.sum())
+            num_exact += bool(same.all())
+        drift /= max(1, num_tokens)
+        if not math.isfinite(drift) or (self.is_exact and max(worst_gap, drift) > _TOLERANCE):
+            verdict = Verdict.DIFFERS
+        elif not self.is_exact:
+            verdict = Verdict.MEASURED
+        else:
+            verdict = Verdict.SAME if num_same == num_tokens else Verdict.TIED
+        return Check(
+            name="checkpoint",
+            against=reference.name,
+            verdict=verdict,
+            num_segments=len(compared),
+            exact=_share(num_exact, len(compared)),
+            tokens=_share(num_same, num_tokens),
+            drift=drift,
+        )
+
+    def compare(self, name: str, against: str, other: Path) -> Check:
+        """Translations under the model's own search settings, with chrF."""
+        theirs = _decode(open_translation_model(other), self._sample, self._search)
+        return _compare(name, against, self._searched, theirs, decode_text=self._decode_text)
+
+    @cached_property
+    def _search(self) -> GenerationConfig:
+        return _bounded(self._model.generation, self._sample)
+
+    @cached_property
+    def _searched(self) -> list[Hypothesis]:
+        return _decode(self._model, self._sample, self._search)
+
+    def _log_softmax(self, logits: Floats) -> Floats:
+        """Of the ids that the model's head keeps; changes `logits`."""
+        if self._head_ids is not None:
+            kept = np.full(logits.shape[1], -np.inf, np.float32)
+            kept[list(self._head_ids)] = 0.0
+            logits += kept
+        logits -= logits.max(axis=1, keepdims=True)
+        log_probs: Floats = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        return log_probs
+
+
+def _compare(
+    name: str,
+    against: str,
+    ours: Sequence[Hypothesis],
+    theirs: Sequence[Hypothesis],
+    *,
+    decode_text: DecodeText | None = None,
+) -> Check:
+    """Ids position by position. With `decode_text` nothing has to be equal, and the texts are compared as well."""
+    pairs = list(zip(ours, theirs, strict=True))
+    num_same = sum(one.ids == other.ids for one, other in pairs)
+    same_ids = [a == b for one, other in pairs for a, b in zip(*_padded(one.ids, other.ids), strict=True)]
+    drifts = [
+        abs(one.log_prob / max(1, len(one.ids)) - other.log_prob / max(1, len(other.ids))) for one, other in pairs
+    ]
+    drift = math.fsum(drifts) / max(1, len(drifts))
+    is_wrong = not math.isfinite(drift) or (decode_text is None and num_same < len(ours))
+    return Check(
+        name=name,
+        against=against,
+        verdict=Verdict.DIFFERS if is_wrong else Verdict.MEASURED if decode_text else Verdict.SAME,
+        num_segments=len(ours),
+        exact=_share(num_same, len(ours)),
+        tokens=_share(sum(same_ids), len(same_ids)),
+        chrf=_chrf([decode_text(one.ids) for one in ours], [decode_text(one.ids) for one in theirs])
+        if decode_text
+        else None,
+        drift=drift,
+    )
+
+
+def _padded(one: Sequence[int], other: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Equally long; the missing ids of the shorter one equal nothing."""
+    longest = max(len(one), len(other))
+    return [*one, *[-1] * (longest - len(one))], [*other, *[-2] * (longest - len(other))]
+
+
+def _chrf(ours: Sequence[str], theirs: Sequence[str]) -> float | None:
+    """Of all texts together; None where sacrebleu is not installed."""
+    if not find_spec("sacrebleu"):
+        return None
+    import sacrebleu
+
+    return float(sacrebleu.corpus_chrf(list(ours), [list(theirs)]).score)
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _greedy(rules: GenerationConfig, sample: Sample) -> GenerationConfig:
+    """Greedy search without any rule that forces or forbids a token because of earlier ones: a reference that sees one
+    step at a time can follow it."""
+    return dataclasses.replace(
+        _bounded(rules, sample),
+        num_beams=1,
+        min_new_tokens=0,
+        forced_bos_id=None,
+        forced_eos_id=None,
+        begin_suppressed_ids=(),
+        bad_sequences=(),
+        repetition_penalty=1.0,
+        no_repeat_ngram_size=0,
+        renormalize_logits=False,
+    )
+
+
+def _bounded(rules: GenerationConfig, sample: Sample) -> GenerationConfig:
+    """The model's own settings, with an earlier end for translations that never end."""
+    longest = max(map(len, sample), default=0)
+    max_new_tokens = min(rules.max_new_tokens, 2 * longest + _EXTRA_TOKENS, _MAX_TOKENS)
+    return dataclasses.replace(rules, max_new_tokens=max_new_tokens)
+
+
+def _decode(
+    model: Seq2SeqModel,
+    sample: Sample,
+    rules: GenerationConfig,
+    *,
+    batch_size: int = 32,
+    cache: CachePolicy = CachePolicy(),  # noqa: B008 - frozen
+) -> list[Hypothesis]:
+    """The best hypothesis of each segment, in order."""
+    decoder = model.new_decoder(cache)
+    best = {
+        index: hypotheses[0]
+        for found in decoder.decode(sample, rules, Stopwatch(Timing.OFF), lambda: False, batch_size=batch_size)
+        for index, hypotheses in found
+    }
+    return [best[index] for index in range(len(sample))]

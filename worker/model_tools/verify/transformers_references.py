@@ -1,0 +1,100 @@
+"""
+Checkpoints in transformers, the implementation that defines what they compute. Needs torch; loaded on first use.
+
+Shapes: T length · V vocabulary.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from jobs.errors import ModelError
+from worker.model_tools.verify.numpy_causal import Floats
+from worker.models.json_file import read_json
+
+_NAME = "checkpoint, in transformers"
+
+
+class TransformersMarian:
+    """A MarianMTModel in float32."""
+
+    name = _NAME
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        import torch
+        from transformers import MarianMTModel
+
+        _silence()
+        return cls(MarianMTModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True).eval())
+
+    def logits(self, source: Sequence[int], target: Sequence[int]) -> Floats:
+        """Of what follows each id of `target` (T,): (T, V)."""
+        import torch
+
+        with torch.no_grad():
+            output = self._model(input_ids=torch.tensor([list(source)]), decoder_input_ids=torch.tensor([list(target)]))
+        return np.asarray(output.logits[0].numpy(), np.float32)
+
+
+class TransformersCausal:
+    """An AutoModelForCausalLM in float32."""
+
+    name = _NAME
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Raises ModelError for what transformers cannot open."""
+        import torch
+        from transformers import AutoModelForCausalLM
+
+        _silence()
+        try:
+            model = AutoModelForCausalLM.from_pretrained(
+                folder,
+                dtype=torch.float32,
+                local_files_only=True,
+                attn_implementation=_attention(read_json(folder / "config.json")),
+            )
+        except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+            why = str(error).strip().partition("\n")[0]
+            raise ModelError(f"transformers cannot open the checkpoint {folder}: {why}") from error
+        return cls(model.eval())
+
+    def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
+        """Of each token but the first, given those before it: (T - 1,) for each sequence (T,)."""
+        return [self._log_probs_of(ids) for ids in sequences]
+
+    def _log_probs_of(self, ids: Sequence[int]) -> Floats:
+        import torch
+
+        if len(ids) < 2:
+            return np.empty(0, np.float32)
+        tokens = torch.tensor([list(ids)])
+        with torch.no_grad():
+            # Without the last token, which predicts nothing: some models read all others differently because of it.
+            output = self._model(input_ids=tokens[:, :-1], use_cache=False)
+            log_probs = torch.log_softmax(output.logits[0], -1).gather(1, tokens[0, 1:, None])
+        return np.asarray(log_probs[:, 0].numpy(), np.float32)
+
+
+def _silence() -> None:
+    """No warnings and no progress bars on the terminal."""
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+
+def _attention(config: Mapping[str, Any]) -> str:
+    """The attention of transformers that follows the whole configuration. sdpa leaves out Gemma-2's soft cap and
+    GPT-2's scale by layer; eager adds Falcon's ALiBi twice."""
+    return "sdpa" if config.get("model_type") == "falcon" and config.get("alibi") else "eager"
