@@ -10,12 +10,12 @@ from jobs.dispatch.hints import send_missing
 from jobs.dispatch.presence import Presence
 from jobs.errors import StoreError
 from jobs.store.database import Database
-from jobs.store.singleton_roles import DISPATCHER, hold, leave
+from jobs.store.singleton_roles import DISPATCHER, acquire_role, release_role
 
 log = logging.getLogger(__name__)
 
 TICK_S = 2.0
-POST_S = 15.0
+ROLE_S = 15.0
 
 
 class Dispatcher:
@@ -29,22 +29,22 @@ class Dispatcher:
         self._silence_s = silence_s
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop`; then the next one may have the post at once."""
+        """Until `stop`; then release the role, so that another process can have it at once."""
         while not stop.wait(TICK_S):
             self.tick()
         try:
-            leave(self._database, DISPATCHER, self._holder)
+            release_role(self._database, DISPATCHER, self._holder)
         except StoreError as error:
             log.info(
                 "another worker sends the hints of the fleet in %.0f s, not at once: %s",
-                POST_S,
+                ROLE_S,
                 error,
             )
 
     def tick(self) -> bool:
-        """One round; whether the post was ours."""
+        """One round; whether this process has the role."""
         try:
-            if not hold(self._database, DISPATCHER, self._holder, POST_S):
+            if not acquire_role(self._database, DISPATCHER, self._holder, ROLE_S):
                 return False
             if send_missing(self._database, self._app, self._silence_s):
                 self._presence.back()

@@ -6,13 +6,13 @@ from collections.abc import Collection
 from jobs.store.database import Database
 from jobs.store.jobs import finish_cancel, interrupted_cancels
 from jobs.store.lease_expiry import expire, expire_workers
-from jobs.store.singleton_roles import REAPER, hold
+from jobs.store.singleton_roles import REAPER, acquire_role
 from jobs.store.waiting import any_expired
 from jobs.store.worker_registry import dead_workers, retire
 
 log = logging.getLogger(__name__)
 
-POST_S = 15.0
+ROLE_S = 15.0
 
 
 def reap(database: Database, holder: str | None = None, *, ended: Collection[int] = (), silent_too: bool = True) -> int:
@@ -20,14 +20,14 @@ def reap(database: Database, holder: str | None = None, *, ended: Collection[int
 
     A process of this machine that is gone is dead for certain, and so are the workers whose processes have `ended`
     under the eyes of the caller: nobody waits for their leases to run out. Silent ones (`silent_too`) are looked after
-    by one process of the fleet: with a `holder`, only if it has the post. Without them, StoreError is raised all the
+    by one process of the fleet: with a `holder`, only if it has the role. Without them, StoreError is raised all the
     same where the database takes no writes. A `cancel` that died before it was through is finished.
     """
     for job_id in interrupted_cancels(database):
         finish_cancel(database, job_id)
     dead = sorted({*dead_workers(database), *ended})
     freed = expire_workers(database, dead)
-    if silent_too and any_expired(database) and (holder is None or hold(database, REAPER, holder, POST_S)):
+    if silent_too and any_expired(database) and (holder is None or acquire_role(database, REAPER, holder, ROLE_S)):
         freed += expire(database)
     if dead or not silent_too:
         retire(database, dead)

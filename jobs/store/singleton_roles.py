@@ -1,7 +1,7 @@
-"""Posts: work that one process of the fleet does for all. Whoever holds a post keeps it by saying so in time.
+"""Roles that one process of the fleet performs for all, held for a limited time and renewed by the holder.
 
-A post is a lease without an epoch, so what its holder does must be harmless when two do it: a post spares work, it
-protects nothing.
+A role is a lease without a fence: two processes that hold it at once must do no harm. It saves work and protects
+nothing.
 """
 
 import os
@@ -13,53 +13,57 @@ from sqlalchemy import delete, func, or_, select, update
 from jobs.store.connection.dialect import insert_or_ignore
 from jobs.store.database import Database
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.tables import Post
+from jobs.store.schema.tables import SingletonRole
 
 DISPATCHER = "dispatcher"  # sends hints to the broker
 REAPER = "reaper"  # takes back the leases that ran out
 
 
 def new_holder() -> str:
-    """A name for this process that no other has."""
+    """An id for this process as a holder of roles; no other process has it."""
     return f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
 
 
-def hold(database: Database, name: str, holder: str, seconds: float) -> bool:
-    """Take the post or keep it; whether it is ours for the next half of `seconds` at least.
+def acquire_role(database: Database, name: str, holder: str, seconds: float) -> bool:
+    """Acquire or renew a role; whether `holder` has it for at least half of `seconds` from now on.
 
-    Nothing is written where another holds it, nor by its holder in the first half of its time.
+    Nothing is written where another process holds the role, or where `holder` has more than half of its time left.
     """
     with database.reading() as connection:
-        post = connection.execute(
+        role = connection.execute(
             select(
-                Post.holder,
-                (Post.held_until > db_time()).label("is_held"),
-                (Post.held_until > db_time(seconds / 2)).label("for_long"),
-            ).where(Post.name == name)
+                SingletonRole.holder,
+                (SingletonRole.held_until > db_time()).label("is_held"),
+                (SingletonRole.held_until > db_time(seconds / 2)).label("for_long"),
+            ).where(SingletonRole.name == name)
         ).one_or_none()
-    if post is not None and post.is_held and (post.holder != holder or post.for_long):
-        return bool(post.holder == holder)
+    if role is not None and role.is_held and (role.holder != holder or role.for_long):
+        return bool(role.holder == holder)
     with database.writing() as connection:
-        free = or_(Post.holder == holder, Post.held_until <= db_time())
-        taken = connection.execute(
-            update(Post).where(Post.name == name, free).values(holder=holder, held_until=db_time(seconds))
+        is_free = or_(SingletonRole.holder == holder, SingletonRole.held_until <= db_time())
+        renewed = connection.execute(
+            update(SingletonRole)
+            .where(SingletonRole.name == name, is_free)
+            .values(holder=holder, held_until=db_time(seconds))
         )
-        if taken.rowcount:
+        if renewed.rowcount:
             return True
-        made = connection.execute(
-            insert_or_ignore(connection, Post).values(name=name, holder=holder, held_until=db_time(seconds))
+        inserted = connection.execute(
+            insert_or_ignore(connection, SingletonRole).values(name=name, holder=holder, held_until=db_time(seconds))
         )
-        return bool(made.rowcount)
+        return bool(inserted.rowcount)
 
 
-def leave(database: Database, name: str, holder: str) -> None:
-    """Give the post up, so that the next one need not wait. Nothing if it is not ours."""
+def release_role(database: Database, name: str, holder: str) -> None:
+    """Let another process have the role at once. Does nothing where `holder` does not have it."""
     with database.writing() as connection:
-        connection.execute(delete(Post).where(Post.name == name, Post.holder == holder))
+        connection.execute(delete(SingletonRole).where(SingletonRole.name == name, SingletonRole.holder == holder))
 
 
-def holder_of(database: Database, name: str) -> str | None:
-    """Who holds the post now."""
+def current_holder(database: Database, name: str) -> str | None:
+    """The process that holds the role now."""
     with database.reading() as connection:
-        held = select(func.max(Post.holder)).where(Post.name == name, Post.held_until > db_time())
+        held = select(func.max(SingletonRole.holder)).where(
+            SingletonRole.name == name, SingletonRole.held_until > db_time()
+        )
         return connection.execute(held).scalar_one()

@@ -12,7 +12,7 @@ from jobs.dispatch.dispatcher import Dispatcher
 from jobs.dispatch.presence import Presence
 from jobs.store import leases
 from jobs.store.database import Database
-from jobs.store.singleton_roles import DISPATCHER, leave
+from jobs.store.singleton_roles import DISPATCHER, release_role
 from jobs.store.worker_registry import register
 from tests.integration.conftest import RedisServer
 from tests.unit.conftest import empty_database, postgresql
@@ -38,7 +38,7 @@ def test_of_two_dispatchers_one_acts_until_it_leaves(database: Database, redis_s
 
     assert [first.tick(), second.tick(), first.tick(), second.tick()] == [True, False, True, False]
 
-    leave(database, DISPATCHER, "first")
+    release_role(database, DISPATCHER, "first")
     assert [second.tick(), first.tick()] == [True, False]
 
 

@@ -1,4 +1,4 @@
-"""Who takes back what: a dead process is seen on its own machine, a silent one by the holder of the post."""
+"""Who takes back what: a dead process is seen on its own machine, a silent one by the holder of the role."""
 
 import pytest
 from sqlalchemy import select, update
@@ -11,7 +11,7 @@ from jobs.store.database import Database
 from jobs.store.report.consistency_check import contradictions
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
-from jobs.store.singleton_roles import REAPER, hold, leave
+from jobs.store.singleton_roles import REAPER, acquire_role, release_role
 from jobs.store.worker_registry import any_alive, register
 from tests.unit.conftest import AddJob, Line
 from tests.unit.store.test_reaper import ended_process, enter
@@ -19,34 +19,34 @@ from worker import supervisor
 from worker.supervisor import Reaping
 
 
-def test_leases_that_ran_out_are_left_to_the_holder_of_the_post(database: Database, add_job: AddJob) -> None:
+def test_leases_that_ran_out_are_left_to_the_holder_of_the_role(database: Database, add_job: AddJob) -> None:
     add_job(Line("a"))
     worker_id = enter(database, ProcessId("another boot", 1, 1.0))
     leases.lease(database, worker_id, 0, lease_s=-1)
-    hold(database, REAPER, "theirs", 60)
+    acquire_role(database, REAPER, "theirs", 60)
 
     assert reap(database, "ours") == 0
 
-    leave(database, REAPER, "theirs")
+    release_role(database, REAPER, "theirs")
     assert reap(database, "ours") == 1
     assert reap(database, "ours") == 0
 
 
-def test_a_dead_process_of_this_machine_needs_no_post(database: Database, add_job: AddJob) -> None:
+def test_a_dead_process_of_this_machine_needs_no_role(database: Database, add_job: AddJob) -> None:
     add_job(Line("a"))
     leases.lease(database, enter(database, ended_process()), 0, lease_s=60)
-    hold(database, REAPER, "theirs", 60)
+    acquire_role(database, REAPER, "theirs", 60)
 
     assert reap(database, "ours") == 1
 
 
-def test_where_nothing_has_run_out_nobody_takes_the_post(database: Database, add_job: AddJob) -> None:
+def test_where_nothing_has_run_out_nobody_takes_the_role(database: Database, add_job: AddJob) -> None:
     add_job(Line("a"))
     leases.lease(database, register(database, device="cpu", provider="test", lanes=1), 0, lease_s=60)
 
     reap(database, "ours")
 
-    assert hold(database, REAPER, "theirs", 60)
+    assert acquire_role(database, REAPER, "theirs", 60)
 
 
 def test_a_cancel_that_died_half_way_is_finished(

@@ -357,7 +357,7 @@ class Worker(Base):
     __table_args__ = (NEVER_AGAIN,)
 
 
-class Post(Base):
+class SingletonRole(Base):
     """Roles that one process of the fleet performs for all; held for a limited time, and renewed by the holder."""
 
     __tablename__ = "posts"

@@ -350,11 +350,11 @@ def test_a_deadlock_is_worth_another_try(postgresql: Database) -> None:
 
 def test_a_view_of_the_data_does_not_change_while_it_is_read(database: Database) -> None:
     with database.writing() as connection:
-        connection.execute(tables.Post.__table__.insert().values(name="a", holder="x", held_until=db_time()))
+        connection.execute(tables.SingletonRole.__table__.insert().values(name="a", holder="x", held_until=db_time()))
     with database.reading() as connection:
         before = connection.execute(text("SELECT COUNT(*) FROM posts")).scalar()
         with database.writing() as other:
-            other.execute(tables.Post.__table__.insert().values(name="b", holder="x", held_until=db_time()))
+            other.execute(tables.SingletonRole.__table__.insert().values(name="b", holder="x", held_until=db_time()))
         assert connection.execute(text("SELECT COUNT(*) FROM posts")).scalar() == before
 
 

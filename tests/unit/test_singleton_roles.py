@@ -1,0 +1,50 @@
+from jobs.store.database import Database
+from jobs.store.singleton_roles import acquire_role, current_holder, new_holder, release_role
+
+
+def test_a_role_has_one_holder_who_renews_it(database: Database) -> None:
+    assert acquire_role(database, "reaper", "a", 60)
+    assert not acquire_role(database, "reaper", "b", 60)
+    assert acquire_role(database, "reaper", "a", 60)
+    assert acquire_role(database, "dispatcher", "b", 60)
+
+    assert (current_holder(database, "reaper"), current_holder(database, "dispatcher")) == ("a", "b")
+
+
+def test_a_role_that_is_not_renewed_in_time_is_free(database: Database) -> None:
+    assert acquire_role(database, "reaper", "a", 0.0)
+    assert current_holder(database, "reaper") is None
+
+    assert acquire_role(database, "reaper", "b", 60)
+    assert not acquire_role(database, "reaper", "a", 60)
+
+
+def test_only_its_holder_releases_a_role(database: Database) -> None:
+    acquire_role(database, "reaper", "a", 60)
+
+    release_role(database, "reaper", "b")
+    assert current_holder(database, "reaper") == "a"
+
+    release_role(database, "reaper", "a")
+    assert acquire_role(database, "reaper", "b", 60)
+
+
+def test_a_holder_renews_in_its_second_half_and_nobody_else_writes(database: Database) -> None:
+    acquire_role(database, "reaper", "a", 10)
+    before = until_of(database)
+
+    assert acquire_role(database, "reaper", "a", 10)  # in the first half of its time
+    assert not acquire_role(database, "reaper", "b", 10)
+    assert until_of(database) == before
+
+    assert acquire_role(database, "reaper", "a", 60)
+    assert until_of(database) > before
+
+
+def test_no_two_holders_have_one_name() -> None:
+    assert new_holder() != new_holder()
+
+
+def until_of(database: Database) -> str:
+    with database.reading() as connection:
+        return str(connection.exec_driver_sql("SELECT held_until FROM posts").scalar_one())
