@@ -1,9 +1,11 @@
-"""Every file, module and link that a page names is there."""
+"""Every file, module and link that a page names is there; the changelog knows the version."""
 
 import re
 from pathlib import Path
 
 import pytest
+
+from jobs import __version__
 
 ROOT = Path(__file__).parents[2]
 GENERATED = ROOT / "docs" / "cli.md"  # has a test of its own; help texts name no files
@@ -24,6 +26,13 @@ def test_what_a_page_names_is_there(page: Path) -> None:
     missing += [name for name in LINK.findall(text) if not (page.parent / name).exists()]
 
     assert missing == []
+
+
+def test_the_newest_entry_of_the_changelog_is_this_version() -> None:
+    newest = re.search(r"^## \[(\d[^]]*)\] - \d{4}-\d\d-\d\d$", HISTORY.read_text(encoding="utf-8"), re.MULTILINE)
+
+    assert newest is not None
+    assert newest[1] == __version__
 
 
 def is_module(name: str) -> bool:
