@@ -15,8 +15,8 @@ from jobs.store.singleton_roles import REAPER, acquire_role, release_role
 from jobs.store.worker_registry import any_alive, register
 from tests.unit.conftest import AddJob, Line
 from tests.unit.store.test_reaper import ended_process, enter
-from worker import supervisor
-from worker.supervisor import Reaping
+from worker.process import reaper_thread
+from worker.process.reaper_thread import ReaperThread
 
 
 def test_leases_that_ran_out_are_left_to_the_holder_of_the_role(database: Database, add_job: AddJob) -> None:
@@ -81,49 +81,51 @@ def test_a_cancel_that_only_missed_the_last_word_is_finished(database: Database,
         assert contradictions(connection, job_id) == []
 
 
-def test_a_child_that_ended_under_its_parents_eyes_needs_no_proof(database: Database, add_job: AddJob) -> None:
+def test_the_shards_of_a_child_are_free_as_soon_as_its_parent_has_seen_its_end(
+    database: Database, add_job: AddJob
+) -> None:
     """Nothing is known of processes elsewhere, nor where /proc is hidden; of its own child a parent knows."""
     add_job(Line("a"))
     worker_id = enter(database, ProcessId("another boot", 1, 1.0))
     leases.lease(database, worker_id, 0, lease_s=60)
-    reaping = Reaping(database, lease_s=60)
+    reaper = ReaperThread(database, lease_s=60)
 
-    reaping.reap()
-    assert reaping.freed == 0
+    reaper.reap()
+    assert reaper.num_freed == 0
 
-    reaping.soon(worker_id)
-    reaping.reap()
-    assert reaping.freed == 1
+    reaper.reap_soon(worker_id)
+    reaper.reap()
+    assert reaper.num_freed == 1
     assert not any_alive(database, 60)
 
 
-def test_after_an_outage_workers_that_live_have_a_moment_to_say_so(
+def test_after_an_outage_live_workers_get_time_to_reconnect(
     database: Database, add_job: AddJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_job(Line("a"))
     worker_id = register(database, device="cpu", provider="test", lanes=1)
     leases.lease(database, worker_id, 0, lease_s=-1)
     now = [1000.0]
-    monkeypatch.setattr(supervisor.time, "monotonic", lambda: now[0])
-    reaping = Reaping(database, lease_s=60)
+    monkeypatch.setattr(reaper_thread.time, "monotonic", lambda: now[0])
+    reaper = ReaperThread(database, lease_s=60)
 
     def be_away(*_: object, **__: object) -> int:
         raise TransientError("away")
 
     with monkeypatch.context() as away:
-        away.setattr(supervisor, "reap", be_away)
-        reaping.reap()
+        away.setattr(reaper_thread, "reap", be_away)
+        reaper.reap()
     now[0] += 600
-    reaping.reap()
-    assert reaping.freed == 0
+    reaper.reap()
+    assert reaper.num_freed == 0
 
-    now[0] += supervisor.MOMENT_S - 1
-    reaping.reap()
-    assert reaping.freed == 0
+    now[0] += reaper_thread.RECONNECT_S - 1
+    reaper.reap()
+    assert reaper.num_freed == 0
 
     now[0] += 1
-    reaping.reap()
-    assert reaping.freed == 1
+    reaper.reap()
+    assert reaper.num_freed == 1
 
 
 def test_a_database_that_can_only_be_read_is_not_back(postgresql: Database) -> None:
