@@ -11,14 +11,15 @@ from jobs.dispatch.broker import make_app, ping_nodes
 from jobs.dispatch.presence import Presence
 from jobs.queues import Queues
 from tests.integration.conftest import RedisServer, until
-from worker.fleet import app as app_module
-from worker.fleet.app import Listener, make_worker_app
+from worker.fleet import hint_listener
+from worker.fleet.app import make_worker_app
+from worker.fleet.hint_listener import HintListener
 
 NODE = "kvjobs-listener@test"
 
 
 class NoChild:
-    """Nobody to wake."""
+    """A worker without lanes."""
 
     def wake(self) -> None: ...
 
@@ -29,11 +30,11 @@ class NoChild:
 def test_a_parent_that_is_shut_down_over_the_broker_again_and_again_keeps_no_file_open(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app_module, "AGAIN_AFTER_S", 0.05)
+    monkeypatch.setattr(hint_listener, "RESTART_AFTER_S", 0.05)
     app, stop = make_app(redis_server.url), threading.Event()
-    begun = count_calls(monkeypatch, Listener, "_controller")
+    begun = count_calls(monkeypatch, HintListener, "_controller")
     worker_app = make_worker_app(redis_server.url, Queues(), NoChild())  # type: ignore[arg-type]
-    listener = Listener(worker_app, NODE, Presence(print), stop)
+    listener = HintListener(worker_app, NODE, Presence(print), stop)
     listener.start()
     kept = []
     try:
@@ -44,7 +45,7 @@ def test_a_parent_that_is_shut_down_over_the_broker_again_and_again_keeps_no_fil
             until(lambda times=times: begun() > times + 1)
     finally:
         stop.set()
-        listener.leave()
+        listener.join()
 
     assert kept[2] == kept[1], kept  # the second start opens what the first did not need
 

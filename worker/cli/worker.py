@@ -67,8 +67,8 @@ def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: st
     settings = Context({**context.flags, "lanes": lanes, "queues": queues}, context.debug).settings
     serves = Queues.parse(settings.queues, check_device(device))
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
-    is_hinted = bool(settings.broker) and not drain
-    orders = Orders(settings, drain, device, new_node() if is_hinted else None)
+    uses_hints = bool(settings.broker) and not drain
+    orders = Orders(settings, drain, device, new_node() if uses_hints else None)
     stop, child = threading.Event(), Child(orders)
     stop_on_signals(stop, child)
     database = connect_with_retry(settings, stop.wait)
@@ -76,11 +76,11 @@ def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: st
         return 0
     with contextlib.ExitStack() as stack:
         told = f"Working with {counted(lanes_of(device, settings.lanes), 'lane')} on {serves}"
-        if is_hinted:
-            from worker.fleet.hinted_worker import hinted  # and with it Celery
+        if uses_hints:
+            from worker.fleet.hint_exchange import exchange_hints  # loads Celery
 
             told += f", woken by {hide_passwords(settings.broker)}"
-            stack.enter_context(hinted(orders, database, child, stop, print_message))
+            stack.enter_context(exchange_hints(orders, database, child, stop, print_message))
         print_message(f"{told}; Ctrl-C stops after the batch in hand.")
         code = supervise(orders, database, child, stop)
         is_asked = stop.is_set()

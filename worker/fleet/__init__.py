@@ -1,1 +1,1 @@
-"""A worker with a broker: Celery hears hints, and nothing else."""
+"""A worker with a broker: hints wake it, and it sends hints for the whole fleet."""

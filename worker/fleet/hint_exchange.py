@@ -1,4 +1,4 @@
-"""A worker with a broker: the supervisor as ever, and beside it what hears hints and what sends them."""
+"""The two threads of a parent with a broker: one receives hints, the other sends them for the whole fleet."""
 
 import logging
 import threading
@@ -12,21 +12,23 @@ from jobs.queues import Queues
 from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.store.singleton_roles import new_holder
-from worker.fleet.app import Listener, make_worker_app
+from worker.fleet.app import make_worker_app
+from worker.fleet.hint_listener import HintListener
 from worker.process.child import Child
 
 
 @contextmanager
-def hinted(
+def exchange_hints(
     orders: Orders, database: Database, child: Child, stop: threading.Event, say: Callable[[str], None]
 ) -> Iterator[None]:
-    """While inside: hints wake the child, and this process is ready to send them for the whole fleet."""
+    """Within this context, hints wake the child, and this process sends hints while it is the fleet's dispatcher.
+    `say` gets a sentence when the broker goes and when it is back."""
     settings = orders.settings
     assert orders.node is not None
-    _hush(settings)
+    _quiet_celery(settings)
     app = make_worker_app(settings.broker, Queues.parse(settings.queues, orders.device), child)
     presence = Presence(say)
-    listener = Listener(app, orders.node, presence, stop)
+    listener = HintListener(app, orders.node, presence, stop)
     dispatcher = Dispatcher(database, app, new_holder(), presence, silence_s=settings.lease_s)
     dispatching = threading.Thread(target=dispatcher.run, args=(stop,), daemon=True)
     listener.start()
@@ -35,12 +37,12 @@ def hinted(
         yield
     finally:
         stop.set()
-        listener.leave()
+        listener.join()
         dispatching.join(1.0)
 
 
-def _hush(settings: Settings) -> None:
-    """Celery tells of every attempt to reconnect; here it is told once that the broker is away (`Presence`)."""
+def _quiet_celery(settings: Settings) -> None:
+    """Celery logs every attempt to reconnect; `Presence` reports once that the broker is unreachable."""
     if settings.log_level in ("warning", "error"):
         for name in ("celery", "kombu"):
             logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -1,0 +1,88 @@
+"""The Celery worker inside the parent process: it receives hints and does nothing else.
+
+It runs in a thread of its own and without Celery's signal handlers, so the parent stops when it is asked to, whatever
+Celery does while Redis is unreachable. Where the thread fails, the lanes still look for work by themselves.
+"""
+
+import gc
+import logging
+import threading
+from typing import Any
+
+from celery import Celery
+from celery.worker import WorkController, state
+from celery.worker.consumer import Consumer
+
+from jobs.dispatch.presence import Presence
+from jobs.settings import hide_passwords
+
+log = logging.getLogger(__name__)
+
+RECONNECT_S = (1, 1, 5)  # the first pause between two attempts, its growth, the longest pause
+RESTART_AFTER_S = 10.0
+JOIN_S = 2.0
+
+
+class HintListener:
+    """Runs the Celery worker, and restarts it if it ends, until `stop` is set."""
+
+    def __init__(self, app: Celery, node: str, presence: Presence, stop: threading.Event) -> None:
+        self._app = app
+        self._node = node
+        self._presence = presence
+        self._stop = stop
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+        threading.Thread(target=self._stop_celery, daemon=True).start()
+
+    def join(self) -> None:
+        """Wait for its end after `stop`, for `JOIN_S` at most: Redis may be unreachable."""
+        self._thread.join(JOIN_S)
+
+    def _stop_celery(self) -> None:
+        """A worker that finishes its last batch takes no more hints, so that other workers get them."""
+        self._stop.wait()
+        state.should_stop = 0  # Celery reads it at least once a second, between two attempts to connect too
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            state.should_stop = None  # a shutdown of all workers over the broker sets it
+            try:
+                self._controller().start()
+            except Exception:  # of any kind: hints save seconds, and are not worth a worker
+                log.exception("the Celery worker ended; it starts again in %.0f s", RESTART_AFTER_S)
+            # The ended worker is garbage in reference cycles that hold epoll files open, and a parent makes so little
+            # garbage that Python would not collect it for days.
+            gc.collect()
+            self._stop.wait(RESTART_AFTER_S)
+
+    def _controller(self) -> Any:
+        presence = self._presence
+
+        class HintConsumer(Consumer):  # type: ignore[misc]  # Celery publishes no types
+            """Reports when the broker goes and comes, and does not wait half a minute between two attempts."""
+
+            def ensure_connected(self, conn: Any) -> Any:
+                def on_error(error: Exception, _interval: float) -> None:
+                    presence.lost(f"the broker {hide_passwords(conn.as_uri())} does not answer ({error})")
+
+                return conn.ensure_connection(on_error, None, *RECONNECT_S, callback=state.maybe_shutdown)
+
+            def on_ready(self) -> None:
+                super().on_ready()
+                presence.back()
+
+        return WorkController(
+            app=self._app,
+            hostname=self._node,
+            consumer_cls=HintConsumer,
+            pool_cls="threads",
+            concurrency=1,
+            prefetch_multiplier=1,
+            without_mingle=True,
+            without_gossip=True,
+            without_heartbeat=True,
+            task_events=False,
+        )
