@@ -24,7 +24,7 @@ from typing import Any
 from sqlalchemy import text
 
 from bench.servers import own_database
-from jobs.corpus.reading import Corpus
+from jobs.corpus.corpus import Corpus
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store.database import Database
 from jobs.submission.submit import submit

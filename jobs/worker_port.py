@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from jobs.corpus.reading import Corpus
+    from jobs.corpus.corpus import Corpus
     from jobs.spec import JobSpec, Options, Task
     from jobs.submission.dry_run import DryRun
     from jobs.submission.telling import Tell

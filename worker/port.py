@@ -5,7 +5,7 @@ Each function imports what it needs when it is called: `kvjobs doctor` must not 
 
 from pathlib import Path
 
-from jobs.corpus.reading import Corpus
+from jobs.corpus.corpus import Corpus
 from jobs.errors import KvjobsError
 from jobs.spec import JobSpec, Options, Task
 from jobs.submission.dry_run import DryRun

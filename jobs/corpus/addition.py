@@ -12,15 +12,15 @@ import io
 import json
 from collections.abc import Sequence
 
-from jobs.corpus.original import Kept, Layout, Lines
-from jobs.corpus.reading import Format
+from jobs.corpus.corpus import Format
+from jobs.corpus.original import CorpusLayout, Lines, StoredLine
 from jobs.errors import SpecError
 
 
 class AddedLines:
     """Lines of a corpus, each with the values of `names`."""
 
-    def __init__(self, lines: Lines, layout: Layout, names: Sequence[str]) -> None:
+    def __init__(self, lines: Lines, layout: CorpusLayout, names: Sequence[str]) -> None:
         self._lines = lines
         self._layout = layout
         self._names = names
@@ -31,7 +31,7 @@ class AddedLines:
         """The header of a table."""
         return _behind(self._head, self._cells(self._names)) if self._layout.delimiter else self._head
 
-    def line(self, document: Kept, values: Sequence[str]) -> bytes:
+    def line(self, document: StoredLine, values: Sequence[str]) -> bytes:
         """A line with a value for each name: of JSON Lines as JSON, else as the text of a cell. Raises SpecError where
         it has a field of that name already."""
         line = self._lines.line(document)
@@ -56,7 +56,7 @@ class AddedLines:
         names = next(csv.reader(io.StringIO(header, newline=""), delimiter=delimiter), [])
         return _row(names, delimiter, quotes_all=True) == header
 
-    def _check_names(self, document: Kept) -> None:
+    def _check_names(self, document: StoredLine) -> None:
         for name in self._names:
             written = json.dumps(name, ensure_ascii=False)
             if document.fields and written in document.fields and name in json.loads(document.fields):

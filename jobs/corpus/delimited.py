@@ -12,7 +12,7 @@ from typing import Any
 
 from jobs.corpus.guess import guess_by_header
 from jobs.corpus.lines import bad_utf8, numbered_lines, too_long
-from jobs.corpus.payload import Take, take_text
+from jobs.corpus.payload import TakePayload, take_text
 from jobs.documents import Record, Reject, Rejected, check_record, reject, shown
 from jobs.errors import CorpusError
 
@@ -23,7 +23,7 @@ def read_delimited(
     id_field: str,
     text_fields: Mapping[str, str],
     max_line_bytes: int,
-    take: Take | None = None,
+    take: TakePayload | None = None,
 ) -> Iterator[Record]:
     """A document a row; blank lines are skipped. The id is always text, or the number of the row's first line.
     `text_fields` are the columns of the payload by what they are (text; or source and target, with the `take` that

@@ -8,13 +8,13 @@ from typing import Any
 import orjson
 
 from jobs.corpus.lines import bad_utf8, numbered_lines, too_long
-from jobs.corpus.payload import Take, take_text
+from jobs.corpus.payload import TakePayload, take_text
 from jobs.documents import Record, Reject, Rejected, check_record, kind_of, reject, shown
 from jobs.json_numbers import may_differ, read_exactly
 
 
 def read_jsonl(
-    stream: BufferedReader, id_field: str, text_field: str, max_line_bytes: int, take: Take | None = None
+    stream: BufferedReader, id_field: str, text_field: str, max_line_bytes: int, take: TakePayload | None = None
 ) -> Iterator[Record]:
     """A document an object; blank lines are skipped. Its payload is its text, or what `take` makes of it."""
     take = take or take_text(text_field)

@@ -1,11 +1,12 @@
 """A file of lines, plain, gzip or zstd, of which several make up one corpus: errors name the file and the line."""
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 from jobs.corpus.lines import numbered_lines
-from jobs.corpus.unpacking import DAMAGED, HashedBytes, unpacked
+from jobs.corpus.read_errors import naming
+from jobs.corpus.unpacking import HashedBytes, unpacked
 from jobs.errors import CorpusError
 
 MAX_LINE_BYTES = 1 << 26  # held in memory
@@ -21,7 +22,7 @@ class LineFile:
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Each line that is not blank with its number, from 1."""
-        with self._explained(), open(self.path, "rb", buffering=0) as raw:
+        with naming(str(self.path)), open(self.path, "rb", buffering=0) as raw:
             hashed = HashedBytes(raw)
             with closing(unpacked(hashed, None)) as stream:
                 for number, line in numbered_lines(stream, MAX_LINE_BYTES):
@@ -35,19 +36,3 @@ class LineFile:
     def error(self, number: int, what: str) -> CorpusError:
         """What is wrong with a line, and what to do."""
         return CorpusError(f"{self.path}, line {number}: {what}")
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except CorpusError as error:
-            named = str(error).startswith(str(self.path))
-            raise error if named else CorpusError(f"{self.path}: {error}") from None
-        except FileNotFoundError:
-            raise CorpusError(f"{self.path}: there is no such file; check the path") from None
-        except DAMAGED as error:
-            what = "the packed data breaks off" if isinstance(error, EOFError) else f"it cannot be unpacked ({error})"
-            raise CorpusError(f"{self.path}: {what}; fetch or make the file again") from None
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise CorpusError(f"{self.path} cannot be read: {reason}; check it and its permissions") from None

@@ -18,9 +18,9 @@ from typing import Any, Protocol
 
 import orjson
 
+from jobs.corpus.corpus import BEIR, MAX_LINE_BYTES, SEPARATORS, Format
 from jobs.corpus.lines import BOM, numbered_lines
-from jobs.corpus.payload import Holds
-from jobs.corpus.reading import BEIR, MAX_LINE_BYTES, SEPARATORS, Format
+from jobs.corpus.payload import PayloadKind
 from jobs.corpus.unpacking import HashedBytes, unpacked
 from jobs.errors import SpecError
 from jobs.json_numbers import read_fields
@@ -28,7 +28,7 @@ from jobs.json_numbers import read_fields
 END = 1 << 62  # no line has this number
 
 
-class Kept(Protocol):
+class StoredLine(Protocol):
     """What a job keeps of a line."""
 
     @property
@@ -51,22 +51,22 @@ class Lines(Protocol):
     """The bytes that a file begins with, and those of one document; to be asked in the order of the corpus."""
 
     def head(self) -> bytes: ...
-    def line(self, document: Kept) -> bytes: ...
+    def line(self, document: StoredLine) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class CorpusLayout:
     """How a corpus was read."""
 
     format: Format
-    holds: Holds
+    payload_kind: PayloadKind
     id_field: str
     fields: Mapping[str, str]  # of the payload, by what they are
     packing: str | None
     delimiter: str | None  # of a table
 
     @classmethod
-    def parse(cls, reading: str | None) -> "Layout":
+    def parse(cls, reading: str | None) -> "CorpusLayout":
         """Of a job's row; raise SpecError where there are no lines to write."""
         if reading is None:
             raise SpecError(
@@ -78,7 +78,7 @@ class Layout:
             raise SpecError("the corpus is a BEIR folder, which has no line for a query; use --format trec or jsonl")
         return cls(
             format=Format(values["format"]),
-            holds=Holds(values["holds"]),
+            payload_kind=PayloadKind(values["holds"]),
             id_field=values["id_field"],
             fields=values["fields"],
             packing=values.get("packing"),
@@ -92,7 +92,7 @@ def is_text(reading: str | None) -> bool:
 
 
 @contextmanager
-def copied_lines(layout: Layout, source: str, digest: str, first_line: int) -> "Iterator[CopiedLines | None]":
+def copied_lines(layout: CorpusLayout, source: str, digest: str, first_line: int) -> "Iterator[CopiedLines | None]":
     """The lines of the file `source`, if it still has the bytes that the job was made of; else None. `first_line` is
     that of the first document."""
     with ExitStack() as stack:
@@ -107,13 +107,15 @@ def copied_lines(layout: Layout, source: str, digest: str, first_line: int) -> "
         raw.seek(0)
         stream = stack.enter_context(closing(unpacked(HashedBytes(raw), layout.packing)))
         mark = BOM if stream.peek(len(BOM)).startswith(BOM) else b""
-        yield CopiedLines(layout, mark, numbered_lines(stream, MAX_LINE_BYTES[layout.holds]), first_line)
+        yield CopiedLines(layout, mark, numbered_lines(stream, MAX_LINE_BYTES[layout.payload_kind]), first_line)
 
 
 class CopiedLines:
     """Copies lines out of a corpus that did not change."""
 
-    def __init__(self, layout: Layout, mark: bytes, lines: Iterator[tuple[int, bytes | None]], first_line: int) -> None:
+    def __init__(
+        self, layout: CorpusLayout, mark: bytes, lines: Iterator[tuple[int, bytes | None]], first_line: int
+    ) -> None:
         """`mark` is the byte order mark, if the corpus begins with one: without it Excel reads no umlaut."""
         self._mark = mark
         self._is_table = layout.delimiter is not None
@@ -125,7 +127,7 @@ class CopiedLines:
         """The header of a table."""
         return self._mark + b"".join(self._until(self._first_line)) if self._is_table else b""
 
-    def line(self, document: Kept) -> bytes:
+    def line(self, document: StoredLine) -> bytes:
         """A line; of a table, where a quoted cell may hold line ends, all up to the next row."""
         for _ in self._until(document.line):
             pass
@@ -145,7 +147,7 @@ class CopiedLines:
 class RewrittenLines:
     """Writes lines from what a job keeps of them."""
 
-    def __init__(self, layout: Layout, columns: Sequence[str], *, has_ids: bool) -> None:
+    def __init__(self, layout: CorpusLayout, columns: Sequence[str], *, has_ids: bool) -> None:
         """Of a table: `columns` are those besides the id and the payload, `has_ids` says whether it has ids."""
         self._layout = layout
         self._columns = [*([layout.id_field] if has_ids else []), *layout.fields.values(), *columns]
@@ -154,7 +156,7 @@ class RewrittenLines:
         """The header of a table."""
         return self._row(self._columns) if self._layout.delimiter else b""
 
-    def line(self, document: Kept) -> bytes:
+    def line(self, document: StoredLine) -> bytes:
         """A line; of a table a row."""
         if self._layout.format is Format.TXT:
             return f"{document.text}\n".encode()
@@ -163,13 +165,13 @@ class RewrittenLines:
             return orjson.dumps(values) + b"\n"
         return self._row([values.get(name, "") for name in self._columns])
 
-    def _values(self, document: Kept) -> dict[str, Any]:
+    def _values(self, document: StoredLine) -> dict[str, Any]:
         values: dict[str, Any] = {}
         if not document.unnamed and document.external_id is not None:
             number = orjson.Fragment(document.external_id) if document.numeric_id else None
             values[self._layout.id_field] = document.external_id if number is None else number
         text = document.text or ""
-        payload = {"text": text} if self._layout.holds is Holds.TEXT else orjson.loads(text or "{}")
+        payload = {"text": text} if self._layout.payload_kind is PayloadKind.TEXT else orjson.loads(text or "{}")
         values |= {field: payload.get(role) for role, field in self._layout.fields.items()}
         return values | read_fields(document.fields)
 

@@ -15,10 +15,10 @@ from jobs.spec import JobSpec, ScoreOptions, Task
 
 # Takes the payload's fields out of a line's values, and gives the payload: a text as it stands there, whatever it is
 # (`check_record` looks at it), a `Payload`, or the `Problem` that there is.
-Take = Callable[[dict[str, Any]], object]
+TakePayload = Callable[[dict[str, Any]], object]
 
 
-class Holds(enum.StrEnum):
+class PayloadKind(enum.StrEnum):
     """What a document is."""
 
     TEXT = "text"
@@ -26,19 +26,19 @@ class Holds(enum.StrEnum):
     CANDIDATES = "candidates"  # a query and what was found for it
 
     @classmethod
-    def of(cls, spec: JobSpec) -> "Holds":
+    def of(cls, spec: JobSpec) -> "PayloadKind":
         """What the documents of a job are."""
         if spec.task is Task.RERANK:
             return cls.CANDIDATES
         return cls.PAIRS if isinstance(spec.options, ScoreOptions) and spec.options.pairs else cls.TEXT
 
 
-def take_text(field: str) -> Take:
+def take_text(field: str) -> TakePayload:
     """The text as it is."""
     return lambda values: values.pop(field, None)
 
 
-def take_pair(source_field: str, target_field: str) -> Take:
+def take_pair(source_field: str, target_field: str) -> TakePayload:
     """JSON: {"source", "target"}."""
 
     def take(values: dict[str, Any]) -> Payload | Problem:

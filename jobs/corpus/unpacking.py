@@ -11,7 +11,7 @@ import zstandard
 
 from jobs.errors import CorpusError
 
-Watch = Callable[[bytes], None]
+OnBytes = Callable[[bytes], None]
 
 BUFFER_BYTES = 1 << 18
 PIECE_BYTES = 1 << 12  # zstd packs up to 32,768 to one: what a piece may unpack to must fit in memory
@@ -55,8 +55,8 @@ def read_once(raw: BinaryIO) -> Callable[[int], bytes]:
     return read
 
 
-def unpacked(raw: io.RawIOBase, packing: str | None, watch: Watch | None = None) -> io.BufferedReader:
-    """What the bytes are when they are not packed; without a `packing` their start tells how they are. `watch` sees
+def unpacked(raw: io.RawIOBase, packing: str | None, on_bytes: OnBytes | None = None) -> io.BufferedReader:
+    """What the bytes are when they are not packed; without a `packing` their start tells how they are. `on_bytes` sees
     each piece of them."""
     stream: io.BufferedReader = io.BufferedReader(raw, BUFFER_BYTES)
     head = stream.peek(4)[:4]
@@ -64,18 +64,18 @@ def unpacked(raw: io.RawIOBase, packing: str | None, watch: Watch | None = None)
         raise CorpusError("it is written in UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)")
     packing = packing or next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
     is_plain = not head or packing is None
-    if is_plain and watch is None:
+    if is_plain and on_bytes is None:
         return stream
     inner = stream if is_plain else gzip.GzipFile(fileobj=stream) if packing == "gzip" else _ZstdBytes(stream)
-    return io.BufferedReader(_WatchedBytes(inner, watch) if watch else cast(io.RawIOBase, inner), BUFFER_BYTES)
+    return io.BufferedReader(_ObservedBytes(inner, on_bytes) if on_bytes else cast(io.RawIOBase, inner), BUFFER_BYTES)
 
 
-class _WatchedBytes(io.RawIOBase):
+class _ObservedBytes(io.RawIOBase):
     """Bytes that somebody looks at as they pass."""
 
-    def __init__(self, inner: io.BufferedIOBase | io.RawIOBase, watch: Watch) -> None:
+    def __init__(self, inner: io.BufferedIOBase | io.RawIOBase, on_bytes: OnBytes) -> None:
         self._inner = inner
-        self._watch = watch
+        self._on_bytes = on_bytes
 
     def readable(self) -> bool:
         return True
@@ -83,7 +83,7 @@ class _WatchedBytes(io.RawIOBase):
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # io gives nothing else
         num_bytes = self._inner.readinto(buffer) or 0
         if num_bytes:
-            self._watch(bytes(buffer[:num_bytes]))
+            self._on_bytes(bytes(buffer[:num_bytes]))
         return num_bytes
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from jobs.store.schema.tables import Document, Job
 class Origin:
     """How a corpus was read, and what tells it from another."""
 
-    reading: str | None  # JSON, see `jobs.corpus.original.Layout`
+    reading: str | None  # JSON, see `jobs.corpus.original.CorpusLayout`
     digest: str  # sha256 of its bytes
     first_line: int  # of its first document
     has_ids: bool  # some document has one

@@ -5,7 +5,7 @@ So a killed ingest that is run again, and two that run at once, make the same ba
 
 from collections.abc import Iterable, Iterator
 
-from jobs.corpus.payload import Holds
+from jobs.corpus.payload import PayloadKind
 from jobs.documents import Document, Record
 from jobs.store.ingest.lifecycle import IngestBatch
 
@@ -18,9 +18,9 @@ BATCH_DOCUMENTS = 20_000  # written in one transaction, rounded up to whole shar
 BATCH_CHARS = 1 << 24
 
 
-def cut_batches(records: Iterable[Record], holds: Holds = Holds.TEXT) -> Iterator[IngestBatch]:
+def cut_batches(records: Iterable[Record], payload_kind: PayloadKind = PayloadKind.TEXT) -> Iterator[IngestBatch]:
     """All records, in order."""
-    max_tokens = SHARD_TOKENS_OF_CANDIDATES if holds is Holds.CANDIDATES else SHARD_TOKENS
+    max_tokens = SHARD_TOKENS_OF_CANDIDATES if payload_kind is PayloadKind.CANDIDATES else SHARD_TOKENS
     shards: list[list[Record]] = []
     num_documents = num_chars = 0
     for shard, chars in _cut_shards(records, max_tokens):

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from jobs.corpus.payload import Holds
-from jobs.corpus.reading import BEIR, Contents, Corpus, Reading, surveyed
-from jobs.corpus.retrieval import RetrievalReading
+from jobs.corpus.beir import BeirReader
+from jobs.corpus.corpus import BEIR, Corpus
+from jobs.corpus.payload import PayloadKind
+from jobs.corpus.reading import Contents, CorpusReader, open_corpus
 from jobs.documents import Document, Record
 from jobs.errors import CorpusError, KvjobsError
 from jobs.failpoints import failpoint
@@ -64,7 +65,7 @@ def submit(
     """
     check_name(name)
     telling = Telling(on_progress)
-    with surveyed(corpus, spool, telling.look) as (contents, reading):
+    with open_corpus(corpus, spool, telling.look) as (contents, reading):
         telling.begin(reading, contents)
         records = usable_records(corpus, reading)  # before there is a job: a corpus without a document makes none
         request = JobRequest(
@@ -82,7 +83,7 @@ def submit(
         job, is_new = lifecycle.begin(database, request)
         already, without_id = Already.NEW if is_new else _found(job), 0
         if job.state == JobState.INGESTING:
-            job, without_id = _fill(database, job, reading, corpus.holds, records, contents, telling)
+            job, without_id = _fill(database, job, reading, corpus.payload_kind, records, contents, telling)
     tolerance = Tolerance(lines=0) if strict else max_rejected
     if tolerance is not None and not tolerance.allows(job.rejected, job.documents):
         refusal = _refusal(database, corpus, job, None if strict else max_rejected)
@@ -122,8 +123,8 @@ def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, number: int)
 def _fill(
     database: Database,
     job: IngestedJob,
-    reading: Reading | RetrievalReading,
-    holds: Holds,
+    reading: CorpusReader | BeirReader,
+    payload_kind: PayloadKind,
     records: Iterator[Record],
     contents: Contents,
     telling: Telling,
@@ -143,7 +144,7 @@ def _fill(
                 f"{reading.source} is not what it was when the first {job.ingested} documents of job "
                 f"{job.job_id} were read from it; submit it again to read it from the start"
             )
-        for batch in cut_batches(rest, holds):
+        for batch in cut_batches(rest, payload_kind):
             written.update(record for shard in batch.shards for record in shard)
             if job.ingested < batch.stop:
                 job = lifecycle.add_batch(database, job.job_id, batch, written.hexdigest())

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable
 
-from jobs.corpus.reading import Contents, Reading
-from jobs.corpus.retrieval import RetrievalReading
+from jobs.corpus.beir import BeirReader
+from jobs.corpus.reading import Contents, CorpusReader
 from jobs.submission.submitted import IngestProgress
 
 TELL_EVERY_S = 0.2  # while no batch is complete
@@ -18,12 +18,12 @@ class Telling:
 
     def __init__(self, on_progress: Tell | None) -> None:
         self._on_progress = on_progress
-        self._reading: Reading | RetrievalReading | None = None
+        self._reading: CorpusReader | BeirReader | None = None
         self._num_bytes = 0
         self._last: tuple[int | None, int, int] = (None, 0, 0)
         self._told_at = time.monotonic()
 
-    def begin(self, reading: Reading | RetrievalReading, contents: Contents) -> None:
+    def begin(self, reading: CorpusReader | BeirReader, contents: Contents) -> None:
         """What is told about from now on."""
         self._reading, self._num_bytes, self._told_at = reading, contents.num_bytes, time.monotonic()
 

@@ -3,16 +3,17 @@
 from collections.abc import Iterator
 from itertools import chain
 
+from jobs.corpus.beir import BeirReader
+from jobs.corpus.corpus import Corpus, Format
 from jobs.corpus.guess import guess_by_lines, guess_by_text, guess_list
-from jobs.corpus.reading import Corpus, Format, Reading
-from jobs.corpus.retrieval import RetrievalReading
+from jobs.corpus.reading import CorpusReader
 from jobs.documents import Document, Record, Rejected
 from jobs.errors import CorpusError
 
 HELD = 10_000  # rejected lines in memory; where more of them come first, the corpus is read a second time
 
 
-def usable_records(corpus: Corpus, reading: Reading | RetrievalReading) -> Iterator[Record]:
+def usable_records(corpus: Corpus, reading: CorpusReader | BeirReader) -> Iterator[Record]:
     """All records of the corpus, in order. Raise CorpusError where none of them is a document, or where a text file is
     JSON Lines by another name."""
     records, held = iter(reading), list[Record]()
@@ -32,16 +33,16 @@ def usable_records(corpus: Corpus, reading: Reading | RetrievalReading) -> Itera
     raise CorpusError(f"{corpus.source}: {lines}; {why}")
 
 
-def _guess(corpus: Corpus, reading: Reading | RetrievalReading) -> str | None:
-    if isinstance(reading, Reading) and corpus.read_as is Format.JSONL:
+def _guess(corpus: Corpus, reading: CorpusReader | BeirReader) -> str | None:
+    if isinstance(reading, CorpusReader) and corpus.read_as is Format.JSONL:
         return guess_by_lines(reading.first_lines(), corpus.payload_fields)
     return None
 
 
-def _refuse_misnamed(corpus: Corpus, reading: Reading | RetrievalReading) -> None:
+def _refuse_misnamed(corpus: Corpus, reading: CorpusReader | BeirReader) -> None:
     """A list of JSON whose last line looks like a document; a text file of JSON objects, unless somebody says that it
     is text."""
-    if corpus.run is not None or isinstance(reading, RetrievalReading):
+    if corpus.run is not None or isinstance(reading, BeirReader):
         return
     hint = None
     if corpus.read_as is Format.JSONL:

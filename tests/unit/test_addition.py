@@ -12,7 +12,7 @@ from sqlalchemy import insert, select
 
 from jobs.cli.export.export_file import format_of
 from jobs.cli.export.export_formats import Format
-from jobs.corpus.reading import Corpus
+from jobs.corpus.corpus import Corpus
 from jobs.outcome import Score
 from jobs.spec import JobSpec, ScoreOptions, Task
 from jobs.store.database import Database

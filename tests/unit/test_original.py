@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobs.corpus.reading import Corpus
+from jobs.corpus.corpus import Corpus
 from jobs.spec import JobSpec, ScoreOptions, Task
 from jobs.store.database import Database
 from jobs.submission.submit import submit

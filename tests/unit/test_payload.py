@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from jobs.corpus.payload import Holds
-from jobs.corpus.reading import Corpus, read_corpus
+from jobs.corpus.corpus import Corpus
+from jobs.corpus.payload import PayloadKind
+from jobs.corpus.reading import read_corpus
 from jobs.documents import Document, Rejected, estimate_tokens
 from jobs.errors import CorpusError, SpecError
 
@@ -26,7 +27,7 @@ def read(folder: Path, name: str, content: str, **how: Any) -> list[Any]:
 
 @pytest.mark.parametrize("name", LINES)
 def test_a_pair_is_a_source_and_its_target_in_every_format(tmp_path: Path, name: str) -> None:
-    (document,) = read(tmp_path, name, LINES[name], holds=Holds.PAIRS)
+    (document,) = read(tmp_path, name, LINES[name], payload_kind=PayloadKind.PAIRS)
 
     assert json.loads(document.text) == PAIR
     assert (document.external_id, document.fields) == ("a", '{"note":"n"}')
@@ -34,7 +35,7 @@ def test_a_pair_is_a_source_and_its_target_in_every_format(tmp_path: Path, name:
 
 
 def test_the_fields_of_a_pair_may_have_other_names(tmp_path: Path) -> None:
-    how = {"holds": Holds.PAIRS, "source_field": "en", "target_field": "text"}
+    how = {"payload_kind": PayloadKind.PAIRS, "source_field": "en", "target_field": "text"}
 
     (document,) = read(tmp_path, "a.jsonl", '{"en": "It rains.", "text": "下雨。", "source": "wiki"}', **how)
 
@@ -56,7 +57,7 @@ def test_the_fields_of_a_pair_may_have_other_names(tmp_path: Path) -> None:
     ],
 )
 def test_a_pair_that_lacks_a_side_is_rejected_with_the_reason(tmp_path: Path, line: str, code: str, says: str) -> None:
-    (rejected,) = read(tmp_path, "a.jsonl", line, holds=Holds.PAIRS)
+    (rejected,) = read(tmp_path, "a.jsonl", line, payload_kind=PayloadKind.PAIRS)
 
     assert isinstance(rejected, Rejected)
     assert rejected.code == code
@@ -65,14 +66,14 @@ def test_a_pair_that_lacks_a_side_is_rejected_with_the_reason(tmp_path: Path, li
 
 def test_a_table_without_a_side_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"no column 'target' .* --target-field"):
-        read(tmp_path, "a.csv", "id,source\n1,x\n", holds=Holds.PAIRS)
+        read(tmp_path, "a.csv", "id,source\n1,x\n", payload_kind=PayloadKind.PAIRS)
 
 
 def test_a_query_is_estimated_with_each_of_its_candidates(tmp_path: Path) -> None:
     candidates = [{"id": str(n), "text": "word " * 80} for n in range(100)]
     line = json.dumps({"id": "q", "query": "words " * 10, "candidates": candidates})
 
-    (document,) = read(tmp_path, "q.jsonl", line, holds=Holds.CANDIDATES)
+    (document,) = read(tmp_path, "q.jsonl", line, payload_kind=PayloadKind.CANDIDATES)
 
     assert document.estimated_tokens == 100 * (100 + 15)
     assert json.loads(document.text)["candidates"] == candidates
@@ -82,7 +83,7 @@ def test_a_query_may_be_longer_than_any_text(tmp_path: Path) -> None:
     candidates = [{"id": str(n), "text": "x" * 3000} for n in range(1000)]
     line = json.dumps({"query": "q", "candidates": candidates})
 
-    assert isinstance(read(tmp_path, "q.jsonl", line, holds=Holds.CANDIDATES)[0], Document)
+    assert isinstance(read(tmp_path, "q.jsonl", line, payload_kind=PayloadKind.CANDIDATES)[0], Document)
     assert isinstance(read(tmp_path, "t.jsonl", line, text_field="query")[0], Rejected)
 
 
@@ -99,7 +100,7 @@ def test_a_query_may_be_longer_than_any_text(tmp_path: Path) -> None:
     ],
 )
 def test_a_line_that_cannot_be_reranked_is_rejected(tmp_path: Path, line: str, code: str) -> None:
-    (rejected,) = read(tmp_path, "a.jsonl", line, holds=Holds.CANDIDATES)
+    (rejected,) = read(tmp_path, "a.jsonl", line, payload_kind=PayloadKind.CANDIDATES)
 
     assert (rejected.external_id, rejected.code) == ("1", code)
 
@@ -107,9 +108,12 @@ def test_a_line_that_cannot_be_reranked_is_rejected(tmp_path: Path, line: str, c
 @pytest.mark.parametrize(
     ("how", "says"),
     [
-        ({"path": "a.txt", "holds": Holds.PAIRS}, "more than a line of text"),
-        ({"path": "a.csv", "holds": Holds.CANDIDATES}, "written in jsonl"),
-        ({"path": "a.jsonl", "holds": Holds.PAIRS, "source_field": "target"}, "both be in the field 'target'"),
+        ({"path": "a.txt", "payload_kind": PayloadKind.PAIRS}, "more than a line of text"),
+        ({"path": "a.csv", "payload_kind": PayloadKind.CANDIDATES}, "written in jsonl"),
+        (
+            {"path": "a.jsonl", "payload_kind": PayloadKind.PAIRS, "source_field": "target"},
+            "both be in the field 'target'",
+        ),
         ({"path": "a.jsonl", "run": "x.run"}, "whose queries are reranked"),
     ],
 )

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from jobs.corpus.reading import Corpus, Format, Reading, opened, read_corpus, survey
+from jobs.corpus.corpus import Corpus, Format
+from jobs.corpus.opening import open_bytes
+from jobs.corpus.reading import CorpusReader, hash_contents, read_corpus
 from jobs.corpus.unpacking import HashedBytes
 from jobs.documents import Document
 from jobs.errors import CorpusError, KvjobsError, SpecError
@@ -234,8 +236,8 @@ def test_standard_input_is_kept_to_be_read_again_and_nothing_stays(
     pipe(monkeypatch, LINES)
     corpus, spool = Corpus(path="-"), tmp_path / "made" / "spool"
 
-    with opened(corpus, spool) as raw:
-        first, second = survey(corpus, raw), survey(corpus, raw)
+    with open_bytes(corpus, spool) as raw:
+        first, second = hash_contents(corpus, raw), hash_contents(corpus, raw)
         assert list(spool.iterdir()) == []  # the file has no name, so that not even a kill leaves it
 
     assert first == second
@@ -249,8 +251,8 @@ def test_a_named_pipe_is_kept_to_be_read_again(tmp_path: Path) -> None:
     writer.start()
     corpus = Corpus(path=path, format="jsonl")
 
-    with opened(corpus, tmp_path) as raw:
-        assert survey(corpus, raw) == survey(corpus, raw)
+    with open_bytes(corpus, tmp_path) as raw:
+        assert hash_contents(corpus, raw) == hash_contents(corpus, raw)
     writer.join()
 
 
@@ -260,7 +262,7 @@ def test_a_spool_that_cannot_be_written_is_an_operational_failure(
     pipe(monkeypatch, LINES)
     spool = written(tmp_path / "not-a-folder", b"")
 
-    with pytest.raises(KvjobsError, match="set KVJOBS_HOME") as caught, opened(Corpus(path="-"), spool):
+    with pytest.raises(KvjobsError, match="set KVJOBS_HOME") as caught, open_bytes(Corpus(path="-"), spool):
         pass
     assert caught.value.exit_code == 1
 
@@ -290,7 +292,7 @@ class Typed(io.RawIOBase):
 def test_one_ctrl_d_ends_what_is_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Typed())))
 
-    with opened(Corpus(path="-"), tmp_path if is_kept else None) as raw:
-        records = list(Reading(Corpus(path="-"), raw))
+    with open_bytes(Corpus(path="-"), tmp_path if is_kept else None) as raw:
+        records = list(CorpusReader(Corpus(path="-"), raw))
 
     assert len(records) == 2

@@ -12,8 +12,8 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from jobs.corpus.beir import BeirReader, BeirRun, hash_files
 from jobs.corpus.candidates import Candidate, read_payload
-from jobs.corpus.retrieval import Retrieval, RetrievalReading, survey
 from jobs.documents import Document, Record, Reject, Rejected
 from jobs.errors import CorpusError, KvjobsError
 from jobs.retrieval.qrels import find_qrels, read_qrels
@@ -45,10 +45,10 @@ def lines_of(rows: Lines) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
-def read(folder: Path, run: str | bytes, reading: Callable[[RetrievalReading], None] | None = None) -> list[Record]:
+def read(folder: Path, run: str | bytes, reading: Callable[[BeirReader], None] | None = None) -> list[Record]:
     path = folder.parent / "a.run"
     path.write_bytes(run.encode() if isinstance(run, str) else run)
-    found = RetrievalReading(Retrieval(folder, path), folder.parent / "spool")
+    found = BeirReader(BeirRun(folder, path), folder.parent / "spool")
     records = list(found)
     assert not list((folder.parent / "spool").iterdir()), "nothing stays"
     if reading:
@@ -121,11 +121,11 @@ def test_packed_files_are_read_alike(folder: Path, suffix: str, pack: Callable[[
 
 
 def test_the_digest_of_what_was_read_is_that_of_the_files(folder: Path) -> None:
-    def check(reading: RetrievalReading) -> None:
-        digest, num_bytes = survey(Retrieval(folder, folder.parent / "a.run"))
+    def check(reading: BeirReader) -> None:
+        digest, num_bytes = hash_files(BeirRun(folder, folder.parent / "a.run"))
         assert (reading.digest(), reading.bytes_read) == (digest, num_bytes)
         (folder / "queries.jsonl").write_bytes(b"")
-        assert survey(Retrieval(folder, folder.parent / "a.run"))[0] != digest
+        assert hash_files(BeirRun(folder, folder.parent / "a.run"))[0] != digest
 
     read(folder, RUN, check)
 
@@ -202,7 +202,7 @@ def test_what_is_wrong_with_a_file_names_it_and_the_line(folder: Path, name: str
 
 def test_files_that_are_not_there_are_named(folder: Path) -> None:
     with pytest.raises(CorpusError, match="no-such: there is no such file"):
-        Retrieval(folder, folder / "no-such")
+        BeirRun(folder, folder / "no-such")
     with pytest.raises(CorpusError, match="there is no line in it"):
         read(folder, "\n")
     (folder / "corpus.jsonl").write_bytes(gzip.compress(b"{}" * 1000)[:-9])
@@ -218,7 +218,7 @@ def test_where_nothing_can_be_kept_it_is_said(folder: Path) -> None:
     (folder / "a.run").write_text(RUN)
 
     with pytest.raises(KvjobsError, match="the candidates cannot be kept in"):
-        list(RetrievalReading(Retrieval(folder, folder / "a.run"), folder / "file" / "spool"))
+        list(BeirReader(BeirRun(folder, folder / "a.run"), folder / "file" / "spool"))
 
 
 # judgements ---------------------------------------------------------------------------------------------------------

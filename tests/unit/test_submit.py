@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, func, select, update
 
-from jobs.corpus.reading import Corpus
+from jobs.corpus.corpus import Corpus
 from jobs.documents import Reject
 from jobs.errors import CorpusError, SpecError
 from jobs.spec import JobSpec, Task, TranslateOptions

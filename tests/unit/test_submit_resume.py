@@ -17,7 +17,7 @@ from sqlalchemy import delete, event, func, select, update
 from sqlalchemy.exc import OperationalError
 
 from jobs.corpus import reading as corpus_reading
-from jobs.corpus.reading import Corpus
+from jobs.corpus.corpus import Corpus
 from jobs.errors import CorpusError, KvjobsError, TransientError
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store import jobs
@@ -280,14 +280,14 @@ def test_a_file_that_changed_under_a_submit_that_was_killed_and_was_put_back_sta
 ) -> None:
     data = path.read_bytes()
     with monkeypatch.context() as patch:
-        contents = corpus_reading.survey
+        contents = corpus_reading.hash_contents
 
-        def survey_then_change(*arguments: Any) -> Any:
+        def hash_then_change(*arguments: Any) -> Any:
             found = contents(*arguments)
             path.write_bytes(data.replace(b"3", b"4"))
             return found
 
-        patch.setattr(corpus_reading, "survey", survey_then_change)
+        patch.setattr(corpus_reading, "hash_contents", hash_then_change)
         killed(database, path)
     path.write_bytes(data)
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import orjson
 
-from jobs.corpus.reading import Corpus, surveyed
+from jobs.corpus.corpus import Corpus
+from jobs.corpus.reading import open_corpus
 from jobs.corpus.scratch import scratch_tables
 from jobs.documents import Document, Record, Rejected, duplicate
 from jobs.spec import JobSpec, Options, RerankOptions, TranslateOptions
@@ -44,12 +45,12 @@ class _Texts:
 
     def __iter__(self) -> Iterator[str]:
         with (
-            surveyed(self.corpus, self.spool, self.telling.look) as (contents, reading),
+            open_corpus(self.corpus, self.spool, self.telling.look) as (contents, reading),
             scratch_tables(self.spool, TABLES, "the ids") as tables,
         ):
             self.telling.begin(reading, contents)
             used = UsedIds(tables)
-            for batch in cut_batches(usable_records(self.corpus, reading), self.corpus.holds):
+            for batch in cut_batches(usable_records(self.corpus, reading), self.corpus.payload_kind):
                 twice = used.take([record for shard in batch.shards for record in shard])
                 for shard in batch.shards:
                     yield from self._take(shard, twice)

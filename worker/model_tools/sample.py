@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from jobs.corpus.reading import Corpus, read_corpus
+from jobs.corpus.corpus import Corpus
+from jobs.corpus.reading import read_corpus
 from jobs.documents import Document
 from jobs.errors import SpecError
 from worker.demo.grammar import unseen_bulletins

@@ -102,7 +102,7 @@ def export(
     it; --raw keeps it as it is. In TSV a backslash, tab or newline within a text is written \\\\, \\t or \\n.
     """
     from jobs.cli.export.originals import Addition
-    from jobs.corpus.reading import separator_of
+    from jobs.corpus.corpus import separator_of
     from jobs.store.report.job_summary import find_job
     from jobs.store.where.condition import Condition
 

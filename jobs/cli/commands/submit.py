@@ -22,7 +22,7 @@ from jobs.submission.tolerance import Tolerance
 from jobs.worker_port import worker_port
 
 if TYPE_CHECKING:
-    from jobs.corpus.reading import Corpus
+    from jobs.corpus.corpus import Corpus
     from jobs.store.database import Database
     from jobs.store.report.job_summary import JobSummary
 
@@ -242,17 +242,17 @@ def _corpus(
     path: str, spec: JobSpec, form: str | None, delimiter: str | None, id_field: str, options: Mapping[str, Any]
 ) -> "Corpus":
     """How the corpus is read: as the task wants it, and of scoring the model."""
-    from jobs.corpus.payload import Holds
-    from jobs.corpus.reading import Corpus
+    from jobs.corpus.corpus import Corpus
+    from jobs.corpus.payload import PayloadKind
 
-    holds = Holds.of(spec)
-    if holds is Holds.PAIRS:
+    payload_kind = PayloadKind.of(spec)
+    if payload_kind is PayloadKind.PAIRS:
         refuse_fields(["text_field"], spec.model, "scores pairs of a source and a target")
-    elif holds is Holds.TEXT and spec.task is Task.SCORE:
+    elif payload_kind is PayloadKind.TEXT and spec.task is Task.SCORE:
         refuse_fields(["source_field", "target_field"], spec.model, "is a language model, which scores a text")
     fields = {name: options[name] for name in ("text_field", "source_field", "target_field")}
     how = {"format": form, "delimiter": delimiter, "id_field": id_field, "run": options["run"]}
-    return Corpus(path=path, holds=holds, **how, **fields)
+    return Corpus(path=path, payload_kind=payload_kind, **how, **fields)
 
 
 def _dry_run(context: Context, source: "Corpus", spec: JobSpec, as_json: bool) -> int:

@@ -13,8 +13,8 @@ from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import csv_cell, to_json
 from jobs.cli.render.terminal import visible
 from jobs.corpus.addition import AddedLines
-from jobs.corpus.original import Layout, Lines, RewrittenLines, copied_lines
-from jobs.corpus.reading import Format
+from jobs.corpus.corpus import Format
+from jobs.corpus.original import CorpusLayout, Lines, RewrittenLines, copied_lines
 from jobs.errors import SpecError
 from jobs.store.corpus_source import Origin, find_origin
 from jobs.store.report.export import ExportedDocument, field_names, read_documents
@@ -53,7 +53,7 @@ def write_originals(
     SpecError for a job whose corpus has no lines, and for an addition that the task or the corpus has no place for."""
     with database.reading() as connection:
         origin = find_origin(connection, job.job_id)
-    layout = Layout.parse(origin.reading)
+    layout = CorpusLayout.parse(origin.reading)
     shape, additions = SHAPES[job.task], export.additions
     _check_names(database, job, layout, additions, shape)
     clean = _visible if to_terminal else bytes
@@ -86,7 +86,9 @@ def write_originals(
 
 
 @contextmanager
-def _lines(database: "Database", job: "JobSummary", layout: Layout, origin: Origin) -> "Iterator[tuple[Lines, bool]]":
+def _lines(
+    database: "Database", job: "JobSummary", layout: CorpusLayout, origin: Origin
+) -> "Iterator[tuple[Lines, bool]]":
     """The lines of the corpus, and whether they are copied from it."""
     with copied_lines(layout, job.source, origin.digest, origin.first_line) as copied:
         if copied is None:
@@ -99,7 +101,7 @@ def _lines(database: "Database", job: "JobSummary", layout: Layout, origin: Orig
 
 
 def _check_names(
-    database: "Database", job: "JobSummary", layout: Layout, additions: Sequence[Addition], shape: Shape
+    database: "Database", job: "JobSummary", layout: CorpusLayout, additions: Sequence[Addition], shape: Shape
 ) -> None:
     taken = [] if layout.format is Format.TXT else [layout.id_field, *layout.fields.values()]
     if additions:
@@ -117,7 +119,7 @@ def _check_names(
         taken.append(addition.name)
 
 
-def _written(value: Any, layout: Layout, defuse: bool) -> str:
+def _written(value: Any, layout: CorpusLayout, defuse: bool) -> str:
     """As JSON; or as a cell of a table; in a txt each value is on the line of its text, behind a tab."""
     if layout.format is Format.JSONL:
         return to_json(value).decode()

@@ -45,7 +45,7 @@ WHERE query = ? ORDER BY score DESC, line
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieval:
+class BeirRun:
     """A BEIR folder and a run over it. Raises CorpusError, when it is made, where a file is not there."""
 
     folder: Path
@@ -73,15 +73,15 @@ class Retrieval:
         raise CorpusError(f"{self.folder} has no {name} (nor {name}.gz); name a folder as BEIR makes them")
 
 
-class RetrievalReading:
+class BeirReader:
     """A pass over a retrieval: its records, and what tells it from others. Each iteration is a pass of its own."""
 
-    def __init__(self, retrieval: Retrieval, spool: Path) -> None:
+    def __init__(self, beir_run: BeirRun, spool: Path) -> None:
         """What is looked up later is kept in a file without a name in the folder `spool`, gone when we are."""
-        self._retrieval = retrieval
+        self._beir_run = beir_run
         self._spool = spool
-        self._run, self._queries, self._corpus = map(LineFile, retrieval.files)
-        self.source = retrieval.source
+        self._run, self._queries, self._corpus = map(LineFile, beir_run.files)
+        self.source = beir_run.source
         self.lines_read = 0  # nobody counts them
 
     def __iter__(self) -> Iterator[Record]:
@@ -97,7 +97,7 @@ class RetrievalReading:
         return self._run.bytes_read + self._queries.bytes_read + self._corpus.bytes_read
 
     def digest(self) -> str:
-        """Of the three files, once all are read: that of `survey` where nobody changed them meanwhile."""
+        """Of the three files, once all are read: that of `hash_files` where nobody changed them meanwhile."""
         return _digest_of(file.digest or "" for file in (self._run, self._queries, self._corpus))
 
     def _load(self, tables: sqlite3.Connection) -> None:
@@ -142,10 +142,10 @@ class RetrievalReading:
         return check_record(number, line, query_id, payload_of_candidates(payload(text, candidates)), {}, "query")
 
 
-def survey(retrieval: Retrieval) -> tuple[str, int]:
+def hash_files(beir_run: BeirRun) -> tuple[str, int]:
     """A digest of the three files, and their bytes as they are stored."""
     digests, num_bytes = [], 0
-    for path in retrieval.files:
+    for path in beir_run.files:
         try:
             with open(path, "rb") as file:
                 digests.append(hashlib.file_digest(file, "sha256").hexdigest())
