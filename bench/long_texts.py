@@ -29,7 +29,7 @@ from jobs.spec import Window
 from worker.engine.causal import exported_reader
 from worker.engine.causal.open import open_language_model
 from worker.engine.causal.protocol import CausalModel, Group
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.windows import cut
 from worker.model_tools.verify.transformers_references import TransformersCausal
 from worker.models.departures import departures
@@ -246,7 +246,7 @@ def worst(model: CausalModel, judge: TransformersCausal, texts: Sequence[Sequenc
             for span in cut(len(ids), Window.STRIDE, size, max(1, size // 2)):
                 window = ids[span.start : span.stop]
                 reader = model.new_reader()
-                ((_, (ours,)),) = reader.read([Group((), (window,))], Stopwatch(), lambda: False)
+                ((_, (ours,)),) = reader.read([Group((), (window,))], RunContext())
                 theirs = judge.log_probs([window])[0]
                 scored = slice(span.first_scored - span.start - 1, None)
                 gaps.append(float(np.abs(ours[scored] - theirs[scored]).max()))

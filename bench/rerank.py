@@ -25,7 +25,7 @@ from bench.folders import made_once
 from bench.machine import cpu_name, load_average
 from worker.engine.causal.native_model import NativeCausal
 from worker.engine.causal.protocol import Group, LogProbs, Reader
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -82,7 +82,7 @@ def _draw(options: argparse.Namespace) -> tuple[list[int], list[list[int]]]:
 def _read(reader: Reader, groups: Sequence[Group]) -> tuple[float, list[LogProbs]]:
     """Seconds, and the log-probabilities of every suffix in order."""
     started = time.perf_counter()
-    found = dict(reader.read(groups, Stopwatch(), lambda: False))
+    found = dict(reader.read(groups, RunContext()))
     seconds = time.perf_counter() - started
     return seconds, [log_probs for place in range(len(groups)) for log_probs in found[place]]
 

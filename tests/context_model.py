@@ -1,11 +1,11 @@
 """A causal model in a few lines of numpy, exact: what it says of a token depends on every token before it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from worker.engine.causal.protocol import Group, LogProbs
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 
 
 class ContextModel:
@@ -46,13 +46,11 @@ class ContextReader:
         self.groups: list[Group] = []
         self._model = model
 
-    def read(
-        self, groups: Sequence[Group], stopwatch: Stopwatch, should_stop: Callable[[], bool]
-    ) -> Iterator[tuple[int, list[LogProbs]]]:
+    def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
         self.groups.extend(groups)
         for index, group in reversed(list(enumerate(groups))):
             assert group.longest <= self._model.max_positions
-            with stopwatch.measure("prefill", rows=1, tokens=group.longest):
+            with run.measure("prefill", rows=1, tokens=group.longest):
                 yield index, [self._score(group.prefix, suffix) for suffix in group.suffixes]
 
     def _score(self, prefix: Sequence[int], suffix: Sequence[int]) -> LogProbs:

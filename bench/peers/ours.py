@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from jobs.process import available_cores
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.engine.seq2seq.protocol import Decoder
 from worker.graphs.precision import Precision
@@ -42,7 +42,7 @@ def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: i
     def work(lane: int) -> None:
         share = order[lane :: len(model.lanes)]
         ids = [segments[index] for index in share]
-        for ended in model.lanes[lane].decode(ids, rules, Stopwatch(), lambda: False, batch_size=_slots(beams)):
+        for ended in model.lanes[lane].decode(ids, rules, RunContext(), batch_size=_slots(beams)):
             for place, hypotheses in ended:
                 found[share[place]] = [token_id for token_id in hypotheses[0].ids if token_id != rules.eos_id]
 

@@ -9,7 +9,7 @@ from bench.folders import made_once
 from jobs.process import available_cores
 from worker.engine.causal.native_model import NativeCausal
 from worker.engine.causal.protocol import Group, Reader
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ def score(model: Model, sequences: list[list[int]]) -> list[list[float]]:
     def work(lane: int) -> None:
         share = order[lane :: len(model.lanes)]
         groups = [Group([], [sequences[index]]) for index in share]
-        for place, (log_probs,) in model.lanes[lane].read(groups, Stopwatch(), lambda: False):
+        for place, (log_probs,) in model.lanes[lane].read(groups, RunContext()):
             found[share[place]] = log_probs.tolist()
 
     with ThreadPoolExecutor(len(model.lanes)) as lanes:

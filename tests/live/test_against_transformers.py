@@ -20,6 +20,7 @@ pytest.importorskip("optimum.exporters.onnx")
 
 from bench.models import SHAPES, Shape, build, export
 from jobs.spec import CachePolicy, Timing
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import read_generation
 from worker.engine.search.search import search
@@ -105,7 +106,11 @@ def test_every_layout_and_policy_says_what_transformers_says(family: Family, lay
                 found: dict[int, list[tuple[int, ...]]] = {}
                 for batch in make_batches(family.sources, max_rows=max_rows, pad_id=model.pad_id):
                     decoding = ExportedSteps(
-                        model.graphs, cache, batch, policy=CachePolicy.parse(policy), stopwatch=Stopwatch(Timing.OFF)
+                        model.graphs,
+                        cache,
+                        batch,
+                        policy=CachePolicy.parse(policy),
+                        run=RunContext(Stopwatch(Timing.OFF)),
                     )
                     for index, hypotheses in zip(batch.order, search(decoding, len(batch.order), rules), strict=True):
                         found[index] = [hypothesis.ids for hypothesis in hypotheses]
@@ -137,7 +142,7 @@ def test_graphs_in_half_precision_run_with_and_without_a_cache(family: Family, t
             hypotheses[0].ids
             for hypotheses in search(
                 ExportedSteps(
-                    model.graphs, model.graphs.new_cache(), batch, policy=CachePolicy(mode), stopwatch=Stopwatch()
+                    model.graphs, model.graphs.new_cache(), batch, policy=CachePolicy(mode), run=RunContext()
                 ),
                 12,
                 rules,

@@ -13,7 +13,7 @@ from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
 from worker.engine.causal.native_model import NativeCausal
 from worker.engine.causal.native_reader import Limits, PackedReader
 from worker.engine.causal.protocol import Group, LogProbs
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 
@@ -56,7 +56,7 @@ def test_every_token_gets_what_transformers_gives_it(tmp_path: Path, name: str) 
     wanted = [of_group(network, group) for group in groups]
     readers = {name: PackedReader(model, limits) for name, limits in LIMITS.items()}
     for name, reader in (readers | {"alone": model.new_reader(is_packed=False)}).items():
-        found = dict(reader.read(groups, Stopwatch(), lambda: False))
+        found = dict(reader.read(groups, RunContext()))
         for index, each in enumerate(wanted):
             for one, other in zip(found[index], each, strict=True):
                 np.testing.assert_allclose(one, other, rtol=0, atol=1e-4, err_msg=f"{name}, group {index}")

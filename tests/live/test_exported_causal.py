@@ -20,7 +20,7 @@ exporters = pytest.importorskip("optimum.exporters.onnx")
 from worker.engine.causal import exported_reader
 from worker.engine.causal.exported_model import ExportedCausal
 from worker.engine.causal.protocol import Group
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 
@@ -111,7 +111,7 @@ def test_every_way_through_an_export_says_what_transformers_says(
         monkeypatch.setattr(exported_reader, "_LEAST", tokens)
         for is_packed in (True, False):
             reader = model.new_reader(is_packed=is_packed)
-            found = dict(reader.read(family.groups, Stopwatch(), lambda: False))
+            found = dict(reader.read(family.groups, RunContext()))
             for index, wanted in enumerate(family.expected):
                 for one, other in zip(found[index], wanted, strict=True):
                     np.testing.assert_allclose(one, other, rtol=0, atol=1e-4)

@@ -22,7 +22,7 @@ from jobs.outcome import Score
 from jobs.spec import ScoreOptions
 from tests.golden.make_forced_golden import draw_pairs, log_probs
 from worker.demo.grammar import unseen_bulletins
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.engine.seq2seq.open import open_translation_model
 from worker.engine.seq2seq.pair_batches import IdPair
@@ -62,7 +62,7 @@ def test_every_token_is_as_likely_in_every_layout(family: Any, tmp_path: Path, l
         export(model, folder, layout)
     else:
         pytest.skip("one export of this family is enough: its graphs differ in what they remember alone")
-    found = open_translation_model(folder).new_scorer().log_probs(pairs, Stopwatch())
+    found = open_translation_model(folder).new_scorer().log_probs(pairs, RunContext())
 
     assert len(found) == len(wanted)
     for ours, theirs in zip(found, wanted, strict=True):

@@ -12,7 +12,7 @@ transformers = pytest.importorskip("transformers")
 
 from jobs.spec import TranslateOptions
 from tests.checkpoints import write_marian_checkpoint
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.open import open_translation_model
 from worker.model_tools.add.add import Request, add_model
 
@@ -49,7 +49,7 @@ def both(checkpoint: Path, tmp_path: Path, settings: dict[str, Any], options: Tr
     )
     rules = network.generation.with_options(options, max_positions=network.max_positions)
     ours: dict[int, tuple[int, ...]] = {}
-    for found in network.new_decoder().decode(SOURCES, rules, Stopwatch(), lambda: False, batch_size=32):
+    for found in network.new_decoder().decode(SOURCES, rules, RunContext(), batch_size=32):
         ours |= {index: hypotheses[0].ids for index, hypotheses in found}
     return theirs, [ours[index] for index in range(len(SOURCES))]
 

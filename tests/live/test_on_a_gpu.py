@@ -15,8 +15,8 @@ import pytest
 from jobs.spec import CachePolicy
 from tests.checkpoints import write_marian_checkpoint
 from worker.engine.runtime.device import providers
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.session import Device
-from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.device_buffers import DeviceBuffers, DeviceCopies
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
@@ -51,7 +51,7 @@ def decode(model: NativeSeq2Seq, *, beams: int, rows: int = 4, policy: str = "on
     decoder = model.new_decoder(CachePolicy.parse(policy))
     rules = dataclasses.replace(model.generation, num_beams=beams)
     found: dict[int, list[Hypothesis]] = {}
-    for ended in decoder.decode(sources, rules, Stopwatch(), lambda: False, batch_size=rows):
+    for ended in decoder.decode(sources, rules, RunContext(), batch_size=rows):
         found.update(ended)
     return [found[index] for index in range(len(LENGTHS))]
 

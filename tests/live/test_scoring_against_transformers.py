@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from jobs.outcome import Score
 from jobs.spec import ScoreOptions, Window
 from tests.small_tokenizers import byte_level, opened
 from worker.engine.causal.protocol import Group, LogProbs
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.scoring import Scorer
 from worker.engine.tasks.windows import cut
 from worker.text.causal_tokenizer import CausalTokenizer
@@ -40,9 +40,7 @@ class TransformersModel:
     def new_reader(self, *, is_packed: bool = True) -> "TransformersModel":
         return self
 
-    def read(
-        self, groups: Sequence[Group], stopwatch: Stopwatch, should_stop: Callable[[], bool]
-    ) -> Iterator[tuple[int, list[LogProbs]]]:
+    def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
         for index, group in enumerate(groups):
             yield index, [log_probs(self.network, group.prefix, suffix) for suffix in group.suffixes]
 

@@ -17,6 +17,7 @@ import sacrebleu
 
 from jobs.spec import Timing, TranslateOptions
 from worker.demo.grammar import Bulletin, unseen_bulletins
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.seq2seq.open import open_translation_model
 from worker.models.registry import has_weights
@@ -105,7 +106,7 @@ def _by_engine(directory: Path) -> Translate:
         translations = [""] * len(texts)
         sources = [tokenizer.encode(text, None) for text in texts]
         decoder = model.new_decoder()
-        for found in decoder.decode(sources, rules, Stopwatch(Timing.OFF), lambda: False, batch_size=BATCH_ROWS):
+        for found in decoder.decode(sources, rules, RunContext(Stopwatch(Timing.OFF)), batch_size=BATCH_ROWS):
             for row, (best, *_) in found:
                 translations[row] = tokenizer.decode(best.ids)
         return translations

@@ -22,6 +22,7 @@ from worker.demo.grammar import Bulletin, unseen_bulletins
 from worker.demo.retrieval import RetrievalSet, retrieval_set
 from worker.engine.causal.open import open_language_model
 from worker.engine.causal.protocol import Group
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.models.registry import has_weights
 from worker.text.causal_tokenizer import CausalTokenizer
@@ -115,7 +116,7 @@ def by_engine(directory: Path) -> Score:
     def score(texts: Sequence[tuple[str, str]]) -> list[tuple[float, int]]:
         groups = [Group(tokenizer.encode(given).ids, [tokenizer.encode(scored).ids]) for given, scored in texts]
         scores = [(0.0, 0)] * len(groups)
-        for index, [log_probs] in reader.read(groups, Stopwatch(Timing.OFF), lambda: False):
+        for index, [log_probs] in reader.read(groups, RunContext(Stopwatch(Timing.OFF))):
             scores[index] = (float(log_probs.sum(dtype=np.float64)), len(log_probs))
         return scores
 

@@ -14,6 +14,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from jobs.spec import CachePolicy, Timing
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import GenerationConfig, read_generation
 from worker.engine.search.hypothesis import Hypothesis
@@ -79,16 +80,16 @@ class Tiny:
         cache: ExportedKVCache | None = None,
         policy: str = "auto",
         rows: int = 32,
-        stopwatch: Stopwatch | None = None,
+        run: RunContext | None = None,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, in order."""
         sources = self.sources if sources is None else sources
         graphs = self.model.graphs
         cache = cache or graphs.new_cache()
-        stopwatch = stopwatch or Stopwatch(Timing.OFF)
+        run = run or RunContext(Stopwatch(Timing.OFF))
         found: dict[int, list[Hypothesis]] = {}
         for batch in make_batches(sources, max_rows=rows, pad_id=self.model.pad_id):
-            decoding = ExportedSteps(graphs, cache, batch, policy=CachePolicy.parse(policy), stopwatch=stopwatch)
+            decoding = ExportedSteps(graphs, cache, batch, policy=CachePolicy.parse(policy), run=run)
             found.update(zip(batch.order, search(decoding, len(batch.order), rules), strict=True))
         return [found[index] for index in range(len(sources))]
 
@@ -169,7 +170,7 @@ def decode(
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each source, in order, through the decoder that a lane uses."""
     decoder = decoder or model.new_decoder(CachePolicy.parse(cache))
-    pairs = chain.from_iterable(decoder.decode(sources, rules, Stopwatch(Timing.OFF), lambda: False, batch_size=rows))
+    pairs = chain.from_iterable(decoder.decode(sources, rules, RunContext(Stopwatch(Timing.OFF)), batch_size=rows))
     found = sorted(pairs, key=itemgetter(0))
     assert [index for index, _ in found] == list(range(len(sources))), "each of them once"
     return [hypotheses for _, hypotheses in found]

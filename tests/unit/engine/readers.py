@@ -1,14 +1,13 @@
 """A causal model that is no network, but in which every token counts: log-probabilities hash all that comes before."""
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from jobs.errors import Stopped
 from worker.engine.causal.protocol import Group, LogProbs
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 
 BOS = 256
 
@@ -40,15 +39,12 @@ class HashingReader:
     def __init__(self, model: HashingModel) -> None:
         self.model = model
 
-    def read(
-        self, groups: Sequence[Group], stopwatch: Stopwatch, should_stop: Callable[[], bool]
-    ) -> Iterator[tuple[int, list[LogProbs]]]:
+    def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
         self.model.read += groups
         for index in sorted(range(len(groups)), key=lambda index: groups[index].longest):
-            if should_stop():
-                raise Stopped("told to stop")
+            run.raise_if_stopped("groups")
             assert groups[index].longest <= self.model.max_positions
-            with stopwatch.measure("prefill", rows=1, tokens=groups[index].longest):
+            with run.measure("prefill", rows=1, tokens=groups[index].longest):
                 found = [self._read_suffix(list(groups[index].prefix), suffix) for suffix in groups[index].suffixes]
             yield index, found
 

@@ -18,7 +18,7 @@ from worker.engine.causal.native_model import NativeCausal
 from worker.engine.causal.native_reader import Limits, PackedReader
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.runtime.int8_probe import int8_is_exact
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.graphs.precision import Precision
 from worker.models.departures.window_probe import windows_are_exact
 
@@ -66,7 +66,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
 
 
 def read(reader: Any, groups: list[Group]) -> list[list[LogProbs]]:
-    found = dict(reader.read(groups, Stopwatch(), lambda: False))
+    found = dict(reader.read(groups, RunContext()))
     assert sorted(found) == list(range(len(groups))), "each group once"
     return [found[index] for index in range(len(groups))]
 
@@ -160,11 +160,11 @@ def test_memory_is_asked_for_once_and_does_not_grow_with_what_is_read(make: Call
 
 @pytest.mark.parametrize("name", MODELS)
 def test_no_call_is_larger_than_its_limits(make: Callable[..., Made], name: str) -> None:
-    made, stopwatch = make(name), Stopwatch()
-    list(PackedReader(made.model, TIGHT).read(mixture(), stopwatch, lambda: False))
+    made, run = make(name), RunContext()
+    list(PackedReader(made.model, TIGHT).read(mixture(), run))
 
-    body = [each for each in stopwatch.timings if each.phase == "prefill"]
-    head = [each for each in stopwatch.timings if each.phase == "head"]
+    body = [each for each in run.timings if each.phase == "prefill"]
+    head = [each for each in run.timings if each.phase == "head"]
     assert max(each.tokens for each in body) == TIGHT.tokens
     assert max(each.tokens for each in head) == TIGHT.head_rows
     assert max(each.past_length for each in body) > 4 * TIGHT.tokens
@@ -175,19 +175,19 @@ def test_no_call_is_larger_than_its_limits(make: Callable[..., Made], name: str)
 def test_a_prefix_is_read_once(make: Callable[..., Made]) -> None:
     rng = np.random.default_rng(5)
     group = Group(draw_ids(rng, 60), [draw_ids(rng, 10) for _ in range(8)])
-    stopwatch = Stopwatch()
-    list(make("qwen2").model.new_reader().read([group], stopwatch, lambda: False))
+    run = RunContext()
+    list(make("qwen2").model.new_reader().read([group], run))
 
-    tokens = [(each.tokens, each.past_length) for each in stopwatch.timings if each.phase == "prefill"]
+    tokens = [(each.tokens, each.past_length) for each in run.timings if each.phase == "prefill"]
     assert tokens == [(60, 0), (8 * 9, 60)], "and no last token is read at all"
 
 
 def test_reading_stops_between_two_calls(make: Callable[..., Made]) -> None:
     looks = iter([False, False, True])
-    stopwatch = Stopwatch()
+    run = RunContext(should_stop=lambda: next(looks))
     with pytest.raises(Stopped):
-        list(PackedReader(make("llama").model, TIGHT).read(mixture(), stopwatch, lambda: next(looks)))
-    assert len(stopwatch.timings) == 2
+        list(PackedReader(make("llama").model, TIGHT).read(mixture(), run))
+    assert len(run.timings) == 2
 
 
 @pytest.mark.skipif(not int8_is_exact(), reason="the processor lacks VNNI")

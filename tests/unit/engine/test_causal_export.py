@@ -20,7 +20,7 @@ from worker.engine.causal.exported_call import ExportedCall
 from worker.engine.causal.exported_model import ExportedCausal
 from worker.engine.causal.open import open_language_model
 from worker.engine.causal.protocol import Group, LogProbs
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.models.registry import BUNDLED, DEFAULT_MODEL
 
 LAYOUTS = {
@@ -69,7 +69,7 @@ def open_export(folder: Path, export: Export, **config: Any) -> ExportedCausal:
 
 
 def read(model: ExportedCausal, groups: Sequence[Group], *, is_packed: bool = True) -> list[list[LogProbs]]:
-    found = dict(model.new_reader(is_packed=is_packed).read(groups, Stopwatch(), lambda: False))
+    found = dict(model.new_reader(is_packed=is_packed).read(groups, RunContext()))
     assert sorted(found) == list(range(len(groups)))
     return [found[index] for index in range(len(groups))]
 
@@ -158,12 +158,12 @@ def test_pieces_that_extend_the_cache_are_the_whole(layout: str, tokens: int, mo
     export, groups = LAYOUTS[layout], some_groups(2)
     monkeypatch.setattr(exported_reader, "MAX_TOKENS", tokens)
     monkeypatch.setattr(exported_reader, "_LEAST", 1)
-    stopwatch = Stopwatch()
+    run = RunContext()
 
-    found = dict(MODELS[layout].new_reader().read(groups, stopwatch, lambda: False))
+    found = dict(MODELS[layout].new_reader().read(groups, run))
 
     assert_same([found[index] for index in range(len(groups))], expected(export, groups), within=tolerance(export))
-    longest = max(timing.tokens for timing in stopwatch.timings if timing.phase == "prefill")
+    longest = max(timing.tokens for timing in run.timings if timing.phase == "prefill")
     assert longest == tokens if MODELS[layout].abilities.extends else longest >= POSITIONS - 1
 
 
@@ -222,7 +222,7 @@ def test_the_mask_grows_with_the_cache_and_positions_go_on(tmp_path: Path) -> No
     reader = replace(model, graph=ExportedCall(model.graph.file, session, model.layout)).new_reader()  # type: ignore[arg-type]
     rng = np.random.default_rng(4)
 
-    list(reader.read([Group(ids(rng, 40), [ids(rng, 6), ids(rng, 6), ids(rng, 5)])], Stopwatch(), lambda: False))
+    list(reader.read([Group(ids(rng, 40), [ids(rng, 6), ids(rng, 6), ids(rng, 5)])], RunContext()))
 
     first, second = session.feeds
     assert first["past_key_values.0.key"].shape == (1, 2, 0, HEAD_SIZE)  # nothing yet; it is fed all the same
@@ -237,9 +237,9 @@ def test_a_prefix_is_computed_once(tmp_path: Path) -> None:
     group = Group(ids(rng, 60), [ids(rng, 8) for _ in range(10)])
     computed = {}
     for name in ("optimum", "genai", "optimum, no past"):
-        stopwatch = Stopwatch()
-        list(open_export(tmp_path / name, LAYOUTS[name]).new_reader().read([group], stopwatch, lambda: False))
-        computed[name] = sum(timing.tokens for timing in stopwatch.timings if timing.phase == "prefill")
+        run = RunContext()
+        list(open_export(tmp_path / name, LAYOUTS[name]).new_reader().read([group], run))
+        computed[name] = sum(timing.tokens for timing in run.timings if timing.phase == "prefill")
 
     assert computed == {"optimum": 59 + 10 * 8, "genai": 59 + 10 * 8, "optimum, no past": 10 * 67}
 
@@ -247,15 +247,15 @@ def test_a_prefix_is_computed_once(tmp_path: Path) -> None:
 def test_padding_is_never_scored_and_stays_small(tmp_path: Path) -> None:
     rng = np.random.default_rng(6)
     groups = [Group([], [ids(rng, int(count))]) for count in rng.integers(1, POSITIONS, 60)]
-    stopwatch = Stopwatch()
+    run = RunContext()
 
-    found = dict(open_export(tmp_path, Export()).new_reader().read(groups, stopwatch, lambda: False))
+    found = dict(open_export(tmp_path, Export()).new_reader().read(groups, run))
 
     fed = sum(len(group.suffixes[0]) - 1 for group in groups)
     assert [len(found[index][0]) for index in range(60)] == [len(group.suffixes[0]) - 1 for group in groups]
-    assert sum(timing.tokens for timing in stopwatch.timings if timing.phase == "prefill") <= 1.15 * fed
-    assert sum(timing.tokens for timing in stopwatch.timings if timing.phase == "head") == fed
-    assert max(timing.rows for timing in stopwatch.timings) > 4
+    assert sum(timing.tokens for timing in run.timings if timing.phase == "prefill") <= 1.15 * fed
+    assert sum(timing.tokens for timing in run.timings if timing.phase == "head") == fed
+    assert max(timing.rows for timing in run.timings) > 4
 
 
 @pytest.mark.parametrize("limit", [1, 20_000, 100_000])
@@ -263,12 +263,12 @@ def test_no_call_gives_more_logits_than_it_may(tmp_path: Path, limit: int, monke
     """Where the limit is below what the least piece gives, the least piece is what goes through."""
     export, groups = Export(), some_groups(7)
     monkeypatch.setattr(exported_reader, "MAX_BYTES", limit)
-    stopwatch = Stopwatch()
+    run = RunContext()
 
-    found = dict(open_export(tmp_path, export).new_reader().read(groups, stopwatch, lambda: False))
+    found = dict(open_export(tmp_path, export).new_reader().read(groups, run))
 
     assert_same([found[index] for index in range(len(groups))], expected(export, groups))
-    assert max(timing.tokens for timing in stopwatch.timings if timing.phase == "prefill") * 4 * VOCAB <= max(
+    assert max(timing.tokens for timing in run.timings if timing.phase == "prefill") * 4 * VOCAB <= max(
         limit, 4 * VOCAB * exported_reader._LEAST
     )
 
@@ -278,9 +278,9 @@ def test_buffers_are_kept_from_one_prefix_to_the_next(tmp_path: Path) -> None:
     group = Group(ids(rng, 60), [ids(rng, 8) for _ in range(10)])
     reader = open_export(tmp_path, Export()).new_reader()
 
-    list(reader.read([group], Stopwatch(), lambda: False))
+    list(reader.read([group], RunContext()))
     before = reader.allocations, reader.reuses, reader.num_bytes
-    list(reader.read([group, group], Stopwatch(), lambda: False))
+    list(reader.read([group, group], RunContext()))
 
     assert before[0] > 0
     assert before[2] >= 10 * 59 * 2 * 2 * 2 * HEAD_SIZE * 4  # rows, past, layers, keys and values, K, H, bytes
@@ -291,7 +291,7 @@ def test_it_stops_between_two_calls(tmp_path: Path) -> None:
     model, calls = open_export(tmp_path, Export()), iter([False, False, True])
 
     with pytest.raises(Stopped):
-        list(model.new_reader().read(some_groups(), Stopwatch(), lambda: next(calls)))
+        list(model.new_reader().read(some_groups(), RunContext(should_stop=lambda: next(calls))))
 
 
 class Watched:

@@ -11,7 +11,7 @@ from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
 from worker.engine.causal.native_model import NativeCausal
 from worker.engine.causal.native_reader import Limits, PackedReader
 from worker.engine.causal.protocol import Group
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "causal.json").read_text(encoding="utf-8"))
 
@@ -24,5 +24,5 @@ def test_every_token_gets_what_transformers_gave_it(tmp_path: Path, case: dict[s
     groups = [Group([], [ids]) for ids in case["sequences"]]
 
     for limits in (Limits(), Limits(tokens=20, padded=40, head_rows=11)):
-        for index, (found,) in PackedReader(model, limits).read(groups, Stopwatch(), lambda: False):
+        for index, (found,) in PackedReader(model, limits).read(groups, RunContext()):
             np.testing.assert_allclose(found, case["log_probs"][index], rtol=0, atol=1e-4)

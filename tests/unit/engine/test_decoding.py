@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from jobs.errors import SpecError
 from jobs.spec import CachePolicy, Timing
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.seq2seq import exported_model, exported_steps
 from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
@@ -86,11 +87,9 @@ def test_cached_decoding_equals_decoding_without_a_cache(
 def test_logits_of_cached_steps_are_those_of_the_whole_prefix(open_tiny: OpenTiny, layout: str) -> None:
     tiny = open_tiny("tiny-relu-tied", layout)
     (batch,) = make_batches(tiny.sources, max_rows=32, pad_id=tiny.model.pad_id)
-    stopwatch = Stopwatch(Timing.OFF)
+    run = RunContext(Stopwatch(Timing.OFF))
     on, off = (
-        ExportedSteps(
-            tiny.model.graphs, tiny.model.graphs.new_cache(), batch, policy=CachePolicy(mode), stopwatch=stopwatch
-        )
+        ExportedSteps(tiny.model.graphs, tiny.model.graphs.new_cache(), batch, policy=CachePolicy(mode), run=run)
         for mode in ("on", "off")
     )
     rng = np.random.default_rng(0)
@@ -213,7 +212,7 @@ def test_the_mask_of_the_target_is_as_long_as_past_and_present(
     counting = ExportedSeq2Seq.open(golden_folder / "counting")
     cache = counting.graphs.new_cache()
     (batch,) = make_batches([[3, 11], [4, 5, 11]], max_rows=2, pad_id=0)
-    decoding = ExportedSteps(counting.graphs, cache, batch, policy=CachePolicy.parse(policy), stopwatch=Stopwatch())
+    decoding = ExportedSteps(counting.graphs, cache, batch, policy=CachePolicy.parse(policy), run=RunContext())
     rules = dataclasses.replace(counting.generation, num_beams=num_beams)
 
     assert counting.graphs.layout.cache is not None
@@ -300,9 +299,9 @@ def test_what_stays_the_same_is_bound_once(tiny: Any, monkeypatch: pytest.Monkey
     ("policy", "prefixes"), [("on", [1, 1, 1, 1, 1]), ("off", [1, 2, 3, 4, 5]), ("hybrid:2", [1, 2, 1, 1, 1])]
 )
 def test_every_model_call_is_timed(tiny: Any, policy: str, prefixes: list[int]) -> None:
-    stopwatch = Stopwatch()
-    tiny.run(tiny.rules(num_beams=1, min_length=6, max_length=6), tiny.sources[:3], policy=policy, stopwatch=stopwatch)
-    encode, *steps = stopwatch.timings
+    run = RunContext()
+    tiny.run(tiny.rules(num_beams=1, min_length=6, max_length=6), tiny.sources[:3], policy=policy, run=run)
+    encode, *steps = run.timings
 
     longest = max(map(len, tiny.sources[:3]))
     assert (encode.phase, encode.rows, encode.tokens) == ("encode", 3, 3 * longest)

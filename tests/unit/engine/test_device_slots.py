@@ -12,8 +12,8 @@ import pytest
 from jobs.errors import ModelError
 from jobs.spec import CachePolicy
 from tests.checkpoints import write_marian_checkpoint
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.session import PROVIDER, Device
-from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.device_buffers import DeviceBuffers, DeviceCopies
 from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
@@ -59,7 +59,7 @@ def decode(
     decoder = decoder or model.new_decoder(CachePolicy.parse(policy))
     rules = dataclasses.replace(model.generation, num_beams=beams)
     found: dict[int, list[Hypothesis]] = {}
-    for ended in decoder.decode(sources(), rules, Stopwatch(), lambda: False, batch_size=rows):
+    for ended in decoder.decode(sources(), rules, RunContext(), batch_size=rows):
         found.update(ended)
     return [found[index] for index in range(len(LENGTHS))]
 

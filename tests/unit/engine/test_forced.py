@@ -18,7 +18,7 @@ from jobs.outcome import Failed, Flag, Outcome, Score
 from jobs.spec import CachePolicy, ScoreOptions, Timing
 from tests.unit.engine.conftest import FILES, GOLDEN, Built, OpenKV, OpenTiny, build_kv, decode
 from worker.demo.grammar import unseen_bulletins
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.decode_step import DecodeStep
 from worker.engine.seq2seq.encoder_states import encode_sources, feed_sources
 from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
@@ -70,7 +70,7 @@ def id_pairs(family: str) -> list[IdPair]:
 def run(model: Seq2SeqModel, pairs: Sequence[IdPair]) -> list[Any]:
     """All in one batch, in order."""
     order = sorted(range(len(pairs)), key=lambda place: -len(pairs[place].source))
-    found = dict(zip(order, model.new_scorer().log_probs([pairs[place] for place in order], Stopwatch()), strict=True))
+    found = dict(zip(order, model.new_scorer().log_probs([pairs[place] for place in order], RunContext()), strict=True))
     return [found[place] for place in range(len(pairs))]
 
 
@@ -86,13 +86,13 @@ def step_by_step(model: Seq2SeqModel, pair: IdPair) -> Any:
         target = model.graphs.head.to_places(target)
 
         def step(last: Any) -> Any:
-            logits, scales = stepper.run(last, slots, Stopwatch(), 0)
+            logits, scales = stepper.run(last, slots, RunContext(), 0)
             assert scales is None
             return logits
     else:
         assert isinstance(model, ExportedSeq2Seq)
         batch, cache = pad([pair.source], [0], model.pad_id), model.graphs.new_cache()
-        step = ExportedSteps(model.graphs, cache, batch, policy=CachePolicy(), stopwatch=Stopwatch()).step
+        step = ExportedSteps(model.graphs, cache, batch, policy=CachePolicy(), run=RunContext()).step
     return np.array([log_prob(step(target[[place]])[0], target[place + 1]) for place in range(len(pair.target))])
 
 
@@ -100,7 +100,7 @@ def prefix_by_prefix(model: NativeSeq2Seq, pair: IdPair) -> Any:
     """Another: every prefix anew. Its attention rounds as that of a whole target does, which a step's does not, and
     where int8 cuts what lies between two steps, the least that is rounded otherwise is seen."""
     session, target = model.graphs.prefix_decoder(), np.array([[model.generation.start_id, *pair.target]])
-    sources = feed_sources(encode_sources(model.graphs, [pair.source], Stopwatch()), np.array([len(pair.source)]))
+    sources = feed_sources(encode_sources(model.graphs, [pair.source], RunContext()), np.array([len(pair.source)]))
     found = []
     for length in range(1, len(pair.target) + 1):
         feed = {
@@ -297,11 +297,11 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_until_it_does(
     whole, sizes = score(kv.model, tokenizer, texts), []
     log_probs = NativeScorer.log_probs
 
-    def small(self: NativeScorer, pairs: Sequence[IdPair], stopwatch: Stopwatch) -> Any:
+    def small(self: NativeScorer, pairs: Sequence[IdPair], run: RunContext) -> Any:
         sizes.append(len(pairs))
         if len(pairs) > 2:
             raise MemoryError
-        return log_probs(self, pairs, stopwatch)
+        return log_probs(self, pairs, run)
 
     monkeypatch.setattr(NativeScorer, "log_probs", small)
 
@@ -314,7 +314,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_until_it_does(
 def test_of_a_single_pair_a_shortage_is_raised(open_kv: OpenKV, monkeypatch: pytest.MonkeyPatch) -> None:
     kv = open_kv()
 
-    def never(self: NativeScorer, pairs: Sequence[IdPair], stopwatch: Stopwatch) -> Any:
+    def never(self: NativeScorer, pairs: Sequence[IdPair], run: RunContext) -> Any:
         raise MemoryError
 
     monkeypatch.setattr(NativeScorer, "log_probs", never)
@@ -330,11 +330,11 @@ def test_logits_of_a_large_vocabulary_come_a_few_rows_at_a_time(
     wanted = run(tiny.model, id_pairs("tiny-swish-tied"))
     vocab_size = tiny.model.graphs.layout.vocab_size
     monkeypatch.setattr("worker.engine.seq2seq.exported_scorer.MAX_LOGITS", 3 * 24 * vocab_size)
-    stopwatch, pairs = Stopwatch(), sorted(id_pairs("tiny-swish-tied"), key=lambda pair: -len(pair.source))
+    context, pairs = RunContext(), sorted(id_pairs("tiny-swish-tied"), key=lambda pair: -len(pair.source))
 
-    found = tiny.model.new_scorer().log_probs(pairs, stopwatch)
+    found = tiny.model.new_scorer().log_probs(pairs, context)
 
-    assert [timing.rows for timing in stopwatch.timings if timing.phase == "prefill"] == [3, 3, 3, 3, 2]
+    assert [timing.rows for timing in context.timings if timing.phase == "prefill"] == [3, 3, 3, 3, 2]
     for one, other in zip(
         sorted(found, key=lambda row: row.sum()), sorted(wanted, key=lambda row: row.sum()), strict=True
     ):

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 from jobs.errors import Stopped
-from jobs.spec import Timing
 from tests.unit.engine.conftest import Built, OpenKV, OpenTiny, build_kv, decode
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq import native_graphs
 from worker.engine.seq2seq.kv_slots import KVSlots
@@ -250,29 +249,29 @@ def test_it_stops_between_two_steps_and_the_lane_goes_on_with_the_next_work(open
     sources, rules = built.draw_sources(30), built.rules(num_beams=num_beams)
     wanted = decode(built.model, sources, rules, rows=4)
     decoder = built.model.new_decoder()
-    stopwatch = Stopwatch(Timing.STEPS)
     asked = iter([*[False] * 5, True])
+    run = RunContext(should_stop=lambda: next(asked))
 
     with pytest.raises(Stopped):
-        list(decoder.decode(sources, rules, stopwatch, lambda: next(asked), batch_size=4))
+        list(decoder.decode(sources, rules, run, batch_size=4))
 
     assert next(asked, "all were asked") == "all were asked"
-    assert sum(timing.phase == "decode" for timing in stopwatch.timings) == 5
+    assert sum(timing.phase == "decode" for timing in run.timings) == 5
     assert decode(built.model, sources, rules, rows=4, decoder=decoder) == wanted
 
 
 def test_a_slot_is_filled_again_as_soon_as_its_sentence_ends(open_kv: OpenKV) -> None:
     """Few slots, many sentences: as few steps as if each slot had a queue of its own, all equally long."""
-    built, stopwatch = open_kv(), Stopwatch(Timing.STEPS)
+    built, run = open_kv(), RunContext()
     sources, rules = built.draw_sources(60), built.rules(num_beams=1)
     lengths = [len(one.ids) for one, *_ in decode(built.model, sources, rules)]
 
-    list(built.model.new_decoder().decode(sources, rules, stopwatch, lambda: False, batch_size=4))
+    list(built.model.new_decoder().decode(sources, rules, run, batch_size=4))
 
-    steps = [timing for timing in stopwatch.timings if timing.phase == "decode"]
+    steps = [timing for timing in run.timings if timing.phase == "decode"]
     assert sum(timing.rows for timing in steps) == sum(lengths), "no row runs for nobody"
     assert len(steps) <= sum(lengths) / 4 + max(lengths)
-    encoded = [timing for timing in stopwatch.timings if timing.phase == "encode"]
+    encoded = [timing for timing in run.timings if timing.phase == "encode"]
     assert sum(timing.rows for timing in encoded) == len(sources)
     assert sum(timing.tokens for timing in encoded) == sum(map(len, sources)), "nothing is padded"
 

@@ -11,7 +11,7 @@ import pytest
 from jobs.errors import Stopped
 from jobs.spec import CachePolicy
 from tests.checkpoints import write_marian_checkpoint, write_weights
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.engine.tasks.cache_report import measure_cache
@@ -62,13 +62,13 @@ def decode(
     *,
     beams: int,
     rows: int = 4,
-    stopwatch: Stopwatch | None = None,
+    run: RunContext | None = None,
     decoder: Any = None,
 ) -> list[list[Hypothesis]]:
     rules = dataclasses.replace(model.generation, num_beams=beams)
     found: dict[int, list[Hypothesis]] = {}
     decoder = decoder or model.new_decoder(CachePolicy.parse(policy))
-    for ended in decoder.decode(sources(), rules, stopwatch or Stopwatch(), lambda: False, batch_size=rows):
+    for ended in decoder.decode(sources(), rules, run or RunContext(), batch_size=rows):
         found.update(ended)
     return [found[index] for index in range(len(LENGTHS))]
 
@@ -106,21 +106,21 @@ def test_a_batch_without_a_cache_gives_each_row_what_it_gets_alone(open_kv: Open
 
 
 def test_every_token_of_every_row_is_run_again_without_a_cache(open_kv: Open) -> None:
-    stopwatch = Stopwatch()
+    run = RunContext()
 
-    decode(open_kv(), "off", beams=1, rows=32, stopwatch=stopwatch)
+    decode(open_kv(), "off", beams=1, rows=32, run=run)
 
-    steps = [timing for timing in stopwatch.timings if timing.phase in ("prefill", "decode")]
+    steps = [timing for timing in run.timings if timing.phase in ("prefill", "decode")]
     assert [timing.tokens for timing in steps] == [timing.rows * (timing.step + 1) for timing in steps]
     assert {timing.past_length for timing in steps} == {0}
 
 
 def test_a_hybrid_runs_whole_prefixes_first_and_single_tokens_then(open_kv: Open) -> None:
-    stopwatch = Stopwatch()
+    run = RunContext()
 
-    decode(open_kv(), "hybrid:3", beams=1, rows=32, stopwatch=stopwatch)
+    decode(open_kv(), "hybrid:3", beams=1, rows=32, run=run)
 
-    steps = [timing for timing in stopwatch.timings if timing.phase in ("prefill", "decode")]
+    steps = [timing for timing in run.timings if timing.phase in ("prefill", "decode")]
     assert [timing.tokens // timing.rows for timing in steps[:5]] == [1, 2, 3, 1, 1]
     assert [timing.past_length for timing in steps[:5]] == [0, 0, 0, 3, 4]
 
@@ -164,7 +164,7 @@ def test_it_stops_between_two_steps(open_kv: Open) -> None:
     decoder = model.new_decoder(CachePolicy("off"))
 
     with pytest.raises(Stopped):
-        list(decoder.decode(sources(), model.generation, Stopwatch(), lambda: True, batch_size=32))
+        list(decoder.decode(sources(), model.generation, RunContext(should_stop=lambda: True), batch_size=32))
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])

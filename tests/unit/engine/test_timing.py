@@ -1,7 +1,11 @@
 """One timing for every model call, or one sum for every batch."""
 
+import pytest
+
+from jobs.errors import Stopped
 from jobs.outcome import StepTiming
 from jobs.spec import Timing
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 
 
@@ -43,3 +47,19 @@ def test_the_sums_of_a_batch_are_the_sums_of_its_steps() -> None:
 
 def test_nothing_is_measured_when_timing_is_off() -> None:
     assert two_batches(Timing.OFF) == []
+
+
+def test_a_run_times_its_steps_and_stops_between_two_of_them() -> None:
+    asked = iter([False, True])
+    run = RunContext(Stopwatch(Timing.BATCHES), lambda: next(asked))
+
+    run.raise_if_stopped("steps")
+    for step in range(3):
+        with run.measure("decode", step=step, rows=2, tokens=2, past_length=step) as counted:
+            counted.tokens = 3
+    run.end_batch()
+    with pytest.raises(Stopped, match="stopped between two steps"):
+        run.raise_if_stopped("steps")
+
+    (timing,) = run.timings
+    assert (timing.phase, timing.tokens, timing.past_length, timing.calls) == ("decode", 9, 3, 3)

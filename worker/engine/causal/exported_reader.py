@@ -13,21 +13,20 @@ Shapes: B rows · S length of the longest row · P past length · V vocabulary.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.errors import Stopped
 from worker.engine.causal.broadcast_past import BroadcastPast, Past
 from worker.engine.causal.capabilities import Capabilities
 from worker.engine.causal.exported_call import ExportedCall
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.causal.target_log_probs import scratch_size, target_log_probs
 from worker.engine.runtime.out_of_memory import is_out_of_memory
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 
 log = logging.getLogger(__name__)
 
@@ -87,11 +86,8 @@ class ExportedReader:
         """How often the buffers were large enough."""
         return self._repeated.reuses
 
-    def read(
-        self, groups: Sequence[Group], stopwatch: Stopwatch, should_stop: Callable[[], bool]
-    ) -> Iterator[tuple[int, list[LogProbs]]]:
+    def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
         """See `worker.engine.causal.protocol.Reader.read`."""
-        lane = _Lane(stopwatch, should_stop)
         shared = [index for index, group in enumerate(groups) if self._shares(group)]
         others = sorted(set(range(len(groups))) - set(shared))
         missing = {index: len(groups[index].suffixes) for index in others}
@@ -99,13 +95,13 @@ class ExportedReader:
             index: [np.empty(0, np.float32)] * count for index, count in missing.items()
         }
         whole = chain.from_iterable(_whole(index, groups[index]) for index in others)
-        for line, log_probs in self._read_lines(list(whole), (), lane):
+        for line, log_probs in self._read_lines(list(whole), (), run):
             found[line.group][line.suffix] = log_probs
             missing[line.group] -= 1
             if not missing[line.group]:
                 yield line.group, found.pop(line.group)
         for index in shared:
-            yield index, self._read_shared(groups[index], lane)
+            yield index, self._read_shared(groups[index], run)
 
     def _shares(self, group: Group) -> bool:
         """Whether the group's prefix is computed once, to be the past of its suffixes."""
@@ -114,20 +110,20 @@ class ExportedReader:
             return False
         return length * (count - 1) >= _WORTH if self._abilities.extends_batches else length >= _WORTH
 
-    def _read_shared(self, group: Group, lane: "_Lane") -> list[LogProbs]:
+    def _read_shared(self, group: Group, run: RunContext) -> list[LogProbs]:
         """All but the last token of the prefix are the past; the last one is fed with each suffix, whose first token
         it foretells."""
         *beginning, last = group.prefix
-        _, past = self._walk(beginning, len(beginning), (), lane, wants_present=True)
+        _, past = self._walk(beginning, len(beginning), (), run, wants_present=True)
         self._repeated.begin(past)
         try:
             lines = [_Line(0, place, [last, *suffix], 0) for place, suffix in enumerate(group.suffixes)]
-            found = {line.suffix: log_probs for line, log_probs in self._read_lines(lines, past, lane)}
+            found = {line.suffix: log_probs for line, log_probs in self._read_lines(lines, past, run)}
         finally:
             self._repeated.end()
         return [found[place] for place in range(len(lines))]
 
-    def _read_lines(self, lines: Sequence[_Line], past: Past, lane: "_Lane") -> Iterator[tuple[_Line, LogProbs]]:
+    def _read_lines(self, lines: Sequence[_Line], past: Past, run: RunContext) -> Iterator[tuple[_Line, LogProbs]]:
         """Every line once, longest first, behind one past."""
         yield from ((line, np.empty(0, np.float32)) for line in lines if not line.length)  # nothing foretells its token
         waiting = deque(sorted(filter(lambda line: line.length, lines), key=lambda line: -line.length))
@@ -135,7 +131,7 @@ class ExportedReader:
         while waiting:
             batch = self._take(waiting, past, most)
             try:
-                found = self._read_batch(batch, past, lane)
+                found = self._read_batch(batch, past, run)
             except Exception as error:
                 if len(batch) == 1 or not is_out_of_memory(error):
                     raise
@@ -186,20 +182,20 @@ class ExportedReader:
             ),
         )
 
-    def _read_batch(self, batch: Sequence[_Line], past: Past, lane: "_Lane") -> list[LogProbs]:
+    def _read_batch(self, batch: Sequence[_Line], past: Past, run: RunContext) -> list[LogProbs]:
         if len(batch) == 1:
             (line,) = batch
-            return [self._walk(line.ids, line.skip, past, lane)[0]]
+            return [self._walk(line.ids, line.skip, past, run)[0]]
         rows = [line.ids[:-1] for line in batch]
-        logits, _ = self._call(rows, self._repeated.rows(len(rows)) if past else (), lane)
-        with lane.stopwatch.measure("head", rows=len(rows), tokens=sum(line.length - line.skip for line in batch)):
+        logits, _ = self._call(rows, self._repeated.rows(len(rows)) if past else (), run)
+        with run.measure("head", rows=len(rows), tokens=sum(line.length - line.skip for line in batch)):
             return [
                 self._log_probs(logits[row, line.skip : line.length], line.ids[line.skip + 1 :])
                 for row, line in enumerate(batch)
             ]
 
     def _walk(
-        self, ids: Sequence[int], skip: int, past: Past, lane: "_Lane", *, wants_present: bool = False
+        self, ids: Sequence[int], skip: int, past: Past, run: RunContext, *, wants_present: bool = False
     ) -> tuple[LogProbs, Past]:
         """One sequence, in as many pieces as it takes; the log-probabilities of its targets but the first `skip`.
 
@@ -218,7 +214,7 @@ class ExportedReader:
                 logits, present = self._call(
                     [ids[at:stop]],
                     past,
-                    lane,
+                    run,
                     wants_logits=first < stop,
                     wants_present=wants_present or stop < end,
                 )
@@ -229,7 +225,7 @@ class ExportedReader:
                 self._max_tokens = max(_LEAST, size // 2)
                 continue
             if first < stop:
-                with lane.stopwatch.measure("head", rows=1, tokens=stop - first):
+                with run.measure("head", rows=1, tokens=stop - first):
                     found[first - skip : stop - skip] = self._log_probs(
                         logits[0, first - at :], ids[first + 1 : stop + 1]
                     )
@@ -240,29 +236,20 @@ class ExportedReader:
         self,
         rows: Sequence[Sequence[int]],
         past: Past,
-        lane: "_Lane",
+        run: RunContext,
         *,
         wants_logits: bool = True,
         wants_present: bool = False,
     ) -> tuple[NDArray[np.floating], Past]:
-        if lane.should_stop():
-            raise Stopped("stopped between two calls of the model")
+        run.raise_if_stopped("calls of the model")
         tokens = len(rows) * max(map(len, rows))
-        with lane.stopwatch.measure("prefill", rows=len(rows), tokens=tokens, past_length=_length(past)):
+        with run.measure("prefill", rows=len(rows), tokens=tokens, past_length=_length(past)):
             return self._graph.call(rows, past, wants_logits=wants_logits, wants_present=wants_present)
 
     def _log_probs(self, logits: NDArray[np.floating], targets: Sequence[int]) -> LogProbs:
         if self._scratch is None:
             self._scratch = np.empty(scratch_size(self._vocab_size), np.float32)
         return target_log_probs(logits, np.asarray(targets, np.int64), self._scratch)
-
-
-@dataclass(frozen=True, slots=True)
-class _Lane:
-    """What accompanies one `read`."""
-
-    stopwatch: Stopwatch
-    should_stop: Callable[[], bool]
 
 
 def _whole(index: int, group: Group) -> Iterator[_Line]:

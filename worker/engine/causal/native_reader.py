@@ -11,23 +11,21 @@ head.
 Knows: calls and their order, and how much memory one may take. Does not know: graphs, text.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.errors import Stopped
 from worker.engine.causal.kv_cache import SequenceCache
 from worker.engine.causal.packed_rows import Ids, PackedRows
 from worker.engine.causal.protocol import Group, LogProbs
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.graphs.causal import SHARED_ROOM
 
 _LEAST_SAVED = 64  # tokens: what a prefix has to save before it is worth calls of its own
 
-ShouldStop = Callable[[], bool]
 _NOTHING: LogProbs = np.empty(0, np.float32)  # of a token with nothing before it
 
 
@@ -99,11 +97,9 @@ class PackedReader:
     def reuses(self) -> int:
         return self._cache.reuses
 
-    def read(
-        self, groups: Sequence[Group], stopwatch: Stopwatch, should_stop: ShouldStop
-    ) -> Iterator[tuple[int, list[LogProbs]]]:
+    def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
         """As `Reader.read` says. What needs the most memory comes first."""
-        calls = _Calls(self._network, self._limits, stopwatch, should_stop)
+        calls = _Calls(self._network, self._limits, run)
         shared = [index for index, group in enumerate(groups) if _is_worth_sharing(group)]
         for index in sorted(shared, key=lambda index: -groups[index].longest):
             yield index, self._read_shared(groups[index], calls)
@@ -192,11 +188,9 @@ class PlainReader:
         self._network = network
         self._limits = limits
 
-    def read(
-        self, groups: Sequence[Group], stopwatch: Stopwatch, should_stop: ShouldStop
-    ) -> Iterator[tuple[int, list[LogProbs]]]:
+    def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
         """As `Reader.read` says, in the order of the groups."""
-        calls = _Calls(self._network, self._limits, stopwatch, should_stop)
+        calls = _Calls(self._network, self._limits, run)
         for index, group in enumerate(groups):
             yield index, [self._read(sequence, calls) for sequence in _whole(index, group)]
 
@@ -210,20 +204,19 @@ class PlainReader:
 class _Calls:
     """Calls of the model, timed, with a look between them at whether to stop."""
 
-    def __init__(self, network: NativeNetwork, limits: Limits, stopwatch: Stopwatch, should_stop: ShouldStop) -> None:
+    def __init__(self, network: NativeNetwork, limits: Limits, run: RunContext) -> None:
         self._network = network
         self._limits = limits
-        self._stopwatch = stopwatch
-        self._should_stop = should_stop
+        self._run = run
 
     def fresh(self, rows: PackedRows) -> NDArray[Any]:
         self._look()
-        with self._stopwatch.measure("prefill", rows=len(rows.ends), tokens=rows.num_tokens):
+        with self._run.measure("prefill", rows=len(rows.ends), tokens=rows.num_tokens):
             return self._network.read_fresh(rows)
 
     def behind(self, cache: SequenceCache, rows: PackedRows, past: int) -> NDArray[Any]:
         self._look()
-        with self._stopwatch.measure("prefill", rows=1, tokens=rows.num_tokens, past_length=past):
+        with self._run.measure("prefill", rows=1, tokens=rows.num_tokens, past_length=past):
             return self._network.read_behind(cache, rows)
 
     def log_probs(self, hidden: NDArray[Any], targets: NDArray[np.int64]) -> LogProbs:
@@ -232,13 +225,12 @@ class _Calls:
         parts = []
         for states, ids in zip(np.array_split(hidden, count), np.array_split(targets, count), strict=True):
             self._look()
-            with self._stopwatch.measure("head", rows=len(ids), tokens=len(ids)):
+            with self._run.measure("head", rows=len(ids), tokens=len(ids)):
                 parts.append(self._network.log_probs(states, ids))
         return np.concatenate(parts)
 
     def _look(self) -> None:
-        if self._should_stop():
-            raise Stopped("stopped between two calls of the model")
+        self._run.raise_if_stopped("calls of the model")
 
 
 class _Waiting:

@@ -4,14 +4,14 @@ What tasks ask of a causal language model, whether its graphs are native or expo
 Knows: sequences of ids, and that some of them begin alike. Does not know: text, windows, templates, graphs.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.models.departures.departures import Departures
 
 LogProbs = NDArray[np.float32]  # natural logarithms, one a token
@@ -42,9 +42,7 @@ class Reader(Protocol):
     def allocations(self) -> int: ...
     @property
     def reuses(self) -> int: ...
-    def read(
-        self, groups: Sequence[Group], stopwatch: Stopwatch, should_stop: Callable[[], bool]
-    ) -> Iterator[tuple[int, list[LogProbs]]]:
+    def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
         """Yield each group's place among `groups`, in whatever order suits, and an array for each of its suffixes:
         log p(token | prefix and the tokens of the suffix before it), all tokens, or all but the first where there is
         no prefix. Nothing a group gets depends on the others. NaN and infinities come out as the model gave them.

@@ -8,13 +8,12 @@ Knows: one model, one lane. Does not know: texts.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from jobs.errors import Stopped
 from worker.engine.runtime.out_of_memory import is_out_of_memory
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.search import Search, new_search
@@ -60,8 +59,7 @@ class ContinuousDecoder:
         self,
         segments: Sequence[Sequence[int]],
         rules: GenerationConfig,
-        stopwatch: Stopwatch,
-        should_stop: Callable[[], bool],
+        run: RunContext,
         *,
         batch_size: int,
     ) -> Iterator[Decoded]:
@@ -72,10 +70,10 @@ class ContinuousDecoder:
         while waiting:
             room = min(len(waiting), batch_size, self._most or batch_size)
             stepper = self._stepper(self._graphs.head.rules(rules))
-            run = _Run(self._graphs, self._slots, stepper, segments, waiting, room, stopwatch)
+            batch = _Batch(self._graphs, self._slots, stepper, segments, waiting, room, run)
             fits = True
             try:
-                for found in run.steps(self._graphs.head.rules(rules), should_stop):
+                for found in batch.steps(self._graphs.head.rules(rules)):
                     ended += [(index, list(map(self._graphs.head.hypothesis, best))) for index, best in found.items()]
                     if len(ended) >= batch_size:
                         yield ended
@@ -88,7 +86,7 @@ class ContinuousDecoder:
                 self._most = room // 2
             # Only here, where the error is gone: it held on to the buffers of the call. Who was under way begins again.
             if not fits:
-                waiting.extendleft(sorted(run.under_way, key=lambda index: len(segments[index])))
+                waiting.extendleft(sorted(batch.under_way, key=lambda index: len(segments[index])))
                 spare = self._graphs.new_slots()
                 spare.allocations, spare.reuses = self._slots.allocations, self._slots.reuses
                 self._slots = spare
@@ -103,7 +101,7 @@ class ContinuousDecoder:
         return self._last[1]
 
 
-class _Run:
+class _Batch:
     """Segments on their way through the slots of a lane."""
 
     def __init__(
@@ -114,7 +112,7 @@ class _Run:
         segments: Sequence[Sequence[int]],
         waiting: deque[int],  # longest first
         room: int,  # sentences
-        stopwatch: Stopwatch,
+        run: RunContext,
     ) -> None:
         self.under_way: set[int] = set()
         self._graphs = graphs
@@ -123,9 +121,9 @@ class _Run:
         self._segments = segments
         self._waiting = waiting
         self._room = room
-        self._stopwatch = stopwatch
+        self._run = run
 
-    def steps(self, rules: GenerationConfig, should_stop: Callable[[], bool]) -> Iterator[dict[int, list[Hypothesis]]]:
+    def steps(self, rules: GenerationConfig) -> Iterator[dict[int, list[Hypothesis]]]:
         """Whoever ended, after each step where somebody did."""
         slots, waiting, stepper = self._slots, self._waiting, self._stepper
         search = new_search(rules, resolve=stepper.resolve)
@@ -137,9 +135,8 @@ class _Run:
             free = self._room - search.num_sentences
             if waiting and free * REFILLED_SHARE >= self._room:
                 self._admit(search, free)
-            if should_stop():
-                raise Stopped("stopped between two steps")
-            logits, scales = stepper.run(search.last_ids, slots, self._stopwatch, step)
+            self._run.raise_if_stopped("steps")
+            logits, scales = stepper.run(search.last_ids, slots, self._run, step)
             step += 1
             found, moves = search.advance(logits, scales)
             if moves is not None:
@@ -158,7 +155,7 @@ class _Run:
                 together.append(self._waiting.popleft())
             self.under_way.update(together)
             ids = np.array([self._segments[index] for index in together], np.int64)
-            with self._stopwatch.measure("encode", rows=len(together), tokens=ids.size):
+            with self._run.measure("encode", rows=len(together), tokens=ids.size):
                 cross = self._graphs.encode_for_slots(ids)
             self._slots.admit(cross)
             search.admit(together)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.greedy import Resolve
 from worker.engine.search.logit_rules import Floats, Ids
@@ -48,7 +48,7 @@ class DecodeStep:
         return sum(memory.nbytes for memory in tuple(self._memory.values()))
 
     def run(
-        self, last_ids: Ids, slots: KVSlots | DeviceKVSlots, stopwatch: Stopwatch, step: int
+        self, last_ids: Ids, slots: KVSlots | DeviceKVSlots, context: RunContext, step: int
     ) -> tuple[Floats, Floats | None]:
         """Append one id (R,) to each row. The logits of the next (R, V), and what they are to be multiplied by (R,);
         they are the caller's to change, until the next step."""
@@ -59,7 +59,7 @@ class DecodeStep:
         # At every step: what a GPU is to read is copied there when it is bound.
         self._binding.bind_input("ids", "cpu", 0, np.int64, (rows,), self._ids.ctypes.data)
         slots.bind(self._binding)
-        with stopwatch.measure("decode", step=step, rows=rows, tokens=rows, past_length=past_length):
+        with context.measure("decode", step=step, rows=rows, tokens=rows, past_length=past_length):
             self._session.run_with_iobinding(self._binding)
         slots.advance()
         scales = self._outputs.get("scales")

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.logit_rules import Ids
 from worker.engine.seq2seq.native_graphs import NativeGraphs
 
 
-def encode_sources(graphs: NativeGraphs, sources: Sequence[Sequence[int]], stopwatch: Stopwatch) -> NDArray[Any]:
+def encode_sources(graphs: NativeGraphs, sources: Sequence[Sequence[int]], run: RunContext) -> NDArray[Any]:
     """Sources, longest first -> the keys and values of each layer in turn (2 L, B, N, S, H), zeros behind a source's
     end. Equally long ones go through the encoder together, so nothing is padded there."""
     shape = graphs.shape
@@ -26,7 +26,7 @@ def encode_sources(graphs: NativeGraphs, sources: Sequence[Sequence[int]], stopw
     start = 0
     for length, equals in groupby(sources, key=len):
         ids = np.array(list(equals), np.int64)
-        with stopwatch.measure("encode", rows=len(ids), tokens=ids.size):
+        with run.measure("encode", rows=len(ids), tokens=ids.size):
             found = graphs.encode(ids)  # (m, S, 2 L, N, H)
         cross[:, start : start + len(ids), :, :length] = found.transpose(2, 0, 3, 1, 4)
         start += len(ids)

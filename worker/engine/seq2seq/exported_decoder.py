@@ -7,15 +7,13 @@ Knows: one model, one lane. Does not know: texts.
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from jobs.errors import Stopped
 from jobs.spec import CachePolicy
 from worker.engine.runtime.out_of_memory import halves, is_out_of_memory, larger_half
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
-from worker.engine.search.logit_rules import Floats, Ids
-from worker.engine.search.search import Steps, search
+from worker.engine.search.search import search
 from worker.engine.seq2seq.exported_graphs import ExportedGraphs
 from worker.engine.seq2seq.exported_steps import ExportedSteps
 from worker.engine.seq2seq.padding import make_batches
@@ -53,8 +51,7 @@ class ExportedDecoder:
         self,
         segments: Sequence[Sequence[int]],
         rules: GenerationConfig,
-        stopwatch: Stopwatch,
-        should_stop: Callable[[], bool],
+        run: RunContext,
         *,
         batch_size: int,
     ) -> Iterator[Decoded]:
@@ -67,8 +64,8 @@ class ExportedDecoder:
                 rest.extendleft(reversed(halves(segments, batch, self._pad_id)))
                 continue
             try:
-                decoding = ExportedSteps(self._graphs, self._cache, batch, policy=self._policy, stopwatch=stopwatch)
-                found = search(StoppableSteps(decoding, should_stop), len(batch.order), rules)
+                decoding = ExportedSteps(self._graphs, self._cache, batch, policy=self._policy, run=run)
+                found = search(decoding, len(batch.order), rules)
             except Exception as error:
                 if len(batch.order) == 1 or not is_out_of_memory(error):
                     raise
@@ -86,19 +83,3 @@ class ExportedDecoder:
         spare.allocations, spare.reuses = self._cache.allocations, self._cache.reuses
         self._cache = spare
         self._graphs.give_memory_back()
-
-
-class StoppableSteps:
-    """Steps that ask, each time, whether to go on."""
-
-    def __init__(self, steps: Steps, should_stop: Callable[[], bool]) -> None:
-        self._steps = steps
-        self._should_stop = should_stop
-
-    def step(self, last_ids: Ids) -> Floats:
-        if self._should_stop():
-            raise Stopped("stopped between two steps")
-        return self._steps.step(last_ids)
-
-    def select(self, rows: Ids) -> None:
-        self._steps.select(rows)

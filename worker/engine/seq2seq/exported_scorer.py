@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.logit_rules import Floats, log_normalizer
 from worker.engine.seq2seq.exported_graphs import ExportedGraphs
 from worker.engine.seq2seq.padding import pad
@@ -33,11 +33,11 @@ class ExportedScorer:
         """Which of some ids the head has."""
         return np.asarray(ids, np.int64) < self._graphs.layout.vocab_size
 
-    def log_probs(self, pairs: Sequence[IdPair], stopwatch: Stopwatch) -> list[Floats]:
+    def log_probs(self, pairs: Sequence[IdPair], run: RunContext) -> list[Floats]:
         """An array for each pair: log p(token | source, tokens before it). The head has all ids.
         Raises what the model raises."""
         sources = pad([pair.source for pair in pairs], range(len(pairs)), self._pad_id)
-        with stopwatch.measure("encode", rows=len(pairs), tokens=sources.input_ids.size):
+        with run.measure("encode", rows=len(pairs), tokens=sources.input_ids.size):
             hidden = self._graphs.encoder.run(
                 ["last_hidden_state"], {"input_ids": sources.input_ids, "attention_mask": sources.attention_mask}
             )[0]  # (B, S, D)
@@ -47,15 +47,13 @@ class ExportedScorer:
         found: list[Floats] = []
         for start in range(0, len(pairs), rows_a_call):
             rows = slice(start, start + rows_a_call)
-            logits = self._decode(
-                [ids[:-1] for ids in targets[rows]], hidden[rows], sources.attention_mask[rows], stopwatch
-            )
-            with stopwatch.measure("head", rows=len(logits), tokens=sum(len(pair.target) for pair in pairs[rows])):
+            logits = self._decode([ids[:-1] for ids in targets[rows]], hidden[rows], sources.attention_mask[rows], run)
+            with run.measure("head", rows=len(logits), tokens=sum(len(pair.target) for pair in pairs[rows])):
                 found.extend(_gather(row, pair.target) for row, pair in zip(logits, pairs[rows], strict=True))
         return found
 
     def _decode(
-        self, prefixes: Sequence[Sequence[int]], hidden: NDArray[Any], mask: NDArray[np.int64], stopwatch: Stopwatch
+        self, prefixes: Sequence[Sequence[int]], hidden: NDArray[Any], mask: NDArray[np.int64], run: RunContext
     ) -> NDArray[Any]:
         """Logits (R, T, V). What stands behind the end of a row comes after all of it, and says nothing to it."""
         graphs = self._graphs
@@ -68,7 +66,7 @@ class ExportedScorer:
             "use_cache_branch": np.array([False]),
             **graphs.no_past(len(prefixes)),
         }
-        with stopwatch.measure("prefill", rows=len(prefixes), tokens=batch.input_ids.size):
+        with run.measure("prefill", rows=len(prefixes), tokens=batch.input_ids.size):
             logits: NDArray[Any] = graphs.first_decoder.run(
                 ["logits"], {name: array for name, array in feed.items() if name in graphs.first_inputs}
             )[0]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from onnxruntime import InferenceSession, IOBinding
 
 from jobs.spec import CachePolicy
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.logit_rules import Floats, Ids
 from worker.engine.seq2seq.cache_policy import NEVER_CACHED, uncached_steps
 from worker.engine.seq2seq.exported_graphs import ExportedGraphs
@@ -40,17 +40,17 @@ class ExportedSteps:
         batch: PaddedBatch,
         *,
         policy: CachePolicy,
-        stopwatch: Stopwatch,
+        run: RunContext,
     ) -> None:
         """Run the encoder. `cache` is the lane's, and serves one Decoding at a time."""
         self._uncached_steps = _uncached_steps(graphs, policy)
         self._graphs = graphs
         self._cache = cache
-        self._stopwatch = stopwatch
+        self._run = run
         self._ids = np.empty((len(batch.order), 0), np.int64)  # (R, T): the prefix, while steps still run all of it
         self._steps = 0
         self._mask = batch.attention_mask  # (R, S)
-        with stopwatch.measure("encode", rows=len(batch.order), tokens=batch.input_ids.size):
+        with run.measure("encode", rows=len(batch.order), tokens=batch.input_ids.size):
             self._hidden: NDArray[Any] = graphs.encoder.run(
                 ["last_hidden_state"], {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
             )[0]  # (R, S, D)
@@ -59,7 +59,9 @@ class ExportedSteps:
         self._next: _Binding | None = None  # from the first cached step on
 
     def step(self, last_ids: Ids) -> Floats:
-        """Append one id to each row (R,); the logits of the next one (R, V), valid until the next step."""
+        """Append one id to each row (R,); the logits of the next one (R, V), valid until the next step. Raises
+        Stopped where told to stop."""
+        self._run.raise_if_stopped("steps")
         step, self._steps = self._steps, self._steps + 1
         if step < self._uncached_steps:
             self._ids = np.concatenate((self._ids, last_ids[:, None]), axis=1)  # (R, T)
@@ -87,7 +89,7 @@ class ExportedSteps:
         rows_a_call = num_rows if keep else max(1, MAX_LOGITS // (length * vocab_size))
         last = self._cache.step_buffer("last", (num_rows, 1, vocab_size), np.dtype(np.float32))
         phase = "decode" if step else "prefill"
-        with self._stopwatch.measure(phase, step=step, rows=num_rows, tokens=num_rows * length):
+        with self._run.measure(phase, step=step, rows=num_rows, tokens=num_rows * length):
             for start in range(0, num_rows, rows_a_call):
                 rows = slice(start, start + rows_a_call)
                 logits = self._bind_prefix(rows)
@@ -121,7 +123,7 @@ class ExportedSteps:
         binding.feed("input_ids", self._step_ids)  # again: what a GPU is to read is copied there when it is bound
         binding.feed("decoder_attention_mask", np.ones((num_rows, past_length + 1), np.int64))
         cache.bind_step(binding.io)
-        with self._stopwatch.measure("decode", step=step, rows=num_rows, tokens=num_rows, past_length=past_length):
+        with self._run.measure("decode", step=step, rows=num_rows, tokens=num_rows, past_length=past_length):
             binding.run()
         cache.advance(past_length + 1)
         return self._step_logits

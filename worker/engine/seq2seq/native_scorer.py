@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.logit_rules import Floats, Ids
 from worker.engine.seq2seq.encoder_states import encode_sources, feed_sources
 from worker.engine.seq2seq.native_graphs import NativeGraphs
@@ -34,24 +34,24 @@ class NativeScorer:
         """Which of some ids the head has."""
         return self._graphs.head.has(np.asarray(ids, np.int64))
 
-    def log_probs(self, pairs: Sequence[IdPair], stopwatch: Stopwatch) -> list[Floats]:
+    def log_probs(self, pairs: Sequence[IdPair], run: RunContext) -> list[Floats]:
         """An array for each pair: log p(token | source, tokens before it). Longest source first; the head has
         all ids. Raises what the model raises."""
         body, head = self._graphs.forced()
-        cross = encode_sources(self._graphs, [pair.source for pair in pairs], stopwatch)
+        cross = encode_sources(self._graphs, [pair.source for pair in pairs], run)
         feed = feed_sources(cross, np.array([len(pair.source) for pair in pairs]))
         rows = _Rows(pairs, self._start_id)
-        with stopwatch.measure("prefill", rows=len(pairs), tokens=len(rows.ids)):
+        with run.measure("prefill", rows=len(pairs), tokens=len(rows.ids)):
             hidden = body.run(["hidden"], feed | rows.feed())[0]  # (M, D)
-        return rows.split(self._run_head(head, hidden, rows.following, stopwatch))
+        return rows.split(self._run_head(head, hidden, rows.following, run))
 
-    def _run_head(self, head: Any, hidden: NDArray[Any], following: Ids, stopwatch: Stopwatch) -> Floats:
+    def _run_head(self, head: Any, hidden: NDArray[Any], following: Ids, run: RunContext) -> Floats:
         """hidden (M, D), following (M,): ids -> (M,)."""
         places = self._graphs.head.to_places(following)[:, None]
         found = np.empty(len(hidden), np.float32)
         for start in range(0, len(hidden), _HEAD_ROWS):
             rows = slice(start, start + _HEAD_ROWS)
-            with stopwatch.measure("head", rows=len(places[rows]), tokens=len(places[rows])):
+            with run.measure("head", rows=len(places[rows]), tokens=len(places[rows])):
                 found[rows] = head.run(["log_probs"], {"hidden": hidden[rows], "next": places[rows]})[0][:, 0]
         return found
 

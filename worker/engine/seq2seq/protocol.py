@@ -4,14 +4,14 @@ What tasks ask of a translation model, whether its graphs are native or exported
 Knows: segments and pairs as ids. Does not know: text, graphs, sessions.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jobs.spec import CachePolicy
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.logit_rules import Floats
@@ -33,8 +33,7 @@ class Decoder(Protocol):
         self,
         segments: Sequence[Sequence[int]],
         rules: GenerationConfig,
-        stopwatch: Stopwatch,
-        should_stop: Callable[[], bool],
+        run: RunContext,
         *,
         batch_size: int,
     ) -> Iterator[Decoded]:
@@ -56,7 +55,7 @@ class TargetScorer(Protocol):
     def can_say(self, ids: Sequence[int]) -> NDArray[np.bool_]:
         """Which of these ids the model's head has."""
 
-    def log_probs(self, pairs: Sequence[IdPair], stopwatch: Stopwatch) -> list[Floats]:
+    def log_probs(self, pairs: Sequence[IdPair], run: RunContext) -> list[Floats]:
         """For each pair an array: log p(token | source, target tokens before it), natural logarithm.
 
         The pairs are one batch of `pair_batches.make_batches`, longest source first, and the head has all their ids.

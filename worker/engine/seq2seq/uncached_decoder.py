@@ -10,19 +10,18 @@ H head size · V vocabulary of the head.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from worker.engine.runtime.out_of_memory import is_out_of_memory
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.logit_rules import Floats, Ids
 from worker.engine.search.search import follow, new_search
 from worker.engine.seq2seq.decode_step import DecodeStep
 from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
 from worker.engine.seq2seq.encoder_states import encode_sources, feed_sources
-from worker.engine.seq2seq.exported_decoder import StoppableSteps
 from worker.engine.seq2seq.kv_slots import KVSlots
 from worker.engine.seq2seq.native_graphs import NativeGraphs
 from worker.engine.seq2seq.protocol import Decoded
@@ -59,8 +58,7 @@ class UncachedDecoder:
         self,
         segments: Sequence[Sequence[int]],
         rules: GenerationConfig,
-        stopwatch: Stopwatch,
-        should_stop: Callable[[], bool],
+        run: RunContext,
         *,
         batch_size: int,
     ) -> Iterator[Decoded]:
@@ -74,9 +72,9 @@ class UncachedDecoder:
             try:
                 steps = _Prefixes(
                     self._graphs, self._slots, [segments[index] for index in batch], rules,
-                    self._num_steps, stopwatch,
+                    self._num_steps, run,
                 )  # fmt: skip
-                found = follow(new_search(head.rules(rules)), StoppableSteps(steps, should_stop), size)
+                found = follow(new_search(head.rules(rules)), steps, size)
             except Exception as error:
                 if size == 1 or not is_out_of_memory(error):
                     raise
@@ -102,7 +100,7 @@ class _Prefixes:
         sources: Sequence[Sequence[int]],  # longest first
         rules: GenerationConfig,
         uncached: int,
-        stopwatch: Stopwatch,
+        run: RunContext,
     ) -> None:
         self._graphs = graphs
         self._slots = slots
@@ -110,19 +108,20 @@ class _Prefixes:
         self._rules = rules
         self._stepper: DecodeStep  # for what comes after the prefixes
         self._uncached = uncached
-        self._stopwatch = stopwatch
+        self._run = run
         self._prefix = graphs.prefix_decoder()
         self._present = [output.name for output in self._prefix.get_outputs() if output.name != "logits"]
         self._steps = 0
         self._ids = np.empty((len(sources) * beams, 0), np.int64)  # (R, T)
         self._lengths = np.array([len(source) for source in sources])  # (B,)
-        self._cross = encode_sources(graphs, sources, stopwatch)  # (2 L, B, N, S, H), zeros behind a source's end
+        self._cross = encode_sources(graphs, sources, run)  # (2 L, B, N, S, H), zeros behind a source's end
 
     def step(self, last_ids: Ids) -> Floats:
-        """Append one id to each row (R,); the logits of the next one (R, V)."""
+        """Append one id to each row (R,); the logits of the next one (R, V). Raises Stopped where told to stop."""
+        self._run.raise_if_stopped("steps")
         step, self._steps = self._steps, self._steps + 1
         if step >= self._uncached:
-            logits, scales = self._stepper.run(last_ids, self._slots, self._stopwatch, step)
+            logits, scales = self._stepper.run(last_ids, self._slots, self._run, step)
             return logits if scales is None else logits * scales[:, None]
         ids = self._graphs.head.to_ids(last_ids)
         self._ids = np.concatenate((self._ids, ids[:, None]), axis=1)
@@ -135,7 +134,7 @@ class _Prefixes:
             **feed_sources(self._cross, self._lengths),
         }
         phase = "decode" if step else "prefill"
-        with self._stopwatch.measure(phase, step=step, rows=num_rows, tokens=self._ids.size):
+        with self._run.measure(phase, step=step, rows=num_rows, tokens=self._ids.size):
             logits, *present = self._prefix.run(["logits", *(self._present if keep else ())], feed)
         if keep:
             self._fill_slots(present)

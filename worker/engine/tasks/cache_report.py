@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from jobs.errors import SpecError
 from jobs.outcome import StepTiming
 from jobs.spec import CachePolicy
-from worker.engine.runtime.timing import Stopwatch
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel
 
@@ -119,11 +119,11 @@ def _decode(
     decoder: Decoder, segments: Sequence[Sequence[int]], rules: GenerationConfig, batch_size: int
 ) -> tuple[list[tuple[int, ...]], list[StepTiming]]:
     """The best ids of each segment, in order, and the time of each model call."""
-    stopwatch = Stopwatch()
+    run = RunContext()
     found: dict[int, tuple[int, ...]] = {}
-    for ended in decoder.decode(segments, rules, stopwatch, lambda: False, batch_size=batch_size):
+    for ended in decoder.decode(segments, rules, run, batch_size=batch_size):
         found.update((index, best.ids) for index, (best, *_) in ended)
-    return [found[index] for index in range(len(segments))], stopwatch.timings
+    return [found[index] for index in range(len(segments))], run.timings
 
 
 def _summary(timings: Sequence[StepTiming], seconds: float, num_tokens: int) -> Measured:

@@ -28,10 +28,10 @@ from typing import Protocol
 import numpy as np
 import orjson
 
-from jobs.errors import Stopped
 from jobs.outcome import Failed, Flag, Outcome, Score, TokenScore
 from jobs.spec import ScoreOptions
 from worker.engine.runtime.out_of_memory import is_out_of_memory
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.logit_rules import Floats
 from worker.engine.seq2seq.pair_batches import IdPair, make_batches
@@ -91,31 +91,28 @@ class PairScorer:
         `options.packing` each goes through the model alone. `bos`, `window` and `stride` say nothing about pairs.
         """
         self._tokenizer.check_language(options.target_language)
-        stopwatch = Stopwatch(options.timing)
-        with stopwatch.measure("tokenize", rows=len(texts)) as counted:
+        run = RunContext(Stopwatch(options.timing), should_stop)
+        with run.measure("tokenize", rows=len(texts)) as counted:
             read = [self._tokenize(text, options) for text in texts]
             pairs = [pair for pair in read if isinstance(pair, _Pair)]
             counted.tokens = sum(len(pair.ids.source) + len(pair.ids.target) for pair in pairs)
-        stopwatch.end_batch()
-        scored = iter(self._run([pair.ids for pair in pairs], options, stopwatch, should_stop))
+        run.end_batch()
+        scored = iter(self._run([pair.ids for pair in pairs], options, run))
         outcomes: list[Outcome] = [
             one if isinstance(one, Failed) else _outcome(one, next(scored), options) for one in read
         ]
-        return BatchResult(outcomes=outcomes, learned={}, timings=stopwatch.timings)
+        return BatchResult(outcomes=outcomes, learned={}, timings=run.timings)
 
-    def _run(
-        self, pairs: Sequence[IdPair], options: ScoreOptions, stopwatch: Stopwatch, should_stop: Callable[[], bool]
-    ) -> list[Floats]:
+    def _run(self, pairs: Sequence[IdPair], options: ScoreOptions, run: RunContext) -> list[Floats]:
         """Log-probabilities of every pair, in order. A batch for which there is not enough memory is halved until it
         fits; of a single pair, the shortage is raised."""
         found: dict[int, Floats] = {}
         batches = deque(make_batches(pairs, self._scorer.max_tokens if options.packing else 1))
         while batches:
-            if should_stop():
-                raise Stopped("stopped between two batches")
+            run.raise_if_stopped("batches")
             batch = batches.popleft()
             try:
-                log_probs = self._scorer.log_probs([pairs[place] for place in batch], stopwatch)
+                log_probs = self._scorer.log_probs([pairs[place] for place in batch], run)
             except Exception as error:
                 if len(batch) == 1 or not is_out_of_memory(error):
                     raise
@@ -124,7 +121,7 @@ class PairScorer:
                 batches.extendleft((batch[middle:], batch[:middle]))
             else:
                 found.update(zip(batch, log_probs, strict=True))
-            stopwatch.end_batch()
+            run.end_batch()
         return [found[place] for place in range(len(pairs))]
 
     def _tokenize(self, text: str, options: ScoreOptions) -> _Pair | Failed:

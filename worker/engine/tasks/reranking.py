@@ -24,6 +24,7 @@ from jobs.ranking import NON_FINITE, Judged, rank
 from jobs.spec import RerankOptions
 from worker.engine.causal.prefix_sharing import Ids, Pair, Place, apart, share
 from worker.engine.causal.protocol import CausalModel, LogProbs
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import merge_flags
@@ -99,18 +100,18 @@ class Reranker:
         """
         max_length = self._max_length(options)
         template = Template.parse(options.template or TEMPLATES[options.method])
-        stopwatch = Stopwatch(options.timing)
-        with stopwatch.measure("tokenize", rows=len(payloads)) as counted:
+        run = RunContext(Stopwatch(options.timing), should_stop)
+        with run.measure("tokenize", rows=len(payloads)) as counted:
             sequences = _Sequences(template, self._tokenizer, max_length)
             queries = [_read(payload, sequences) for payload in payloads]
             pairs = [one.pair for query in queries if query for one in query.candidates if one.pair]
             counted.tokens = sum(len(given) + len(scored) for given, scored in pairs)
-        stopwatch.end_batch()
+        run.end_batch()
         sharing = share(pairs) if options.prefix_cache else apart(pairs)
         found: dict[int, list[LogProbs]] = {}
         if sharing.groups:
-            found.update(self.reader.read(sharing.groups, stopwatch, should_stop))
-        stopwatch.end_batch()
+            found.update(self.reader.read(sharing.groups, run))
+        run.end_batch()
         places = iter(sharing.places)
         return BatchResult(
             outcomes=[
@@ -120,7 +121,7 @@ class Reranker:
                 for query in queries
             ],
             learned={},
-            timings=stopwatch.timings,
+            timings=run.timings,
         )
 
     def _max_length(self, options: RerankOptions) -> int:

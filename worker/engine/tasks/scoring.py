@@ -22,6 +22,7 @@ from jobs.errors import ModelError, SpecError
 from jobs.outcome import Failed, Flag, Outcome, Score, TokenScore
 from jobs.spec import Bos, ScoreOptions
 from worker.engine.causal.protocol import CausalModel, Group, LogProbs, Reader
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import merge_flags
@@ -93,23 +94,23 @@ class Scorer:
         if options.packing is not self._is_packed:
             self.reader = self.model.new_reader(is_packed=options.packing)
             self._is_packed = options.packing
-        stopwatch = Stopwatch(options.timing)
-        with stopwatch.measure("tokenize", rows=len(texts)) as counted:
+        run = RunContext(Stopwatch(options.timing), should_stop)
+        with run.measure("tokenize", rows=len(texts)) as counted:
             documents = [self._encode(text, rules, options) for text in texts]
             known = [document for document in documents if isinstance(document, _Document)]
             counted.tokens = sum(len(document.encoded.ids) for document in known)
-        stopwatch.end_batch()
+        run.end_batch()
         windows = [(document, span) for document in known for span in document.spans]
         groups = [_group(document.sequence, span) for document, span in windows]
         if groups:
-            for index, (log_probs,) in self.reader.read(groups, stopwatch, should_stop):
+            for index, (log_probs,) in self.reader.read(groups, run):
                 document, span = windows[index]
                 document.log_probs[span.first_scored : span.stop] = log_probs
-            stopwatch.end_batch()
+            run.end_batch()
         return BatchResult(
             outcomes=[self._assemble(document, options) for document in documents],
             learned={},
-            timings=stopwatch.timings,
+            timings=run.timings,
         )
 
     def _check(self, options: ScoreOptions) -> _Rules:

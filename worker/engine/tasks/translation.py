@@ -18,6 +18,7 @@ from typing import Protocol
 
 from jobs.outcome import Failed, Flag, Outcome, SegmentTranslation
 from jobs.spec import CachePolicy, TranslateOptions
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
@@ -93,21 +94,19 @@ class Translator:
         if options.cache != self._policy:
             self.decoder = self.model.new_decoder(options.cache)
             self._policy = options.cache
-        stopwatch = Stopwatch(options.timing)
-        with stopwatch.measure("segment", rows=len(texts)):
+        run = RunContext(Stopwatch(options.timing), should_stop)
+        with run.measure("segment", rows=len(texts)):
             sentences, documents = _cut(texts, options)
         keys = [_key(memory_digest, sentence) for sentence in sentences]
         known = memory.recall(keys) if options.reuse and keys else {}
         unknown = [place for place, key in enumerate(keys) if key not in known]
-        results = self._translate_sentences(
-            [sentences[place] for place in unknown], rules, options, stopwatch, should_stop
-        )
+        results = self._translate_sentences([sentences[place] for place in unknown], rules, options, run)
         new = dict(zip(unknown, results, strict=True))
         found = [new[place] if place in new else known[key] for place, key in enumerate(keys)]
         return BatchResult(
             outcomes=[_assemble(document, sentences, found, new.keys(), options.n_best) for document in documents],
             learned={keys[place]: result for place, result in new.items() if options.reuse and _is_finite(result)},
-            timings=stopwatch.timings,
+            timings=run.timings,
         )
 
     def _check(self, options: TranslateOptions) -> GenerationConfig:
@@ -121,25 +120,24 @@ class Translator:
         sentences: Sequence[str],
         rules: GenerationConfig,
         options: TranslateOptions,
-        stopwatch: Stopwatch,
-        should_stop: Callable[[], bool],
+        run: RunContext,
     ) -> list[SegmentTranslation]:
         """Tokenize, run, detokenize; in the order of `sentences`."""
-        with stopwatch.measure("tokenize", rows=len(sentences)) as counted:
+        with run.measure("tokenize", rows=len(sentences)) as counted:
             split = [
                 self._tokenizer.split(sentence, options.target_language, self.model.max_positions)
                 for sentence in sentences
             ]
             pieces = [ids for parts in split for ids in parts]
             counted.tokens = sum(map(len, pieces))
-        stopwatch.end_batch()
+        run.end_batch()
         results: dict[int, SegmentTranslation] = {}
-        for found in self.decoder.decode(pieces, rules, stopwatch, should_stop, batch_size=options.batch_size):
+        for found in self.decoder.decode(pieces, rules, run, batch_size=options.batch_size):
             num_tokens = sum(len(one.ids) for _, hypotheses in found for one in hypotheses[: options.n_best])
-            with stopwatch.measure("detokenize", rows=len(found), tokens=num_tokens):
+            with run.measure("detokenize", rows=len(found), tokens=num_tokens):
                 for index, hypotheses in found:
                     results[index] = self._to_text(pieces[index], hypotheses[: options.n_best], rules)
-            stopwatch.end_batch()
+            run.end_batch()
         in_order = iter(results[index] for index in range(len(pieces)))
         return [join_pieces([next(in_order) for _ in parts], options.n_best) for parts in split]
 

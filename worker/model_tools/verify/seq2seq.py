@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from jobs.spec import CachePolicy, Timing
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
@@ -251,7 +252,7 @@ def _decode(
     decoder = model.new_decoder(cache)
     best = {
         index: hypotheses[0]
-        for found in decoder.decode(sample, rules, Stopwatch(Timing.OFF), lambda: False, batch_size=batch_size)
+        for found in decoder.decode(sample, rules, RunContext(Stopwatch(Timing.OFF)), batch_size=batch_size)
         for index, hypotheses in found
     }
     return [best[index] for index in range(len(sample))]

@@ -1,0 +1,42 @@
+"""What accompanies one call into an engine: may it go on, and where did the seconds go?"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from jobs.errors import Stopped
+from jobs.outcome import StepTiming
+from worker.engine.runtime.timing import Counted, Stopwatch
+
+
+def never() -> bool:
+    """Nobody asks the run to stop."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """Passed from a task down to every model call. Not shared between lanes."""
+
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
+    should_stop: Callable[[], bool] = never
+
+    def raise_if_stopped(self, between: str) -> None:
+        """Raise Stopped where the run is to end here, `between` two steps, calls or batches."""
+        if self.should_stop():
+            raise Stopped(f"stopped between two {between}")
+
+    def measure(
+        self, phase: str, *, step: int = 0, rows: int = 0, tokens: int = 0, past_length: int = 0
+    ) -> AbstractContextManager[Counted]:
+        """Time the block: see `Stopwatch.measure`."""
+        return self.stopwatch.measure(phase, step=step, rows=rows, tokens=tokens, past_length=past_length)
+
+    def end_batch(self) -> None:
+        """In the mode `batches`: the sums so far are one batch."""
+        self.stopwatch.end_batch()
+
+    @property
+    def timings(self) -> list[StepTiming]:
+        """All that was measured so far."""
+        return self.stopwatch.timings
