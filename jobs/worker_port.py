@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jobs.corpus.corpus import Corpus
     from jobs.spec import JobSpec, Options, Task
     from jobs.submission.dry_run import DryRun
-    from jobs.submission.telling import Tell
+    from jobs.submission.progress import OnProgress
 
 PORT = "worker.port:PORT"
 SUPERVISOR = "worker.supervisor"  # `python -m` runs it: the parent process of an embedded worker
@@ -53,7 +53,7 @@ class WorkerPort(Protocol):
         ...
 
     def count_work(
-        self, corpus: "Corpus", spec: "JobSpec", models_dir: Path, spool: Path, on_progress: "Tell | None" = None
+        self, corpus: "Corpus", spec: "JobSpec", models_dir: Path, spool: Path, on_progress: "OnProgress | None" = None
     ) -> "DryRun":
         """Read a corpus once and count what a job over it would process; `spool` is a folder for temporary files.
 

@@ -9,7 +9,7 @@ from jobs.corpus.corpus import Corpus
 from jobs.errors import KvjobsError
 from jobs.spec import JobSpec, Options, Task
 from jobs.submission.dry_run import DryRun
-from jobs.submission.telling import Tell
+from jobs.submission.progress import OnProgress
 from jobs.worker_port import InstalledModel, WorkerPort
 
 
@@ -28,7 +28,7 @@ class Port:
         return [*(advice for advice in first if advice), *advise_departures(spec, models_dir)]
 
     def count_work(
-        self, corpus: Corpus, spec: JobSpec, models_dir: Path, spool: Path, on_progress: Tell | None = None
+        self, corpus: Corpus, spec: JobSpec, models_dir: Path, spool: Path, on_progress: OnProgress | None = None
     ) -> DryRun:
         from worker.model_tools.dry_run import count_work
 

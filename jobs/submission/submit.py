@@ -22,22 +22,23 @@ from jobs.store.database import Database
 from jobs.store.ingest import lifecycle
 from jobs.store.ingest.lifecycle import IngestedJob, JobRequest
 from jobs.store.schema.states import JobState
+from jobs.submission.corpus_check import check_records
 from jobs.submission.fingerprint import Fingerprint
+from jobs.submission.job_name import check_name
+from jobs.submission.progress import OnProgress, ProgressReporter
 from jobs.submission.shards import cut_batches
-from jobs.submission.submitted import Already, Submitted, check_name
-from jobs.submission.telling import Tell, Telling
+from jobs.submission.submitted_job import PriorState, SubmittedJob
 from jobs.submission.tolerance import Tolerance
-from jobs.submission.usable import usable_records
 
 READERS = 1  # + 1 when a reader makes other documents of the same bytes: then it is another job
 SHOWN_REJECTED = 20
 SKIPPED_AT_ONCE = 20_000
 
-FOUND = {
-    JobState.INGESTING: Already.RESUMED,
-    JobState.RUNNING: Already.RUNNING,
-    JobState.DONE: Already.COMPLETE,
-    JobState.CANCELLED: Already.CANCELLED,
+PRIOR_STATES = {
+    JobState.INGESTING: PriorState.RESUMED,
+    JobState.RUNNING: PriorState.RUNNING,
+    JobState.DONE: PriorState.COMPLETE,
+    JobState.CANCELLED: PriorState.CANCELLED,
 }
 
 
@@ -53,8 +54,8 @@ def submit(
     max_rejected: Tolerance | None = None,
     again: bool = False,
     spool: Path,
-    on_progress: Tell | None = None,
-) -> Submitted:
+    on_progress: OnProgress | None = None,
+) -> SubmittedJob:
     """The job that does `spec` to each document of the corpus.
 
     The same corpus and spec are the same job, however often they are submitted; `again` makes another one where the
@@ -64,10 +65,10 @@ def submit(
     what was written so far: the same submit goes on from there.
     """
     check_name(name)
-    telling = Telling(on_progress)
-    with open_corpus(corpus, spool, telling.look) as (contents, reading):
-        telling.begin(reading, contents)
-        records = usable_records(corpus, reading)  # before there is a job: a corpus without a document makes none
+    reporter = ProgressReporter(on_progress)
+    with open_corpus(corpus, spool, reporter.saw_bytes) as (contents, reader):
+        reporter.begin(reader, contents)
+        records = check_records(corpus, reader)  # before there is a job: a corpus without a document makes none
         request = JobRequest(
             spec=spec,
             content_key=lambda number: _content_key(corpus, contents.digest, spec, number),
@@ -81,9 +82,9 @@ def submit(
             again=again,
         )
         job, is_new = lifecycle.begin(database, request)
-        already, without_id = Already.NEW if is_new else _found(job), 0
+        prior_state, without_id = PriorState.NEW if is_new else _prior_state(job), 0
         if job.state == JobState.INGESTING:
-            job, without_id = _fill(database, job, reading, corpus.payload_kind, records, contents, telling)
+            job, without_id = _fill(database, job, reader, corpus.payload_kind, records, contents, reporter)
     tolerance = Tolerance(lines=0) if strict else max_rejected
     if tolerance is not None and not tolerance.allows(job.rejected, job.documents):
         refusal = _refusal(database, corpus, job, None if strict else max_rejected)
@@ -91,11 +92,11 @@ def submit(
         raise refusal
     failpoint("before-ingest-finish")
     job = lifecycle.finish(database, job)
-    return Submitted(
+    return SubmittedJob(
         job_id=job.job_id,
         name=job.name,
         state=job.state,
-        already=already,
+        prior_state=prior_state,
         documents=job.documents,
         rejected=job.rejected,
         shards=job.shards,
@@ -104,8 +105,8 @@ def submit(
     )
 
 
-def _found(job: IngestedJob) -> Already:
-    return Already.CANCELLED if job.is_cancelling else FOUND[job.state]
+def _prior_state(job: IngestedJob) -> PriorState:
+    return PriorState.CANCELLED if job.is_cancelling else PRIOR_STATES[job.state]
 
 
 def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, number: int) -> str:
@@ -123,25 +124,25 @@ def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, number: int)
 def _fill(
     database: Database,
     job: IngestedJob,
-    reading: CorpusReader | BeirReader,
+    reader: CorpusReader | BeirReader,
     payload_kind: PayloadKind,
     records: Iterator[Record],
     contents: Contents,
-    telling: Telling,
+    reporter: ProgressReporter,
 ) -> tuple[IngestedJob, int]:
     """Write what the job lacks of its corpus; give it up where the corpus turns out to be no corpus. How the job stands
     then, and how many of the documents from there on have no id."""
     without_id = 0
 
     def tell(documents: int) -> None:
-        telling.tell(job.job_id, documents, job.rejected)
+        reporter.report(job.job_id, documents, job.rejected)
 
     written = Fingerprint()
     try:
         rest = _skip(records, job.ingested, written, tell)
         if job.ingest_digest not in (None, written.hexdigest()):
             raise CorpusError(
-                f"{reading.source} is not what it was when the first {job.ingested} documents of job "
+                f"{reader.source} is not what it was when the first {job.ingested} documents of job "
                 f"{job.job_id} were read from it; submit it again to read it from the start"
             )
         for batch in cut_batches(rest, payload_kind):
@@ -152,8 +153,8 @@ def _fill(
             without_id += sum([type(one) is Document and one.unnamed for shard in batch.shards for one in shard])
             tell(batch.stop)
             failpoint("after-ingest-batch")
-        if reading.digest() != contents.digest:
-            raise CorpusError(f"{reading.source} changed while it was read; submit it again when it stays as it is")
+        if reader.digest() != contents.digest:
+            raise CorpusError(f"{reader.source} changed while it was read; submit it again when it stays as it is")
     except CorpusError as error:
         lifecycle.abandon(database, job.job_id, str(error))
         raise

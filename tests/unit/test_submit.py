@@ -20,14 +20,15 @@ from jobs.store.database import Database
 from jobs.store.ingest import lifecycle
 from jobs.store.schema.states import JobState
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
-from jobs.submission import shards, telling, usable
+from jobs.submission import corpus_check, progress, shards
+from jobs.submission.progress import IngestProgress
 from jobs.submission.submit import submit
-from jobs.submission.submitted import Already, IngestProgress, Submitted
+from jobs.submission.submitted_job import PriorState, SubmittedJob
 from tests.unit.conftest import ON_SQLITE
 
 SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=TranslateOptions())
 GREEDY = replace(SPEC, options=TranslateOptions(beam_size=1))
-Submit = Callable[..., Submitted]
+Submit = Callable[..., SubmittedJob]
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +43,7 @@ def without_fsync(database: Database) -> None:
 def send(database: Database, tmp_path: Path) -> Submit:
     """Submit these bytes: send(b"...", name="nightly"); the file's name is corpus.jsonl."""
 
-    def call(data: bytes, spec: JobSpec = SPEC, file: str = "corpus.jsonl", **how: Any) -> Submitted:
+    def call(data: bytes, spec: JobSpec = SPEC, file: str = "corpus.jsonl", **how: Any) -> SubmittedJob:
         path = tmp_path / file
         path.write_bytes(data)
         return submit(database, Corpus(path=path), spec, spool=tmp_path / "spool", **how)
@@ -81,7 +82,7 @@ def test_a_corpus_becomes_documents_in_its_order(database: Database, send: Submi
 
     submitted = send(corpus)
 
-    assert (submitted.documents, submitted.rejected, submitted.already) == (3, 0, Already.NEW)
+    assert (submitted.documents, submitted.rejected, submitted.prior_state) == (3, 0, PriorState.NEW)
     columns = ("position", "external_id", "numeric_id", "line", "text", "fields", "estimated_tokens", "status")
     assert rows(database, Document, *columns) == [
         (0, "7", True, 1, "one", '{"lang":"en"}', 1, None),
@@ -254,7 +255,7 @@ def test_a_corpus_of_which_nothing_can_be_used_is_refused_with_what_was_probably
 def test_rejected_lines_before_the_first_document_are_all_kept(
     database: Database, send: Submit, monkeypatch: pytest.MonkeyPatch, num_rejected: int
 ) -> None:
-    monkeypatch.setattr(usable, "HELD", 2)
+    monkeypatch.setattr(corpus_check, "HELD", 2)
 
     submitted = send(lines(*[None] * num_rejected, "x", None, "y"))
 
@@ -301,7 +302,7 @@ def test_strict_sees_duplicate_ids_and_takes_a_good_corpus(send: Submit) -> None
     with pytest.raises(CorpusError, match="line 2: the id '1' was used before, on line 1"):
         send(b'{"id": 1, "text": "x"}\n' * 2, strict=True)
 
-    assert send(lines("x"), strict=True).already == Already.NEW
+    assert send(lines("x"), strict=True).prior_state == PriorState.NEW
 
 
 def test_strict_refuses_a_corpus_that_a_job_has_already_and_leaves_that_job(database: Database, send: Submit) -> None:
@@ -356,7 +357,7 @@ def test_the_name_of_another_job_is_refused(database: Database, send: Submit) ->
 def test_a_job_keeps_its_name_and_one_without_takes_one(send: Submit) -> None:
     first = send(lines("x"))
 
-    assert send(lines("x"), name="a") == replace(first, name="a", already=Already.RUNNING, without_id=0)
+    assert send(lines("x"), name="a") == replace(first, name="a", prior_state=PriorState.RUNNING, without_id=0)
     assert send(lines("x"), name="b").name == "a"
     assert send(lines("y"), name="b").name == "b"
 
@@ -369,13 +370,13 @@ def test_the_same_corpus_and_spec_are_the_same_job_wherever_the_file_is(database
 
     again = send(lines("x", "y"), file="moved.jsonl")
 
-    assert again == replace(first, already=Already.RUNNING, without_id=0)
+    assert again == replace(first, prior_state=PriorState.RUNNING, without_id=0)
     with database.writing() as connection:
         connection.execute(update(Job).values(state=JobState.DONE))
-    assert send(lines("x", "y")).already == Already.COMPLETE
+    assert send(lines("x", "y")).prior_state == PriorState.COMPLETE
     with database.writing() as connection:
         connection.execute(update(Job).values(state=JobState.CANCELLED))
-    assert send(lines("x", "y")).already == Already.CANCELLED
+    assert send(lines("x", "y")).prior_state == PriorState.CANCELLED
     assert num_jobs(database) == 1
 
 
@@ -400,7 +401,7 @@ def test_again_makes_another_job_each_time(database: Database, send: Submit) -> 
 def test_standard_input_is_the_same_job_by_what_came_through_it(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def pipe(data: bytes) -> Submitted:
+    def pipe(data: bytes) -> SubmittedJob:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
         return submit(database, Corpus(path="-"), SPEC, spool=tmp_path / "spool")
 
@@ -432,7 +433,7 @@ def test_progress_is_told_after_each_batch(send: Submit) -> None:
 def test_lines_that_are_no_documents_do_not_pass_in_silence(
     database: Database, send: Submit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telling, "TELL_EVERY_S", 0.0)
+    monkeypatch.setattr(progress, "REPORT_EVERY_S", 0.0)
     told: list[IngestProgress] = []
     packed = gzip.compress(b"\n" * 3_000_000 + lines("x"))
 
@@ -466,5 +467,5 @@ def test_a_file_that_changes_while_it_is_read_fails_its_job(
     assert rows(database, Document, "position") == rows(database, Shard, "id") == []
     monkeypatch.setattr(lifecycle, "begin", real)
     retried = send(data, name="nightly")
-    assert (retried.already, retried.documents, retried.name) == (Already.NEW, 1001, "nightly")
+    assert (retried.prior_state, retried.documents, retried.name) == (PriorState.NEW, 1001, "nightly")
     assert rows(database, Job, "state", "reason") == [("running", None)]

@@ -26,8 +26,9 @@ from jobs.store.ingest import bulk_insert, lifecycle
 from jobs.store.schema.states import JobState
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 from jobs.submission import shards
+from jobs.submission.progress import IngestProgress
 from jobs.submission.submit import submit
-from jobs.submission.submitted import Already, IngestProgress, Submitted
+from jobs.submission.submitted_job import PriorState, SubmittedJob
 from tests.unit.conftest import ON_SQLITE
 
 SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=TranslateOptions())
@@ -64,7 +65,7 @@ def corpus_of(*texts: str) -> bytes:
     return b"".join(json.dumps({"id": text, "text": text}).encode() + b"\n" for text in texts)
 
 
-def send(database: Database, path: Path, **how: Any) -> Submitted:
+def send(database: Database, path: Path, **how: Any) -> SubmittedJob:
     return submit(database, Corpus(path=path), how.pop("spec", SPEC), spool=path.parent, **how)
 
 
@@ -143,14 +144,14 @@ def test_a_killed_submit_goes_on_where_it_stopped(database: Database, path: Path
 
     resumed = send(database, path, on_progress=told.append)
 
-    assert (resumed.job_id, resumed.already, resumed.documents) == (1, Already.RESUMED, 20)
+    assert (resumed.job_id, resumed.prior_state, resumed.documents) == (1, PriorState.RESUMED, 20)
     assert [progress.documents for progress in told] == [18, 20]
 
 
 def test_a_submit_killed_before_its_end_is_only_finished(database: Database, path: Path) -> None:
     killed(database, path, 4)
 
-    assert send(database, path).already == Already.RESUMED
+    assert send(database, path).prior_state == PriorState.RESUMED
     assert states(database) == [(1, "running")]
 
 
@@ -160,7 +161,7 @@ def test_a_killed_submit_of_another_job_of_the_corpus_goes_on_too(database: Data
 
     resumed = send(database, path, again=True)
 
-    assert (resumed.job_id, resumed.already) == (2, Already.RESUMED)
+    assert (resumed.job_id, resumed.prior_state) == (2, PriorState.RESUMED)
     assert states(database) == [(1, "running"), (2, "running")]
 
 
@@ -210,7 +211,7 @@ def test_a_full_disk_is_told_and_the_same_submit_goes_on(database: Database, pat
 
     resumed = send(database, path)
 
-    assert (resumed.documents, resumed.already) == (300, Already.RESUMED)
+    assert (resumed.documents, resumed.prior_state) == (300, PriorState.RESUMED)
     assert [row["position"] for row in everything(database, 1)["Document"]] == list(range(300))
 
 
@@ -237,7 +238,7 @@ def test_a_submit_that_was_cancelled_goes_on_once_its_job_is_retried(database: D
     assert jobs.retry(database, 2) == 12
 
     assert states(database)[1] == (2, "ingesting")
-    assert send(database, path, spec=cancelled).already is Already.RESUMED
+    assert send(database, path, spec=cancelled).prior_state is PriorState.RESUMED
     assert everything(database, 2) == expected
 
 
@@ -272,7 +273,7 @@ def test_a_file_that_changed_since_the_kill_is_refused_until_the_old_job_is_give
     assert everything(database, 1) == before
     jobs.cancel(database, 1)
     other = send(database, path, name="nightly")
-    assert (other.job_id, other.documents, other.already) == (2, 21, Already.NEW)
+    assert (other.job_id, other.documents, other.prior_state) == (2, 21, PriorState.NEW)
 
 
 def test_a_file_that_changed_under_a_submit_that_was_killed_and_was_put_back_starts_anew(
@@ -307,7 +308,7 @@ def test_a_file_that_was_put_back_goes_on(database: Database, path: Path) -> Non
         send(database, path)
     path.write_bytes(data)
 
-    assert send(database, path).already == Already.RESUMED
+    assert send(database, path).prior_state == PriorState.RESUMED
 
 
 def test_another_file_or_spec_is_not_taken_for_a_change(database: Database, path: Path) -> None:
@@ -315,9 +316,9 @@ def test_another_file_or_spec_is_not_taken_for_a_change(database: Database, path
     other = path.with_name("other.jsonl")
     other.write_bytes(corpus_of("x"))
 
-    assert send(database, other).already == Already.NEW
+    assert send(database, other).prior_state == PriorState.NEW
     path.write_bytes(corpus_of("y"))
-    assert send(database, path, spec=replace(SPEC, model_revision="r2")).already == Already.NEW
+    assert send(database, path, spec=replace(SPEC, model_revision="r2")).prior_state == PriorState.NEW
 
 
 # two at once --------------------------------------------------------------------------------------------------------
@@ -346,7 +347,7 @@ def test_two_submits_of_one_corpus_make_one_job(
 
 def test_submits_in_threads_make_one_job(database: Database, path: Path) -> None:
     path.write_bytes(corpus_of(*(str(number % 90) for number in range(100))))
-    made: list[Submitted] = []
+    made: list[SubmittedJob] = []
 
     def run() -> None:
         own = Database.open(str(database.engine.url))
@@ -360,7 +361,7 @@ def test_submits_in_threads_make_one_job(database: Database, path: Path) -> None
         thread.join()
 
     assert {(one.job_id, one.state, one.documents, one.rejected) for one in made} == {(1, JobState.RUNNING, 100, 10)}
-    assert [one.already for one in made].count(Already.NEW) == 1
+    assert [one.prior_state for one in made].count(PriorState.NEW) == 1
     with database.reading() as connection:
         assert connection.scalar(select(func.count()).select_from(Document)) == 100
 
@@ -421,7 +422,7 @@ def test_an_ingest_killed_while_it_is_given_up_starts_from_nothing(
 
     anew = send(database, path, name="nightly")
 
-    assert (anew.job_id, anew.already, anew.name) == (2, Already.NEW, "nightly")
+    assert (anew.job_id, anew.prior_state, anew.name) == (2, PriorState.NEW, "nightly")
     assert everything(database, 2) == expected
 
 

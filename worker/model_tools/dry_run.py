@@ -11,10 +11,10 @@ from jobs.corpus.reading import open_corpus
 from jobs.corpus.scratch import scratch_tables
 from jobs.documents import Document, Record, Rejected, duplicate
 from jobs.spec import JobSpec, Options, RerankOptions, TranslateOptions
+from jobs.submission.corpus_check import check_records
 from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
+from jobs.submission.progress import OnProgress, ProgressReporter
 from jobs.submission.shards import cut_batches
-from jobs.submission.telling import Tell, Telling
-from jobs.submission.usable import usable_records
 from jobs.submission.used_ids import TABLES, UsedIds
 from worker.engine.causal.open import open_language_model
 from worker.engine.seq2seq.open import open_translation_model
@@ -35,7 +35,7 @@ class _Texts:
 
     corpus: Corpus
     spool: Path
-    telling: Telling
+    reporter: ProgressReporter
     num_documents: int = 0
     num_without_id: int = 0
     estimated_tokens: int = 0
@@ -45,16 +45,16 @@ class _Texts:
 
     def __iter__(self) -> Iterator[str]:
         with (
-            open_corpus(self.corpus, self.spool, self.telling.look) as (contents, reading),
+            open_corpus(self.corpus, self.spool, self.reporter.saw_bytes) as (contents, reading),
             scratch_tables(self.spool, TABLES, "the ids") as tables,
         ):
-            self.telling.begin(reading, contents)
+            self.reporter.begin(reading, contents)
             used = UsedIds(tables)
-            for batch in cut_batches(usable_records(self.corpus, reading), self.corpus.payload_kind):
+            for batch in cut_batches(check_records(self.corpus, reading), self.corpus.payload_kind):
                 twice = used.take([record for shard in batch.shards for record in shard])
                 for shard in batch.shards:
                     yield from self._take(shard, twice)
-                self.telling.tell(None, self.num_documents, self.num_rejected)
+                self.reporter.report(None, self.num_documents, self.num_rejected)
 
     def _take(self, shard: Sequence[Record], twice: Mapping[int, int]) -> Iterator[str]:
         """The texts of a shard; `twice` are the positions of ids that are another line's, and that line."""
@@ -74,10 +74,12 @@ class _Texts:
         self.num_shards += self.num_documents > before
 
 
-def count_work(corpus: Corpus, spec: JobSpec, models_dir: Path, spool: Path, on_progress: Tell | None = None) -> DryRun:
+def count_work(
+    corpus: Corpus, spec: JobSpec, models_dir: Path, spool: Path, on_progress: OnProgress | None = None
+) -> DryRun:
     """Read the corpus once and count; raise CorpusError where it cannot be read at all. What is remembered of it lies
     in the folder `spool` meanwhile."""
-    folder, texts = find_model(spec.model, models_dir), _Texts(corpus, spool, Telling(on_progress))
+    folder, texts = find_model(spec.model, models_dir), _Texts(corpus, spool, ProgressReporter(on_progress))
     counts: SegmentCounts | SequenceCounts
     if kind_of(folder) is ModelKind.CAUSAL:
         tokenizer = CausalTokenizer.open(folder.path)

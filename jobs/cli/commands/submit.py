@@ -17,7 +17,8 @@ from jobs.errors import SpecError
 from jobs.formatting import counted
 from jobs.queues import CPU, check_queue
 from jobs.spec import JobSpec, Task, Timing
-from jobs.submission.submitted import Already, Submitted, check_name
+from jobs.submission.job_name import check_name
+from jobs.submission.submitted_job import PriorState, SubmittedJob
 from jobs.submission.tolerance import Tolerance
 from jobs.worker_port import worker_port
 
@@ -214,7 +215,7 @@ def submit(
         else:
             _say_next(context, database, submitted, queue, spec.model)
     if as_json:
-        print_job(job, code, already=submitted.already, output=output)
+        print_job(job, code, already=submitted.prior_state, output=output)
     return code
 
 
@@ -231,7 +232,7 @@ def _check_outputs(quiet: bool, as_json: bool, dry_run: bool, output: Path | Non
         )
 
 
-def _find(database: "Database", submitted: Submitted) -> "JobSummary":
+def _find(database: "Database", submitted: SubmittedJob) -> "JobSummary":
     from jobs.store.report.job_summary import find_job
 
     with database.reading() as connection:
@@ -274,7 +275,7 @@ def _dry_run(context: Context, source: "Corpus", spec: JobSpec, as_json: bool) -
     return 0
 
 
-def _ingest(context: Context, database: "Database", source: "Corpus", spec: JobSpec, **how: Any) -> Submitted:
+def _ingest(context: Context, database: "Database", source: "Corpus", spec: JobSpec, **how: Any) -> SubmittedJob:
     from jobs.cli.render.reading_progress import reading_progress
     from jobs.submission.submit import submit as submit_corpus
 
@@ -290,9 +291,9 @@ def _ingest(context: Context, database: "Database", source: "Corpus", spec: JobS
         raise KeyboardInterrupt(f"{told}: {this_command()}") from None
 
 
-def _wake_workers(context: Context, database: "Database", submitted: Submitted) -> None:
+def _wake_workers(context: Context, database: "Database", submitted: SubmittedJob) -> None:
     """After the commit: no worker may come to a row that is not there. Without a broker they look for themselves."""
-    if not context.settings.broker or submitted.already is Already.COMPLETE:
+    if not context.settings.broker or submitted.prior_state is PriorState.COMPLETE:
         return
     from jobs.dispatch.hints import hint_at_once
 
@@ -300,9 +301,9 @@ def _wake_workers(context: Context, database: "Database", submitted: Submitted) 
         print_message(f"The workers could not be told ({problem}); they find the work by themselves within seconds.")
 
 
-def _refuse_cancelled(submitted: Submitted) -> None:
+def _refuse_cancelled(submitted: SubmittedJob) -> None:
     """Nobody works on what was cancelled: neither success nor a wait without an end would be an honest answer."""
-    if submitted.already is Already.CANCELLED:
+    if submitted.prior_state is PriorState.CANCELLED:
         raise SpecError(
             f"job {submitted.job_id} was submitted before with this corpus and these options, and cancelled; to go on "
             f"with it: kvjobs retry {submitted.job_id}, and for a new job submit it with --again"
@@ -313,29 +314,29 @@ def _paused(job: "JobSummary") -> str:
     return "is paused" + (f" ({job.reason})" if job.reason else "")
 
 
-def _told(submitted: Submitted, paused: str | None) -> str:
+def _told(submitted: SubmittedJob, paused: str | None) -> str:
     """One sentence: what there is now. `paused` says so of a job that does not go on."""
     label = f"Job {submitted.job_id}" + (f" ({submitted.name})" if submitted.name else "")
     size = counted(submitted.documents, "document")
     if submitted.rejected:
         share = "all" if submitted.rejected == submitted.documents else f"{submitted.rejected:,}"
         size += f", {share} of them rejected (kvjobs show {submitted.job_id} says why)"
-    match submitted.already:
-        case Already.NEW:
+    match submitted.prior_state:
+        case PriorState.NEW:
             return f"{label}: {size}."
-        case Already.RESUMED:
+        case PriorState.RESUMED:
             return f"{label}: {size}; reading went on where it was interrupted."
-        case Already.RUNNING:
+        case PriorState.RUNNING:
             return f"{label}: {size}; it was submitted before and {paused or 'goes on'}. (--again makes a new job.)"
         case _:
             return f"{label}: {size}; it was submitted before and is complete. (--again makes a new job.)"
 
 
-def _say_next(context: Context, database: "Database", submitted: Submitted, queue: str, model: str) -> None:
+def _say_next(context: Context, database: "Database", submitted: SubmittedJob, queue: str, model: str) -> None:
     from jobs.cli.stalled_job import jobs_ahead_message, no_worker_message
     from jobs.store.waiting import ahead_of
 
-    if submitted.already is Already.COMPLETE:
+    if submitted.prior_state is PriorState.COMPLETE:
         print_message(f"Results: kvjobs export {submitted.job_id} -o FILE")
         return
     if unserved := no_worker_message(database, queue, model):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from jobs.cli.render.messages import MessageFormat, message_format
 from jobs.formatting import counted
-from jobs.submission.submitted import IngestProgress
+from jobs.submission.progress import IngestProgress
 
 
 @contextmanager

@@ -13,41 +13,41 @@ from jobs.errors import CorpusError
 HELD = 10_000  # rejected lines in memory; where more of them come first, the corpus is read a second time
 
 
-def usable_records(corpus: Corpus, reading: CorpusReader | BeirReader) -> Iterator[Record]:
+def check_records(corpus: Corpus, reader: CorpusReader | BeirReader) -> Iterator[Record]:
     """All records of the corpus, in order. Raise CorpusError where none of them is a document, or where a text file is
     JSON Lines by another name."""
-    records, held = iter(reading), list[Record]()
+    records, held = iter(reader), list[Record]()
     first: Rejected | None = None
     count = 0
     for record in records:
         if isinstance(record, Document):
-            _refuse_misnamed(corpus, reading)
-            return chain(held, [record], records) if count == len(held) else iter(reading)
+            _refuse_misnamed(corpus, reader)
+            return chain(held, [record], records) if count == len(held) else iter(reader)
         first = first or record
         count += 1
         if count <= HELD:
             held.append(record)
     assert first  # an empty corpus is refused by the reading
     lines = "its one line cannot be used" if count == 1 else f"none of its {count:,} lines can be used"
-    why = _guess(corpus, reading) or f"line {first.line}: {first.reason}"
+    why = _guess(corpus, reader) or f"line {first.line}: {first.reason}"
     raise CorpusError(f"{corpus.source}: {lines}; {why}")
 
 
-def _guess(corpus: Corpus, reading: CorpusReader | BeirReader) -> str | None:
-    if isinstance(reading, CorpusReader) and corpus.read_as is Format.JSONL:
-        return guess_by_lines(reading.first_lines(), corpus.payload_fields)
+def _guess(corpus: Corpus, reader: CorpusReader | BeirReader) -> str | None:
+    if isinstance(reader, CorpusReader) and corpus.read_as is Format.JSONL:
+        return guess_by_lines(reader.first_lines(), corpus.payload_fields)
     return None
 
 
-def _refuse_misnamed(corpus: Corpus, reading: CorpusReader | BeirReader) -> None:
+def _refuse_misnamed(corpus: Corpus, reader: CorpusReader | BeirReader) -> None:
     """A list of JSON whose last line looks like a document; a text file of JSON objects, unless somebody says that it
     is text."""
-    if corpus.run is not None or isinstance(reading, BeirReader):
+    if corpus.run is not None or isinstance(reader, BeirReader):
         return
     hint = None
     if corpus.read_as is Format.JSONL:
-        hint = guess_list(reading.first_lines())
+        hint = guess_list(reader.first_lines())
     elif corpus.read_as is Format.TXT and corpus.format is None:
-        hint = guess_by_text(reading.first_lines())
+        hint = guess_by_text(reader.first_lines())
     if hint:
         raise CorpusError(f"{corpus.source}: {hint}")
