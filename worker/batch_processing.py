@@ -6,8 +6,8 @@ from typing import Protocol
 from jobs.outcome import Score, SegmentTranslation
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, TranslateOptions
 from worker.engine.tasks.batch_result import BatchResult
+from worker.engine.tasks.score_reuse import score_with_reuse
 from worker.lane import Lane
-from worker.reused_scores import score_unknown
 
 
 class KeyedMemory(Protocol):
@@ -32,8 +32,8 @@ def process_batch(
                 texts, options, memory=memory, memory_digest=memory.digest, should_stop=should_stop
             )
         case ScoreOptions(pairs=True) as options:
-            return score_unknown(lane.pair_scorer(spec), texts, options, memory, should_stop)
+            return score_with_reuse(lane.pair_scorer(spec), texts, options, memory, should_stop)
         case ScoreOptions() as options:
-            return score_unknown(lane.scorer(spec), texts, options, memory, should_stop)
+            return score_with_reuse(lane.scorer(spec), texts, options, memory, should_stop)
         case RerankOptions() as options:
             return lane.reranker(spec).rerank(texts, options, should_stop=should_stop)

@@ -12,7 +12,7 @@ from jobs.spec import JobSpec, ScoreOptions, Task
 from jobs.store.database import Database
 from jobs.store.memory import KEYS_A_QUERY, learn, recall_scores
 from worker.engine.tasks.batch_result import BatchResult
-from worker.reused_scores import score_unknown
+from worker.engine.tasks.score_reuse import score_with_reuse
 
 TOKENS = (TokenScore("he", 0, 2, None), TokenScore("é\x01\0'", 2, 8, -1e-300))
 SCORES = {
@@ -64,7 +64,7 @@ def test_what_is_known_is_not_scored_again() -> None:
     memory, scorer = Memory(), Lengths()
 
     def run(*texts: str, **options: Any) -> list[Outcome]:
-        produced = score_unknown(scorer, texts, ScoreOptions(**options), memory, lambda: False)
+        produced = score_with_reuse(scorer, texts, ScoreOptions(**options), memory, lambda: False)
         memory.known.update({key: one for key, one in produced.learned.items() if isinstance(one, Score)})
         return produced.outcomes
 

@@ -1,4 +1,7 @@
-"""Scoring documents of which some were scored before: only the others go through the model."""
+"""Scoring documents of which some are known: only the others go through the model.
+
+Knows: scores and keys. Does not know: the database, models. (Translation reuses single segments: `translation`.)
+"""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -11,24 +14,24 @@ from worker.engine.tasks.batch_result import BatchResult
 
 
 class Scorer(Protocol):
-    """Scores every text that it is given."""
+    """Computes the score of every text."""
 
     def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> BatchResult: ...
 
 
 class Memory(Protocol):
-    """What documents were found to be before, and what tells this job's model and options from others."""
+    """Known scores of documents, and the digest of the model and options that they depend on."""
 
     @property
     def digest(self) -> bytes: ...
     def recall_scores(self, keys: Sequence[bytes]) -> dict[bytes, Score]: ...
 
 
-def score_unknown(
+def score_with_reuse(
     scorer: Scorer, texts: Sequence[str], options: ScoreOptions, memory: Memory, should_stop: Callable[[], bool]
 ) -> BatchResult:
-    """Score every text; with `options.reuse`, equal ones once, and those that the memory knows not at all. Without, the
-    memory is neither asked nor taught. Raises what the scorer raises."""
+    """Score every text. With `options.reuse`, compute equal texts once and those in the memory not at all; without it,
+    do not use the memory, and learn nothing for it. Raises what the scorer raises."""
     if not options.reuse or not texts:
         return scorer.score(texts, options, should_stop=should_stop)
     keys = [hashlib.sha256(memory.digest + text.encode("utf-8", "surrogatepass")).digest() for text in texts]
@@ -44,7 +47,7 @@ def score_unknown(
         if isinstance(outcome, Score) and key in known:
             outcome = replace(outcome, reused=True)
         elif isinstance(outcome, Score):
-            known[key] = outcome  # for its next occurrence
+            known[key] = outcome  # a later occurrence of the text is reused
         outcomes.append(outcome)
     learned = {key: outcome for key, outcome in found.items() if isinstance(outcome, Score) and outcome.is_finite}
     return BatchResult(outcomes=outcomes, learned={**computed.learned, **learned}, timings=computed.timings)
