@@ -4,13 +4,12 @@ or   and   not   = <> < <= > >=   is, in, between, like   + -   * / % ||   -x   
 
 """
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from decimal import Decimal
 
 from jobs.errors import SpecError
+from jobs.store.where.tokens import END, Token, split_tokens
 from jobs.store.where.tree import (
     WORDS,
     All,
@@ -48,17 +47,6 @@ FUNCTIONS = (
     "upper",
 )
 
-_TOKEN = re.compile(
-    r"""\s*(?:
-        (?P<text>'(?:[^']|'')*')
-      | (?P<quoted>"(?:[^"]|"")*")
-      | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
-      | (?P<word>[^\W\d]\w*)
-      | (?P<forbidden>--|/\*)
-      | (?P<sign>->>|->|<>|!=|==|<=|>=|\|\||[-+*/%<>=(),.])
-    )""",
-    re.VERBOSE,
-)
 _SAME = {"==": "=", "!=": "<>"}
 _TRUTHS = {"null": None, "true": True, "false": False}
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
@@ -85,41 +73,11 @@ def read_name(source: str) -> tuple[str, ...]:
     return tree.path if isinstance(tree, Name) else (source,)
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-
-    @property
-    def word(self) -> str:
-        return self.text.lower() if self.kind == "word" else ""
-
-    @property
-    def sign(self) -> str:
-        return self.text if self.kind == "sign" else ""
-
-
-_END = _Token("end", "")
-
-
-def _tokens(source: str) -> list[_Token]:
-    found, at, source = [], 0, source.rstrip()
-    if "\0" in source or any("\ud800" <= sign <= "\udfff" for sign in source):
-        raise SpecError("--where holds bytes that are no text in UTF-8")
-    while at < len(source):
-        match = _TOKEN.match(source, at)
-        if match is None or match.lastgroup in (None, "forbidden"):
-            raise SpecError(f"--where cannot hold {source[at:].lstrip()[:10]!r}; texts stand in single quotes")
-        found.append(_Token(str(match.lastgroup), match[str(match.lastgroup)]))
-        at = match.end()
-    return found
-
-
 class _Parser:
     """Recursive descent: a method for each strength of binding."""
 
     def __init__(self, source: str) -> None:
-        self._tokens = _tokens(source)
+        self._tokens = split_tokens(source)
         self._at = 0
         self._depth = 0
 
@@ -304,13 +262,13 @@ class _Parser:
         self._depth -= 1
 
     @property
-    def _next(self) -> _Token:
-        return _END if self.at_end else self._tokens[self._at]
+    def _next(self) -> Token:
+        return END if self.at_end else self._tokens[self._at]
 
     def _follows(self, sign: str) -> bool:
         return self._at + 1 < len(self._tokens) and self._tokens[self._at + 1].sign == sign
 
-    def _take(self) -> _Token:
+    def _take(self) -> Token:
         self._at += 1
         return self._tokens[self._at - 1]
 
@@ -329,7 +287,7 @@ class _Parser:
         return " ".join(token.text for token in self._tokens[max(0, self._at - 3) : self._at])
 
 
-def _balance(token: _Token) -> int:
+def _balance(token: Token) -> int:
     return {"(": 1, ")": -1}.get(token.sign, 0)
 
 

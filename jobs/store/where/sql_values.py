@@ -1,0 +1,140 @@
+"""Values made of values, in the SQL of one database.
+
+Knows: what the two databases do differently with numbers and texts. Does not know: trees, names.
+"""
+
+import operator
+import string
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any as Anything
+
+from sqlalchemy import BigInteger, Boolean, Double, Numeric, Text, case, cast, func, literal
+from sqlalchemy.sql.elements import Grouping
+from sqlalchemy.types import TypeEngine
+
+from jobs.store.where.fields import number_in
+from jobs.store.where.values import Column, Value, number_of, there, truth_of
+
+
+class SqlValues:
+    """The SQL of SQLite or of PostgreSQL."""
+
+    def __init__(self, dialect: str) -> None:
+        self._dialect = dialect
+        self._is_sqlite = dialect == "sqlite"
+
+    def constant(self, value: Decimal, written: str) -> Value:
+        """A number that is written in the condition."""
+        is_integer = not set(".eE") & set(written) and abs(value) < 2**63
+        if is_integer:
+            return Value(number=literal(int(value), BigInteger()), written=written, is_integer=True)
+        if self._is_sqlite:
+            return Value(number=literal(float(value), Double()), written=written)
+        return Value(number=literal(value, Numeric()), written=written)
+
+    def comparisons(self, sign: str, a: Value, b: Value) -> list[Column]:
+        """One comparison for each kind that both may have."""
+        compare = _COMPARE[sign]
+        found: list[Column] = []
+        if a.number is not None and b.number is not None:
+            found.append(compare(*self._met(a, b)))
+        if a.text is not None and b.text is not None:
+            found.append(compare(self.collated(a.text), b.text))
+        if a.truth is not None and b.truth is not None:
+            found.append(compare(a.truth, b.truth))
+        return found
+
+    def like(self, value: Value, pattern: str) -> Value:
+        """`value like pattern`: A to Z and a to z are equal."""
+        text = there(value.text)
+        if self._is_sqlite:
+            return truth_of(text.like(pattern), value)
+        lowered = pattern.translate(_LOWER)
+        return truth_of(func.lower(self.collated(text)).like(lowered, escape=""), value)
+
+    def arithmetic(self, sign: str, a: Value, b: Value) -> Value:
+        """`a sign b`, of two numbers: + - * / %"""
+        is_integer = a.is_integer and b.is_integer
+        made = self._in_sqlite(sign, a, b, is_integer) if self._is_sqlite else self._in_decimals(sign, a, b, is_integer)
+        return number_of(made, a, b, is_integer=is_integer)
+
+    def negative(self, a: Value) -> Value:
+        """`-a`."""
+        zero = literal(0, BigInteger())
+        number = there(a.number) if self._is_sqlite else self.decimal(a)
+        return number_of(Grouping(zero.op("-")(number)), a, is_integer=a.is_integer)
+
+    def choice(self, cases: list[tuple[Value, Value]], otherwise: Value) -> Value:
+        """The value of the first case that is true."""
+        values = [*(then for _, then in cases), otherwise]
+
+        def chosen(kind: Callable[[Value], Column | None], nothing: TypeEngine[Anything]) -> Column | None:
+            if all(kind(value) is None for value in values):
+                return None
+            nulled = [literal(None, nothing) if (made := kind(value)) is None else made for value in values]
+            whens = [when.truth for when, _ in cases]
+            return case(*zip(whens, nulled, strict=False), else_=nulled[-1])  # type: ignore[arg-type]
+
+        return Value(
+            number=chosen(lambda value: None if value.number is None else self.decimal(value), Numeric()),
+            text=chosen(lambda value: value.text, Text()),
+            truth=chosen(lambda value: value.truth, Boolean()),
+            is_null=there(chosen(lambda value: value.is_null, Boolean())),
+            weight=1 + sum(value.weight for value in (*values, *(when for when, _ in cases))),
+            is_integer=all(value.is_integer or value.kinds == "null" for value in values),
+            stored="numeric",
+        )
+
+    def parsed_number(self, value: Value) -> Value:
+        """The number, or the number that the text says."""
+        made = number_in(there(value.text), self._dialect)
+        if value.number is not None:
+            made = func.coalesce(self.decimal(value), made)
+        return number_of(made, value)
+
+    def decimal(self, a: Value) -> Column:
+        """A double by the fewest digits that say it: its cast to numeric would keep 15 of 17."""
+        number = there(a.number)
+        if self._is_sqlite or a.stored == "numeric":
+            return number
+        return cast(cast(number, Text()) if a.stored == "double" else number, Numeric())
+
+    def collated(self, text: Column) -> Column:
+        """Compared by code points, and not by the rules of the server's language."""
+        return text if self._is_sqlite else text.collate("C")
+
+    def _met(self, a: Value, b: Value) -> tuple[Column, Column]:
+        """PostgreSQL would make a double of a numeric beside one, and refuse where none is large enough."""
+        if not self._is_sqlite and {a.stored, b.stored} == {"double", "numeric"}:
+            return self.decimal(a), self.decimal(b)
+        return there(a.number), there(b.number)
+
+    def _in_sqlite(self, sign: str, a: Value, b: Value, is_integer: bool) -> Column:
+        left, right = there(a.number), there(b.number)
+        if sign == "/" and not is_integer:
+            left = cast(left, Double())
+        return Grouping(left.op(sign)(right))
+
+    def _in_decimals(self, sign: str, a: Value, b: Value, is_integer: bool) -> Column:
+        """What SQLite says of a division by zero, and of infinity less infinity, is null."""
+        left, right = self.decimal(a), self.decimal(b)
+        if sign == "%":
+            left, right = func.trunc(left), func.trunc(right)
+        if sign in "/%":
+            right = func.nullif(right, 0)
+        made: Column = Grouping(left.op(sign)(right))
+        if sign == "/" and is_integer:
+            made = func.trunc(made)
+        return func.nullif(made, cast(literal("NaN", Text()), Numeric()))
+
+
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+_COMPARE: Mapping[str, Callable[[Column, Column], Column]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
