@@ -1,4 +1,4 @@
-"""A lane: one thread of a worker, with an engine and KV buffers of its own for each model and task that it met."""
+"""A lane: one thread of a worker, with its own engine and KV buffers for each model and task that it has processed."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -11,14 +11,15 @@ from worker.engine.tasks.pair_scoring import PairScorer
 from worker.engine.tasks.reranking import Reranker
 from worker.engine.tasks.scoring import Scorer
 from worker.engine.tasks.translation import Translator
-from worker.warm import MAX_WARM, WarmCausal, WarmModel, WarmModels, WarmTranslation
+from worker.loaded_model import LoadedCausal, LoadedModel, LoadedTranslation
+from worker.warm import MAX_WARM, WarmModels
 
 Engine = Translator | Scorer | PairScorer | Reranker
 Made = TypeVar("Made", Translator, Scorer, PairScorer, Reranker)
 
 
 class Buffers(Protocol):
-    """What a lane holds for an engine."""
+    """The KV buffers of an engine."""
 
     @property
     def num_bytes(self) -> int: ...
@@ -30,64 +31,64 @@ class Buffers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """An engine, and the model that it was made of."""
+    """An engine, and the model that it runs."""
 
-    model: WarmModel
+    model: LoadedModel
     engine: Engine
 
 
 class Lane:
-    """One thread's share: an engine, with its buffers, for each model and task that it met."""
+    """The engines of one thread, each opened once; the models in them are shared with the other lanes."""
 
     def __init__(self, number: int, models: WarmModels) -> None:
         self.number = number
         self._models = models
         self._engines: OrderedDict[tuple[str, type[Engine]], _Opened] = OrderedDict()  # by revision and kind
-        self._used: WarmModel | None = None  # what was opened last
+        self._used: LoadedModel | None = None  # the last
 
     def open(self, spec: JobSpec) -> None:
-        """Have a job's model ready. Raises NotFoundError and ModelError where it cannot be."""
+        """Load the model of a job if it is not open. Raises NotFoundError and ModelError where that fails."""
         self._used = self._models.open(spec)
 
     def changed_files(self) -> list[str]:
-        """The names of those files of the model that was used last which have changed since it was opened. Whatever it
-        has computed since its last use began may come from other weights than the job's."""
+        """The files that have changed since the model that was used last was opened. What it has computed in this use
+        may come from other weights than the job's."""
         return self._used.files.changed() if self._used else []
 
     def translator(self, spec: JobSpec) -> Translator:
-        """The warm engine of a job that translates."""
+        """The engine of a job that translates. Raises ModelError for a model of another kind, as the next three do."""
         model = self._translation(spec)
         return self._engine(spec, model, Translator, lambda: Translator(model.model, model.tokenizer))
 
     def pair_scorer(self, spec: JobSpec) -> PairScorer:
-        """The warm engine of a job that scores pairs."""
+        """The engine of a job that scores pairs."""
         model = self._translation(spec)
         return self._engine(spec, model, PairScorer, lambda: PairScorer(model.model, model.tokenizer))
 
     def scorer(self, spec: JobSpec) -> Scorer:
-        """The warm engine of a job that scores texts."""
+        """The engine of a job that scores texts."""
         model = self._causal(spec)
         return self._engine(spec, model, Scorer, lambda: Scorer(model.model, model.tokenizer))
 
     def reranker(self, spec: JobSpec) -> Reranker:
-        """The warm engine of a job that reranks."""
+        """The engine of a job that reranks."""
         model = self._causal(spec)
         return self._engine(spec, model, Reranker, lambda: Reranker(model.model, model.tokenizer))
 
     @property
     def warm(self) -> tuple[str, ...]:
-        """The revisions of the models that any lane of this process has used lately."""
+        """The revisions of the models that this process keeps open, for any lane."""
         return self._models.revisions()
 
     @property
     def buffers(self) -> list[Buffers]:
-        """Of every engine."""
+        """The buffers of each engine."""
         return [_buffers(opened.engine) for opened in list(self._engines.values())]
 
-    def _engine(self, spec: JobSpec, model: WarmModel, kind: type[Made], make: Callable[[], Made]) -> Made:
+    def _engine(self, spec: JobSpec, model: LoadedModel, kind: type[Made], make: Callable[[], Made]) -> Made:
         key = (spec.model_revision, kind)
         found = self._engines.get(key)
-        engine = found.engine if found and found.model is model else None  # the files may have been read again
+        engine = found.engine if found and found.model is model else None  # else the model has been loaded again
         if not isinstance(engine, kind):
             engine = make()
             self._engines[key] = _Opened(model, engine)
@@ -96,16 +97,16 @@ class Lane:
         self._engines.move_to_end(key)
         return engine
 
-    def _translation(self, spec: JobSpec) -> WarmTranslation:
+    def _translation(self, spec: JobSpec) -> LoadedTranslation:
         self._used = model = self._models.open(spec)
-        if not isinstance(model, WarmTranslation):
-            raise ModelError(f"{spec.model} is no translation model, and the job was made for one: cancel the job")
+        if not isinstance(model, LoadedTranslation):
+            raise ModelError(f"{spec.model} is not a translation model, and the job needs one: cancel the job")
         return model
 
-    def _causal(self, spec: JobSpec) -> WarmCausal:
+    def _causal(self, spec: JobSpec) -> LoadedCausal:
         self._used = model = self._models.open(spec)
-        if not isinstance(model, WarmCausal):
-            raise ModelError(f"{spec.model} is no causal language model, and the job was made for one: cancel the job")
+        if not isinstance(model, LoadedCausal):
+            raise ModelError(f"{spec.model} is not a causal language model, and the job needs one: cancel the job")
         return model
 
 

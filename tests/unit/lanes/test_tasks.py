@@ -88,7 +88,7 @@ def test_a_job_whose_model_became_another_kind_is_refused(models_dir: Path) -> N
     spec = admit(Task.SCORE, "tiny", models_dir, ScoreOptions())
     pairs = JobSpec(task=Task.SCORE, model="tiny", model_revision=spec.model_revision, options=ScoreOptions(pairs=True))
 
-    with pytest.raises(ModelError, match="no translation model"):
+    with pytest.raises(ModelError, match="not a translation model"):
         run(Lane(0, WarmModels(models_dir, threads=1)), pairs, PAIR)
 
 

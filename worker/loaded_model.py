@@ -1,0 +1,97 @@
+"""One model in memory: its files as they were when it was opened, its graphs, its tokenizer.
+
+Knows: which folder a spec names, which kind of model is in it. Does not know: lanes, how an engine works.
+"""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs.errors import ModelError
+from jobs.spec import JobSpec
+from worker.engine.causal.open import open_language_model
+from worker.engine.causal.protocol import CausalModel
+from worker.engine.runtime.session import PROVIDER, Device, Provider
+from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.seq2seq.protocol import Seq2SeqModel
+from worker.models.half_precision import needs_half, runs_on_gpu
+from worker.models.model_kind import ModelKind
+from worker.models.registry import FileStamp, ModelFolder, check_files, find_model, kind_of, read_manifest
+from worker.text.causal_tokenizer import CausalTokenizer
+from worker.text.marian_tokenizer import MarianTokenizer
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFiles:
+    """A model's files as they were when it was opened.
+
+    Weights are mapped into memory, so what another program writes into the file changes the model that is running.
+    """
+
+    folder: ModelFolder
+    stamps: Mapping[str, FileStamp]
+
+    def changed(self) -> list[str]:
+        """The names of the files that were written to, replaced, added or removed since."""
+        now = self.folder.stamps()
+        return sorted(name for name in {*now, *self.stamps} if now.get(name) != self.stamps.get(name))
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTranslation:
+    """A translation model, ready to run; every lane shares it."""
+
+    name: str
+    files: OpenedFiles
+    model: Seq2SeqModel
+    tokenizer: MarianTokenizer
+    load_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedCausal:
+    """A causal language model, ready to run; every lane shares it."""
+
+    name: str
+    files: OpenedFiles
+    model: CausalModel
+    tokenizer: CausalTokenizer
+    load_s: float
+
+
+LoadedModel = LoadedTranslation | LoadedCausal
+
+
+def load_model(spec: JobSpec, models_dir: Path, threads: int, providers: Sequence[Provider]) -> LoadedModel:
+    """Load the model of a job. Raises NotFoundError where there is none of that name, ModelError where its files are
+    damaged or not those that the job was submitted with."""
+    started = time.perf_counter()
+    folder = find_model(spec.model, models_dir)
+    files = OpenedFiles(folder, folder.stamps())  # before any file is read, so that a change during the load shows
+    check_files(folder)
+    if folder.revision() != spec.model_revision:
+        raise ModelError(
+            f"the files of model {spec.model} have changed since the job was submitted; "
+            "restore them, or cancel the job and submit again"
+        )
+    providers = _supported(folder, providers)
+    if kind_of(folder) is ModelKind.CAUSAL:
+        causal = open_language_model(folder.path, threads=threads, providers=providers)
+        tokenizer = CausalTokenizer.open(folder.path)
+        return LoadedCausal(spec.model, files, causal, tokenizer, time.perf_counter() - started)
+    seq2seq = open_translation_model(folder.path, threads=threads, providers=providers)
+    marian = MarianTokenizer.open(folder.path)
+    return LoadedTranslation(spec.model, files, seq2seq, marian, time.perf_counter() - started)
+
+
+def _supported(folder: ModelFolder, providers: Sequence[Provider]) -> Sequence[Provider]:
+    """The providers, or the CPU's where a GPU cannot run the model: every worker takes jobs of the queue cpu."""
+    manifest = read_manifest(folder)
+    if Device.of(providers).kind == "cpu" or manifest is None or runs_on_gpu(manifest):
+        return providers
+    log.warning("%s; this worker runs it on its CPU", needs_half(folder.name, manifest.precision))
+    return (PROVIDER,)
