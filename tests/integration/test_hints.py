@@ -15,10 +15,7 @@ from jobs.store.database import Database
 from jobs.store.singleton_roles import DISPATCHER, release_role
 from jobs.store.worker_registry import register
 from tests.integration.conftest import RedisServer
-from tests.unit.conftest import empty_database, postgresql
-from tests.unit.store.conftest import SPEC, database, insert_job, make_job, sqlite
-
-__all__ = ["database", "empty_database", "make_job", "postgresql", "sqlite"]
+from tests.rows import SPEC, insert_waiting_job
 
 
 @pytest.fixture
@@ -45,14 +42,14 @@ def test_of_two_dispatchers_one_acts_until_it_leaves(database: Database, redis_s
 def test_there_are_as_many_hints_as_shards_or_two_a_lane(database: Database, redis_server: RedisServer) -> None:
     app = make_app(redis_server.url)
     ours = dispatcher(database, redis_server.url, "ours")
-    insert_job(database, documents=3, per_shard=1)
+    insert_waiting_job(database, documents=3, per_shard=1)
     ours.tick()
     assert waiting_hints(app, "cpu") == 0  # nobody listens
 
     worker_id = register(database, device="cpu", provider="test", lanes=2)
     ours.tick()
     assert waiting_hints(app, "cpu") == 3
-    insert_job(database, documents=6, per_shard=1)
+    insert_waiting_job(database, documents=6, per_shard=1)
     ours.tick()
     ours.tick()
     assert waiting_hints(app, "cpu") == 4
@@ -72,7 +69,7 @@ def test_a_worker_for_one_model_is_told_in_the_queue_of_that_model(
     database: Database, redis_server: RedisServer
 ) -> None:
     app = make_app(redis_server.url)
-    insert_job(database, documents=3, per_shard=1)
+    insert_waiting_job(database, documents=3, per_shard=1)
     register(database, device="cpu", provider="test", lanes=1, queues=f"model:{SPEC.model}")
     register(database, device="cpu", provider="test", lanes=1, queues="model:another")
 
@@ -84,7 +81,7 @@ def test_a_worker_for_one_model_is_told_in_the_queue_of_that_model(
 def test_a_broker_that_goes_and_comes_is_told_once(database: Database, redis_server: RedisServer) -> None:
     said: list[str] = []
     ours = dispatcher(database, redis_server.url, "ours", said)
-    insert_job(database, documents=3, per_shard=1)
+    insert_waiting_job(database, documents=3, per_shard=1)
     register(database, device="cpu", provider="test", lanes=1)
     redis_server.kill()
     for _ in range(3):

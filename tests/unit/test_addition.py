@@ -20,7 +20,9 @@ from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, as_stored
 from jobs.store.schema.tables import Document
 from jobs.submission.submit import submit
-from tests.unit.conftest import ON_SQLITE, AddJob, Kvjobs, Line
+from tests.command_line import Kvjobs
+from tests.databases import ON_SQLITE
+from tests.rows import AddJob, Line
 
 SPEC = JobSpec(task=Task.SCORE, model="tiny", model_revision="r1", options=ScoreOptions())
 SCORE = Score(nll_sum=0.0, num_tokens=2, num_words=1, num_bytes=3, num_source_tokens=2)

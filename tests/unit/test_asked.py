@@ -9,7 +9,7 @@ import pytest
 from jobs.cli.commands.submit import submit
 from jobs.cli.task_options import OF_CORPUS, TaskOption, make_options
 from jobs.spec import OPTIONS, Bos, CachePolicy, Method, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
-from tests.unit.conftest import Kvjobs
+from tests.command_line import Kvjobs
 
 NOT_ASKED = {"pairs", "early_stopping"}  # what the model decides
 

@@ -17,7 +17,7 @@ from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import JobState
 from jobs.store.schema.tables import Job, Worker
 from jobs.store.worker_registry import register, retire
-from tests.unit.conftest import AddJob, Line
+from tests.rows import AddJob, Line
 from worker.engine.runtime import device
 
 

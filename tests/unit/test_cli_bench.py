@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkpoints import write_marian_checkpoint
-from tests.unit.conftest import Kvjobs
+from tests.command_line import Kvjobs
 from worker.cli import bench
 from worker.engine.tasks import cache_report
 from worker.model_tools.add.add import Request, add_model

@@ -11,7 +11,9 @@ from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.schema.migrate import HEAD
 from jobs.store.schema.states import DocumentStatus
-from tests.unit.conftest import ON_SQLITE, AddJob, Kvjobs, Line
+from tests.command_line import Kvjobs
+from tests.databases import ON_SQLITE
+from tests.rows import AddJob, Line
 
 OF_A_JOB = (
     tables.Job,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jobs.cli.commands import doctor
-from tests.unit.conftest import Kvjobs
+from tests.command_line import Kvjobs
 
 
 def checks(kvjobs: Kvjobs) -> dict[str, dict[str, Any]]:

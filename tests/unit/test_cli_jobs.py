@@ -21,7 +21,8 @@ from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus, JobState
-from tests.unit.conftest import AddJob, Kvjobs, Line
+from tests.command_line import Kvjobs
+from tests.rows import AddJob, Line
 
 
 @pytest.fixture

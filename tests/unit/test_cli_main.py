@@ -26,7 +26,7 @@ from jobs.errors import (
     StoreError,
     TransientError,
 )
-from tests.unit.conftest import Kvjobs
+from tests.command_line import Kvjobs
 
 REPOSITORY = Path(main.__file__).parents[2]
 HEAVY = (

@@ -9,7 +9,7 @@ import pytest
 
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
-from tests.unit.conftest import Kvjobs
+from tests.command_line import Kvjobs
 from worker.cli.models.inspect import describe
 from worker.model_tools.inspect.description import ModelDescription
 from worker.model_tools.verify.numpy_causal import NumpyCausal

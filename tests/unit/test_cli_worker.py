@@ -12,7 +12,8 @@ from jobs.store.database import Database
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.tables import Worker
 from jobs.store.worker_registry import WorkerStats, beat, register, retire
-from tests.unit.conftest import AddJob, Kvjobs, Line
+from tests.command_line import Kvjobs
+from tests.rows import AddJob, Line
 from tests.unit.store.test_reaper import ended_process, enter
 
 ELSEWHERE = ProcessId("another boot", 1, 1.0)

@@ -2,7 +2,7 @@ import pytest
 
 from jobs.errors import SpecError
 from jobs.process import available_cores
-from tests.unit.conftest import Kvjobs
+from tests.command_line import Kvjobs
 from worker.engine.runtime.device import check_device, lanes_of, provider_name, providers
 from worker.engine.runtime.session import Device
 

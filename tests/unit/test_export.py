@@ -17,7 +17,8 @@ from jobs.store.database import Database
 from jobs.store.report import export as store_export
 from jobs.store.report.export import read_documents
 from jobs.store.where.condition import Condition
-from tests.unit.conftest import AddJob, Kvjobs, Line
+from tests.command_line import Kvjobs
+from tests.rows import AddJob, Line
 
 
 def records(text: str) -> list[dict[str, Any]]:

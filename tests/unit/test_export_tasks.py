@@ -12,7 +12,9 @@ import pytest
 from jobs.outcome import Flag, RankedCandidate, Ranking, Score, TokenScore
 from jobs.spec import RerankOptions, ScoreOptions, Task
 from jobs.store.schema.states import DocumentStatus
-from tests.unit.conftest import ON_SQLITE, AddJob, Kvjobs, Line
+from tests.command_line import Kvjobs
+from tests.databases import ON_SQLITE
+from tests.rows import AddJob, Line
 
 BROKEN = {"status": DocumentStatus.FAILED, "error": ("engine-error", "it broke")}
 TOKENS = (TokenScore("It", 0, 2, None), TokenScore(" rains", 2, 8, -6.0))

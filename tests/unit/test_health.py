@@ -14,7 +14,7 @@ from jobs.dispatch.health import FOLDER, LONGEST_ADDRESS, Health, address, ask, 
 from jobs.process import this_machine
 from jobs.settings import Settings, read_settings
 from jobs.store.database import Database
-from tests.unit.conftest import Kvjobs
+from tests.command_line import Kvjobs
 from worker.process.health import serve_health
 
 WELL = Health(worker_id=7, host="here", pid=123, machine=this_machine(), lives=True, silent_s=1.5)

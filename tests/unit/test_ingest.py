@@ -10,7 +10,7 @@ from jobs.corpus.corpus import Corpus
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store.database import Database
 from jobs.submission.submit import submit
-from tests.unit.conftest import ON_SQLITE
+from tests.databases import ON_SQLITE
 
 SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=TranslateOptions())
 

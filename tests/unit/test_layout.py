@@ -10,7 +10,8 @@ from rich.cells import cell_len
 from jobs.cli.commands import ls, totals
 from jobs.cli.render.layout import fit_table, print_page, print_table
 from jobs.cli.render.output import Column
-from tests.unit.conftest import AddJob, Kvjobs, Line
+from tests.command_line import Kvjobs
+from tests.rows import AddJob, Line
 from worker.cli import bench, worker
 from worker.cli.models import verify
 

@@ -8,7 +8,7 @@ import pytest
 from jobs.errors import StoreError
 from jobs.settings import Settings
 from jobs.store.database import Database
-from tests.unit.conftest import ON_SQLITE
+from tests.databases import ON_SQLITE
 from worker.process.connect import connect_with_retry
 
 

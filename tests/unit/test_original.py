@@ -15,7 +15,8 @@ from jobs.corpus.corpus import Corpus
 from jobs.spec import JobSpec, ScoreOptions, Task
 from jobs.store.database import Database
 from jobs.submission.submit import submit
-from tests.unit.conftest import ON_SQLITE, Kvjobs
+from tests.command_line import Kvjobs
+from tests.databases import ON_SQLITE
 
 SPEC = JobSpec(task=Task.SCORE, model="tiny", model_revision="r1", options=ScoreOptions())
 Send = Callable[..., int]

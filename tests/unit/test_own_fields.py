@@ -7,7 +7,8 @@ import pytest
 
 from jobs.outcome import Score
 from jobs.spec import ScoreOptions, Task
-from tests.unit.conftest import AddJob, Kvjobs, Line
+from tests.command_line import Kvjobs
+from tests.rows import AddJob, Line
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.private import is_readable_by_others, make_file, make_folder
 from jobs.store.database import Database
-from tests.unit.conftest import Kvjobs
+from tests.command_line import Kvjobs
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o777], autouse=True)

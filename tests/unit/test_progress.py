@@ -14,7 +14,7 @@ from jobs.store.report.speed import RecentSpeed
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus, JobState
-from tests.unit.conftest import AddJob, Line
+from tests.rows import AddJob, Line
 
 FAILED = Line("f", status=DocumentStatus.FAILED, error=("engine-error", "it broke"))
 

@@ -14,8 +14,9 @@ from jobs.store.database import Database
 from jobs.store.report.query import ask
 from jobs.store.schema.migrate import HEAD
 from jobs.store.schema.views import create_views, drop_views
-from tests.postgresql import SERVER, as_superuser
-from tests.unit.conftest import ON_POSTGRESQL, ON_SQLITE, AddJob, Kvjobs, Line
+from tests.command_line import Kvjobs
+from tests.databases import ON_POSTGRESQL, ON_SQLITE, SERVER, as_superuser
+from tests.rows import AddJob, Line
 
 
 def test_a_query_answers_over_the_views(kvjobs: Kvjobs, mixed_job: int) -> None:

@@ -11,8 +11,9 @@ import pytest
 from sqlalchemy import text
 
 from jobs.store.database import Database
-from tests.postgresql import as_superuser
-from tests.unit.conftest import ON_POSTGRESQL, AddJob, Kvjobs, Line, insert_job
+from tests.command_line import Kvjobs
+from tests.databases import ON_POSTGRESQL, as_superuser
+from tests.rows import AddJob, Line, insert_job
 
 NOBODY = 65534
 

@@ -13,7 +13,7 @@ from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.singleton_roles import REAPER, acquire_role, release_role
 from jobs.store.worker_registry import any_alive, register
-from tests.unit.conftest import AddJob, Line
+from tests.rows import AddJob, Line
 from tests.unit.store.test_reaper import ended_process, enter
 from worker.process import reaper_thread
 from worker.process.reaper_thread import ReaperThread

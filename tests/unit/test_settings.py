@@ -8,7 +8,7 @@ from hypothesis import example, given, strategies
 
 from jobs.errors import SpecError
 from jobs.settings import Settings, hide_passwords, read_settings
-from tests.unit.conftest import Kvjobs
+from tests.command_line import Kvjobs
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from jobs.submission import corpus_check, progress, shards
 from jobs.submission.progress import IngestProgress
 from jobs.submission.submit import submit
 from jobs.submission.submitted_job import PriorState, SubmittedJob
-from tests.unit.conftest import ON_SQLITE
+from tests.databases import ON_SQLITE
 
 SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=TranslateOptions())
 GREEDY = replace(SPEC, options=TranslateOptions(beam_size=1))

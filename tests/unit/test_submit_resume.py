@@ -29,7 +29,7 @@ from jobs.submission import shards
 from jobs.submission.progress import IngestProgress
 from jobs.submission.submit import submit
 from jobs.submission.submitted_job import PriorState, SubmittedJob
-from tests.unit.conftest import ON_SQLITE
+from tests.databases import ON_SQLITE
 
 SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=TranslateOptions())
 revisions = count()

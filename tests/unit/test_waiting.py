@@ -10,7 +10,7 @@ from jobs.store.schema.states import DocumentStatus
 from jobs.store.schema.tables import Worker
 from jobs.store.waiting import Ahead, Serving, Waiting, ahead_of, any_expired, hints_wanted, is_served, spread
 from jobs.store.worker_registry import register, retire
-from tests.unit.conftest import AddJob, Line
+from tests.rows import AddJob, Line
 
 CPU = Serving(Queues.parse(""), lanes=2)
 GPU = Serving(Queues.parse("", "cuda:0"), lanes=1)

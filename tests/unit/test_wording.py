@@ -17,7 +17,8 @@ from jobs.store.database import Database
 from jobs.store.report.job_summary import find_job
 from jobs.store.report.speed import RecentSpeed
 from jobs.submission.dry_run import DryRun, SegmentCounts
-from tests.unit.conftest import SPEC, AddJob, Kvjobs, Line
+from tests.command_line import Kvjobs
+from tests.rows import SPEC, AddJob, Line
 
 
 def test_a_process_that_a_signal_ended_was_killed() -> None:

@@ -15,7 +15,7 @@ from jobs.store.database import Database
 from jobs.store.jobs import cancel
 from jobs.store.schema import tables
 from jobs.store.worker_registry import WorkerStats
-from tests.unit.store.conftest import MakeJob, translated
+from tests.rows import AddWaitingJob, translated
 from worker import leased_shard
 from worker.drain import drain
 from worker.engine.tasks.batch_result import BatchResult
@@ -59,9 +59,9 @@ def scalar(database: Database, column: Any) -> Any:
         return connection.execute(select(column)).scalar()
 
 
-def test_a_lane_drains_every_job_there_is(database: Database, make_job: MakeJob) -> None:
+def test_a_lane_drains_every_job_there_is(database: Database, add_waiting_job: AddWaitingJob) -> None:
     for _ in range(3):
-        make_job(documents=5, per_shard=2)
+        add_waiting_job(documents=5, per_shard=2)
 
     drain(database, Echo(), keeper_of(database))  # type: ignore[arg-type]
 
@@ -69,8 +69,8 @@ def test_a_lane_drains_every_job_there_is(database: Database, make_job: MakeJob)
     assert scalar(database, func.count(tables.Job.id).filter(tables.Job.state == "done")) == 3
 
 
-def test_the_time_of_leasing_and_recording_is_accounted_for(database: Database, make_job: MakeJob) -> None:
-    make_job(documents=4, per_shard=4, tokens=MAX_TOKENS // 2)
+def test_the_time_of_leasing_and_recording_is_accounted_for(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    add_waiting_job(documents=4, per_shard=4, tokens=MAX_TOKENS // 2)
 
     drain(database, Echo(), keeper_of(database))  # type: ignore[arg-type]
 
@@ -80,9 +80,9 @@ def test_the_time_of_leasing_and_recording_is_accounted_for(database: Database, 
 
 
 def test_a_shift_that_stops_finishes_the_batch_in_hand_and_gives_the_rest_back(
-    database: Database, make_job: MakeJob
+    database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
-    make_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
+    add_waiting_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
     keeper = keeper_of(database)
     engine = Echo(before=lambda batch, _: keeper.stop() if batch == 1 else None)
 
@@ -93,8 +93,8 @@ def test_a_shift_that_stops_finishes_the_batch_in_hand_and_gives_the_rest_back(
     assert scalar(database, tables.Shard.crashes) == 0
 
 
-def test_a_cancelled_job_ends_after_the_batch_in_hand(database: Database, make_job: MakeJob) -> None:
-    job = make_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
+def test_a_cancelled_job_ends_after_the_batch_in_hand(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    job = add_waiting_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
     keeper = keeper_of(database)
 
     def somebody_cancels(batch: int, _: object) -> None:
@@ -110,9 +110,9 @@ def test_a_cancelled_job_ends_after_the_batch_in_hand(database: Database, make_j
 
 
 def test_a_lane_that_lost_its_lease_is_told_so_between_two_steps_and_drops_its_batch(
-    database: Database, make_job: MakeJob
+    database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
-    make_job(documents=2, per_shard=2)
+    add_waiting_job(documents=2, per_shard=2)
     keeper = keeper_of(database, lease_s=-1.0)
 
     def sleeps_past_its_lease(batch: int, should_stop: Callable[[], bool]) -> None:
@@ -132,9 +132,9 @@ def test_a_lane_that_lost_its_lease_is_told_so_between_two_steps_and_drops_its_b
 
 
 def test_a_result_that_comes_after_the_lease_is_dropped_and_the_next_lane_does_it(
-    database: Database, make_job: MakeJob
+    database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
-    make_job(documents=2, per_shard=2)
+    add_waiting_job(documents=2, per_shard=2)
     keeper = keeper_of(database, lease_s=-1.0)
 
     def somebody_expires_it(batch: int, _: object) -> None:
@@ -149,8 +149,10 @@ def test_a_result_that_comes_after_the_lease_is_dropped_and_the_next_lane_does_i
     assert events == ["leased", "expired", "stale_commit", "leased", "recorded", "finished"]
 
 
-def test_a_model_that_cannot_run_pauses_its_job_and_the_next_job_goes_on(database: Database, make_job: MakeJob) -> None:
-    bad, good = make_job(documents=2, priority=1), make_job(documents=2)
+def test_a_model_that_cannot_run_pauses_its_job_and_the_next_job_goes_on(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    bad, good = add_waiting_job(documents=2, priority=1), add_waiting_job(documents=2)
     attempts = 0
 
     def refuse_the_first(batch: int, _: object) -> None:
@@ -168,9 +170,9 @@ def test_a_model_that_cannot_run_pauses_its_job_and_the_next_job_goes_on(databas
 
 
 def test_a_batch_waits_for_a_database_that_is_locked_or_refuses(
-    database: Database, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+    database: Database, add_waiting_job: AddWaitingJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_job(documents=2, per_shard=2)
+    add_waiting_job(documents=2, per_shard=2)
     refusals = iter([TransientError("locked"), StoreError("permission denied"), TransientError("full")])
 
     def record(*arguments: Any, **options: Any) -> None:
@@ -188,10 +190,10 @@ def test_a_batch_waits_for_a_database_that_is_locked_or_refuses(
 
 
 def test_a_batch_that_no_column_takes_is_not_tried_for_ever(
-    database: Database, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+    database: Database, add_waiting_job: AddWaitingJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ends the process, with the shard in hand: after a few deaths the job waits for a person."""
-    make_job(documents=2, per_shard=2)
+    add_waiting_job(documents=2, per_shard=2)
 
     def record(*arguments: Any, **options: Any) -> None:
         raise ValueRefused("a text holds NUL")
@@ -206,10 +208,10 @@ def test_a_batch_that_no_column_takes_is_not_tried_for_ever(
 
 @pytest.mark.parametrize("error", [TransientError("the connection was lost"), StoreError("permission denied")])
 def test_a_shard_that_is_let_go_because_the_database_was_away_is_given_back(
-    database: Database, make_job: MakeJob, error: StoreError
+    database: Database, add_waiting_job: AddWaitingJob, error: StoreError
 ) -> None:
     """The heartbeat prolongs whatever its worker has leased: nobody else would ever get it."""
-    make_job(documents=2, per_shard=2)
+    add_waiting_job(documents=2, per_shard=2)
     keeper = keeper_of(database)
 
     def lose_the_connection(batch: int, _: object) -> None:
@@ -224,8 +226,10 @@ def test_a_shard_that_is_let_go_because_the_database_was_away_is_given_back(
     assert scalar(database, tables.JobCounts.succeeded) == 2
 
 
-def test_a_lane_that_hangs_is_seen_and_one_that_steps_is_not(database: Database, make_job: MakeJob) -> None:
-    make_job(documents=2, per_shard=2)
+def test_a_lane_that_hangs_is_seen_and_one_that_steps_is_not(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=2, per_shard=2)
     keeper = keeper_of(database)
     reasons: list[str] = []
     keeper.watchdog = Watchdog(10.0, 60.0, on_hang=reasons.append)

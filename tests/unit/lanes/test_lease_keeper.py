@@ -7,7 +7,7 @@ from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.work import Work
 from jobs.store.worker_registry import WorkerStats, any_alive, register, retire
-from tests.unit.store.conftest import MakeJob
+from tests.rows import AddWaitingJob
 from worker.process.lease_keeper import LeaseKeeper
 
 
@@ -23,9 +23,9 @@ def keeper_of(database: Database) -> LeaseKeeper:
 
 
 def test_a_lane_that_takes_the_expired_shard_of_another_keeps_it_when_the_other_ends(
-    database: Database, make_job: MakeJob
+    database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
-    make_job(documents=2, per_shard=2)
+    add_waiting_job(documents=2, per_shard=2)
     keeper = keeper_of(database)
     slept = take(database, keeper, lane=0, lease_s=-1.0)
     lease_expiry.expire(database)
@@ -40,9 +40,9 @@ def test_a_lane_that_takes_the_expired_shard_of_another_keeps_it_when_the_other_
 
 
 def test_of_two_lanes_with_leases_of_one_shard_only_the_older_has_to_stop(
-    database: Database, make_job: MakeJob
+    database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
-    job = make_job(documents=2, per_shard=2)
+    job = add_waiting_job(documents=2, per_shard=2)
     keeper = keeper_of(database)
     slept = take(database, keeper, lane=0, lease_s=-1.0)
     lease_expiry.expire(database)

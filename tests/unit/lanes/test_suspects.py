@@ -14,8 +14,8 @@ from jobs.store.batches import Batch, PlannedDocument
 from jobs.store.database import Database
 from jobs.store.jobs import retry
 from jobs.store.schema import tables
+from tests.rows import SPEC, AddWaitingJob, translated
 from tests.unit.lanes.test_drain import Echo, keeper_of, scalar
-from tests.unit.store.conftest import MakeJob, translated
 from worker.drain import drain
 from worker.engine.tasks.batch_result import BatchResult
 from worker.isolation.sandbox import SandboxDied
@@ -180,9 +180,9 @@ def test_errors_of_the_engine_pass_and_leave_no_process_behind() -> None:
 
 
 @pytest.fixture
-def suspect(database: Database, make_job: MakeJob) -> int:
+def suspect(database: Database, add_waiting_job: AddWaitingJob) -> int:
     """A job whose only shard has seen two processes die."""
-    job = make_job(documents=6, per_shard=6, tokens=1000)
+    job = add_waiting_job(documents=6, per_shard=6, tokens=1000)
     for _ in range(2):
         leases.lease(database, 1, 0, -1.0)
         lease_expiry.expire(database)
@@ -276,4 +276,4 @@ def test_the_sandbox_gets_the_spec_of_the_job(database: Database, suspect: int) 
 
     drain(database, Echo(), keeper_of(database), open_sandbox=open_sandbox)  # type: ignore[arg-type]
 
-    assert [spec.model for spec in seen] == ["tiny"]
+    assert [spec.model for spec in seen] == [SPEC.model]

@@ -12,7 +12,7 @@ from jobs.errors import ModelError, Stopped
 from jobs.outcome import Ranking, Score, Translation
 from jobs.spec import JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
 from tests.causal_checkpoints import write_causal_checkpoint
-from tests.unit.conftest import Kvjobs
+from tests.command_line import Kvjobs
 from worker.batch_processing import process_batch
 from worker.lane import Lane
 from worker.model_tools.add.add import Request, add_model

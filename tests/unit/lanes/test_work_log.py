@@ -7,15 +7,15 @@ import pytest
 
 from jobs.errors import Stopped
 from jobs.store.database import Database
+from tests.rows import AddWaitingJob
 from tests.unit.lanes.test_drain import Echo, keeper_of
-from tests.unit.store.conftest import MakeJob
 from worker.drain import drain
 
 
 def test_each_job_begun_each_shard_and_each_end_is_told(
-    database: Database, make_job: MakeJob, caplog: pytest.LogCaptureFixture
+    database: Database, add_waiting_job: AddWaitingJob, caplog: pytest.LogCaptureFixture
 ) -> None:
-    job_id = make_job(documents=3, per_shard=2)
+    job_id = add_waiting_job(documents=3, per_shard=2)
 
     with caplog.at_level(logging.INFO):
         drain(database, Echo(), keeper_of(database))  # type: ignore[arg-type]
@@ -32,9 +32,9 @@ def test_each_job_begun_each_shard_and_each_end_is_told(
 
 
 def test_a_shard_that_is_given_back_is_told_so_and_no_end_of_the_job(
-    database: Database, make_job: MakeJob, caplog: pytest.LogCaptureFixture
+    database: Database, add_waiting_job: AddWaitingJob, caplog: pytest.LogCaptureFixture
 ) -> None:
-    make_job(documents=2, per_shard=2)
+    add_waiting_job(documents=2, per_shard=2)
     keeper = keeper_of(database)
 
     def stop(_batch: int, _should_stop: object) -> None:
@@ -48,9 +48,9 @@ def test_a_shard_that_is_given_back_is_told_so_and_no_end_of_the_job(
 
 
 def test_at_the_usual_level_nothing_is_said_and_nothing_asked(
-    database: Database, make_job: MakeJob, caplog: pytest.LogCaptureFixture
+    database: Database, add_waiting_job: AddWaitingJob, caplog: pytest.LogCaptureFixture
 ) -> None:
-    make_job(documents=2, per_shard=2)
+    add_waiting_job(documents=2, per_shard=2)
 
     with caplog.at_level(logging.WARNING):
         drain(database, Echo(), keeper_of(database))  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import pytest
 from jobs.errors import SpecError
 from jobs.spec import JobSpec, Task, TranslateOptions
 from tests.checkpoints import write_marian_checkpoint
-from tests.unit.conftest import Kvjobs
+from tests.command_line import Kvjobs
 from worker.engine.runtime.device import providers
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.graphs.precision import Precision

@@ -20,7 +20,7 @@ from jobs.store.record import record
 from jobs.store.report.consistency_check import contradictions
 from jobs.store.schema import tables
 from jobs.store.work import Work
-from tests.unit.store.conftest import MakeJob, translated
+from tests.rows import AddWaitingJob, translated
 
 WORKERS = 5
 JOBS = 30  # small ones: what may go wrong goes wrong where a job ends
@@ -121,9 +121,9 @@ class Crowd:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_whatever_many_do_at_once_nothing_is_lost_or_counted_twice(
-    database: Database, make_job: MakeJob, seed: int
+    database: Database, add_waiting_job: AddWaitingJob, seed: int
 ) -> None:
-    jobs = [make_job(documents=6, per_shard=3, tokens=2_000) for _ in range(JOBS)]
+    jobs = [add_waiting_job(documents=6, per_shard=3, tokens=2_000) for _ in range(JOBS)]
     crowd = Crowd(database, jobs, seed)
 
     crowd.run([crowd.work] * WORKERS + [crowd.reap, crowd.reap, crowd.meddle, crowd.meddle])
@@ -151,10 +151,10 @@ def finish(crowd: Crowd) -> None:
 
 
 def test_a_shard_that_is_given_back_while_its_job_is_cancelled_is_cancelled_too(
-    database: Database, make_job: MakeJob
+    database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     """On PostgreSQL neither transaction sees the other until it is committed."""
-    job_id = make_job(documents=2, per_shard=2)
+    job_id = add_waiting_job(documents=2, per_shard=2)
     work = leases.lease(database, 1, 0, 60.0)
     assert work is not None
     looked, go_on = threading.Event(), threading.Event()
@@ -183,9 +183,9 @@ def test_a_shard_that_is_given_back_while_its_job_is_cancelled_is_cancelled_too(
         assert connection.execute(select(tables.JobCounts.cancelled)).scalar() == 2
 
 
-def test_a_job_is_either_pruned_or_retried(database: Database, make_job: MakeJob) -> None:
+def test_a_job_is_either_pruned_or_retried(database: Database, add_waiting_job: AddWaitingJob) -> None:
     """On PostgreSQL the retry has seen that the job is done, and the prune that nobody has opened it again."""
-    job_id = make_job(documents=2, per_shard=2)
+    job_id = add_waiting_job(documents=2, per_shard=2)
     work = leases.lease(database, 1, 0, 60.0)
     assert work is not None
     record(database, work, 0, [Failed("engine-error", "x"), translated()], learned={}, timings=[], lease_s=60.0)

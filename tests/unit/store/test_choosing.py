@@ -10,7 +10,7 @@ from jobs.queues import Queues, check_queue
 from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
 from jobs.store.leases import SUSPECT_AFTER
-from tests.unit.store.conftest import MakeJob
+from tests.rows import AddWaitingJob
 
 
 def job_of(
@@ -24,35 +24,39 @@ def job_of(
 
 
 def test_a_model_that_is_warm_goes_before_an_older_job_but_not_before_a_higher_priority(
-    database: Database, make_job: MakeJob
+    database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
-    old = make_job(documents=1, model_revision="cold")
-    warm = make_job(documents=1, model_revision="warm")
-    urgent = make_job(documents=1, model_revision="cold", priority=10)
+    old = add_waiting_job(documents=1, model_revision="cold")
+    warm = add_waiting_job(documents=1, model_revision="warm")
+    urgent = add_waiting_job(documents=1, model_revision="cold", priority=10)
 
     assert [job_of(database, warm=("warm",)) for _ in range(4)] == [urgent, warm, old, None]
 
 
-def test_a_worker_that_was_brought_for_a_job_serves_it_before_any_other(database: Database, make_job: MakeJob) -> None:
-    urgent, older = make_job(documents=1, priority=10, model_revision="warm"), make_job(documents=1)
-    mine = make_job(documents=2, per_shard=1, priority=-10)
-    elsewhere = make_job(documents=1, queue="gpu")
+def test_a_worker_that_was_brought_for_a_job_serves_it_before_any_other(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    urgent, older = add_waiting_job(documents=1, priority=10, model_revision="warm"), add_waiting_job(documents=1)
+    mine = add_waiting_job(documents=2, per_shard=1, priority=-10)
+    elsewhere = add_waiting_job(documents=1, queue="gpu")
 
     assert [job_of(database, warm=("warm",), first_job=mine) for _ in range(5)] == [mine, mine, urgent, older, None]
     assert job_of(database, first_job=elsewhere) is None
 
 
-def test_work_that_needs_a_gpu_waits_for_a_worker_that_has_one(database: Database, make_job: MakeJob) -> None:
-    job = make_job(documents=1, queue="gpu")
+def test_work_that_needs_a_gpu_waits_for_a_worker_that_has_one(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    job = add_waiting_job(documents=1, queue="gpu")
 
     assert job_of(database, Queues.parse("", "cpu")) is None
     assert job_of(database, Queues.parse("", "cuda:0")) == job
 
 
-def test_a_worker_for_one_model_takes_nothing_else(database: Database, make_job: MakeJob) -> None:
-    make_job(documents=1, model="other")
-    make_job(documents=1, model="mine", queue="gpu")
-    mine = make_job(documents=1, model="mine")
+def test_a_worker_for_one_model_takes_nothing_else(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    add_waiting_job(documents=1, model="other")
+    add_waiting_job(documents=1, model="mine", queue="gpu")
+    mine = add_waiting_job(documents=1, model="mine")
 
     only_mine = Queues.parse("model:mine")
     assert [job_of(database, only_mine) for _ in range(2)] == [mine, None]
@@ -74,8 +78,8 @@ def test_a_job_cannot_ask_for_a_queue_of_a_model() -> None:
         check_queue("model:mine")
 
 
-def test_a_shard_is_suspect_once_two_processes_died_on_it(database: Database, make_job: MakeJob) -> None:
-    make_job(documents=1)
+def test_a_shard_is_suspect_once_two_processes_died_on_it(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    add_waiting_job(documents=1)
     suspect = []
     for _ in range(SUSPECT_AFTER + 1):
         work = leases.lease(database, 1, 0, 60.0)
@@ -87,8 +91,10 @@ def test_a_shard_is_suspect_once_two_processes_died_on_it(database: Database, ma
 
 
 @pytest.mark.parametrize("database", ["postgresql"], indirect=True)
-def test_whoever_comes_second_takes_the_next_shard_and_does_not_wait(database: Database, make_job: MakeJob) -> None:
-    make_job(documents=2, per_shard=1)
+def test_whoever_comes_second_takes_the_next_shard_and_does_not_wait(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=2, per_shard=1)
     taken, go_on = threading.Event(), threading.Event()
     shards: list[int] = []
 

@@ -15,7 +15,7 @@ from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.migrate import HEAD, differences, downgrade, schema_version, upgrade
-from tests.postgresql import migrated, own_database
+from tests.databases import migrated, own_database
 
 
 def test_a_new_file_gets_the_newest_schema(database: Database) -> None:

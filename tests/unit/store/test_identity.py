@@ -12,8 +12,8 @@ from jobs.store.record import record
 from jobs.store.sandbox_deaths import log_death
 from jobs.store.schema import tables
 from jobs.store.work import Work
-from tests.unit.conftest import ON_SQLITE
-from tests.unit.store.conftest import MakeJob, translated
+from tests.databases import ON_SQLITE
+from tests.rows import AddWaitingJob, translated
 from tests.unit.store.dump import Dump
 
 
@@ -41,15 +41,15 @@ def count(database: Database, table: type[tables.Base], job_id: int) -> int:
 
 
 def test_who_slept_while_its_job_was_finished_and_pruned_writes_nothing_into_the_next_job(
-    database: Database, make_job: MakeJob
+    database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     """With numbers that are given anew and epochs from 1, the sleeper's batch looks just like that of the new job."""
-    pruned = make_job(documents=3, per_shard=3)
+    pruned = add_waiting_job(documents=3, per_shard=3)
     sleeper = take(database, worker_id=1, lease_s=-1.0)
     lease_expiry.expire(database)
     write(database, take(database, worker_id=2), "of the first job")
     prune_job(database, pruned)
-    make_job(documents=3, per_shard=3)
+    add_waiting_job(documents=3, per_shard=3)
     successor = take(database, worker_id=2)
 
     with pytest.raises(StaleLease):
@@ -61,13 +61,13 @@ def test_who_slept_while_its_job_was_finished_and_pruned_writes_nothing_into_the
 
 
 def test_who_slept_through_a_restore_writes_nothing_into_the_job_that_has_its_numbers_now(
-    database: Database, make_job: MakeJob
+    database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     backup = Dump.of(database)
-    first = make_job(documents=3, per_shard=3)
+    first = add_waiting_job(documents=3, per_shard=3)
     sleeper = take(database)
     backup.restore(database)
-    assert make_job(documents=3, per_shard=3) == first
+    assert add_waiting_job(documents=3, per_shard=3) == first
     successor = take(database)
     assert (successor.shard_id, successor.epoch) == (sleeper.shard_id, sleeper.epoch)
 
@@ -83,9 +83,11 @@ def test_who_slept_through_a_restore_writes_nothing_into_the_job_that_has_its_nu
     assert texts(database) == ["of the second job"] * 3
 
 
-def test_a_batch_that_a_restore_undid_is_not_taken_for_recorded(database: Database, make_job: MakeJob) -> None:
+def test_a_batch_that_a_restore_undid_is_not_taken_for_recorded(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
     """The shard stands behind an epoch of the same number, but of another lease."""
-    make_job(documents=3, per_shard=3)
+    add_waiting_job(documents=3, per_shard=3)
     backup = Dump.of(database)
     sleeper = take(database)
     backup.restore(database)
@@ -97,8 +99,10 @@ def test_a_batch_that_a_restore_undid_is_not_taken_for_recorded(database: Databa
     assert texts(database) == []
 
 
-def test_a_late_batch_of_a_pruned_job_is_stale_and_leaves_no_row(database: Database, make_job: MakeJob) -> None:
-    pruned = make_job(documents=3, per_shard=3)
+def test_a_late_batch_of_a_pruned_job_is_stale_and_leaves_no_row(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    pruned = add_waiting_job(documents=3, per_shard=3)
     sleeper = take(database, lease_s=-1.0)
     lease_expiry.expire(database)
     write(database, take(database, worker_id=2), "of the first job")
@@ -115,13 +119,15 @@ def test_a_late_batch_of_a_pruned_job_is_stale_and_leaves_no_row(database: Datab
 
 
 @ON_SQLITE
-def test_numbers_of_jobs_shards_and_workers_are_never_given_again(database: Database, make_job: MakeJob) -> None:
-    pruned = make_job(documents=3, per_shard=3)
+def test_numbers_of_jobs_shards_and_workers_are_never_given_again(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    pruned = add_waiting_job(documents=3, per_shard=3)
     first = take(database)
     write(database, first, "of the first job")
     prune_job(database, pruned)
 
-    again = make_job(documents=3, per_shard=3)
+    again = add_waiting_job(documents=3, per_shard=3)
 
     assert again > pruned
     assert take(database).shard_id > first.shard_id

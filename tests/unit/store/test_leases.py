@@ -17,7 +17,7 @@ from jobs.store.report.consistency_check import contradictions
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.work import Work
-from tests.unit.store.conftest import MakeJob, translated
+from tests.rows import AddWaitingJob, translated
 
 LEASE_S = 60.0
 
@@ -54,8 +54,8 @@ def events(database: Database) -> list[str]:
         return list(connection.execute(select(tables.ShardEvent.event).order_by(tables.ShardEvent.id)).scalars())
 
 
-def test_each_shard_is_leased_once_and_in_order(database: Database, make_job: MakeJob) -> None:
-    make_job(documents=6, per_shard=3)
+def test_each_shard_is_leased_once_and_in_order(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    add_waiting_job(documents=6, per_shard=3)
 
     first, second = take(database), take(database)
 
@@ -64,8 +64,8 @@ def test_each_shard_is_leased_once_and_in_order(database: Database, make_job: Ma
     assert leases.lease(database, 1, 0, LEASE_S) is None
 
 
-def test_many_threads_never_lease_the_same_shard(database: Database, make_job: MakeJob) -> None:
-    make_job(documents=40, per_shard=1)
+def test_many_threads_never_lease_the_same_shard(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    add_waiting_job(documents=40, per_shard=1)
     taken: list[int] = []
 
     def work() -> None:
@@ -81,16 +81,16 @@ def test_many_threads_never_lease_the_same_shard(database: Database, make_job: M
     assert len(taken) == len(set(taken)) == 40
 
 
-def test_higher_priority_goes_first_then_the_older_job(database: Database, make_job: MakeJob) -> None:
-    old, urgent, new = make_job(), make_job(priority=5), make_job()
+def test_higher_priority_goes_first_then_the_older_job(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    old, urgent, new = add_waiting_job(), add_waiting_job(priority=5), add_waiting_job()
 
     order = [take(database).job_id for _ in range(6)]
 
     assert order == [urgent, urgent, old, old, new, new]
 
 
-def test_a_paused_job_is_passed_over_until_it_is_resumed(database: Database, make_job: MakeJob) -> None:
-    job = make_job()
+def test_a_paused_job_is_passed_over_until_it_is_resumed(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    job = add_waiting_job()
     pause(database, job, "because")
     assert leases.lease(database, 1, 0, LEASE_S) is None
 
@@ -100,8 +100,10 @@ def test_a_paused_job_is_passed_over_until_it_is_resumed(database: Database, mak
     assert value(database, tables.Job.reason, tables.Job.id == job) is None
 
 
-def test_a_recorded_shard_is_done_and_the_last_one_ends_the_job(database: Database, make_job: MakeJob) -> None:
-    job = make_job(documents=4, per_shard=2)
+def test_a_recorded_shard_is_done_and_the_last_one_ends_the_job(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    job = add_waiting_job(documents=4, per_shard=2)
 
     for _ in range(2):
         write(database, take(database))
@@ -114,9 +116,9 @@ def test_a_recorded_shard_is_done_and_the_last_one_ends_the_job(database: Databa
 
 
 def test_a_batch_is_recorded_as_a_whole_and_the_next_lease_goes_on_behind_it(
-    database: Database, make_job: MakeJob
+    database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
-    make_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
+    add_waiting_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
     work = take(database)
     assert [[d.position for d in batch] for batch in work.batches] == [[0, 1], [2, 3], [4, 5]]
     write(database, work, 0)
@@ -129,8 +131,8 @@ def test_a_batch_is_recorded_as_a_whole_and_the_next_lease_goes_on_behind_it(
     assert [[d.position for d in batch] for batch in again.batches] == [[2, 3], [4, 5]]
 
 
-def test_recording_twice_writes_once_and_counts_once(database: Database, make_job: MakeJob) -> None:
-    job = make_job(documents=3, per_shard=3)
+def test_recording_twice_writes_once_and_counts_once(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    job = add_waiting_job(documents=3, per_shard=3)
     work = take(database)
     timing = StepTiming("decode", 0, 3, 3, 0, 0.1)
 
@@ -142,8 +144,8 @@ def test_recording_twice_writes_once_and_counts_once(database: Database, make_jo
     assert value(database, func.count(tables.Translation.position)) == 3
 
 
-def test_recording_a_middle_batch_twice_is_harmless_too(database: Database, make_job: MakeJob) -> None:
-    job = make_job(documents=4, per_shard=4, tokens=MAX_TOKENS // 2)
+def test_recording_a_middle_batch_twice_is_harmless_too(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    job = add_waiting_job(documents=4, per_shard=4, tokens=MAX_TOKENS // 2)
     work = take(database)
 
     for _ in range(2):
@@ -155,9 +157,9 @@ def test_recording_a_middle_batch_twice_is_harmless_too(database: Database, make
 
 
 def test_whoever_slept_past_its_lease_is_refused_and_the_refusal_is_logged(
-    database: Database, make_job: MakeJob
+    database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
-    job = make_job(documents=3, per_shard=3)
+    job = add_waiting_job(documents=3, per_shard=3)
     sleeper = take(database, lease_s=-1.0)
     assert lease_expiry.expire(database) == 1
     successor = take(database, worker_id=2)
@@ -172,9 +174,9 @@ def test_whoever_slept_past_its_lease_is_refused_and_the_refusal_is_logged(
 
 
 def test_a_sleeper_is_refused_while_its_successor_computes_the_very_same_batch(
-    database: Database, make_job: MakeJob
+    database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
-    make_job(documents=3, per_shard=3)
+    add_waiting_job(documents=3, per_shard=3)
     sleeper = take(database, lease_s=-1.0)
     lease_expiry.expire(database)
     successor = take(database)
@@ -187,8 +189,10 @@ def test_a_sleeper_is_refused_while_its_successor_computes_the_very_same_batch(
     write(database, successor)
 
 
-def test_a_sleeper_is_refused_even_while_nobody_took_its_shard(database: Database, make_job: MakeJob) -> None:
-    make_job(documents=3, per_shard=3)
+def test_a_sleeper_is_refused_even_while_nobody_took_its_shard(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=3, per_shard=3)
     sleeper = take(database, lease_s=-1.0)
     lease_expiry.expire(database)
 
@@ -200,8 +204,8 @@ def test_a_sleeper_is_refused_even_while_nobody_took_its_shard(database: Databas
     assert "released" not in events(database)
 
 
-def test_a_heartbeat_keeps_a_lease_from_expiring(database: Database, make_job: MakeJob) -> None:
-    make_job()
+def test_a_heartbeat_keeps_a_lease_from_expiring(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    add_waiting_job()
     work = take(database, worker_id=7, lease_s=-1.0)
 
     held = leases.heartbeat(database, LEASE_S, [work])
@@ -210,9 +214,9 @@ def test_a_heartbeat_keeps_a_lease_from_expiring(database: Database, make_job: M
     assert lease_expiry.expire(database) == 0
 
 
-def test_a_lease_whose_worker_never_heard_of_it_runs_out(database: Database, make_job: MakeJob) -> None:
+def test_a_lease_whose_worker_never_heard_of_it_runs_out(database: Database, add_waiting_job: AddWaitingJob) -> None:
     """The COMMIT of a lease may take place and its answer be lost."""
-    make_job(documents=6, per_shard=3)
+    add_waiting_job(documents=6, per_shard=3)
     take(database, worker_id=7, lease_s=-1.0)
     known = take(database, worker_id=7, lease_s=-1.0)
 
@@ -221,8 +225,10 @@ def test_a_lease_whose_worker_never_heard_of_it_runs_out(database: Database, mak
     assert lease_expiry.expire(database) == 1
 
 
-def test_a_heartbeat_tells_what_is_lost_and_what_is_unwanted(database: Database, make_job: MakeJob) -> None:
-    lost_job, paused_job = make_job(documents=1), make_job(documents=1)
+def test_a_heartbeat_tells_what_is_lost_and_what_is_unwanted(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    lost_job, paused_job = add_waiting_job(documents=1), add_waiting_job(documents=1)
     lost = take(database, worker_id=7, lease_s=-1.0)
     lease_expiry.expire(database)
     pause(database, lost_job)
@@ -235,8 +241,10 @@ def test_a_heartbeat_tells_what_is_lost_and_what_is_unwanted(database: Database,
     assert held.to_release == {unwanted.token}
 
 
-def test_an_expired_lease_leaves_its_documents_in_flight_as_evidence(database: Database, make_job: MakeJob) -> None:
-    make_job(documents=3, per_shard=3)
+def test_an_expired_lease_leaves_its_documents_in_flight_as_evidence(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=3, per_shard=3)
     take(database, worker_id=7)
 
     assert lease_expiry.expire_workers(database, [7]) == 1
@@ -247,9 +255,9 @@ def test_an_expired_lease_leaves_its_documents_in_flight_as_evidence(database: D
 
 
 def test_a_shard_that_kills_worker_after_worker_pauses_its_job_and_says_why(
-    database: Database, make_job: MakeJob
+    database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
-    job = make_job(documents=3, per_shard=3)
+    job = add_waiting_job(documents=3, per_shard=3)
 
     for _ in range(lease_expiry.MAX_CRASHES):
         take(database, worker_id=7)
@@ -259,8 +267,10 @@ def test_a_shard_that_kills_worker_after_worker_pauses_its_job_and_says_why(
     assert "documents 0 to 2" in str(value(database, tables.Job.reason, tables.Job.id == job))
 
 
-def test_deaths_with_progress_between_them_never_pause_a_job(database: Database, make_job: MakeJob) -> None:
-    job = make_job(documents=40, per_shard=40, tokens=MAX_TOKENS)
+def test_deaths_with_progress_between_them_never_pause_a_job(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    job = add_waiting_job(documents=40, per_shard=40, tokens=MAX_TOKENS)
 
     for _ in range(2 * lease_expiry.MAX_CRASHES):
         work = take(database, worker_id=7)
@@ -270,8 +280,10 @@ def test_deaths_with_progress_between_them_never_pause_a_job(database: Database,
     assert value(database, tables.Job.paused, tables.Job.id == job) is False
 
 
-def test_a_failed_document_ends_badly_alone_and_retry_puts_it_back(database: Database, make_job: MakeJob) -> None:
-    job = make_job(documents=3, per_shard=3)
+def test_a_failed_document_ends_badly_alone_and_retry_puts_it_back(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    job = add_waiting_job(documents=3, per_shard=3)
     write(database, take(database), outcomes=[translated(), Failed("engine-error", "it broke"), translated()])
     row = counts(database, job)
     assert (row.succeeded, row.failed, row.estimated_done) == (2, 1, 30)
@@ -289,9 +301,9 @@ def test_a_failed_document_ends_badly_alone_and_retry_puts_it_back(database: Dat
 
 
 def test_a_document_that_is_put_back_while_its_shard_is_leased_is_not_lost(
-    database: Database, make_job: MakeJob
+    database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
-    job = make_job(documents=4, per_shard=4, tokens=MAX_TOKENS // 2)
+    job = add_waiting_job(documents=4, per_shard=4, tokens=MAX_TOKENS // 2)
     work = take(database)
     write(database, work, 0, outcomes=[Failed("engine-error", "x"), translated()])
     assert retry(database, job) == 1
@@ -301,8 +313,8 @@ def test_a_document_that_is_put_back_while_its_shard_is_leased_is_not_lost(
     assert [d.position for d in take(database).batches[0]] == [0]
 
 
-def test_cancel_keeps_results_and_ends_the_rest(database: Database, make_job: MakeJob) -> None:
-    job = make_job(documents=6, per_shard=2, rejected=(5,))
+def test_cancel_keeps_results_and_ends_the_rest(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    job = add_waiting_job(documents=6, per_shard=2, rejected=(5,))
     write(database, take(database))
     held = take(database)
 
@@ -315,8 +327,10 @@ def test_cancel_keeps_results_and_ends_the_rest(database: Database, make_job: Ma
     assert value(database, tables.Job.state, tables.Job.id == job) == "cancelled"
 
 
-def test_a_cancelled_job_goes_on_by_retry_with_what_has_no_result(database: Database, make_job: MakeJob) -> None:
-    job = make_job(documents=6, per_shard=2, rejected=(5,))
+def test_a_cancelled_job_goes_on_by_retry_with_what_has_no_result(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    job = add_waiting_job(documents=6, per_shard=2, rejected=(5,))
     write(database, take(database))
     cancel(database, job)
     assert value(database, tables.Job.state, tables.Job.id == job) == "cancelled"
@@ -336,10 +350,10 @@ def test_a_cancelled_job_goes_on_by_retry_with_what_has_no_result(database: Data
 
 
 def test_a_cancel_whose_job_is_retried_meanwhile_ends_and_leaves_the_rest_alone(
-    database: Database, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+    database: Database, add_waiting_job: AddWaitingJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A job of many shards is cancelled in several transactions, and anything may happen between two of them."""
-    job = make_job(documents=4, per_shard=1)
+    job = add_waiting_job(documents=4, per_shard=1)
     monkeypatch.setattr(jobs, "SHARDS_A_TRANSACTION", 1)
     transactions, begin = itertools.count(1), database.writing
 
@@ -358,8 +372,10 @@ def test_a_cancel_whose_job_is_retried_meanwhile_ends_and_leaves_the_rest_alone(
     assert contradictory(database, job) == []
 
 
-def test_a_batch_that_was_in_hand_when_its_job_was_cancelled_is_kept(database: Database, make_job: MakeJob) -> None:
-    job = make_job(documents=2, per_shard=2)
+def test_a_batch_that_was_in_hand_when_its_job_was_cancelled_is_kept(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    job = add_waiting_job(documents=2, per_shard=2)
     held = take(database)
     assert cancel(database, job) == 0
 
@@ -369,8 +385,8 @@ def test_a_batch_that_was_in_hand_when_its_job_was_cancelled_is_kept(database: D
     assert value(database, tables.Job.state, tables.Job.id == job) == "done"
 
 
-def test_an_ended_job_cannot_be_paused_or_cancelled(database: Database, make_job: MakeJob) -> None:
-    job = make_job(documents=1)
+def test_an_ended_job_cannot_be_paused_or_cancelled(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    job = add_waiting_job(documents=1)
     write(database, take(database))
 
     for verb in (pause, resume, cancel):
@@ -380,8 +396,10 @@ def test_an_ended_job_cannot_be_paused_or_cancelled(database: Database, make_job
         cancel(database, 99)
 
 
-def test_a_shard_whose_documents_have_all_ended_is_closed_at_its_lease(database: Database, make_job: MakeJob) -> None:
-    job = make_job(documents=2, per_shard=2)
+def test_a_shard_whose_documents_have_all_ended_is_closed_at_its_lease(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    job = add_waiting_job(documents=2, per_shard=2)
     with database.writing() as connection:
         connection.execute(update(tables.Document).values(status="failed"))
 
@@ -391,9 +409,9 @@ def test_a_shard_whose_documents_have_all_ended_is_closed_at_its_lease(database:
 
 
 def test_what_was_learned_comes_with_the_results_and_the_first_entry_stays(
-    database: Database, make_job: MakeJob
+    database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
-    make_job(documents=2, per_shard=1)
+    add_waiting_job(documents=2, per_shard=1)
     entry = SegmentTranslation(("你好",), (-0.5,), -1.5, 3, 2)
 
     write(database, take(database), learned={b"k": entry})
@@ -402,16 +420,18 @@ def test_what_was_learned_comes_with_the_results_and_the_first_entry_stays(
     assert recall(database, [b"k", b"unknown"]) == {b"k": entry}
 
 
-def test_a_clock_that_is_set_back_after_a_submit_hides_no_shard(database: Database, make_job: MakeJob) -> None:
-    job = make_job(documents=3, per_shard=3)
+def test_a_clock_that_is_set_back_after_a_submit_hides_no_shard(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    job = add_waiting_job(documents=3, per_shard=3)
     with database.writing() as connection:
         connection.execute(update(tables.Shard).values(available_at=db_time(3600.0)))
 
     assert take(database).job_id == job
 
 
-def test_who_lost_its_lease_pauses_nothing(database: Database, make_job: MakeJob) -> None:
-    job = make_job(documents=3, per_shard=3)
+def test_who_lost_its_lease_pauses_nothing(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    job = add_waiting_job(documents=3, per_shard=3)
     sleeper = take(database, lease_s=-1.0)
     lease_expiry.expire(database)
 

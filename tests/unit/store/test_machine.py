@@ -31,8 +31,8 @@ from jobs.store.prune import prune_job
 from jobs.store.record import record
 from jobs.store.schema import tables
 from jobs.store.work import Work
-from tests.postgresql import empty
-from tests.unit.store.conftest import insert_job, translated
+from tests.databases import empty
+from tests.rows import insert_waiting_job, translated
 from tests.unit.store.dump import Dump
 
 DOCUMENTS, PER_SHARD, TOKENS = 7, 3, 2_000  # two documents a batch, two batches a shard
@@ -80,7 +80,7 @@ class LeaseMachine(RuleBasedStateMachine):
         self.backups = [(Dump.of(self.database), self.known.copy())]
 
     def submit(self) -> int:
-        return insert_job(self.database, DOCUMENTS, PER_SHARD, tokens=TOKENS, rejected=(4,))
+        return insert_waiting_job(self.database, DOCUMENTS, PER_SHARD, tokens=TOKENS, rejected=(4,))
 
     def open(self) -> Database:
         raise NotImplementedError

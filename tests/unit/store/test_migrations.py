@@ -13,9 +13,8 @@ from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.migrate import differences, upgrade
 from jobs.store.schema.results import as_stored
-from tests.postgresql import own_database
-from tests.unit.conftest import ON_SQLITE
-from tests.unit.store.conftest import insert_job, translated
+from tests.databases import ON_SQLITE, own_database
+from tests.rows import insert_waiting_job, translated
 
 BEFORE_TOKENS = "0003"
 Rows = dict[str, list[dict[str, Any]]]
@@ -35,7 +34,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
 def _older(url: str) -> Iterator[Database]:
     database = Database.connect(url)
     upgrade(database.engine, BEFORE_TOKENS)
-    first, _second = (insert_job(database, documents=4, per_shard=2) for _ in range(2))
+    first, _second = (insert_waiting_job(database, documents=4, per_shard=2) for _ in range(2))
     with database.writing() as connection:
         worker = {"host": "h", "machine": "m", "pid": 1, "process_started": 1.0, "version": "0", "device": "cpu"}
         worker |= {"provider": "p", "lanes": 1, "models": "{}", "kv_bytes": 0, "buffer_allocations": 0}

@@ -14,7 +14,7 @@ from jobs.store import leases
 from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.worker_registry import WorkerStats, any_alive, beat, register, retire
-from tests.unit.store.conftest import MakeJob
+from tests.rows import AddWaitingJob
 
 
 def enter(database: Database, process: ProcessId) -> int:
@@ -34,8 +34,10 @@ def shard_state(database: Database) -> str:
         return str(connection.execute(select(tables.Shard.state)).scalar_one())
 
 
-def test_the_shards_of_a_process_that_is_dead_are_free_at_once(database: Database, make_job: MakeJob) -> None:
-    make_job(documents=2, per_shard=2)
+def test_the_shards_of_a_process_that_is_dead_are_free_at_once(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=2, per_shard=2)
     worker_id = enter(database, ended_process())
     leases.lease(database, worker_id, 0, lease_s=3600)
 
@@ -46,8 +48,10 @@ def test_the_shards_of_a_process_that_is_dead_are_free_at_once(database: Databas
     assert not any_alive(database, 60)
 
 
-def test_a_living_process_keeps_its_shards_until_its_lease_runs_out(database: Database, make_job: MakeJob) -> None:
-    make_job(documents=2, per_shard=2)
+def test_a_living_process_keeps_its_shards_until_its_lease_runs_out(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=2, per_shard=2)
     worker_id = register(database, device="cpu", provider="test", lanes=1)
     work = leases.lease(database, worker_id, 0, lease_s=3600)
     assert work is not None
@@ -59,8 +63,8 @@ def test_a_living_process_keeps_its_shards_until_its_lease_runs_out(database: Da
     assert reap(database) == 1
 
 
-def test_nothing_is_known_of_a_process_on_another_machine(database: Database, make_job: MakeJob) -> None:
-    make_job(documents=2, per_shard=2)
+def test_nothing_is_known_of_a_process_on_another_machine(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    add_waiting_job(documents=2, per_shard=2)
     worker_id = enter(database, ProcessId("another boot", 1, 1.0))
     leases.lease(database, worker_id, 0, lease_s=3600)
 

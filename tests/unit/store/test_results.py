@@ -12,7 +12,7 @@ from jobs.measures import bits_per_byte, perplexity
 from jobs.outcome import Failed, Outcome, RankedCandidate, Ranking, Score, TokenScore
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptions
 from jobs.store import lease_expiry, leases
-from jobs.store.connection import engines
+from jobs.store.connection import sqlite_functions
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, retry
 from jobs.store.prune import prune_job
@@ -27,7 +27,7 @@ from jobs.store.schema.states import DocumentStatus
 from jobs.store.where.condition import Condition
 from jobs.store.where.values import VIEW
 from jobs.store.work import Work
-from tests.unit.store.conftest import MakeJob, translated
+from tests.rows import AddWaitingJob, translated
 
 LEASE_S = 60.0
 
@@ -97,9 +97,9 @@ def counts(database: Database, job: int) -> Any:
 
 @every_task
 def test_a_result_is_written_once_into_its_own_table_and_counted_once(
-    database: Database, make_job: MakeJob, kind: Kind
+    database: Database, add_waiting_job: AddWaitingJob, kind: Kind
 ) -> None:
-    job = make_job(documents=3, per_shard=3, spec=kind.spec)
+    job = add_waiting_job(documents=3, per_shard=3, spec=kind.spec)
     work = take(database)
 
     for _ in range(2):  # as after a COMMIT whose answer was lost
@@ -115,8 +115,10 @@ def test_a_result_is_written_once_into_its_own_table_and_counted_once(
 
 
 @newer_task
-def test_whoever_slept_past_its_lease_writes_nothing(database: Database, make_job: MakeJob, kind: Kind) -> None:
-    job = make_job(documents=1, per_shard=1, spec=kind.spec)
+def test_whoever_slept_past_its_lease_writes_nothing(
+    database: Database, add_waiting_job: AddWaitingJob, kind: Kind
+) -> None:
+    job = add_waiting_job(documents=1, per_shard=1, spec=kind.spec)
     sleeper = take(database, lease_s=-1.0)
     lease_expiry.expire(database)
     write(database, take(database), kind.outcome)
@@ -130,9 +132,9 @@ def test_whoever_slept_past_its_lease_writes_nothing(database: Database, make_jo
 
 @newer_task
 def test_what_has_a_result_is_neither_leased_nor_cancelled_again(
-    database: Database, make_job: MakeJob, kind: Kind
+    database: Database, add_waiting_job: AddWaitingJob, kind: Kind
 ) -> None:
-    job = make_job(documents=3, per_shard=3, tokens=40_000, spec=kind.spec)  # a batch each
+    job = add_waiting_job(documents=3, per_shard=3, tokens=40_000, spec=kind.spec)  # a batch each
     work = take(database)
     write(database, work, kind.outcome)
     leases.release(database, work)
@@ -148,8 +150,10 @@ def test_what_has_a_result_is_neither_leased_nor_cancelled_again(
 
 
 @newer_task
-def test_a_retry_puts_back_what_failed_and_nothing_else(database: Database, make_job: MakeJob, kind: Kind) -> None:
-    job = make_job(documents=2, per_shard=2, spec=kind.spec)
+def test_a_retry_puts_back_what_failed_and_nothing_else(
+    database: Database, add_waiting_job: AddWaitingJob, kind: Kind
+) -> None:
+    job = add_waiting_job(documents=2, per_shard=2, spec=kind.spec)
     write(database, take(database), kind.outcome, Failed("engine-error", "it broke"))
 
     assert retry(database, job) == 1
@@ -162,8 +166,8 @@ def test_a_retry_puts_back_what_failed_and_nothing_else(database: Database, make
 
 
 @newer_task
-def test_a_pruned_job_leaves_no_result(database: Database, make_job: MakeJob, kind: Kind) -> None:
-    job = make_job(documents=1, per_shard=1, spec=kind.spec)
+def test_a_pruned_job_leaves_no_result(database: Database, add_waiting_job: AddWaitingJob, kind: Kind) -> None:
+    job = add_waiting_job(documents=1, per_shard=1, spec=kind.spec)
     write(database, take(database), kind.outcome)
 
     prune_job(database, job)
@@ -171,8 +175,8 @@ def test_a_pruned_job_leaves_no_result(database: Database, make_job: MakeJob, ki
     assert number(database, kind.table) == number(database, tables.Document) == 0
 
 
-def test_a_result_in_the_table_of_another_task_is_found(database: Database, make_job: MakeJob) -> None:
-    job = make_job(documents=1, per_shard=1, spec=SCORE)
+def test_a_result_in_the_table_of_another_task_is_found(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    job = add_waiting_job(documents=1, per_shard=1, spec=SCORE)
     write(database, take(database), scored())
     with database.writing() as connection:
         stray = as_stored(ranked())
@@ -193,9 +197,9 @@ def test_a_result_in_the_table_of_another_task_is_found(database: Database, make
     ],
 )
 def test_a_number_that_is_none_never_reaches_a_table(
-    database: Database, make_job: MakeJob, outcome: Score | Ranking
+    database: Database, add_waiting_job: AddWaitingJob, outcome: Score | Ranking
 ) -> None:
-    job = make_job(documents=1, per_shard=1, spec=SCORE if isinstance(outcome, Score) else RERANK)
+    job = add_waiting_job(documents=1, per_shard=1, spec=SCORE if isinstance(outcome, Score) else RERANK)
 
     write(database, take(database), outcome)
 
@@ -212,9 +216,9 @@ MEASURES = "perplexity, word_perplexity, byte_perplexity, bits_per_byte"
 
 
 @pytest.fixture
-def score_job(database: Database, make_job: MakeJob) -> int:
+def score_job(database: Database, add_waiting_job: AddWaitingJob) -> int:
     """Scores of 3 tokens at a mean of 2 nats, of tokens that nobody would believe, of none, and a failure."""
-    job = make_job(documents=4, per_shard=4, spec=SCORE)
+    job = add_waiting_job(documents=4, per_shard=4, spec=SCORE)
     unscored = Score(nll_sum=0.0, num_tokens=0, num_words=0, num_bytes=0)
     write(database, take(database), scored(), scored(9e5, 1), unscored, Failed("engine-error", "it broke"))
     return job
@@ -257,8 +261,8 @@ def test_a_condition_may_be_about_measures(
         assert list(found.scalars()) == positions
 
 
-def test_throughput_is_that_of_every_task(database: Database, make_job: MakeJob) -> None:
-    jobs = [make_job(documents=1, per_shard=1, spec=kind.spec) for kind in KINDS]
+def test_throughput_is_that_of_every_task(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    jobs = [add_waiting_job(documents=1, per_shard=1, spec=kind.spec) for kind in KINDS]
     for kind in KINDS:
         write(database, take(database), kind.outcome)
 
@@ -276,8 +280,8 @@ def test_mathematics_of_ours_are_those_of_sqlite(value: Any, monkeypatch: pytest
     import sqlite3
 
     theirs, ours = sqlite3.connect(":memory:"), sqlite3.connect(":memory:")
-    ours.create_function("exp", 1, engines._exp, deterministic=True)
-    ours.create_function("ln", 1, engines._ln, deterministic=True)
+    ours.create_function("exp", 1, sqlite_functions._exp, deterministic=True)
+    ours.create_function("ln", 1, sqlite_functions._ln, deterministic=True)
 
     for function in ("exp", "ln"):
         if value == "x":
@@ -295,8 +299,8 @@ def test_mathematics_of_ours_are_those_of_sqlite(value: Any, monkeypatch: pytest
 # totals --------------------------------------------------------------------------------------------------------------
 
 
-def test_totals_are_of_sums_and_never_a_mean(database: Database, make_job: MakeJob) -> None:
-    job = make_job(documents=4, per_shard=4, spec=SCORE)
+def test_totals_are_of_sums_and_never_a_mean(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    job = add_waiting_job(documents=4, per_shard=4, spec=SCORE)
     unscored = Score(nll_sum=0.0, num_tokens=0, num_words=0, num_bytes=0)
     write(database, take(database), scored(2.0, 1), scored(9.0, 9), unscored, Failed("engine-error", "it broke"))
 
@@ -309,9 +313,9 @@ def test_totals_are_of_sums_and_never_a_mean(database: Database, make_job: MakeJ
     assert whole.bits_per_byte == pytest.approx(11 / 24 / math.log(2))
 
 
-def test_totals_by_a_field_tell_values_apart_as_json_does(database: Database, make_job: MakeJob) -> None:
+def test_totals_by_a_field_tell_values_apart_as_json_does(database: Database, add_waiting_job: AddWaitingJob) -> None:
     values = ['{"a b": "1"}', '{"a b": 1}', '{"a b": true}', '{"a b": null}', None, '{"other": 1}', '{"a b": "1"}']
-    job = make_job(documents=7, per_shard=7, spec=SCORE)
+    job = add_waiting_job(documents=7, per_shard=7, spec=SCORE)
     with database.writing() as connection:
         for position, fields in enumerate(values):
             here = (tables.Document.job_id == job, tables.Document.position == position)

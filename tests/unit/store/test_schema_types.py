@@ -5,7 +5,7 @@ from sqlalchemy import text
 from jobs.store.database import Database
 from jobs.store.schema.reference import table_descriptions
 from jobs.store.schema.view_columns import VIEW_COLUMNS
-from tests.unit.conftest import ON_POSTGRESQL
+from tests.databases import ON_POSTGRESQL
 
 TYPES = {
     "bigint": "integer",

@@ -1,24 +1,32 @@
-"""Jobs in a database as workers would have left them, and `kvjobs` called in this process."""
+"""Jobs as rows of the tables, without a corpus or a worker.
+
+`insert_job` takes lines with their results, as workers would have left them. `insert_waiting_job` takes a number of
+documents and of documents per shard, as an ingest would have left them.
+"""
 
 import json
-import os
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-import pytest
-from sqlalchemy import insert
+from sqlalchemy import func, insert, select
 
-from jobs.outcome import Ranking, Score
+from jobs.outcome import Ranking, Score, Translation
 from jobs.spec import JobSpec, Options, Task, TranslateOptions
 from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, as_stored
 from jobs.store.schema.states import DocumentStatus, JobState, ShardState
-from tests.postgresql import empty, migrated, own_database
+
+AddJob = Callable[..., int]  # insert_job without its first argument
+AddWaitingJob = Callable[..., int]  # insert_waiting_job without its first argument
+
+SPEC = JobSpec(
+    task=Task.TRANSLATE, model="opus-mt-en-zh", model_revision="0123456789abcdef", options=TranslateOptions()
+)
+TOKENS = 10  # estimated and real, of each document
+ENDED = (JobState.DONE, JobState.CANCELLED, JobState.FAILED)
 
 
 @dataclass(frozen=True)
@@ -39,133 +47,6 @@ class Line:
     result: Score | Ranking | None = None  # of another task
 
 
-@dataclass(frozen=True)
-class Result:
-    """What a call of `kvjobs` left."""
-
-    exit_code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-# For what only one of the databases has: a file, pragmas, a lock for all.
-ON_SQLITE = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-# For what a server has: roles, functions that write, time limits of its own.
-ON_POSTGRESQL = pytest.mark.parametrize("database", ["postgresql"], indirect=True)
-
-AddJob = Callable[..., int]
-Kvjobs = Callable[..., Result]
-
-SPEC = JobSpec(
-    task=Task.TRANSLATE, model="opus-mt-en-zh", model_revision="0123456789abcdef", options=TranslateOptions()
-)
-TOKENS = 10  # estimated and real, of each document
-ENDED = (JobState.DONE, JobState.CANCELLED, JobState.FAILED)
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder of the test's own; no setting of the machine's reaches it."""
-    home = tmp_path / "home"
-    home.mkdir()
-    for name in os.environ:
-        if name.startswith("KVJOBS_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("KVJOBS_HOME", str(home))
-    monkeypatch.chdir(tmp_path)
-    return home
-
-
-@pytest.fixture(scope="session")
-def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with our tables, made once: the migrations take longer than most tests."""
-    path = tmp_path_factory.mktemp("empty") / "kvjobs.db"
-    database = Database.open(f"sqlite:///{path}")
-    with database.engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-    database.close()
-    return path
-
-
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[Database]:
-    """Our tables on the PostgreSQL server, made once."""
-    with own_database() as url:
-        database = Database.open(migrated(url))
-        yield database
-        database.close()
-
-
-@pytest.fixture
-def sqlite(home: Path, empty_database: Path) -> Iterator[Database]:
-    """The file that the command line uses unless told otherwise, empty."""
-    shutil.copy(empty_database, home / "kvjobs.db")
-    database = Database.open(f"sqlite:///{home / 'kvjobs.db'}")
-    yield database
-    database.close()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    """The database that the command line uses, empty; of each kind in turn."""
-    database = request.getfixturevalue(request.param)
-    if request.param == "postgresql":
-        monkeypatch.setenv("KVJOBS_DATABASE", database.engine.url.render_as_string(hide_password=False))
-    yield database
-    if request.param == "postgresql":
-        empty(database)
-
-
-@pytest.fixture
-def kvjobs(home: Path, capsys: pytest.CaptureFixture[str]) -> Kvjobs:
-    """Run the command line in this process."""
-    from jobs.cli.main import run
-
-    def call(*arguments: object) -> Result:
-        capsys.readouterr()
-        exit_code = run([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return Result(exit_code, out, err)
-
-    return call
-
-
-@pytest.fixture
-def add_job(database: Database) -> AddJob:
-    """Add a job of these lines: running if one of them waits, else done. In one shard, with counters that agree."""
-    return lambda *lines, **kwargs: insert_job(database, lines, **kwargs)
-
-
-@pytest.fixture
-def finished_job(add_job: AddJob) -> int:
-    """Three documents, all translated."""
-    return add_job(*(Line(f"d{number}", f"译文{number}") for number in range(3)), name="nightly")
-
-
-@pytest.fixture
-def mixed_job(add_job: AddJob) -> int:
-    """Done, with a document in every terminal state."""
-    return add_job(
-        Line("good", "好"),
-        Line("bad", status=DocumentStatus.FAILED, error=("engine-error", "it broke")),
-        Line(None, status=DocumentStatus.REJECTED, text=None, error=("bad-json", "line 3 is not JSON")),
-        Line("poison", status=DocumentStatus.QUARANTINED, error=("killed", "two workers died")),
-        Line("late", status=DocumentStatus.CANCELLED),
-        name="mixed",
-    )
-
-
-@pytest.fixture
-def running_job(add_job: AddJob) -> int:
-    """Two documents translated, one failed, one waiting."""
-    failed = Line("c", status=DocumentStatus.FAILED, error=("engine-error", "it broke"))
-    return add_job(Line("a", "甲"), Line("b", "乙"), failed, Line("d"), name="running")
-
-
 def insert_job(
     database: Database,
     lines: Sequence[Line],
@@ -178,6 +59,7 @@ def insert_job(
     finished_s_ago: float = 0.0,
     **columns: Any,
 ) -> int:
+    """Insert a job of these lines in one shard, with counters that agree: running if a line waits, else done."""
     done = [line for line in lines if line.translation is not None or line.result is not None]
     waiting = [line for line in lines if line not in done and line.status is None]
     state = state or (JobState.RUNNING if waiting else JobState.DONE)
@@ -278,3 +160,98 @@ def insert_job(
             )
         )
     return job_id
+
+
+def insert_waiting_job(
+    database: Database,
+    documents: int = 6,
+    per_shard: int = 3,
+    *,
+    priority: int = 0,
+    rejected: tuple[int, ...] = (),
+    tokens: int = 10,
+    queue: str = "cpu",
+    model: str = SPEC.model,
+    model_revision: str = SPEC.model_revision,
+    spec: JobSpec = SPEC,
+) -> int:
+    """Insert a running job of `documents` documents of `tokens` estimated tokens each, in shards of `per_shard`."""
+    with database.writing() as connection:
+        number = connection.execute(select(func.count()).select_from(tables.Job)).scalar_one()
+        job_id = connection.execute(
+            insert(tables.Job)
+            .values(
+                task=spec.task,
+                model=model,
+                model_revision=model_revision,
+                queue=queue,
+                options=spec.options_json(),
+                options_digest=spec.digest(),
+                content_key=f"key-{number}",
+                source="corpus.jsonl",
+                corpus_digest="d",
+                state=JobState.RUNNING,
+                priority=priority,
+                paused=False,
+                ingested=documents,
+                created_at=db_time(),
+                ingested_at=db_time(),
+            )
+            .returning(tables.Job.id)
+        ).scalar_one()
+        connection.execute(
+            insert(tables.Document),
+            [
+                {
+                    "job_id": job_id,
+                    "position": position,
+                    "external_id": f"d{position}",
+                    "numeric_id": False,
+                    "line": position + 1,
+                    "text": f"text {position}",
+                    "estimated_tokens": 0 if position in rejected else tokens,
+                    "status": DocumentStatus.REJECTED if position in rejected else None,
+                }
+                for position in range(documents)
+            ],
+        )
+        starts = range(0, documents, per_shard)
+        for start in starts:
+            connection.execute(
+                insert(tables.Shard).values(
+                    job_id=job_id,
+                    start=start,
+                    stop=min(start + per_shard, documents),
+                    estimated_tokens=tokens * per_shard,
+                    queue=queue,
+                    state=ShardState.READY,
+                    available_at=db_time(),
+                    lease_epoch=0,
+                    attempts=0,
+                    crashes=0,
+                )
+            )
+        connection.execute(
+            insert(tables.JobCounts).values(
+                job_id=job_id,
+                documents=documents,
+                succeeded=0,
+                rejected=len(rejected),
+                failed=0,
+                quarantined=0,
+                cancelled=0,
+                shards=len(starts),
+                shards_open=len(starts),
+                estimated_tokens=tokens * (documents - len(rejected)),
+                estimated_done=0,
+                source_tokens=0,
+                target_tokens=0,
+                segments=0,
+                segments_reused=0,
+            )
+        )
+    return int(job_id)
+
+
+def translated(text: str = "x") -> Translation:
+    return Translation(text=text, log_prob=-1.0, num_segments=2, num_reused=1, num_source_tokens=5, num_target_tokens=4)

@@ -1,4 +1,4 @@
-"""A PostgreSQL database of the tests' own, on the server that is there.
+"""Which databases a test runs on; a PostgreSQL database of the tests' own, on the server that is there.
 
 `KVJOBS_TEST_POSTGRES` is the address of a server where databases may be made. Where none answers, tests that want one
 are skipped on a laptop and fail in CI.
@@ -16,6 +16,11 @@ from sqlalchemy.exc import OperationalError
 from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.schema.migrate import upgrade
+
+# For what only one of the databases has: a file, pragmas, a lock for all.
+ON_SQLITE = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+# For what a server has: roles, functions that write, time limits of its own.
+ON_POSTGRESQL = pytest.mark.parametrize("database", ["postgresql"], indirect=True)
 
 SERVER = os.environ.get("KVJOBS_TEST_POSTGRES", "postgresql+psycopg://postgres@127.0.0.1:5432/postgres")
 

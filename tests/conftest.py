@@ -1,0 +1,119 @@
+"""Databases with jobs in them, and `kvjobs` called in this process: fixtures of every layer."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.store.database import Database
+from jobs.store.schema.states import DocumentStatus
+from tests.command_line import Kvjobs, Result
+from tests.databases import empty, migrated, own_database
+from tests.rows import AddJob, AddWaitingJob, Line, insert_job, insert_waiting_job
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder of the test's own; no setting of the machine's reaches it."""
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in os.environ:
+        if name.startswith("KVJOBS_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("KVJOBS_HOME", str(home))
+    monkeypatch.chdir(tmp_path)
+    return home
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with our tables, made once: the migrations take longer than most tests."""
+    path = tmp_path_factory.mktemp("empty") / "kvjobs.db"
+    database = Database.open(f"sqlite:///{path}")
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    database.close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Database]:
+    """Our tables on the PostgreSQL server, made once."""
+    with own_database() as url:
+        database = Database.open(migrated(url))
+        yield database
+        database.close()
+
+
+@pytest.fixture
+def sqlite(home: Path, empty_database: Path) -> Iterator[Database]:
+    """The file that the command line uses unless told otherwise, empty."""
+    shutil.copy(empty_database, home / "kvjobs.db")
+    database = Database.open(f"sqlite:///{home / 'kvjobs.db'}")
+    yield database
+    database.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    """The database that the command line uses, empty; of each kind in turn."""
+    database = request.getfixturevalue(request.param)
+    if request.param == "postgresql":
+        monkeypatch.setenv("KVJOBS_DATABASE", database.engine.url.render_as_string(hide_password=False))
+    yield database
+    if request.param == "postgresql":
+        empty(database)
+
+
+@pytest.fixture
+def kvjobs(home: Path, capsys: pytest.CaptureFixture[str]) -> Kvjobs:
+    """Run the command line in this process."""
+    from jobs.cli.main import run
+
+    def call(*arguments: object) -> Result:
+        capsys.readouterr()
+        exit_code = run([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return Result(exit_code, out, err)
+
+    return call
+
+
+@pytest.fixture
+def add_job(database: Database) -> AddJob:
+    """Add a job of these lines: running if one of them waits, else done. In one shard, with counters that agree."""
+    return lambda *lines, **kwargs: insert_job(database, lines, **kwargs)
+
+
+@pytest.fixture
+def add_waiting_job(database: Database) -> AddWaitingJob:
+    """Add a running job of `documents` documents of 10 estimated tokens each, in shards of `per_shard`."""
+    return lambda *args, **kwargs: insert_waiting_job(database, *args, **kwargs)
+
+
+@pytest.fixture
+def finished_job(add_job: AddJob) -> int:
+    """Three documents, all translated."""
+    return add_job(*(Line(f"d{number}", f"译文{number}") for number in range(3)), name="nightly")
+
+
+@pytest.fixture
+def mixed_job(add_job: AddJob) -> int:
+    """Done, with a document in every terminal state."""
+    return add_job(
+        Line("good", "好"),
+        Line("bad", status=DocumentStatus.FAILED, error=("engine-error", "it broke")),
+        Line(None, status=DocumentStatus.REJECTED, text=None, error=("bad-json", "line 3 is not JSON")),
+        Line("poison", status=DocumentStatus.QUARANTINED, error=("killed", "two workers died")),
+        Line("late", status=DocumentStatus.CANCELLED),
+        name="mixed",
+    )
+
+
+@pytest.fixture
+def running_job(add_job: AddJob) -> int:
+    """Two documents translated, one failed, one waiting."""
+    failed = Line("c", status=DocumentStatus.FAILED, error=("engine-error", "it broke"))
+    return add_job(Line("a", "甲"), Line("b", "乙"), failed, Line("d"), name="running")
