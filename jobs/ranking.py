@@ -50,7 +50,7 @@ def rank(judged: Sequence[Judged], fusion: float = 0.0) -> tuple[RankedCandidate
     )
 
 
-def kept(candidates: Iterable[tuple[str, float | None]], reason: str) -> tuple[RankedCandidate, ...]:
+def unranked(candidates: Iterable[tuple[str, float | None]], reason: str) -> tuple[RankedCandidate, ...]:
     """Candidates (id, first score) of which none could be scored: as they came, each with the reason."""
     return rank([Judged(one, None, first_score, reason) for one, first_score in candidates])
 

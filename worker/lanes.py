@@ -18,9 +18,9 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 
+from jobs.dispatch.database_outage import DatabaseOutage
 from jobs.dispatch.health import Health
-from jobs.dispatch.orders import Orders
-from jobs.dispatch.outage import Outage
+from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError, StoreError, TransientError, ValueRefused
 from jobs.process import ProcessId, available_cores
 from jobs.queues import CPU, Queues
@@ -47,47 +47,47 @@ LOOK_EVERY_S = 5.0  # at least, where a broker wakes the lanes
 
 def main() -> int:
     """Run the lanes as the orders in the first argument say; the exit code."""
-    orders = Orders.from_argument(sys.argv[1])
-    logging.basicConfig(level=orders.settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
+    arguments = WorkerArguments.from_argument(sys.argv[1])
+    logging.basicConfig(level=arguments.settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
     faulthandler.enable(all_threads=False)  # on a crash, the traceback of the thread goes to standard error
     set_oom_score(500)  # killed before the database and before its parent
-    if orders.device == CPU:
+    if arguments.device == CPU:
         limit_to_machine()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of the terminal; the parent decides
-    num_lanes = lanes_of(orders.device, orders.settings.lanes)
+    num_lanes = lanes_of(arguments.device, arguments.settings.lanes)
     parent = ParentPipe(num_lanes)
     signal.signal(signal.SIGTERM, lambda *_: parent.stop())
     _start(parent.listen)
     try:
-        database = connect_with_retry(orders.settings, parent.wait_stop, has_run=orders.has_run)
-        return 0 if database is None else _run(database, orders, num_lanes, parent)
+        database = connect_with_retry(arguments.settings, parent.wait_stop, has_run=arguments.has_run)
+        return 0 if database is None else _run(database, arguments, num_lanes, parent)
     except KvjobsError as error:
         print(f"kvjobs worker: {error}", file=sys.stderr)
         return EXIT_REFUSED
 
 
-def _run(database: Database, orders: Orders, num_lanes: int, parent: ParentPipe) -> int:
-    settings = orders.settings
+def _run(database: Database, arguments: WorkerArguments, num_lanes: int, parent: ParentPipe) -> int:
+    settings = arguments.settings
     # One session thread a lane beat one session with as many threads by 1.4 to 1 on two cores: lanes never wait for
     # each other at the end of a matrix product.
     threads = max(1, available_cores() // num_lanes)
-    models = WarmModels(settings.models_dir, threads, providers(orders.device))
+    models = WarmModels(settings.models_dir, threads, providers(arguments.device))
     lanes = [Lane(number, models) for number in range(num_lanes)]
-    queues = Queues.parse(settings.queues, orders.device)
+    queues = Queues.parse(settings.queues, arguments.device)
 
     def register_worker() -> int:
         worker_id = register(
             database,
-            device=orders.device,
-            provider=provider_name(orders.device),
+            device=arguments.device,
+            provider=provider_name(arguments.device),
             lanes=num_lanes,
             queues=str(queues),
-            node=orders.node,
+            node=arguments.node,
         )
         parent.report_registered(worker_id)
         return worker_id
 
-    worker_id = _register_with_retry(register_worker, orders, parent)
+    worker_id = _register_with_retry(register_worker, arguments, parent)
     if worker_id is None:
         return 0
     keeper = LeaseKeeper(
@@ -103,7 +103,7 @@ def _run(database: Database, orders: Orders, num_lanes: int, parent: ParentPipe)
     heartbeat = _start(keeper.keep_alive, lambda: worker_stats(models, lanes))
     _start(keeper.watchdog.run)
     failures: list[str] = []
-    lane_threads = [_start(_run_lane, database, lane, keeper, orders, queues, failures) for lane in lanes]
+    lane_threads = [_start(_run_lane, database, lane, keeper, arguments, queues, failures) for lane in lanes]
     with serve_health(settings, lambda: _health(keeper, lane_threads)):
         for thread in lane_threads:
             thread.join()
@@ -124,15 +124,17 @@ def _start(target: Callable[..., None], *args: object) -> threading.Thread:
     return thread
 
 
-def _register_with_retry(register_worker: Callable[[], int], orders: Orders, parent: ParentPipe) -> int | None:
+def _register_with_retry(
+    register_worker: Callable[[], int], arguments: WorkerArguments, parent: ParentPipe
+) -> int | None:
     """The id of this worker, as soon as the database accepts it; None where this process is to stop. Raises StoreError
     for errors that waiting cannot resolve, as `connect_with_retry` does."""
-    outage = Outage()
+    outage = DatabaseOutage()
     while True:
         try:
             return register_worker()
         except StoreError as error:
-            if not (orders.has_run or isinstance(error, TransientError)):
+            if not (arguments.has_run or isinstance(error, TransientError)):
                 raise
             outage.met(error)
         if parent.wait_stop(1.0):
@@ -140,16 +142,16 @@ def _register_with_retry(register_worker: Callable[[], int], orders: Orders, par
 
 
 def _run_lane(
-    database: Database, lane: Lane, keeper: LeaseKeeper, orders: Orders, queues: Queues, failures: list[str]
+    database: Database, lane: Lane, keeper: LeaseKeeper, arguments: WorkerArguments, queues: Queues, failures: list[str]
 ) -> None:
     """Drain, wait, drain, until the worker stops. An unexpected error ends the process; the parent starts another."""
     pause_s = 0.5
-    look_every_s = _look_every_s(orders)
+    look_every_s = _look_every_s(arguments)
     try:
         while not keeper.is_stopping():
             seen = keeper.wakeup.count
             try:
-                drain(database, lane, keeper, queues, orders.first_job, partial(Sandbox, orders))
+                drain(database, lane, keeper, queues, arguments.first_job, partial(Sandbox, arguments))
                 pause_s = 0.5
                 keeper.outage.over()
             except ValueRefused:
@@ -159,7 +161,7 @@ def _run_lane(
                 keeper.wakeup.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 continue
-            if orders.drain:
+            if arguments.drain:
                 return
             keeper.wakeup.wait(look_every_s * random.uniform(0.5, 1.5), seen)  # so that a fleet does not ask at once
     except BaseException:
@@ -167,10 +169,10 @@ def _run_lane(
         keeper.stop()
 
 
-def _look_every_s(orders: Orders) -> float:
+def _look_every_s(arguments: WorkerArguments) -> float:
     """How often a lane looks for work without a wake-up: where a broker sends them, only in case it is away."""
-    poll_s = orders.settings.poll_s
-    return poll_s if orders.node is None else max(poll_s, LOOK_EVERY_S)
+    poll_s = arguments.settings.poll_s
+    return poll_s if arguments.node is None else max(poll_s, LOOK_EVERY_S)
 
 
 def _health(keeper: LeaseKeeper, lanes: list[threading.Thread]) -> Health:

@@ -11,7 +11,7 @@ import threading
 import time
 from types import FrameType
 
-from jobs.dispatch.orders import Orders
+from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError
 from jobs.process import how_it_ended
 from jobs.store.database import Database
@@ -27,9 +27,9 @@ INTERRUPTED = 130
 LOOK_EVERY_S = 0.2
 
 
-def supervise(orders: Orders, database: Database, child: Child, stop: threading.Event) -> int:
-    """Keep one child running until `stop` is set or (with `orders.drain`) no work is left; the exit code."""
-    reaper = ReaperThread(database, orders.settings.lease_s)
+def supervise(arguments: WorkerArguments, database: Database, child: Child, stop: threading.Event) -> int:
+    """Keep one child running until `stop` is set or (with `arguments.drain`) no work is left; the exit code."""
+    reaper = ReaperThread(database, arguments.settings.lease_s)
     reaper.reap()
     reaper.start(stop)
     pause_s = 0.0
@@ -38,13 +38,13 @@ def supervise(orders: Orders, database: Database, child: Child, stop: threading.
         child.spawn()
         started = time.monotonic()
         while (code := child.wait(LOOK_EVERY_S)) is None:
-            database.cut_connections(orders.settings.lease_s)  # of the reaper, and of the dispatcher if there is one
+            database.cut_connections(arguments.settings.lease_s)  # of the reaper, and of the dispatcher if there is one
             if stop.is_set():
                 child.end()
                 return 0
         if code == EXIT_REFUSED:
             return 1
-        if code == 0 and orders.drain:
+        if code == 0 and arguments.drain:
             reaper.reap()
             if reaper.num_freed == num_freed:
                 return 0
@@ -58,14 +58,14 @@ def supervise(orders: Orders, database: Database, child: Child, stop: threading.
 
 def main() -> int:
     """The embedded worker of `submit --wait`: supervises until standard input ends; the exit code."""
-    orders = Orders.from_argument(sys.argv[1])
-    logging.basicConfig(level=orders.settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
-    stop, child = threading.Event(), Child(orders)
+    arguments = WorkerArguments.from_argument(sys.argv[1])
+    logging.basicConfig(level=arguments.settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
+    stop, child = threading.Event(), Child(arguments)
     stop_on_signals(stop, child)
     threading.Thread(target=_stop_with_parent, args=(stop,), daemon=True).start()
     try:
-        database = connect_with_retry(orders.settings, stop.wait)
-        return 0 if database is None else supervise(orders, database, child, stop)
+        database = connect_with_retry(arguments.settings, stop.wait)
+        return 0 if database is None else supervise(arguments, database, child, stop)
     except KvjobsError as error:
         print(f"kvjobs worker: {error}", file=sys.stderr)
         return error.exit_code

@@ -37,7 +37,7 @@ class OnDemandWorker:
         if job.paused and job.reason:
             raise KvjobsError(f"job {job.label} is paused: {job.reason}")
         if self._worker:
-            for line in self._worker.news():
+            for line in self._worker.new_lines():
                 print_message(line)
             if self._worker.check():
                 return

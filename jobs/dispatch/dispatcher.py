@@ -6,8 +6,8 @@ import threading
 from celery import Celery
 
 from jobs.dispatch.broker import BrokerError
+from jobs.dispatch.broker_status import BrokerStatus
 from jobs.dispatch.hints import send_missing
-from jobs.dispatch.presence import Presence
 from jobs.errors import StoreError
 from jobs.store.database import Database
 from jobs.store.singleton_roles import DISPATCHER, acquire_role, release_role
@@ -21,11 +21,13 @@ ROLE_S = 15.0
 class Dispatcher:
     """Sends what hints are missing, again and again; no error of the broker or the database ends it."""
 
-    def __init__(self, database: Database, app: Celery, holder: str, presence: Presence, *, silence_s: float) -> None:
+    def __init__(
+        self, database: Database, app: Celery, holder: str, broker_status: BrokerStatus, *, silence_s: float
+    ) -> None:
         self._database = database
         self._app = app
         self._holder = holder
-        self._presence = presence
+        self._broker_status = broker_status
         self._silence_s = silence_s
 
     def run(self, stop: threading.Event) -> None:
@@ -47,9 +49,9 @@ class Dispatcher:
             if not acquire_role(self._database, DISPATCHER, self._holder, ROLE_S):
                 return False
             if send_missing(self._database, self._app, self._silence_s):
-                self._presence.back()
+                self._broker_status.back()
         except BrokerError as error:
-            self._presence.lost(str(error))
+            self._broker_status.lost(str(error))
         except StoreError as error:
             log.info("no hints: %s", error)  # the supervisor and the lanes say so themselves
         return True

@@ -7,7 +7,7 @@ import sys
 import threading
 from contextlib import suppress
 
-from jobs.dispatch.orders import Orders
+from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError
 from jobs.process import how_it_ended
 from jobs.queues import CPU
@@ -25,14 +25,14 @@ class EmbeddedWorker:
 
     def __init__(self, settings: Settings, job_id: int, device: str = CPU) -> None:
         """It serves the job before all others, and the queues of its device whatever the settings say."""
-        orders = Orders(dataclasses.replace(settings, queues=""), device=device, first_job=job_id)
+        arguments = WorkerArguments(dataclasses.replace(settings, queues=""), device=device, first_job=job_id)
         # -P: a folder named `worker` in the user's current directory must not be taken for ours.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", SUPERVISOR, orders.argument()],
+            [sys.executable, "-P", "-m", SUPERVISOR, arguments.argument()],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,  # and not a file: when the disk is full, that is just what it has to say
-            env=orders.environment(),
+            env=arguments.environment(),
             start_new_session=True,  # Ctrl-C is for us: we ask the worker to finish its batch
         )
         self._said: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -40,7 +40,7 @@ class EmbeddedWorker:
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
-    def news(self) -> list[str]:
+    def new_lines(self) -> list[str]:
         """What it said since the last time: its warnings and errors, line by line."""
         lines = []
         with suppress(queue.Empty):

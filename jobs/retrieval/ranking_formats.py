@@ -15,7 +15,7 @@ from jobs.corpus.candidates import read_payload
 from jobs.documents import shown
 from jobs.errors import SpecError
 from jobs.outcome import RankedCandidate
-from jobs.ranking import kept
+from jobs.ranking import unranked
 
 # The least distance of two scores that are written one below the other, in absolute size and in that of the score. A
 # float32 has 2 ** -23: trec_eval keeps scores as such.
@@ -39,7 +39,7 @@ class RankedQuery:
         its ranking as a JSON list, or why there is none: then all keep the order in which they came."""
         _, came = read_payload(payload) if payload is not None else ("", [])
         if ranking is None:
-            candidates = kept([(one.id, one.score) for one in came], error or "it has not been ranked")
+            candidates = unranked([(one.id, one.score) for one in came], error or "it has not been ranked")
         else:
             candidates = tuple(_candidate(**values) for values in orjson.loads(ranking))
         return cls(query_id, candidates, [one.id for one in came], has_numeric_id)

@@ -7,14 +7,14 @@ import threading
 import time
 from pathlib import Path
 
-from jobs.dispatch.orders import Orders
+from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.settings import Settings
 from jobs.store.database import Database
 from worker.process.child import EXIT_REFUSED, Child
 
 
 def test_a_child_says_when_it_has_looked_for_work_and_goes_when_it_is_told(tmp_path: Path) -> None:
-    child = Child(Orders(Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=2, poll_s=600)))
+    child = Child(WorkerArguments(Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=2, poll_s=600)))
     child.spawn()
     try:
         assert child.wait_idle(30)  # it has looked once, and rests
@@ -34,7 +34,7 @@ def test_a_child_says_when_it_has_looked_for_work_and_goes_when_it_is_told(tmp_p
 
 
 def test_whoever_waits_for_a_child_that_dies_is_let_go(tmp_path: Path) -> None:
-    child = Child(Orders(Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=1, poll_s=600)))
+    child = Child(WorkerArguments(Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=1, poll_s=600)))
     child.spawn()
     assert child.wait_idle(30)
     freeze(child)
@@ -61,7 +61,7 @@ def test_a_child_whose_database_is_away_waits_for_it_and_can_be_told_to_go_meanw
     lock = sqlite3.connect(tmp_path / "kvjobs.db", isolation_level=None, check_same_thread=False)
     lock.execute("PRAGMA locking_mode = EXCLUSIVE")
     lock.execute("BEGIN EXCLUSIVE")
-    first, second = Child(Orders(settings)), Child(Orders(settings))
+    first, second = Child(WorkerArguments(settings)), Child(WorkerArguments(settings))
     for child in (first, second):
         child.spawn()
     assert not first.wait_idle(4)
@@ -76,7 +76,7 @@ def test_a_child_whose_database_is_away_waits_for_it_and_can_be_told_to_go_meanw
 
 def test_a_child_that_follows_another_waits_for_a_database_that_its_first_would_have_refused(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=1, poll_s=600)
-    child = Child(Orders(settings))
+    child = Child(WorkerArguments(settings))
     child.spawn()
     assert child.wait_idle(30)
     assert child.worker_id() == 1
@@ -87,7 +87,7 @@ def test_a_child_that_follows_another_waits_for_a_database_that_its_first_would_
         path.unlink()
     (tmp_path / "kvjobs.db").write_bytes(b"no database any more" * 100)
 
-    stranger = Child(Orders(settings))
+    stranger = Child(WorkerArguments(settings))
     stranger.spawn()
     child.spawn()
     assert stranger.wait(30) == EXIT_REFUSED

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from jobs.dispatch.broker import BrokerError, make_app, send_hints, waiting_hints
+from jobs.dispatch.broker_status import BrokerStatus
 from jobs.dispatch.dispatcher import Dispatcher
-from jobs.dispatch.presence import Presence
 from jobs.store import leases
 from jobs.store.database import Database
 from jobs.store.singleton_roles import DISPATCHER, release_role
@@ -26,8 +26,8 @@ def silent_server() -> Iterator[str]:
 
 
 def dispatcher(database: Database, url: str, name: str, said: list[str] | None = None) -> Dispatcher:
-    presence = Presence((said if said is not None else []).append)
-    return Dispatcher(database, make_app(url), name, presence, silence_s=60)
+    broker_status = BrokerStatus((said if said is not None else []).append)
+    return Dispatcher(database, make_app(url), name, broker_status, silence_s=60)
 
 
 def test_of_two_dispatchers_one_acts_until_it_leaves(database: Database, redis_server: RedisServer) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobs.dispatch.broker import make_app, ping_nodes
-from jobs.dispatch.presence import Presence
+from jobs.dispatch.broker_status import BrokerStatus
 from jobs.queues import Queues
 from tests.integration.conftest import RedisServer, until
 from worker.fleet import hint_listener
@@ -34,7 +34,7 @@ def test_a_parent_that_is_shut_down_over_the_broker_again_and_again_keeps_no_fil
     app, stop = make_app(redis_server.url), threading.Event()
     begun = count_calls(monkeypatch, HintListener, "_controller")
     worker_app = make_worker_app(redis_server.url, Queues(), NoChild())  # type: ignore[arg-type]
-    listener = HintListener(worker_app, NODE, Presence(print), stop)
+    listener = HintListener(worker_app, NODE, BrokerStatus(print), stop)
     listener.start()
     kept = []
     try:

@@ -35,7 +35,7 @@ class Brought:
     def __post_init__(self) -> None:
         self.all.append(self)
 
-    def news(self) -> list[str]:
+    def new_lines(self) -> list[str]:
         return []
 
     def check(self) -> bool:

@@ -3,8 +3,8 @@
 import pytest
 
 from jobs.dispatch.broker import DRAIN, make_app
-from jobs.dispatch.orders import Orders
-from jobs.dispatch.presence import Presence
+from jobs.dispatch.broker_status import BrokerStatus
+from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import SpecError
 from jobs.queues import Queues
 from jobs.settings import read_settings
@@ -14,7 +14,7 @@ from worker.process.child import Child
 
 def test_a_worker_registers_the_task_that_hints_name_and_listens_to_its_queues() -> None:
     settings, _ = read_settings({}, {})
-    app = make_worker_app("redis://127.0.0.1/0", Queues.parse("cpu,model:m"), Child(Orders(settings)))
+    app = make_worker_app("redis://127.0.0.1/0", Queues.parse("cpu,model:m"), Child(WorkerArguments(settings)))
 
     assert DRAIN in app.tasks
     assert set(app.amqp.queues) == {"kvjobs.cpu", "kvjobs.model:m"}
@@ -63,12 +63,12 @@ def test_an_address_that_is_none_is_refused_without_its_password() -> None:
 
 def test_a_broker_that_comes_and_goes_is_told_of_once_each() -> None:
     said: list[str] = []
-    presence = Presence(said.append)
+    broker_status = BrokerStatus(said.append)
 
-    presence.back()
-    presence.lost("no answer")
-    presence.lost("no answer")
-    presence.back()
-    presence.back()
+    broker_status.back()
+    broker_status.lost("no answer")
+    broker_status.lost("no answer")
+    broker_status.back()
+    broker_status.back()
 
     assert said == ["no answer; work goes on, new jobs are found within seconds", "the broker is back"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.outcome import RankedCandidate
-from jobs.ranking import NO_FIRST_SCORE, NON_FINITE, Judged, kept, rank, scaled
+from jobs.ranking import NO_FIRST_SCORE, NON_FINITE, Judged, rank, scaled, unranked
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 ANY = st.none() | st.floats()
@@ -55,7 +55,7 @@ def test_what_is_not_finite_ranks_nowhere(score: float) -> None:
 
 def test_a_query_without_scores_keeps_its_order() -> None:
     assert ids(rank(judged(None, None, None))) == ["a", "b", "c"]
-    assert kept([("z", 2.0), ("a", None)], "no query") == (
+    assert unranked([("z", 2.0), ("a", None)], "no query") == (
         RankedCandidate("z", 1, None, 2.0, "no query"),
         RankedCandidate("a", 2, None, None, "no query"),
     )

@@ -14,7 +14,7 @@ from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.dispatch.health import Health
 from jobs.dispatch.health import ask as ask_here
-from jobs.dispatch.orders import Orders, new_node
+from jobs.dispatch.worker_arguments import WorkerArguments, new_node
 from jobs.formatting import count, counted, moment
 from jobs.queues import Queues
 from jobs.settings import hide_passwords
@@ -68,8 +68,8 @@ def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: st
     serves = Queues.parse(settings.queues, check_device(device))
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
     uses_hints = bool(settings.broker) and not drain
-    orders = Orders(settings, drain, device, new_node() if uses_hints else None)
-    stop, child = threading.Event(), Child(orders)
+    arguments = WorkerArguments(settings, drain, device, new_node() if uses_hints else None)
+    stop, child = threading.Event(), Child(arguments)
     stop_on_signals(stop, child)
     database = connect_with_retry(settings, stop.wait)
     if database is None:
@@ -80,9 +80,9 @@ def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: st
             from worker.fleet.hint_exchange import exchange_hints  # loads Celery
 
             told += f", woken by {hide_passwords(settings.broker)}"
-            stack.enter_context(exchange_hints(orders, database, child, stop, print_message))
+            stack.enter_context(exchange_hints(arguments, database, child, stop, print_message))
         print_message(f"{told}; Ctrl-C stops after the batch in hand.")
-        code = supervise(orders, database, child, stop)
+        code = supervise(arguments, database, child, stop)
         is_asked = stop.is_set()
     if code == 0:
         print_message("No work is left." if drain and not is_asked else "The worker has stopped.")

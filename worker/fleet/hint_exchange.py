@@ -5,9 +5,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from jobs.dispatch.broker_status import BrokerStatus
 from jobs.dispatch.dispatcher import Dispatcher
-from jobs.dispatch.orders import Orders
-from jobs.dispatch.presence import Presence
+from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.queues import Queues
 from jobs.settings import Settings
 from jobs.store.database import Database
@@ -19,17 +19,17 @@ from worker.process.child import Child
 
 @contextmanager
 def exchange_hints(
-    orders: Orders, database: Database, child: Child, stop: threading.Event, say: Callable[[str], None]
+    arguments: WorkerArguments, database: Database, child: Child, stop: threading.Event, say: Callable[[str], None]
 ) -> Iterator[None]:
     """Within this context, hints wake the child, and this process sends hints while it is the fleet's dispatcher.
     `say` gets a sentence when the broker goes and when it is back."""
-    settings = orders.settings
-    assert orders.node is not None
+    settings = arguments.settings
+    assert arguments.node is not None
     _quiet_celery(settings)
-    app = make_worker_app(settings.broker, Queues.parse(settings.queues, orders.device), child)
-    presence = Presence(say)
-    listener = HintListener(app, orders.node, presence, stop)
-    dispatcher = Dispatcher(database, app, new_holder(), presence, silence_s=settings.lease_s)
+    app = make_worker_app(settings.broker, Queues.parse(settings.queues, arguments.device), child)
+    broker_status = BrokerStatus(say)
+    listener = HintListener(app, arguments.node, broker_status, stop)
+    dispatcher = Dispatcher(database, app, new_holder(), broker_status, silence_s=settings.lease_s)
     dispatching = threading.Thread(target=dispatcher.run, args=(stop,), daemon=True)
     listener.start()
     dispatching.start()
@@ -42,7 +42,7 @@ def exchange_hints(
 
 
 def _quiet_celery(settings: Settings) -> None:
-    """Celery logs every attempt to reconnect; `Presence` reports once that the broker is unreachable."""
+    """Celery logs every attempt to reconnect; `BrokerStatus` reports once that the broker is unreachable."""
     if settings.log_level in ("warning", "error"):
         for name in ("celery", "kombu"):
             logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -13,7 +13,7 @@ from celery import Celery
 from celery.worker import WorkController, state
 from celery.worker.consumer import Consumer
 
-from jobs.dispatch.presence import Presence
+from jobs.dispatch.broker_status import BrokerStatus
 from jobs.settings import hide_passwords
 
 log = logging.getLogger(__name__)
@@ -26,10 +26,10 @@ JOIN_S = 2.0
 class HintListener:
     """Runs the Celery worker, and restarts it if it ends, until `stop` is set."""
 
-    def __init__(self, app: Celery, node: str, presence: Presence, stop: threading.Event) -> None:
+    def __init__(self, app: Celery, node: str, broker_status: BrokerStatus, stop: threading.Event) -> None:
         self._app = app
         self._node = node
-        self._presence = presence
+        self._broker_status = broker_status
         self._stop = stop
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -59,20 +59,20 @@ class HintListener:
             self._stop.wait(RESTART_AFTER_S)
 
     def _controller(self) -> Any:
-        presence = self._presence
+        broker_status = self._broker_status
 
         class HintConsumer(Consumer):  # type: ignore[misc]  # Celery publishes no types
             """Reports when the broker goes and comes, and does not wait half a minute between two attempts."""
 
             def ensure_connected(self, conn: Any) -> Any:
                 def on_error(error: Exception, _interval: float) -> None:
-                    presence.lost(f"the broker {hide_passwords(conn.as_uri())} does not answer ({error})")
+                    broker_status.lost(f"the broker {hide_passwords(conn.as_uri())} does not answer ({error})")
 
                 return conn.ensure_connection(on_error, None, *RECONNECT_S, callback=state.maybe_shutdown)
 
             def on_ready(self) -> None:
                 super().on_ready()
-                presence.back()
+                broker_status.back()
 
         return WorkController(
             app=self._app,

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.dispatch.orders import Orders
+from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import Stopped
 from jobs.process import how_it_ended
 from jobs.spec import JobSpec
@@ -50,7 +50,7 @@ class Sandbox:
     """One disposable process. It ends at `close`, and when this process ends, however that happens."""
 
     def __init__(
-        self, orders: Orders, spec: JobSpec, deadline_s: Callable[[], float], must_stop: Callable[[], bool]
+        self, arguments: WorkerArguments, spec: JobSpec, deadline_s: Callable[[], float], must_stop: Callable[[], bool]
     ) -> None:
         """Start the process and wait until it has loaded the model, however long that takes.
 
@@ -67,11 +67,11 @@ class Sandbox:
                     "-P",
                     "-m",
                     "worker.isolation.sandbox_process",
-                    orders.argument(),
+                    arguments.argument(),
                     str(theirs.fileno()),
                 ],
                 stdin=subprocess.PIPE,
-                env=orders.environment(),
+                env=arguments.environment(),
                 pass_fds=[theirs.fileno()],
             )
         try:

@@ -12,7 +12,7 @@ import threading
 import time
 from multiprocessing.connection import Connection
 
-from jobs.dispatch.orders import Orders
+from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError
 from jobs.process import available_cores
 from jobs.spec import JobSpec
@@ -31,8 +31,8 @@ from worker.warm import WarmModels
 
 def main() -> None:
     """Process the orders that arrive on the connection whose file descriptor is the second argument."""
-    orders = Orders.from_argument(sys.argv[1])
-    logging.basicConfig(level=orders.settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
+    arguments = WorkerArguments.from_argument(sys.argv[1])
+    logging.basicConfig(level=arguments.settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
     faulthandler.enable(all_threads=False)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # meant for the worker; death by a signal would be blamed on a document
@@ -41,22 +41,22 @@ def main() -> None:
     limit_to_free()
     connection: Connection = Connection(int(sys.argv[2]))
     try:
-        _serve(connection, orders)
+        _serve(connection, arguments)
     except EOFError:  # no more orders
         return
     except KvjobsError as error:
         connection.send(error)
 
 
-def _serve(connection: Connection, orders: Orders) -> None:
-    settings = orders.settings
+def _serve(connection: Connection, arguments: WorkerArguments) -> None:
+    settings = arguments.settings
     spec: JobSpec = connection.recv()
     database = Database.connect(
         settings.database_url, busy_timeout_s=settings.busy_timeout_s
     )  # our lane has checked its schema
     # As many threads as a lane has: a batch that kills nothing must give the same result as there, bit for bit.
-    threads = max(1, available_cores() // lanes_of(orders.device, settings.lanes))
-    models = WarmModels(settings.models_dir, threads, providers(orders.device))
+    threads = max(1, available_cores() // lanes_of(arguments.device, settings.lanes))
+    models = WarmModels(settings.models_dir, threads, providers(arguments.device))
     lane = Lane(0, models)
     lane.open(spec)
     memory = StoredMemory(database, spec)

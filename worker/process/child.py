@@ -13,7 +13,7 @@ import sys
 import threading
 from dataclasses import replace
 
-from jobs.dispatch.orders import Orders
+from jobs.dispatch.worker_arguments import WorkerArguments
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +26,8 @@ GRACE_S = 28.0  # from the request to stop until the child is killed; SIGTERM pr
 class Child:
     """At most one process at a time; threads share it."""
 
-    def __init__(self, orders: Orders) -> None:
-        self._orders = orders
+    def __init__(self, arguments: WorkerArguments) -> None:
+        self._arguments = arguments
         self._changed = threading.Condition()
         self._process: subprocess.Popen[bytes] | None = None
         self._woken = 0  # bytes written to the current process
@@ -39,13 +39,13 @@ class Child:
     def spawn(self) -> None:
         """Start a process in place of the last one, which has ended. One that replaces another waits for the database
         whatever error it answers with."""
-        orders = replace(self._orders, has_run=self._worker_id is not None)
+        arguments = replace(self._arguments, has_run=self._worker_id is not None)
         # -P: Python must not import a folder named `worker` in the user's current directory.
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "worker.lanes", orders.argument()],
+            [sys.executable, "-P", "-m", "worker.lanes", arguments.argument()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=self._orders.environment(),
+            env=self._arguments.environment(),
             start_new_session=True,  # Ctrl-C in the terminal reaches the parent alone
         )
         assert process.stdin is not None

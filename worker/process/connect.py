@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from jobs.dispatch.outage import Outage
+from jobs.dispatch.database_outage import DatabaseOutage
 from jobs.errors import StoreError, TransientError
 from jobs.settings import Settings
 from jobs.store.database import Database
@@ -16,7 +16,7 @@ def connect_with_retry(settings: Settings, pause: Callable[[float], bool], *, ha
     Raises SpecError, and StoreError for errors that waiting cannot resolve. With `has_run`, which says that this worker
     has used the database before, no StoreError is final: the address is right, and the database may return.
     """
-    pause_s, outage = SHORTEST_PAUSE_S, Outage()
+    pause_s, outage = SHORTEST_PAUSE_S, DatabaseOutage()
     while True:
         try:
             database = Database.open(

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from jobs.dispatch.outage import Outage
+from jobs.dispatch.database_outage import DatabaseOutage
 from jobs.errors import StoreError
 from jobs.store import leases, worker_registry
 from jobs.store.database import Database
@@ -41,7 +41,7 @@ class LeaseKeeper:
         self.lease_s = lease_s
         self.wakeup = wakeup or Wakeup()
         self.watchdog = Watchdog(hang_s, lease_s, cut_connections=lambda: database.cut_connections(lease_s))
-        self.outage = Outage()  # of the database, for all lanes
+        self.outage = DatabaseOutage()  # of the database, for all lanes
         self.work_log = WorkLog(database)
         self.answered_at = time.monotonic()  # when the database last answered a heartbeat
         self._register = register

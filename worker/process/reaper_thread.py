@@ -3,7 +3,7 @@
 import threading
 import time
 
-from jobs.dispatch.outage import Outage
+from jobs.dispatch.database_outage import DatabaseOutage
 from jobs.dispatch.reaper import reap
 from jobs.errors import StoreError
 from jobs.store.database import Database
@@ -23,7 +23,7 @@ class ReaperThread:
         self._holder = new_holder()
         self._due = threading.Event()
         self._ended: set[int] = set()  # workers that were children of this process; their shards may not be free yet
-        self._outage = Outage()
+        self._outage = DatabaseOutage()
         self._answers_since: float | None = float("-inf")  # None: the database does not answer
 
     def start(self, stop: threading.Event) -> None:

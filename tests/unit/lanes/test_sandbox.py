@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.dispatch.orders import Orders
+from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import ModelError, Stopped
 from jobs.outcome import Translation
 from jobs.process import ProcessId
@@ -26,10 +26,10 @@ BATCH: Batch = (PlannedDocument(0, "It will rain in Arden.", 10), PlannedDocumen
 
 
 @pytest.fixture
-def orders(tmp_path: Path) -> Orders:
+def arguments(tmp_path: Path) -> WorkerArguments:
     settings = Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=1)
     Database.open(settings.database_url).close()
-    return Orders(settings)
+    return WorkerArguments(settings)
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def spec(tmp_path: Path) -> JobSpec:
 
 
 @pytest.fixture
-def sandbox(orders: Orders, spec: JobSpec) -> Iterator[Sandbox]:
-    sandbox = Sandbox(orders, spec, lambda: 20.0, lambda: False)
+def sandbox(arguments: WorkerArguments, spec: JobSpec) -> Iterator[Sandbox]:
+    sandbox = Sandbox(arguments, spec, lambda: 20.0, lambda: False)
     yield sandbox
     sandbox.close()
 
@@ -75,8 +75,8 @@ def test_its_death_is_reported_with_the_signal(sandbox: Sandbox) -> None:
     assert death.value.code == "killed"
 
 
-def test_a_process_that_stays_silent_is_killed(orders: Orders, spec: JobSpec) -> None:
-    sandbox = Sandbox(orders, spec, lambda: 0.5, lambda: False)
+def test_a_process_that_stays_silent_is_killed(arguments: WorkerArguments, spec: JobSpec) -> None:
+    sandbox = Sandbox(arguments, spec, lambda: 0.5, lambda: False)
     os.kill(child_of(os.getpid()), signal.SIGSTOP)
 
     with pytest.raises(SandboxDied, match=r"no sign of life for 0\.5 s") as death:
@@ -85,9 +85,9 @@ def test_a_process_that_stays_silent_is_killed(orders: Orders, spec: JobSpec) ->
     assert death.value.code == "hung"
 
 
-def test_a_lane_that_is_asked_to_stop_does_not_wait_for_it(orders: Orders, spec: JobSpec) -> None:
+def test_a_lane_that_is_asked_to_stop_does_not_wait_for_it(arguments: WorkerArguments, spec: JobSpec) -> None:
     stop = [False]
-    sandbox = Sandbox(orders, spec, lambda: 60.0, lambda: stop[0])
+    sandbox = Sandbox(arguments, spec, lambda: 60.0, lambda: stop[0])
     os.kill(child_of(os.getpid()), signal.SIGSTOP)
     stop[0] = True
 
@@ -96,35 +96,37 @@ def test_a_lane_that_is_asked_to_stop_does_not_wait_for_it(orders: Orders, spec:
     sandbox.close()
 
 
-def test_the_error_of_a_model_that_cannot_be_opened_is_raised_unchanged(orders: Orders, spec: JobSpec) -> None:
+def test_the_error_of_a_model_that_cannot_be_opened_is_raised_unchanged(
+    arguments: WorkerArguments, spec: JobSpec
+) -> None:
     other = JobSpec(task=Task.TRANSLATE, model=spec.model, model_revision="another", options=spec.options)
 
     with pytest.raises(ModelError, match="have changed"):
-        Sandbox(orders, other, lambda: 20.0, lambda: False)
+        Sandbox(arguments, other, lambda: 20.0, lambda: False)
 
 
 HOLDER = """
 import sys
-from jobs.dispatch.orders import Orders
+from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.spec import JobSpec
 from jobs.store.batches import PlannedDocument
 from worker.isolation.sandbox import Sandbox
 
 argument, options, revision = sys.argv[1:]
 spec = JobSpec.restore(task="translate", model="demo-en-zh", model_revision=revision, options_json=options)
-sandbox = Sandbox(Orders.from_argument(argument), spec, lambda: 20.0, lambda: False)
+sandbox = Sandbox(WorkerArguments.from_argument(argument), spec, lambda: 20.0, lambda: False)
 print("ready", flush=True)
 sandbox.process((PlannedDocument(0, "((hang))", 10),))
 """
 
 
 def test_a_sandbox_that_hangs_ends_when_its_lane_s_process_ends_however_that_happens(
-    orders: Orders, spec: JobSpec
+    arguments: WorkerArguments, spec: JobSpec
 ) -> None:
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, orders.argument(), spec.options_json(), spec.model_revision],
+        [sys.executable, "-c", HOLDER, arguments.argument(), spec.options_json(), spec.model_revision],
         cwd=ROOT,
-        env=orders.environment() | {"PYTHONPATH": str(ROOT / "tests" / "faults" / "poison")},
+        env=arguments.environment() | {"PYTHONPATH": str(ROOT / "tests" / "faults" / "poison")},
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 SAY_EVERY_S = 60.0
 
 
-class Outage:
+class DatabaseOutage:
     """Threads share it: it is over when each that met it has been answered again."""
 
     def __init__(self) -> None:

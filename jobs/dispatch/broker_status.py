@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 
 
-class Presence:
+class BrokerStatus:
     """Threads share it. `say` gets a sentence for a person."""
 
     def __init__(self, say: Callable[[str], None]) -> None:

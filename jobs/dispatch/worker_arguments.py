@@ -13,7 +13,7 @@ from jobs.settings import SECRET, Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
+class WorkerArguments:
     """Settings, and what was said on the command line alone."""
 
     settings: Settings
@@ -30,21 +30,21 @@ class Orders:
         }
         for name in SECRET:
             del values[name]
-        orders = {name: getattr(self, name) for name in ("drain", "device", "node", "first_job", "has_run")}
-        return json.dumps({"settings": values, **orders})
+        arguments = {name: getattr(self, name) for name in ("drain", "device", "node", "first_job", "has_run")}
+        return json.dumps({"settings": values, **arguments})
 
     def environment(self) -> dict[str, str]:
         """Of this process, and the secrets."""
         return {**os.environ, **{_variable(name): getattr(self.settings, name) for name in SECRET}}
 
     @classmethod
-    def from_argument(cls, argument: str) -> "Orders":
+    def from_argument(cls, argument: str) -> "WorkerArguments":
         """What `argument` and `environment` say."""
-        orders = json.loads(argument)
-        values = orders.pop("settings")
+        arguments = json.loads(argument)
+        values = arguments.pop("settings")
         paths = {name: Path(values[name]) for name in ("home", "models_dir")}
         secrets = {name: os.environ.get(_variable(name), "") for name in SECRET}
-        return cls(Settings(**(values | paths | secrets)), **orders)
+        return cls(Settings(**(values | paths | secrets)), **arguments)
 
 
 def new_node() -> str:

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from jobs.dispatch import outage as outage_module
-from jobs.dispatch.outage import Outage
+from jobs.dispatch import database_outage as outage_module
+from jobs.dispatch.database_outage import DatabaseOutage
 from jobs.errors import StoreError
 
 
@@ -22,7 +22,7 @@ def test_it_is_said_at_once_then_once_a_minute_and_once_more_when_it_is_over(
     now: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    outage = Outage()
+    outage = DatabaseOutage()
     outage.over()
 
     for _ in range(150):
@@ -38,7 +38,7 @@ def test_it_is_said_at_once_then_once_a_minute_and_once_more_when_it_is_over(
 
 
 def test_it_is_not_over_while_one_thread_is_still_refused(now: list[float], caplog: pytest.LogCaptureFixture) -> None:
-    outage = Outage()
+    outage = DatabaseOutage()
     outage.met(StoreError("permission denied for table documents"))
 
     heartbeat = threading.Thread(target=outage.over)
