@@ -22,12 +22,12 @@ from jobs.dispatch.database_outage import DatabaseOutage
 from jobs.dispatch.health import Health
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError, StoreError, TransientError, ValueRefused
-from jobs.process import ProcessId, available_cores
+from jobs.process import ProcessId
 from jobs.queues import CPU, Queues
 from jobs.store.database import Database
 from jobs.store.worker_registry import register, retire
 from worker.drain import drain
-from worker.engine.runtime.device import lanes_of, provider_name, providers
+from worker.engine.runtime.device import lanes_of, provider_name
 from worker.isolation.sandbox import Sandbox
 from worker.lane import Lane
 from worker.process.child import EXIT_REFUSED
@@ -36,6 +36,7 @@ from worker.process.health import serve_health
 from worker.process.lease_keeper import LeaseKeeper
 from worker.process.memory_limits import limit_to_machine, set_oom_score
 from worker.process.parent_pipe import ParentPipe
+from worker.process.stderr_log import log_to_stderr
 from worker.warm import WarmModels
 from worker.worker_stats import worker_stats
 
@@ -46,9 +47,9 @@ LOOK_EVERY_S = 5.0  # at least, where a broker wakes the lanes
 
 
 def main() -> int:
-    """Run the lanes as the orders in the first argument say; the exit code."""
+    """Run the lanes as the first argument says; the exit code."""
     arguments = WorkerArguments.from_argument(sys.argv[1])
-    logging.basicConfig(level=arguments.settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
+    log_to_stderr(arguments.settings)
     faulthandler.enable(all_threads=False)  # on a crash, the traceback of the thread goes to standard error
     set_oom_score(500)  # killed before the database and before its parent
     if arguments.device == CPU:
@@ -68,10 +69,7 @@ def main() -> int:
 
 def _run(database: Database, arguments: WorkerArguments, num_lanes: int, parent: ParentPipe) -> int:
     settings = arguments.settings
-    # One session thread a lane beat one session with as many threads by 1.4 to 1 on two cores: lanes never wait for
-    # each other at the end of a matrix product.
-    threads = max(1, available_cores() // num_lanes)
-    models = WarmModels(settings.models_dir, threads, providers(arguments.device))
+    models = WarmModels.for_worker(arguments)
     lanes = [Lane(number, models) for number in range(num_lanes)]
     queues = Queues.parse(settings.queues, arguments.device)
 

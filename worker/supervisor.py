@@ -18,6 +18,7 @@ from jobs.store.database import Database
 from worker.process.child import EXIT_REFUSED, Child
 from worker.process.connect import connect_with_retry
 from worker.process.reaper_thread import ReaperThread
+from worker.process.stderr_log import log_to_stderr
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ def supervise(arguments: WorkerArguments, database: Database, child: Child, stop
 def main() -> int:
     """The embedded worker of `submit --wait`: supervises until standard input ends; the exit code."""
     arguments = WorkerArguments.from_argument(sys.argv[1])
-    logging.basicConfig(level=arguments.settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
+    log_to_stderr(arguments.settings)
     stop, child = threading.Event(), Child(arguments)
     stop_on_signals(stop, child)
     threading.Thread(target=_stop_with_parent, args=(stop,), daemon=True).start()

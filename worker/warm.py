@@ -6,7 +6,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 
+from jobs.dispatch.worker_arguments import WorkerArguments
+from jobs.process import available_cores
 from jobs.spec import JobSpec
+from worker.engine.runtime.device import lanes_of, providers
 from worker.engine.runtime.session import PROVIDER, Provider
 from worker.loaded_model import LoadedModel, load_model
 
@@ -25,6 +28,15 @@ class WarmModels:
         self._models: OrderedDict[str, LoadedModel] = OrderedDict()  # by revision
         self._lock = threading.Lock()
         self._snapshot: dict[str, LoadedModel] = {}  # replaced, never changed: read without the lock
+
+    @classmethod
+    def for_worker(cls, arguments: WorkerArguments) -> "WarmModels":
+        """The models of a worker, or of one of its sandboxes: with the same number of session threads, as a batch must
+        give the same results in both, bit for bit."""
+        # On two cores, two lanes with one session thread each beat one lane with two by 1.4 to 1: lanes never wait for
+        # each other at the end of a matrix product.
+        threads = max(1, available_cores() // lanes_of(arguments.device, arguments.settings.lanes))
+        return cls(arguments.settings.models_dir, threads, providers(arguments.device))
 
     def open(self, spec: JobSpec) -> LoadedModel:
         """The model of a job. Raises what `load_model` raises.

@@ -1,7 +1,6 @@
 """`kvjobs worker`: work on whatever is submitted, until told to stop; and see who does."""
 
 import contextlib
-import logging
 import threading
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -61,12 +60,13 @@ def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: st
     from worker.engine.runtime.device import check_device, lanes_of
     from worker.process.child import Child
     from worker.process.connect import connect_with_retry
+    from worker.process.stderr_log import log_to_stderr
     from worker.supervisor import stop_on_signals, supervise
 
     context: Context = ctx.obj
     settings = Context({**context.flags, "lanes": lanes, "queues": queues}, context.debug).settings
     serves = Queues.parse(settings.queues, check_device(device))
-    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
+    log_to_stderr(settings)
     uses_hints = bool(settings.broker) and not drain
     arguments = WorkerArguments(settings, drain, device, new_node() if uses_hints else None)
     stop, child = threading.Event(), Child(arguments)

@@ -1,7 +1,7 @@
 """A disposable process, in which a document can kill nothing else: a lane starts it, sends it batches, and kills it.
 
-Frames are pickles over a pair of sockets. To the process: a JobSpec, then a `SandboxOrder` for each batch. From it:
-READY once, ALIVE at most once a second, and for each order a `BatchResult` or the exception that the engine raised.
+Frames are pickles over a pair of sockets. To the process: a JobSpec, then a `SandboxBatch` for each batch. From it:
+READY once, ALIVE at most once a second, and for each of these a `BatchResult` or the exception that the engine raised.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ TRACEBACK_S = 2.0  # from SIGABRT, at which the process prints where it hangs, t
 
 
 @dataclass(frozen=True, slots=True)
-class SandboxOrder:
+class SandboxBatch:
     """A batch to process."""
 
     batch: Batch
@@ -88,7 +88,7 @@ class Sandbox:
         where `must_stop` says so. After the latter two, the sandbox can only be closed.
         """
         deadline_s = self._deadline_s()
-        self._send(SandboxOrder(batch, deadline_s))
+        self._send(SandboxBatch(batch, deadline_s))
         result = self._receive(deadline_s)
         assert isinstance(result, BatchResult)
         return result

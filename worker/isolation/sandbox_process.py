@@ -4,7 +4,6 @@ It writes nothing to the database. Its standard input is a pipe that its lane's 
 """
 
 import faulthandler
-import logging
 import os
 import signal
 import sys
@@ -14,25 +13,24 @@ from multiprocessing.connection import Connection
 
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError
-from jobs.process import available_cores
 from jobs.spec import JobSpec
 from jobs.store.batches import Batch
 from jobs.store.database import Database
 from worker.batch_processing import process_batch
-from worker.engine.runtime.device import lanes_of, providers
 from worker.engine.tasks.batch_result import BatchResult
 from worker.isolation.bisect import process_or_bisect
-from worker.isolation.sandbox import ALIVE, READY, SandboxOrder
+from worker.isolation.sandbox import ALIVE, READY, SandboxBatch
 from worker.lane import Lane
 from worker.process.memory_limits import limit_to_free, set_oom_score
+from worker.process.stderr_log import log_to_stderr
 from worker.result_memory import StoredMemory
 from worker.warm import WarmModels
 
 
 def main() -> None:
-    """Process the orders that arrive on the connection whose file descriptor is the second argument."""
+    """Process the batches that arrive on the connection whose file descriptor is the second argument."""
     arguments = WorkerArguments.from_argument(sys.argv[1])
-    logging.basicConfig(level=arguments.settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
+    log_to_stderr(arguments.settings)
     faulthandler.enable(all_threads=False)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # meant for the worker; death by a signal would be blamed on a document
@@ -42,7 +40,7 @@ def main() -> None:
     connection: Connection = Connection(int(sys.argv[2]))
     try:
         _serve(connection, arguments)
-    except EOFError:  # no more orders
+    except EOFError:  # no more batches
         return
     except KvjobsError as error:
         connection.send(error)
@@ -51,13 +49,9 @@ def main() -> None:
 def _serve(connection: Connection, arguments: WorkerArguments) -> None:
     settings = arguments.settings
     spec: JobSpec = connection.recv()
-    database = Database.connect(
-        settings.database_url, busy_timeout_s=settings.busy_timeout_s
-    )  # our lane has checked its schema
-    # As many threads as a lane has: a batch that kills nothing must give the same result as there, bit for bit.
-    threads = max(1, available_cores() // lanes_of(arguments.device, settings.lanes))
-    models = WarmModels(settings.models_dir, threads, providers(arguments.device))
-    lane = Lane(0, models)
+    # Without the check of the schema: the lane's process has done it.
+    database = Database.connect(settings.database_url, busy_timeout_s=settings.busy_timeout_s)
+    lane = Lane(0, WarmModels.for_worker(arguments))
     lane.open(spec)
     memory = StoredMemory(database, spec)
     keep_alive = _KeepAlive(connection, every_s=min(1.0, settings.hang_s / 4))
@@ -67,12 +61,12 @@ def _serve(connection: Connection, arguments: WorkerArguments) -> None:
 
     connection.send(READY)
     while True:
-        order: SandboxOrder = connection.recv()
+        request: SandboxBatch = connection.recv()
         # If the lane's process dies while a document holds the interpreter's lock, no thread here can notice.
-        faulthandler.dump_traceback_later(order.deadline_s + 60, exit=True, repeat=False)
-        keep_alive.deadline_s = order.deadline_s
+        faulthandler.dump_traceback_later(request.deadline_s + 60, exit=True, repeat=False)
+        keep_alive.deadline_s = request.deadline_s
         try:
-            frame: BatchResult | KvjobsError = process_or_bisect(compute, order.batch)
+            frame: BatchResult | KvjobsError = process_or_bisect(compute, request.batch)
         except KvjobsError as error:
             frame = error
         faulthandler.cancel_dump_traceback_later()

@@ -1,1 +1,1 @@
-"""The worker as processes: a parent and its child, wake-ups, leases kept alive, a watchdog, limits of memory."""
+"""The processes of a worker: parent and child, wake-ups, heartbeat and leases, watchdog, limits of memory."""

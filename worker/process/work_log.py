@@ -1,4 +1,4 @@
-"""What a worker says of its work at log level `info`: each job that it begins, each shard, each end."""
+"""A worker's log lines at level `info`: jobs begun and ended, shards begun and ended."""
 
 import logging
 import threading
@@ -15,12 +15,12 @@ log = logging.getLogger(__name__)
 
 
 class WorkLog:
-    """Of one worker process. Lanes share it; at a higher log level it costs nothing."""
+    """The log of one worker process. Lanes share it; at a higher level it queries nothing."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._lock = threading.Lock()
-        self._told: set[tuple[str, int]] = set()
+        self._logged: set[tuple[str, int]] = set()
         self._begun_at: dict[str, float] = {}  # token of the lease -> when
 
     def begin(self, work: Work) -> None:
@@ -37,15 +37,15 @@ class WorkLog:
         self._begun_at[work.token] = time.monotonic()
 
     def end(self, work: Work, how: str) -> None:
-        """The lane is through with it, or not any more at work on it."""
+        """The lane has finished the shard, given it back or lost it: `how`, in words."""
         begun_at = self._begun_at.pop(work.token, None)
         if begun_at is None:
             return
         log.info("job %d: shard %d %s after %s", work.job_id, work.shard_id, how, duration(time.monotonic() - begun_at))
-        with suppress(StoreError, NotFoundError):  # it is only news; the database may be away, the job deleted
-            self._tell_end(work.job_id)
+        with suppress(StoreError, NotFoundError):  # only for the log: the database may be unreachable, the job deleted
+            self._log_end_of_job(work.job_id)
 
-    def _tell_end(self, job_id: int) -> None:
+    def _log_end_of_job(self, job_id: int) -> None:
         with self._database.reading() as connection:
             job = find_job(connection, str(job_id))
         if job.has_ended and self._is_first("ended", job_id):
@@ -54,8 +54,8 @@ class WorkLog:
 
     def _is_first(self, what: str, job_id: int) -> bool:
         with self._lock:
-            is_new = (what, job_id) not in self._told
-            self._told.add((what, job_id))
+            is_new = (what, job_id) not in self._logged
+            self._logged.add((what, job_id))
             if what == "begun":
-                self._told.discard(("ended", job_id))  # put back to work by a retry
+                self._logged.discard(("ended", job_id))  # a retry has started the job again
             return is_new
