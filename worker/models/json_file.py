@@ -18,3 +18,11 @@ def read_json(file: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ModelError(f"{file} holds {type(value).__name__}, not an object")
     return value
+
+
+def read_json_or_empty(file: Path) -> dict[str, Any]:
+    """The object in `file`; empty where there is none that can be read, which another caller reports."""
+    try:
+        return read_json(file)
+    except ModelError:
+        return {}

@@ -13,7 +13,6 @@ holds what `kvjobs models add` writes (kvjobs.json, "kv" layout) or what Optimum
 import contextlib
 import difflib
 import hashlib
-import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 from jobs.errors import ModelError, NotFoundError
 from jobs.spec import Task
 from worker.models.export_advice import ADD, CONVERT, EXPORT, EXPORT_CAUSAL
+from worker.models.json_file import read_json_or_empty
 from worker.models.layout.causal_config import CONFIG, GENAI_CONFIG, genai_filename
 from worker.models.links import refuse_link_out
 from worker.models.manifest import MANIFEST, Manifest
@@ -151,7 +151,7 @@ def kind_of(folder: ModelFolder) -> ModelKind:
         return ModelKind.TRANSLATION
     if _has(path, _causal_graph(path)) or (path / GENAI_CONFIG).is_file():
         return ModelKind.CAUSAL
-    return ModelKind.CAUSAL if names_causal(_said(path / "config.json")) else ModelKind.TRANSLATION
+    return ModelKind.CAUSAL if names_causal(read_json_or_empty(path / "config.json")) else ModelKind.TRANSLATION
 
 
 def layout_of(folder: ModelFolder) -> str | None:
@@ -268,7 +268,7 @@ def _check_export(path: Path) -> None:
         _refuse_checkpoint(path)
     _require(path / "config.json", f"the model's configuration. {_A_MODEL}")
     _require(graphs / ENCODER, f"the encoder. {_A_MODEL}")
-    named = _named(_said(path / "config.json"))
+    named = _named(read_json_or_empty(path / "config.json"))
     if named is not None:
         what, where = named
         raise ModelError(
@@ -319,15 +319,6 @@ def _causal_layout(path: Path) -> str | None:
     if head is None:
         return None
     return "with past" if any(one.name.startswith("past_") for one in head.inputs) else "no cache"
-
-
-def _said(file: Path) -> dict[str, Any]:
-    """The object in a configuration. What cannot be read says nothing; whoever needs it says what is wrong with it."""
-    try:
-        said = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return said if isinstance(said, dict) else {}
 
 
 def _remedy(path: Path, manifest: Manifest) -> str:

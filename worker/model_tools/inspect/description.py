@@ -46,21 +46,21 @@ class ModelDescription:
     name: str
     path: str
     kind: str  # translation | causal
-    revision: str | None
-    layout: str | None  # kv | merged | two decoders | with past | no cache
-    conclusion: str | None  # what was concluded from the graphs: how it runs
-    precision: str | None  # what products are computed in, as the manifest says
-    source: str | None  # of which `models add` made it
-    source_revision: str | None
-    num_layers: int | None  # of the cache, like the three below
-    num_heads: int | None  # K, of keys and values
-    head_size: int | None  # H
-    cache_dtype: str | None
-    width: int | None  # D
-    max_positions: int | None  # of source and of target; of a causal model, of what it reads at once
+    revision: str | None = None
+    layout: str | None = None  # kv | merged | two decoders | with past | no cache
+    conclusion: str | None = None  # how a model of this layout runs
+    precision: str | None = None  # what products are computed in, as the manifest says
+    source: str | None = None  # what `models add` made it from
+    source_revision: str | None = None
+    num_layers: int | None = None  # of the cache, like the three below
+    num_heads: int | None = None  # K, of keys and values
+    head_size: int | None = None  # H
+    cache_dtype: str | None = None
+    width: int | None = None  # D
+    max_positions: int | None = None  # of source and of target; of a causal model, of what it reads at once
     graphs: tuple[GraphDescription, ...]
     files: tuple[FileSize, ...]
-    problems: tuple[str, ...]  # why it cannot be run; empty: it can
+    problems: tuple[str, ...]  # why it cannot run; empty: it can
 
     # Of a translation model.
     head: str | None = None  # full | target

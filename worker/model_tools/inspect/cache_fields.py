@@ -1,0 +1,29 @@
+"""The fields of a description that are about the cache: num_layers, num_heads, head_size, cache_dtype."""
+
+from typing import Any
+
+from jobs.errors import ModelError
+from worker.models.layout.causal_layout import CausalPast
+from worker.models.layout.seq2seq_layout import CacheShape, GraphSignature
+
+_DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16"}
+
+
+def cache_fields(cache: CacheShape | CausalPast | None) -> dict[str, Any]:
+    """Of an export; none where its graphs have no cache."""
+    if cache is None:
+        return {}
+    return {
+        "num_layers": cache.num_layers,
+        "num_heads": cache.num_heads,
+        "head_size": cache.head_size,
+        "cache_dtype": str(cache.dtype),
+    }
+
+
+def native_cache_dtype(graph: GraphSignature) -> str:
+    """Of the native graph that takes a past; raise ModelError where it takes none."""
+    past = graph.inputs.get("past.0.key")
+    if past is None:
+        raise ModelError(f"{graph.file} lacks the input past.0.key: add the model again")
+    return _DTYPES.get(past.type, past.type)

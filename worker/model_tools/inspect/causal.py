@@ -1,0 +1,80 @@
+"""The causal part of `inspect`: causal language models, native and as others export them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from worker.engine.causal.open import open_language_model
+from worker.graphs.causal import BODY, HEAD
+from worker.graphs.causal_weights import CausalSizes
+from worker.model_tools.add.causal_files import open_fitting_tokenizer
+from worker.model_tools.inspect.cache_fields import cache_fields, native_cache_dtype
+from worker.model_tools.inspect.protocol import Fields, Graphs
+from worker.models.export_advice import ADD, EXPORT_CAUSAL
+from worker.models.json_file import read_json
+from worker.models.layout.causal_config import CausalConfig
+from worker.models.layout.causal_layout import find_causal_graph, read_causal_layout
+from worker.models.manifest import Manifest
+from worker.models.model_kind import ModelKind
+
+WITH_PAST, NO_CACHE = "with past", "no cache"
+
+
+class CausalFamily:
+    """Causal language models."""
+
+    kind = ModelKind.CAUSAL
+    conclusions: ClassVar[Mapping[str, str]] = {
+        "kv": "reads many texts in one row without padding, and what several begin with once",
+        WITH_PAST: "reads long texts in parts, and what several begin with once: it takes past_key_values.*",
+        NO_CACHE: "reads each text from its beginning: no input past_key_values.* is there. For a cache, build graphs "
+        f"of the checkpoint with `{ADD} CHECKPOINT`, or export it with `{EXPORT_CAUSAL}`",
+    }
+
+    def find_graphs(self, folder: Path, native: Manifest | None) -> dict[str, Path]:
+        if native is not None:
+            return {name: folder / name for name in (BODY, HEAD)}
+        graph = find_causal_graph(folder)
+        return {graph.name: graph}
+
+    def read_config(self, folder: Path, manifest: Manifest | None) -> Fields:
+        """Only the manifest: sizes are reported where graph and configuration agree on them."""
+        return {"architecture": manifest.architecture if manifest else None}
+
+    def read_graphs(self, folder: Path, graphs: Graphs, *, is_native: bool) -> Fields:
+        if is_native:
+            sizes = CausalSizes.read(read_json(folder / "config.json"))
+            return {
+                "layout": "kv",
+                "num_layers": sizes.layers,
+                "num_query_heads": sizes.heads,
+                "num_heads": sizes.kv_heads,
+                "head_size": sizes.head_size,
+                "cache_dtype": native_cache_dtype(graphs[BODY]),
+                "width": sizes.width,
+                "max_positions": sizes.max_positions,
+                "vocab_size": sizes.vocab_size,
+            }
+        (graph,) = graphs.values()
+        config = CausalConfig.read(folder)
+        layout = read_causal_layout(graph, config)
+        return {
+            "layout": WITH_PAST if layout.cache else NO_CACHE,
+            "num_query_heads": config.num_attention_heads,
+            "width": config.hidden_size,
+            "max_positions": config.max_position_embeddings,
+            "vocab_size": layout.vocab_size,
+            **cache_fields(layout.cache),
+        }
+
+    def read_tokenizer(self, folder: Path, sizes: Fields) -> Fields:
+        """Nothing where the size of the vocabulary is unknown, which the tokenizer has to fit."""
+        if sizes.get("vocab_size") is None:
+            return {}
+        tokenizer = open_fitting_tokenizer(folder, sizes["vocab_size"])
+        return {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
+
+    def open_model(self, folder: Path) -> Fields:
+        """Departures from the configuration show here."""
+        model = open_language_model(folder)
+        return {"max_positions": model.max_positions, "warnings": tuple(model.departures.warnings())}

@@ -1,0 +1,42 @@
+"""
+What `inspect` asks of a model family. `seq2seq` and `causal` implement it.
+
+Each method reads one source and gives the fields of `ModelDescription` that it says, by name; it raises ModelError for
+what is wrong, and `inspect` goes on with the next.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from worker.models.layout.seq2seq_layout import GraphSignature
+from worker.models.manifest import Manifest
+from worker.models.model_kind import ModelKind
+
+Fields = Mapping[str, Any]  # of ModelDescription
+Graphs = Mapping[str, GraphSignature]
+
+
+class Family(Protocol):
+    """The part of `inspect` that depends on the model family."""
+
+    @property
+    def kind(self) -> ModelKind: ...
+    @property
+    def conclusions(self) -> Mapping[str, str]:
+        """How a model of each layout runs."""
+
+    def find_graphs(self, folder: Path, native: Manifest | None) -> Mapping[str, Path]:
+        """The graphs that the layout uses, by name; `native`: the manifest of native graphs, None for an export."""
+
+    def read_config(self, folder: Path, manifest: Manifest | None) -> Fields:
+        """What configuration and manifest say, whatever the graphs are."""
+
+    def read_graphs(self, folder: Path, graphs: Graphs, *, is_native: bool) -> Fields:
+        """`layout`, and the sizes that graphs and configuration say together."""
+
+    def read_tokenizer(self, folder: Path, sizes: Fields) -> Fields:
+        """`sizes`: what `read_graphs` gave; empty where it failed."""
+
+    def open_model(self, folder: Path) -> Fields:
+        """What only shows when the model is opened as a worker does."""

@@ -1,0 +1,84 @@
+"""The seq2seq part of `inspect`: translation models, native and as Optimum exports them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from worker.engine.seq2seq.open import open_translation_model
+from worker.graphs.marian import DECODER, ENCODER
+from worker.graphs.marian_weights import MarianSizes
+from worker.model_tools.inspect.cache_fields import cache_fields, native_cache_dtype
+from worker.model_tools.inspect.protocol import Fields, Graphs
+from worker.models.export_advice import ADD, EXPORT
+from worker.models.json_file import read_json, read_json_or_empty
+from worker.models.layout.seq2seq_layout import LayoutKind, find_graphs, read_layout
+from worker.models.manifest import Manifest
+from worker.models.model_kind import ModelKind
+from worker.text.marian_tokenizer import MarianTokenizer
+
+
+class Seq2SeqFamily:
+    """Translation models."""
+
+    kind = ModelKind.TRANSLATION
+    conclusions: ClassVar[Mapping[str, str]] = {
+        "kv": "runs with a cache that rows share and leave one by one: a slot is filled again as soon as its sentence "
+        "ends",
+        LayoutKind.MERGED: "runs with a cache: one decoder for the first step and the later ones (input "
+        "use_cache_branch)",
+        LayoutKind.TWO_DECODERS: "runs with a cache: decoder_model.onnx makes the first step, "
+        "decoder_with_past_model.onnx the later ones",
+        LayoutKind.NO_CACHE: "runs without a cache, each step over the whole beginning again: no input "
+        f"past_key_values.* is there. For a cache, build graphs of the checkpoint with `{ADD} CHECKPOINT`, or export "
+        f"it with `{EXPORT}`",
+    }
+
+    def find_graphs(self, folder: Path, native: Manifest | None) -> dict[str, Path]:
+        if native is None:
+            return find_graphs(folder)
+        names = {ENCODER, DECODER} | {name for name in native.files if name.endswith(".onnx")}
+        return {name: folder / name for name in names}
+
+    def read_config(self, folder: Path, manifest: Manifest | None) -> Fields:
+        config = read_json(folder / "config.json")
+        fields = {
+            "max_positions": config.get("max_position_embeddings"),
+            "source_vocab_size": config.get("vocab_size"),
+        }
+        if manifest is None or manifest.head_ids is None:
+            fields["num_target_ids"] = _target_vocab_size(config)
+        return fields
+
+    def read_graphs(self, folder: Path, graphs: Graphs, *, is_native: bool) -> Fields:
+        config = read_json_or_empty(folder / "config.json")  # graphs of an export may say enough without it
+        if not is_native:
+            layout = read_layout(graphs, config)
+            return {
+                "layout": layout.kind,
+                "width": layout.width,
+                "target_vocab_size": layout.vocab_size,
+                **cache_fields(layout.cache),
+            }
+        sizes = MarianSizes.read(config)
+        decoder = graphs[DECODER]
+        return {
+            "layout": "kv",
+            "num_layers": sum(name.startswith("past.") and name.endswith(".key") for name in decoder.inputs),
+            "num_heads": sizes.heads,
+            "head_size": sizes.head_size,
+            "cache_dtype": native_cache_dtype(decoder),
+            "width": sizes.width,
+            "target_vocab_size": _target_vocab_size(config),
+        }
+
+    def read_tokenizer(self, folder: Path, sizes: Fields) -> Fields:
+        return {"languages": tuple(sorted(MarianTokenizer.open(folder).languages))}
+
+    def open_model(self, folder: Path) -> Fields:
+        """Settings of the search that are refused, and a past that the merged graph does not take, show here."""
+        model = open_translation_model(folder)
+        return {"max_positions": model.max_positions, "unlisted_pad_id": model.generation.unlisted_pad_id}
+
+
+def _target_vocab_size(config: Fields) -> Any:
+    return config.get("decoder_vocab_size") or config.get("vocab_size")
