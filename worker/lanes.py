@@ -25,7 +25,7 @@ from jobs.errors import KvjobsError, StoreError, TransientError, ValueRefused
 from jobs.process import ProcessId
 from jobs.queues import CPU, Queues
 from jobs.store.database import Database
-from jobs.store.worker_registry import register, retire
+from jobs.store.worker_registry import mark_stopped, register
 from worker.drain import drain
 from worker.engine.runtime.device import lanes_of, provider_name
 from worker.isolation.sandbox import Sandbox
@@ -110,7 +110,7 @@ def _run(database: Database, arguments: WorkerArguments, num_lanes: int, parent:
     for failure in failures:
         print(failure, file=sys.stderr)
     try:
-        retire(database, [keeper.worker_id])
+        mark_stopped(database, [keeper.worker_id])
     except StoreError as error:
         log.warning("%s", error)
     return 1 if failures else 0

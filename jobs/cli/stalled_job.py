@@ -9,7 +9,7 @@ from jobs.errors import TransientError
 from jobs.formatting import counted
 from jobs.store.database import Database
 from jobs.store.report.job_summary import JobSummary
-from jobs.store.waiting import Ahead, ahead_of, is_served
+from jobs.store.waiting import JobsAhead, is_served, jobs_ahead
 from jobs.store.worker_registry import any_alive
 
 SILENCE_S = 60.0  # a worker that was not heard of for so long counts as gone
@@ -25,7 +25,7 @@ class JobsAheadNotice:
 
     def wait(self, job: JobSummary) -> str:
         """In few words for the line of progress; empty where nothing is ahead."""
-        ahead = ahead_of(self._database, job.job_id)
+        ahead = jobs_ahead(self._database, job.job_id)
         if not ahead.jobs:
             return ""
         if not self._is_told:
@@ -70,7 +70,7 @@ def no_worker_message(database: Database, queue: str, model: str) -> str | None:
     return f"No worker serves the queue {queue} now; what each one serves: kvjobs worker ls"
 
 
-def jobs_ahead_message(ahead: Ahead) -> str:
+def jobs_ahead_message(ahead: JobsAhead) -> str:
     """`3 jobs with 600 documents are ahead of it.`"""
     verb = "is" if ahead.jobs == 1 else "are"
     return f"{counted(ahead.jobs, 'job')} with {counted(ahead.documents, 'document')} {verb} ahead of it."

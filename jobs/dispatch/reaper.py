@@ -7,8 +7,8 @@ from jobs.store.database import Database
 from jobs.store.jobs import finish_cancel, interrupted_cancels
 from jobs.store.lease_expiry import expire, expire_workers
 from jobs.store.singleton_roles import REAPER, acquire_role
-from jobs.store.waiting import any_expired
-from jobs.store.worker_registry import dead_workers, retire
+from jobs.store.waiting import has_expired_lease
+from jobs.store.worker_registry import dead_workers, mark_stopped
 
 log = logging.getLogger(__name__)
 
@@ -27,10 +27,14 @@ def reap(database: Database, holder: str | None = None, *, ended: Collection[int
         finish_cancel(database, job_id)
     dead = sorted({*dead_workers(database), *ended})
     freed = expire_workers(database, dead)
-    if silent_too and any_expired(database) and (holder is None or acquire_role(database, REAPER, holder, ROLE_S)):
+    if (
+        silent_too
+        and has_expired_lease(database)
+        and (holder is None or acquire_role(database, REAPER, holder, ROLE_S))
+    ):
         freed += expire(database)
     if dead or not silent_too:
-        retire(database, dead)
+        mark_stopped(database, dead)
     if freed:
         log.warning("shards taken back from workers that died: %d", freed)
     return freed

@@ -19,7 +19,7 @@ LEASABLE = (Job.state == JobState.RUNNING) & ~Job.paused & Job.cancel_requested_
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingShards:
     """The shards of a kind that may be leased now."""
 
     queue: str
@@ -28,7 +28,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class JobsAhead:
     """Of a job: the jobs that come first, and what they still have to do."""
 
     jobs: int
@@ -36,7 +36,7 @@ class Ahead:
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class LiveWorker:
     """A live worker."""
 
     queues: Queues
@@ -46,20 +46,20 @@ class Serving:
 def hints_wanted(database: Database, silence_s: float) -> dict[str, int]:
     """How many hints there should be in each queue of the broker: one a ready shard, two a lane at most."""
     with database.reading() as connection:
-        workers = list(_serving(connection, silence_s))
+        workers = list(_live_workers(connection, silence_s))
         most = HINTS_PER_LANE * sum(worker.lanes for worker in workers)
         waiting = _waiting(connection, most) if most else []
-    return spread(waiting, workers)
+    return spread_hints(waiting, workers)
 
 
 def is_served(database: Database, queue: str, model: str, silence_s: float) -> bool:
     """Whether a live worker takes such jobs: a process that is not known to be dead, and that was heard of lately."""
-    kind = Waiting(queue, model, 1)
+    kind = WaitingShards(queue, model, 1)
     with database.reading() as connection:
-        return any(_hears_in(worker.queues, kind) for worker in _serving(connection, silence_s))
+        return any(_hint_queue(worker.queues, kind) for worker in _live_workers(connection, silence_s))
 
 
-def ahead_of(database: Database, job_id: int) -> Ahead:
+def jobs_ahead(database: Database, job_id: int) -> JobsAhead:
     """What workers do before this job: what is older, or has a higher priority, in the same queue. Nothing where one
     is at work on it already."""
     mine, counts = aliased(Job), JobCounts
@@ -74,17 +74,17 @@ def ahead_of(database: Database, job_id: int) -> Ahead:
             .join(mine, mine.id == job_id)
             .where(LEASABLE, counts.shards_open > 0, Job.queue == mine.queue, before, ~is_begun)
         ).one()
-    return Ahead(number, int(documents))
+    return JobsAhead(number, int(documents))
 
 
-def any_expired(database: Database) -> bool:
+def has_expired_lease(database: Database) -> bool:
     """Whether a lease has run out."""
     with database.reading() as connection:
         expired = select(Shard.id).where(Shard.state == ShardState.LEASED, Shard.lease_until < db_time()).limit(1)
         return connection.execute(expired).first() is not None
 
 
-def spread(waiting: list[Waiting], workers: list[Serving]) -> dict[str, int]:
+def spread_hints(waiting: list[WaitingShards], workers: list[LiveWorker]) -> dict[str, int]:
     """Which queues to hint in, and how often. A worker that serves only a job's model hears of it in the queue of
     the model; everyone else in the queue of the job."""
     wanted: dict[str, int] = {}
@@ -92,7 +92,7 @@ def spread(waiting: list[Waiting], workers: list[Serving]) -> dict[str, int]:
     for kind in waiting:
         listening: dict[str, int] = {}
         for worker in workers:
-            if name := _hears_in(worker.queues, kind):
+            if name := _hint_queue(worker.queues, kind):
                 listening[name] = listening.get(name, 0) + worker.lanes
         for name, number in listening.items():
             wanted[name] = wanted.get(name, 0) + kind.shards
@@ -100,7 +100,7 @@ def spread(waiting: list[Waiting], workers: list[Serving]) -> dict[str, int]:
     return {name: min(shards, HINTS_PER_LANE * lanes[name]) for name, shards in wanted.items()}
 
 
-def _hears_in(queues: Queues, kind: Waiting) -> str | None:
+def _hint_queue(queues: Queues, kind: WaitingShards) -> str | None:
     if kind.queue in queues.plain:
         return kind.queue
     if kind.model in queues.models and (kind.queue == CPU or queues.has_gpu):
@@ -108,18 +108,18 @@ def _hears_in(queues: Queues, kind: Waiting) -> str | None:
     return None
 
 
-def _waiting(connection: Connection, limit: int) -> list[Waiting]:
+def _waiting(connection: Connection, limit: int) -> list[WaitingShards]:
     """By queue and model. Each job's shards are counted up to the limit: a job may have a million."""
     some = select(Shard.id).where(Shard.job_id == Job.id, IS_READY).limit(limit).correlate(Job).subquery()
     count = select(func.count()).select_from(some).correlate(Job).scalar_subquery()
     shards: dict[tuple[str, str], int] = {}
     for queue, model, number in connection.execute(select(Job.queue, Job.model, count).where(LEASABLE)):
         shards[queue, model] = shards.get((queue, model), 0) + number
-    return [Waiting(queue, model, number) for (queue, model), number in shards.items() if number]
+    return [WaitingShards(queue, model, number) for (queue, model), number in shards.items() if number]
 
 
-def _serving(connection: Connection, silence_s: float) -> Iterator[Serving]:
+def _live_workers(connection: Connection, silence_s: float) -> Iterator[LiveWorker]:
     heard_of = (Worker.stopped_at.is_(None)) & (Worker.heartbeat_at > db_time(-silence_s))
     for row in connection.execute(select(Worker.__table__).where(heard_of)):
         if not ProcessId(row.machine, row.pid, row.process_started).is_dead():
-            yield Serving(Queues.parse(row.queues, row.device), row.lanes)
+            yield LiveWorker(Queues.parse(row.queues, row.device), row.lanes)

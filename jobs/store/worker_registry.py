@@ -54,7 +54,7 @@ def register(
         )
 
 
-def beat(database: Database, worker_id: int, stats: WorkerStats) -> bool:
+def record_heartbeat(database: Database, worker_id: int, stats: WorkerStats) -> bool:
     """Say that the worker is alive, and what it has warm; whether the database knows it. Where it was marked as
     stopped, somebody took its process for dead: it is a worker again, and from now on nobody judges it by its
     process."""
@@ -73,7 +73,7 @@ def beat(database: Database, worker_id: int, stats: WorkerStats) -> bool:
         return bool(known.rowcount)
 
 
-def retire(database: Database, worker_ids: list[int]) -> None:
+def mark_stopped(database: Database, worker_ids: list[int]) -> None:
     """Mark workers as stopped."""
     with database.writing() as connection:
         connection.execute(
@@ -83,15 +83,17 @@ def retire(database: Database, worker_ids: list[int]) -> None:
 
 def dead_workers(database: Database) -> list[int]:
     """The workers of this machine that never said that they stopped, and whose process is gone."""
-    return [worker_id for worker_id, process in _unretired(database) if process.is_dead()]
+    return [worker_id for worker_id, process in _not_stopped(database) if process.is_dead()]
 
 
 def any_alive(database: Database, silence_s: float) -> bool:
     """Whether a worker runs: one that was heard of lately, and whose process is not known to be dead."""
-    return any(not process.is_dead() for _, process in _unretired(database, Worker.heartbeat_at > db_time(-silence_s)))
+    return any(
+        not process.is_dead() for _, process in _not_stopped(database, Worker.heartbeat_at > db_time(-silence_s))
+    )
 
 
-def _unretired(database: Database, *which: ColumnElement[bool]) -> list[tuple[int, ProcessId]]:
+def _not_stopped(database: Database, *which: ColumnElement[bool]) -> list[tuple[int, ProcessId]]:
     columns = (Worker.id, Worker.machine, Worker.pid, Worker.process_started)
     with database.reading() as connection:
         rows = connection.execute(select(*columns).where(Worker.stopped_at.is_(None), *which)).all()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 
 from jobs.store.database import Database
-from jobs.store.report.consistency_check import contradictions
+from jobs.store.report.consistency_check import find_contradictions
 from jobs.store.schema.tables import JobCounts, ShardEvent, Worker
 
 LOST = ("lost", "expired", "stale_commit")  # events after which a batch is computed again
@@ -34,7 +34,7 @@ def violations(
     batch, the export byte for byte that of an undisturbed run, and, where the number of processes that died (or were
     silent for longer than a lease) is given, no more done twice than they held."""
     with database.reading() as connection:
-        found = contradictions(connection, job_id)
+        found = find_contradictions(connection, job_id)
     found += _recorded_twice(database, job_id)
     found += _different(exported, baseline)
     if deaths is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from jobs.store.report.consistency_check import contradictions
+from jobs.store.report.consistency_check import find_contradictions
 from jobs.store.schema.tables import Document, Job, Shard
 from tests.faults.trial import Trial
 
@@ -121,6 +121,6 @@ def _compare(trial: Trial, path: Path, expected: str) -> None:
     trial.expect([job.state for job in jobs] == ["running"], f"{path.stem}: the jobs are {jobs}")
     for job in jobs:
         with trial.database.reading() as connection:
-            trial.complaints.extend(f"{path.stem}: {sentence}" for sentence in contradictions(connection, job.id))
+            trial.complaints.extend(f"{path.stem}: {sentence}" for sentence in find_contradictions(connection, job.id))
         same = _digest(trial, job.id) == expected
         trial.expect(same, f"{path.stem}: documents or shards differ from those of a quiet submit")

@@ -16,7 +16,7 @@ from jobs.store.report.job_summary import JobSummary, find_job
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import JobState
 from jobs.store.schema.tables import Job, Worker
-from jobs.store.worker_registry import register, retire
+from jobs.store.worker_registry import mark_stopped, register
 from tests.rows import AddJob, Line
 from worker.engine.runtime import device
 
@@ -100,7 +100,7 @@ def test_a_worker_that_serves_the_job_is_left_to_it_for_as_long_as_it_is_there(
     look(on_demand, database, mine)
     assert brought == []
 
-    retire(database, [worker])
+    mark_stopped(database, [worker])
     look(on_demand, database, mine)
     assert [one.job_id for one in brought] == [mine]
 

@@ -11,7 +11,7 @@ from jobs.store import leases
 from jobs.store.database import Database
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.tables import Worker
-from jobs.store.worker_registry import WorkerStats, beat, register, retire
+from jobs.store.worker_registry import WorkerStats, mark_stopped, record_heartbeat, register
 from tests.command_line import Kvjobs
 from tests.rows import AddJob, Line
 from tests.unit.store.test_reaper import ended_process, enter
@@ -24,13 +24,13 @@ def test_the_list_says_who_is_busy_idle_stale_or_has_stopped(
 ) -> None:
     job_id = add_job(Line("a"), Line("b"))
     busy = register(database, device="cpu", provider="test", lanes=1, queues="cpu,model:m")
-    beat(database, busy, WorkerStats(models='{"m": 1.5}'))
+    record_heartbeat(database, busy, WorkerStats(models='{"m": 1.5}'))
     leases.lease(database, busy, 0, 60)
     idle, silent, dead = (enter(database, process) for process in (ELSEWHERE, ELSEWHERE, ended_process()))
     with database.writing() as connection:
         connection.execute(update(Worker).where(Worker.id == silent).values(heartbeat_at=db_time(-61)))
     gone = register(database, device="cpu", provider="test", lanes=1)
-    retire(database, [gone])
+    mark_stopped(database, [gone])
 
     rows = kvjobs("worker", "ls", "--json").json
 

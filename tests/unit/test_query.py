@@ -11,7 +11,7 @@ from sqlalchemy import make_url, text
 
 from jobs.errors import SpecError, StoreError
 from jobs.store.database import Database
-from jobs.store.report.query import ask
+from jobs.store.report.query import run_query
 from jobs.store.schema.migrate import HEAD
 from jobs.store.schema.views import create_views, drop_views
 from tests.command_line import Kvjobs
@@ -108,7 +108,7 @@ def test_lists_in_json_can_be_asked_as_tables(kvjobs: Kvjobs, database: Database
 
 
 def test_a_query_cannot_write_even_where_no_word_of_it_is_forbidden(database: Database, finished_job: int) -> None:
-    with ask(database, "select count(*) from jobs", {}, 5) as answer:
+    with run_query(database, "select count(*) from jobs", {}, 5) as answer:
         assert list(answer.rows) == [(1,)]
 
 
@@ -126,7 +126,7 @@ def test_a_query_that_does_not_end_is_ended(kvjobs: Kvjobs, database: Database) 
 def test_the_time_of_a_slow_reader_does_not_count(database: Database) -> None:
     numbers = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 1000) select i from n"
 
-    with ask(database, numbers, {}, 0.2) as answer:
+    with run_query(database, numbers, {}, 0.2) as answer:
         first = next(answer.rows)
         time.sleep(0.3)
         rest = list(answer.rows)
@@ -136,7 +136,7 @@ def test_the_time_of_a_slow_reader_does_not_count(database: Database) -> None:
 
 @ON_SQLITE
 def test_a_value_cannot_eat_the_memory(database: Database) -> None:
-    with pytest.raises(SpecError, match="too big"), ask(database, "select zeroblob(2000000000)", {}, 5) as answer:
+    with pytest.raises(SpecError, match="too big"), run_query(database, "select zeroblob(2000000000)", {}, 5) as answer:
         list(answer.rows)
 
 
@@ -190,7 +190,7 @@ def test_the_query_comes_from_standard_input(
 def test_the_file_need_not_be_writable(database: Database, finished_job: int, home: Path) -> None:
     (home / "kvjobs.db").chmod(0o444)
 
-    with ask(database, "select job_id from v_jobs", {}, 5) as answer:
+    with run_query(database, "select job_id from v_jobs", {}, 5) as answer:
         assert list(answer.rows) == [(finished_job,)]
 
 
@@ -217,7 +217,7 @@ def test_colons_and_percents_in_a_text_are_no_parameters(kvjobs: Kvjobs, add_job
     ],
 )
 def test_what_only_looks_like_a_parameter_is_none(database: Database, sql: str, value: str) -> None:
-    with ask(database, sql, {"x": "y"} if ":x" in sql else {}, 5) as answer:
+    with run_query(database, sql, {"x": "y"} if ":x" in sql else {}, 5) as answer:
         assert list(answer.rows) == [(value,)]
 
 
@@ -250,7 +250,7 @@ def test_what_a_query_did_is_undone(kvjobs: Kvjobs, database: Database) -> None:
     ],
 )
 def test_the_time_is_that_of_all_rows_together(database: Database, sql: str) -> None:
-    with pytest.raises(StoreError, match=r"stopped after 0\.3 seconds"), ask(database, sql, {}, 0.3) as answer:
+    with pytest.raises(StoreError, match=r"stopped after 0\.3 seconds"), run_query(database, sql, {}, 0.3) as answer:
         list(answer.rows)
 
 

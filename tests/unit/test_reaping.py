@@ -8,7 +8,7 @@ from jobs.errors import TransientError
 from jobs.process import ProcessId
 from jobs.store import jobs, leases
 from jobs.store.database import Database
-from jobs.store.report.consistency_check import contradictions
+from jobs.store.report.consistency_check import find_contradictions
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.singleton_roles import REAPER, acquire_role, release_role
@@ -65,7 +65,7 @@ def test_a_cancel_that_died_half_way_is_finished(
 
     with database.reading() as connection:
         assert connection.execute(select(tables.Job.state)).scalar() == "cancelled"
-        assert contradictions(connection, job_id) == []
+        assert find_contradictions(connection, job_id) == []
 
 
 def test_a_cancel_that_only_missed_the_last_word_is_finished(database: Database, add_job: AddJob) -> None:
@@ -78,7 +78,7 @@ def test_a_cancel_that_only_missed_the_last_word_is_finished(database: Database,
 
     with database.reading() as connection:
         assert connection.execute(select(tables.Job.state)).scalar() == "done"
-        assert contradictions(connection, job_id) == []
+        assert find_contradictions(connection, job_id) == []
 
 
 def test_the_shards_of_a_child_are_free_as_soon_as_its_parent_has_seen_its_end(

@@ -8,30 +8,39 @@ from jobs.store import leases
 from jobs.store.database import Database
 from jobs.store.schema.states import DocumentStatus
 from jobs.store.schema.tables import Worker
-from jobs.store.waiting import Ahead, Serving, Waiting, ahead_of, any_expired, hints_wanted, is_served, spread
-from jobs.store.worker_registry import register, retire
+from jobs.store.waiting import (
+    JobsAhead,
+    LiveWorker,
+    WaitingShards,
+    has_expired_lease,
+    hints_wanted,
+    is_served,
+    jobs_ahead,
+    spread_hints,
+)
+from jobs.store.worker_registry import mark_stopped, register
 from tests.rows import AddJob, Line
 
-CPU = Serving(Queues.parse(""), lanes=2)
-GPU = Serving(Queues.parse("", "cuda:0"), lanes=1)
+CPU = LiveWorker(Queues.parse(""), lanes=2)
+GPU = LiveWorker(Queues.parse("", "cuda:0"), lanes=1)
 
 
 @pytest.mark.parametrize(
     ("waiting", "workers", "wanted"),
     [
-        ([Waiting("cpu", "m", 9)], [], {}),
-        ([Waiting("cpu", "m", 1)], [CPU], {"cpu": 1}),
-        ([Waiting("cpu", "m", 9)], [CPU], {"cpu": 4}),
-        ([Waiting("cpu", "m", 9)], [CPU, GPU], {"cpu": 6}),
-        ([Waiting("gpu", "m", 9)], [CPU, GPU], {"gpu": 2}),
-        ([Waiting("gpu", "m", 9)], [CPU], {}),
-        ([Waiting("cpu", "m", 1), Waiting("cpu", "n", 2)], [CPU], {"cpu": 3}),
+        ([WaitingShards("cpu", "m", 9)], [], {}),
+        ([WaitingShards("cpu", "m", 1)], [CPU], {"cpu": 1}),
+        ([WaitingShards("cpu", "m", 9)], [CPU], {"cpu": 4}),
+        ([WaitingShards("cpu", "m", 9)], [CPU, GPU], {"cpu": 6}),
+        ([WaitingShards("gpu", "m", 9)], [CPU, GPU], {"gpu": 2}),
+        ([WaitingShards("gpu", "m", 9)], [CPU], {}),
+        ([WaitingShards("cpu", "m", 1), WaitingShards("cpu", "n", 2)], [CPU], {"cpu": 3}),
     ],
 )
 def test_one_hint_a_shard_and_two_a_lane_at_most(
-    waiting: list[Waiting], workers: list[Serving], wanted: dict[str, int]
+    waiting: list[WaitingShards], workers: list[LiveWorker], wanted: dict[str, int]
 ) -> None:
-    assert spread(waiting, workers) == wanted
+    assert spread_hints(waiting, workers) == wanted
 
 
 @pytest.mark.parametrize(
@@ -46,7 +55,7 @@ def test_one_hint_a_shard_and_two_a_lane_at_most(
     ],
 )
 def test_a_worker_is_told_where_it_listens(queues: str, device: str, queue: str, heard_in: str | None) -> None:
-    wanted = spread([Waiting(queue, "m", 1)], [Serving(Queues.parse(queues, device), lanes=1)])
+    wanted = spread_hints([WaitingShards(queue, "m", 1)], [LiveWorker(Queues.parse(queues, device), lanes=1)])
 
     assert wanted == ({heard_in: 1} if heard_in else {})
 
@@ -61,14 +70,14 @@ def test_only_live_workers_and_jobs_that_may_be_leased_count(database: Database,
     assert hints_wanted(database, 60) == {"cpu": 1}
     assert hints_wanted(database, -1) == {}
 
-    retire(database, [worker_id])
+    mark_stopped(database, [worker_id])
     assert hints_wanted(database, 60) == {}
 
 
 def test_no_lease_has_run_out_where_none_is_held(database: Database, add_job: AddJob) -> None:
     add_job(Line("a"))
 
-    assert not any_expired(database)
+    assert not has_expired_lease(database)
 
 
 def test_a_queue_is_served_by_live_workers_that_have_what_it_asks_for(database: Database) -> None:
@@ -91,11 +100,11 @@ def test_what_is_ahead_of_a_job_is_older_or_more_urgent_in_its_queue(database: D
     add_job(Line("a"), paused=True)
     add_job(Line("a", "甲"))
     mine = add_job(Line("a"))
-    assert ahead_of(database, mine) == Ahead(jobs=1, documents=2)
+    assert jobs_ahead(database, mine) == JobsAhead(jobs=1, documents=2)
 
     add_job(Line("a"), Line("b"), priority=10)
     add_job(Line("a"))
-    assert ahead_of(database, mine) == Ahead(jobs=2, documents=4)
-    assert ahead_of(database, 1) == Ahead(jobs=1, documents=2)
+    assert jobs_ahead(database, mine) == JobsAhead(jobs=2, documents=4)
+    assert jobs_ahead(database, 1) == JobsAhead(jobs=1, documents=2)
     assert leases.lease(database, 1, 0, 60.0, first_job=mine)
-    assert ahead_of(database, mine) == Ahead(jobs=0, documents=0), "somebody works on it"
+    assert jobs_ahead(database, mine) == JobsAhead(jobs=0, documents=0), "somebody works on it"

@@ -98,14 +98,14 @@ def ls(context: Context, output: Output, everything: bool) -> None:
 
     A worker is busy, idle, stale (not heard of for as long as a lease lasts) or stopped.
     """
-    from jobs.store.report.worker_list import ROSTER_FIELDS, list_workers
+    from jobs.store.report.worker_list import WORKER_FIELDS, list_workers
 
     with context.database() as database, database.reading() as connection:
         members = list_workers(connection, context.settings.lease_s, everything=everything)
     if output.is_table and not members:
         print_message("There is no worker; start one with: kvjobs worker")
         return
-    output.rows((member.as_row() for member in members), COLUMNS, ROSTER_FIELDS)
+    output.rows((member.as_row() for member in members), COLUMNS, WORKER_FIELDS)
 
 
 @worker.command()
@@ -153,7 +153,7 @@ def _heard_of(context: Context, timeout: float, *, here: bool) -> list[dict[str,
         members = [m for m in list_workers(connection, context.settings.lease_s) if m.is_here or not here]
     answers = _ask(context, members, timeout) if context.settings.broker and not here else {}
     return [
-        {**member.as_row(), "lives": member.lives, "hint": answers.get(member.node or "") if answers else None}
+        {**member.as_row(), "lives": member.is_alive, "hint": answers.get(member.node or "") if answers else None}
         for member in members
     ]
 
@@ -172,7 +172,7 @@ def _ask(context: Context, members: "list[WorkerSummary]", timeout: float) -> di
     """Which nodes answer over the broker."""
     from jobs.dispatch.broker import BrokerError, make_app, ping_nodes
 
-    nodes = [member.node for member in members if member.node and member.lives]
+    nodes = [member.node for member in members if member.node and member.is_alive]
     if not nodes:
         return {}
     try:

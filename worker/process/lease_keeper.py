@@ -91,7 +91,7 @@ class LeaseKeeper:
         pause_s = self._heartbeat_s
         while not self._closed.wait(pause_s):
             try:
-                self.beat(stats())
+                self.record_heartbeat(stats())
                 self.answered_at = time.monotonic()
                 pause_s = self._heartbeat_s
                 self.outage.over()
@@ -105,7 +105,7 @@ class LeaseKeeper:
         self._closed.set()
         self.watchdog.close()
 
-    def beat(self, stats: WorkerStats) -> None:
+    def record_heartbeat(self, stats: WorkerStats) -> None:
         """One heartbeat: prolong the leases, learn which are lost or to be released, and report the worker's stats."""
         with self._lock:
             before = dict(self._held)  # a shard leased after this line may be missing from the answer
@@ -115,6 +115,6 @@ class LeaseKeeper:
             self._to_release = held.to_release
         if self._closed.is_set():  # the worker has retired, or is about to
             return
-        is_known = worker_registry.beat(self._database, self.worker_id, stats)
+        is_known = worker_registry.record_heartbeat(self._database, self.worker_id, stats)
         if not is_known and self._register is not None:  # the database was restored from an older backup
             self.worker_id = self._register()

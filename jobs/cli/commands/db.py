@@ -59,7 +59,7 @@ def check(context: Context, output: Output, reference: str | None) -> int:
     The recount reads every document of the job: each must be in exactly one terminal state or wait, the counters must
     say what is there, and no result may carry an epoch that its shard never had. Exit code 1 if anything is wrong.
     """
-    from jobs.store.report.consistency_check import contradictions
+    from jobs.store.report.consistency_check import find_contradictions
     from jobs.store.report.job_summary import find_job
     from jobs.store.schema import migrate
 
@@ -72,7 +72,9 @@ def check(context: Context, output: Output, reference: str | None) -> int:
         if reference is not None and not found:
             with database.reading() as connection:
                 job = find_job(connection, reference)
-                found.extend(f"job {job.job_id}: {sentence}" for sentence in contradictions(connection, job.job_id))
+                found.extend(
+                    f"job {job.job_id}: {sentence}" for sentence in find_contradictions(connection, job.job_id)
+                )
     output.record(
         {"ok": not found, "problems": found},
         lambda: click.echo("\n".join(map(visible, found)) if found else "All is well."),

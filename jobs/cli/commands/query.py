@@ -55,14 +55,14 @@ def query(
     \b
     kvjobs query "select status, count(*) from v_documents where job_id = :job group by 1" -p job 3
     """
-    from jobs.store.report.query import ask
+    from jobs.store.report.query import run_query
 
     if sql == "-":
         sql = sys.stdin.read()
     limit = limit or (TABLE_LIMIT if output.is_table else None)
     with (
         context.database() as database,
-        ask(database, sql, dict(parameters), timeout, as_superuser=as_superuser) as answer,
+        run_query(database, sql, dict(parameters), timeout, as_superuser=as_superuser) as answer,
     ):
         fields = _distinct(answer.columns)
         rows = _CountedRows(fields, islice(answer.rows, limit))

@@ -334,13 +334,13 @@ def _told(submitted: SubmittedJob, paused: str | None) -> str:
 
 def _say_next(context: Context, database: "Database", submitted: SubmittedJob, queue: str, model: str) -> None:
     from jobs.cli.stalled_job import jobs_ahead_message, no_worker_message
-    from jobs.store.waiting import ahead_of
+    from jobs.store.waiting import jobs_ahead
 
     if submitted.prior_state is PriorState.COMPLETE:
         print_message(f"Results: kvjobs export {submitted.job_id} -o FILE")
         return
     if unserved := no_worker_message(database, queue, model):
         print_message(unserved)
-    elif (ahead := ahead_of(database, submitted.job_id)).jobs:
+    elif (ahead := jobs_ahead(database, submitted.job_id)).jobs:
         print_message(jobs_ahead_message(ahead))
     print_message(f"Follow it: kvjobs watch {submitted.job_id}")

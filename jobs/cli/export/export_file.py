@@ -128,7 +128,7 @@ def check_format(form: Format, task: str) -> None:
 def _is_text(database: "Database", job: "JobSummary") -> bool:
     """Whether the corpus is a txt, of which each line counts, blank or not."""
     from jobs.corpus.original import is_text
-    from jobs.store.corpus_source import find_origin
+    from jobs.store.corpus_source import find_source
 
     with database.reading() as connection:
-        return is_text(find_origin(connection, job.job_id).reading)
+        return is_text(find_source(connection, job.job_id).reading)

@@ -16,7 +16,7 @@ from jobs.corpus.addition import AddedLines
 from jobs.corpus.corpus import Format
 from jobs.corpus.original import CorpusLayout, Lines, RewrittenLines, copied_lines
 from jobs.errors import SpecError
-from jobs.store.corpus_source import Origin, find_origin
+from jobs.store.corpus_source import CorpusSource, find_source
 from jobs.store.report.export import ExportedDocument, field_names, read_documents
 from jobs.store.schema.states import DocumentStatus
 
@@ -52,12 +52,12 @@ def write_originals(
     """Write the lines of the documents that are wanted, and never one that could not be read; how many. Raises
     SpecError for a job whose corpus has no lines, and for an addition that the task or the corpus has no place for."""
     with database.reading() as connection:
-        origin = find_origin(connection, job.job_id)
-    layout = CorpusLayout.parse(origin.reading)
+        source = find_source(connection, job.job_id)
+    layout = CorpusLayout.parse(source.reading)
     shape, additions = SHAPES[job.task], export.additions
     _check_names(database, job, layout, additions, shape)
     clean = _visible if to_terminal else bytes
-    with _lines(database, job, layout, origin) as (lines, is_copied):
+    with _lines(database, job, layout, source) as (lines, is_copied):
         found = read_documents(
             database,
             job.job_id,
@@ -87,15 +87,15 @@ def write_originals(
 
 @contextmanager
 def _lines(
-    database: "Database", job: "JobSummary", layout: CorpusLayout, origin: Origin
+    database: "Database", job: "JobSummary", layout: CorpusLayout, source: CorpusSource
 ) -> "Iterator[tuple[Lines, bool]]":
     """The lines of the corpus, and whether they are copied from it."""
-    with copied_lines(layout, job.source, origin.digest, origin.first_line) as copied:
+    with copied_lines(layout, job.source, source.digest, source.first_line) as copied:
         if copied is None:
             print_message(
                 f"The corpus is not in {job.source} as it was, so its lines are written anew from the database."
             )
-            yield RewrittenLines(layout, field_names(database, job.job_id), has_ids=origin.has_ids), False
+            yield RewrittenLines(layout, field_names(database, job.job_id), has_ids=source.has_ids), False
         else:
             yield copied, True
 

@@ -16,7 +16,7 @@ LEASED, RECORDED, TAKEN_BACK = "leased", "recorded", ("lost", "expired")  # even
 EVENTS_AT_ONCE = 10_000  # rows fetched
 
 
-def contradictions(connection: Connection, job_id: int) -> list[str]:
+def find_contradictions(connection: Connection, job_id: int) -> list[str]:
     """What does not agree about a job, one sentence each; empty when all is well. The connection's transaction makes
     it one moment, so a job may be running."""
     state, task = connection.execute(select(Job.state, Job.task).where(Job.id == job_id)).one()

@@ -9,13 +9,13 @@ from jobs.errors import SpecError
 from jobs.store.database import Database
 from jobs.store.report import query_postgresql, query_sqlite
 from jobs.store.report.query_errors import explained
-from jobs.store.report.stopwatch import StopWatch
+from jobs.store.report.time_limit import TimeLimit
 
 ROWS_A_FETCH = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryResult:
     """The rows of a query, as they come."""
 
     columns: tuple[str, ...]
@@ -23,30 +23,30 @@ class Answer:
 
 
 @contextmanager
-def ask(
+def run_query(
     database: Database, sql: str, parameters: Mapping[str, str], timeout_s: float, *, as_superuser: bool = False
-) -> Iterator[Answer]:
+) -> Iterator[QueryResult]:
     """Run one query with its `:name` parameters; whatever it does in the database is undone at the end.
 
     The database may work on it, its rows included, for `timeout_s` in all; how long the reader takes does not count.
     Raises SpecError for SQL that is wrong or would write, and where PostgreSQL would let the user do more than read
     tables, unless `as_superuser`; StoreError once the time is over.
     """
-    watch = StopWatch(timeout_s)
+    limit = TimeLimit(timeout_s)
     asked: AbstractContextManager[Any]
     if database.is_sqlite:
-        asked = query_sqlite.cursor(database, sql, parameters, watch)
+        asked = query_sqlite.cursor(database, sql, parameters, limit)
     else:
-        asked = query_postgresql.cursor(database, sql, parameters, watch, as_superuser=as_superuser)
+        asked = query_postgresql.cursor(database, sql, parameters, limit, as_superuser=as_superuser)
     with asked as cursor:
         if not cursor.description:
             raise SpecError("the query gives no columns; write a SELECT with some")
-        yield Answer(tuple(column[0] for column in cursor.description), _fetch(cursor, watch))
+        yield QueryResult(tuple(column[0] for column in cursor.description), _fetch(cursor, limit))
 
 
-def _fetch(cursor: Any, watch: StopWatch) -> Iterator[Sequence[Any]]:
+def _fetch(cursor: Any, limit: TimeLimit) -> Iterator[Sequence[Any]]:
     while True:
-        with explained(watch), watch:
+        with explained(limit), limit:
             rows = cursor.fetchmany(ROWS_A_FETCH)
         if not rows:
             return

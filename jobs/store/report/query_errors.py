@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from jobs.errors import SpecError, StoreError
-from jobs.store.report.stopwatch import StopWatch
+from jobs.store.report.time_limit import TimeLimit
 
 STOPPED = ("interrupted", "statement timeout", "user request")
 WOULD_WRITE = ("prohibited", "not authorized", "readonly", "read-only")
 
 
 @contextmanager
-def explained(watch: StopWatch) -> Iterator[None]:
+def explained(limit: TimeLimit) -> Iterator[None]:
     """Raises SpecError for what is wrong with the query, StoreError where its time is over or the server is gone."""
     try:
         yield
@@ -20,9 +20,9 @@ def explained(watch: StopWatch) -> Iterator[None]:
         if not (isinstance(error, sqlite3.Error | sqlite3.Warning) or type(error).__module__.startswith("psycopg")):
             raise
         said = (str(error).strip() or type(error).__name__).split("\n")[0]
-        if any(words in said for words in STOPPED) and (watch.is_over() or "user request" not in said):
+        if any(words in said for words in STOPPED) and (limit.is_over() or "user request" not in said):
             raise StoreError(
-                f"the query was stopped after {watch.limit_s:g} seconds; narrow it down, or allow more with --timeout"
+                f"the query was stopped after {limit.seconds:g} seconds; narrow it down, or allow more with --timeout"
             ) from None
         if any(words in said for words in WOULD_WRITE):
             raise SpecError(f"a query may only read, and this one would do something else ({said})") from None

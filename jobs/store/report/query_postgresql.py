@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jobs.errors import SpecError
 from jobs.store.database import Database
 from jobs.store.report.query_errors import explained
-from jobs.store.report.stopwatch import StopWatch
+from jobs.store.report.time_limit import TimeLimit
 from jobs.store.schema.database_roles import powers
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _BEGINNING = re.compile(
 
 @contextmanager
 def cursor(
-    database: Database, sql: str, parameters: Mapping[str, str], watch: StopWatch, *, as_superuser: bool
+    database: Database, sql: str, parameters: Mapping[str, str], limit: TimeLimit, *, as_superuser: bool
 ) -> "Iterator[psycopg.Cursor[Any] | psycopg.ServerCursor[Any]]":
     """The rows of the query."""
     import psycopg
@@ -56,11 +56,11 @@ def cursor(
                 "read (kvjobs db grant-reader ROLE makes one), or give --as-superuser"
             )
         # The server's own limit is for the case that we die meanwhile; a query can lift it, and each FETCH has it anew.
-        connection.execute(f"SET LOCAL statement_timeout = {min(max(1, int(watch.limit_s * 1000)), 2**31 - 1)}")
+        connection.execute(f"SET LOCAL statement_timeout = {min(max(1, int(limit.seconds * 1000)), 2**31 - 1)}")
         # One statement cannot leave the transaction, two could (COMMIT; DELETE ...): DECLARE and PREPARE take one.
         made = connection.cursor() if _is_explained(sql) else connection.cursor(name="kvjobs_query")
-        with closing(made) as answer, _cancelled_in_time(connection, watch):
-            with explained(watch), watch:
+        with closing(made) as answer, _cancelled_in_time(connection, limit):
+            with explained(limit), limit:
                 if isinstance(answer, psycopg.ServerCursor):
                     answer.execute(statement, parameters)
                 else:
@@ -118,16 +118,16 @@ def _is_explained(sql: str) -> bool:
 
 
 @contextmanager
-def _cancelled_in_time(connection: "psycopg.Connection[Any]", watch: StopWatch) -> Iterator[None]:
+def _cancelled_in_time(connection: "psycopg.Connection[Any]", limit: TimeLimit) -> Iterator[None]:
     """Tell the server to stop once the time is over: the query may lift the server's own limit."""
     import psycopg
 
     ended = threading.Event()
 
     def look() -> None:
-        pause_s = min(watch.left_s, LONGEST_LOOK_S)
+        pause_s = min(limit.left_s, LONGEST_LOOK_S)
         while not ended.wait(max(pause_s, 0.0)):
-            pause_s = min(watch.left_s, LONGEST_LOOK_S)
+            pause_s = min(limit.left_s, LONGEST_LOOK_S)
             if pause_s <= 0:
                 pause_s = LONGEST_LOOK_S
                 with contextlib.suppress(psycopg.Error):  # it ended meanwhile, or is told again

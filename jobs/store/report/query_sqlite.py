@@ -11,7 +11,7 @@ from jobs.store.connection.read_only_file import read_only_uri
 from jobs.store.connection.sqlite_functions import add_exp_and_ln
 from jobs.store.database import Database
 from jobs.store.report.query_errors import explained
-from jobs.store.report.stopwatch import StopWatch
+from jobs.store.report.time_limit import TimeLimit
 
 STEPS_BETWEEN_LOOKS = 10_000  # of SQLite's machine, between two looks at the clock: about a millisecond
 LARGEST_VALUE = 100_000_000  # bytes that one value may grow to, lest a query eat the memory
@@ -50,7 +50,7 @@ READING_TABLES = ("json_each", "json_tree")  # functions that give rows, and rea
 
 
 @contextmanager
-def cursor(database: Database, sql: str, parameters: Mapping[str, str], watch: StopWatch) -> Iterator[sqlite3.Cursor]:
+def cursor(database: Database, sql: str, parameters: Mapping[str, str], limit: TimeLimit) -> Iterator[sqlite3.Cursor]:
     """The rows of the query."""
     for name in parameters:
         if not re.search(rf":{re.escape(name)}\b", sql):
@@ -62,8 +62,8 @@ def cursor(database: Database, sql: str, parameters: Mapping[str, str], watch: S
             connection.execute(f"SELECT 1 FROM {table}('[]')").close()
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
         connection.set_authorizer(_authorize)
-        connection.set_progress_handler(watch.is_over, STEPS_BETWEEN_LOOKS)
-        with explained(watch), watch:
+        connection.set_progress_handler(limit.is_over, STEPS_BETWEEN_LOOKS)
+        with explained(limit), limit:
             answer = connection.execute(sql, {name: _number_or_text(value) for name, value in parameters.items()})
         yield answer
 

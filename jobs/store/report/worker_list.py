@@ -39,14 +39,14 @@ class WorkerSummary:
     is_here: bool  # a process of this machine
 
     @property
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         return self.state in ("busy", "idle")
 
     def as_row(self) -> dict[str, Any]:
         return asdict(self)
 
 
-ROSTER_FIELDS = tuple(name for name in WorkerSummary.__dataclass_fields__ if name != "is_here")
+WORKER_FIELDS = tuple(name for name in WorkerSummary.__dataclass_fields__ if name != "is_here")
 
 
 def list_workers(connection: Connection, silence_s: float, *, everything: bool = False) -> list[WorkerSummary]:

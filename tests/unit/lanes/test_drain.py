@@ -100,7 +100,7 @@ def test_a_cancelled_job_ends_after_the_batch_in_hand(database: Database, add_wa
     def somebody_cancels(batch: int, _: object) -> None:
         if batch == 0:
             cancel(database, job)
-            keeper.beat(WorkerStats())
+            keeper.record_heartbeat(WorkerStats())
 
     drain(database, Echo(before=somebody_cancels), keeper)  # type: ignore[arg-type]
 
@@ -120,7 +120,7 @@ def test_a_lane_that_lost_its_lease_is_told_so_between_two_steps_and_drops_its_b
             return
         lease_expiry.expire(database)
         keeper.lease_s = 60.0
-        keeper.beat(WorkerStats())
+        keeper.record_heartbeat(WorkerStats())
         assert should_stop()
         raise Stopped("as the engine does")
 

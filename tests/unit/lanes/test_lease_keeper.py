@@ -6,7 +6,7 @@ from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.work import Work
-from jobs.store.worker_registry import WorkerStats, any_alive, register, retire
+from jobs.store.worker_registry import WorkerStats, any_alive, mark_stopped, register
 from tests.rows import AddWaitingJob
 from worker.process.lease_keeper import LeaseKeeper
 
@@ -33,7 +33,7 @@ def test_a_lane_that_takes_the_expired_shard_of_another_keeps_it_when_the_other_
     assert taken.shard_id == slept.shard_id
 
     keeper.end(slept)
-    keeper.beat(WorkerStats())
+    keeper.record_heartbeat(WorkerStats())
 
     assert lease_expiry.expire(database) == 0  # the heartbeat has prolonged it
     assert not keeper.must_stop(taken)
@@ -48,7 +48,7 @@ def test_of_two_lanes_with_leases_of_one_shard_only_the_older_has_to_stop(
     lease_expiry.expire(database)
     taken = take(database, keeper, lane=1)
 
-    keeper.beat(WorkerStats())
+    keeper.record_heartbeat(WorkerStats())
 
     assert (keeper.must_stop(slept), keeper.must_stop(taken)) == (True, False)
     with database.reading() as connection:
@@ -60,9 +60,9 @@ def test_a_worker_that_is_about_to_retire_says_no_more_that_it_lives(database: D
     worker_id = register(database, device="cpu", provider="test", lanes=1)
     keeper = LeaseKeeper(database, worker_id, lease_s=60.0, heartbeat_s=60.0)
     keeper.close()
-    retire(database, [worker_id])
+    mark_stopped(database, [worker_id])
 
-    keeper.beat(WorkerStats())
+    keeper.record_heartbeat(WorkerStats())
 
     assert not any_alive(database, 60)
 
@@ -75,8 +75,8 @@ def test_a_worker_that_a_restored_database_does_not_know_enters_again(database: 
     with database.writing() as connection:
         connection.execute(delete(tables.Worker))
 
-    keeper.beat(WorkerStats())
-    keeper.beat(WorkerStats())
+    keeper.record_heartbeat(WorkerStats())
+    keeper.record_heartbeat(WorkerStats())
 
     with database.reading() as connection:
         assert connection.execute(select(tables.Worker.id)).scalars().all() == [keeper.worker_id]

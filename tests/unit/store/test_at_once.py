@@ -17,7 +17,7 @@ from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.prune import prune_job
 from jobs.store.record import record
-from jobs.store.report.consistency_check import contradictions
+from jobs.store.report.consistency_check import find_contradictions
 from jobs.store.schema import tables
 from jobs.store.work import Work
 from tests.rows import AddWaitingJob, translated
@@ -133,7 +133,7 @@ def test_whatever_many_do_at_once_nothing_is_lost_or_counted_twice(
     assert len(set(crowd.accepted)) == len(crowd.accepted), "a document was accepted twice"
     with database.reading() as connection:
         for job_id in jobs:
-            assert list(contradictions(connection, job_id)) == []
+            assert list(find_contradictions(connection, job_id)) == []
             assert connection.execute(select(tables.Job.state).where(tables.Job.id == job_id)).scalar() != "running"
         stored = connection.execute(select(tables.Translation.job_id, tables.Translation.position)).all()
     assert sorted(map(tuple, stored)) == sorted(crowd.accepted)
@@ -220,5 +220,5 @@ def test_a_job_is_either_pruned_or_retried(database: Database, add_waiting_job: 
     assert len(refused) == 1
     with database.reading() as connection:
         assert connection.execute(select(tables.Job.state)).scalar() == "running"
-        assert contradictions(connection, job_id) == []
+        assert find_contradictions(connection, job_id) == []
         assert connection.execute(select(tables.Translation.text)).scalar() == "x"

@@ -13,7 +13,7 @@ from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.memory import recall
 from jobs.store.record import record
-from jobs.store.report.consistency_check import contradictions
+from jobs.store.report.consistency_check import find_contradictions
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.work import Work
@@ -46,7 +46,7 @@ def value(database: Database, column: object, *where: object) -> object:
 
 def contradictory(database: Database, job_id: int) -> list[str]:
     with database.reading() as connection:
-        return contradictions(connection, job_id)
+        return find_contradictions(connection, job_id)
 
 
 def events(database: Database) -> list[str]:

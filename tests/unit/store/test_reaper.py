@@ -13,7 +13,7 @@ from jobs.process import ProcessId
 from jobs.store import leases
 from jobs.store.database import Database
 from jobs.store.schema import tables
-from jobs.store.worker_registry import WorkerStats, any_alive, beat, register, retire
+from jobs.store.worker_registry import WorkerStats, any_alive, mark_stopped, record_heartbeat, register
 from tests.rows import AddWaitingJob
 
 
@@ -162,7 +162,7 @@ def test_a_live_worker_that_was_marked_as_stopped_comes_back_with_its_next_heart
     reap(database)
     assert not any_alive(database, 60)
 
-    beat(database, worker_id, WorkerStats())
+    record_heartbeat(database, worker_id, WorkerStats())
 
     assert any_alive(database, 60)
     assert reap(database) == 0
@@ -180,9 +180,9 @@ def test_a_worker_of_an_unknown_machine_lives_by_its_heartbeat(database: Databas
 
 def test_a_worker_that_retired_is_not_alive(database: Database) -> None:
     worker_id = register(database, device="cpu", provider="test", lanes=1)
-    beat(database, worker_id, WorkerStats(kv_bytes=7))
+    record_heartbeat(database, worker_id, WorkerStats(kv_bytes=7))
 
-    retire(database, [worker_id])
+    mark_stopped(database, [worker_id])
 
     assert not any_alive(database, 60)
     with database.reading() as connection:

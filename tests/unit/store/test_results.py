@@ -17,7 +17,7 @@ from jobs.store.database import Database
 from jobs.store.jobs import cancel, retry
 from jobs.store.prune import prune_job
 from jobs.store.record import record
-from jobs.store.report.consistency_check import contradictions
+from jobs.store.report.consistency_check import find_contradictions
 from jobs.store.report.job_summary import find_job
 from jobs.store.report.totals import totals, totals_by
 from jobs.store.schema import tables
@@ -87,7 +87,7 @@ def number(database: Database, table: Any) -> int:
 
 def wrong(database: Database, job: int) -> list[str]:
     with database.reading() as connection:
-        return contradictions(connection, job)
+        return find_contradictions(connection, job)
 
 
 def counts(database: Database, job: int) -> Any:

@@ -3,11 +3,11 @@
 import time
 
 
-class StopWatch:
+class TimeLimit:
     """Runs while the database works, stands while the reader of the rows does. Threads may look at it."""
 
-    def __init__(self, limit_s: float) -> None:
-        self.limit_s = limit_s
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
         self._spent_s = 0.0
         self._started: float | None = None
 
@@ -23,7 +23,7 @@ class StopWatch:
     def left_s(self) -> float:
         started = self._started
         running_s = 0.0 if started is None else time.monotonic() - started
-        return self.limit_s - self._spent_s - running_s
+        return self.seconds - self._spent_s - running_s
 
     def is_over(self) -> bool:
         return self.left_s < 0
