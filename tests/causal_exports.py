@@ -19,6 +19,8 @@ from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from worker.model_tools.verify.numpy_causal import NumpyCausal
+
 LAYERS, WIDTH, HEADS, HEAD_SIZE, FFN, VOCAB, POSITIONS = 2, 32, 4, 16, 48, 61, 96
 EPSILON = 1e-5
 BASE = 100.0  # rope_theta
@@ -88,13 +90,9 @@ class Export:
         (folder / "config.json").write_text(json.dumps(said))
         return folder
 
-    def log_probs(self, ids: Sequence[int]) -> NDArray[np.float64]:
-        """log p(token | tokens before), all but the first: the network in numpy, all at once."""
-        drawn = weights(self.kv_heads, self.dtype)
-        if self.rope:
-            tables = self.rope.tables(is_long=len(ids) - 1 > self.rope.original)
-            drawn |= dict(zip(("cos", "sin"), tables, strict=True))
-        return _forward(drawn, self.kv_heads, list(ids))
+    def log_probs(self, ids: Sequence[int]) -> NDArray[np.float32]:
+        """log p(token | tokens before), all but the first: the network in numpy."""
+        return _Reference(self).log_probs([ids])[0]
 
 
 def write_checkpoint(folder: Path, export: Export, *, changed: float = 0.0, **config: Any) -> Path:
@@ -102,17 +100,7 @@ def write_checkpoint(folder: Path, export: Export, *, changed: float = 0.0, **co
     said = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "rms_norm_eps": EPSILON, "rope_theta": BASE}
     export.write(folder, **said | {"intermediate_size": FFN, "tie_word_embeddings": False} | config)
     (folder / "model.onnx").unlink()
-    drawn = weights(export.kv_heads)
-    names = {"embed": "model.embed_tokens", "head": "lm_head", "norm": "model.norm"}
-    for layer in range(LAYERS):
-        here = f"model.layers.{layer}"
-        names |= {f"{layer}.{one}": f"{here}.self_attn.{one}_proj" for one in "qkvo"}
-        names |= {f"{layer}.{one}": f"{here}.mlp.{one}_proj" for one in ("gate", "up", "down")}
-        names |= {f"{layer}.norm": f"{here}.input_layernorm", f"{layer}.ffn_norm": f"{here}.post_attention_layernorm"}
-    tensors = {
-        f"{there}.weight": np.ascontiguousarray(drawn[here] if here == "embed" else drawn[here].T)
-        for here, there in names.items()
-    }
+    tensors = _as_checkpoint(weights(export.kv_heads))
     tensors["lm_head.weight"][::2] += changed
     save_file(tensors, folder / "model.safetensors")
     return folder
@@ -149,37 +137,34 @@ def weights(kv_heads: int, dtype: type = np.float32) -> dict[str, NDArray[Any]]:
     return found | {"cos": cosines.astype(dtype), "sin": sines.astype(dtype)}
 
 
-def _forward(w: dict[str, NDArray[Any]], kv_heads: int, ids: list[int]) -> NDArray[np.float64]:
-    w = {name: array.astype(np.float64) for name, array in w.items()}
-    inputs, targets = ids[:-1], ids[1:]
-    length = len(inputs)
-
-    def norm(x: NDArray[Any], weight: str) -> NDArray[Any]:
-        return x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + EPSILON) * w[weight]
-
-    def heads(x: NDArray[Any], count: int) -> NDArray[Any]:
-        return x.reshape(length, count, HEAD_SIZE).swapaxes(0, 1)  # (N, S, H)
-
-    def turn(x: NDArray[Any]) -> NDArray[Any]:
-        cos, sin, (left, right) = w["cos"][:length], w["sin"][:length], np.split(x, 2, axis=-1)
-        return np.concatenate((left * cos - right * sin, right * cos + left * sin), axis=-1)
-
-    x = w["embed"][inputs]
+def _as_checkpoint(drawn: dict[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
+    """The same weights by their names in transformers, each linear map (outputs, inputs)."""
+    names = {"embed": "model.embed_tokens", "head": "lm_head", "norm": "model.norm"}
     for layer in range(LAYERS):
-        h = norm(x, f"{layer}.norm")
-        q, k, v = turn(heads(h @ w[f"{layer}.q"], HEADS)), heads(h @ w[f"{layer}.k"], kv_heads), h @ w[f"{layer}.v"]
-        k, v = (np.repeat(one, HEADS // kv_heads, axis=0) for one in (turn(k), heads(v, kv_heads)))
-        scores = q @ k.swapaxes(1, 2) / HEAD_SIZE**0.5 + np.triu(np.full((length, length), -np.inf), 1)
-        parts = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        mixed = (parts / parts.sum(axis=-1, keepdims=True)) @ v
-        x = x + mixed.swapaxes(0, 1).reshape(length, -1) @ w[f"{layer}.o"]
-        h = norm(x, f"{layer}.ffn_norm")
-        gate = h @ w[f"{layer}.gate"]
-        x = x + (gate / (1 + np.exp(-gate)) * (h @ w[f"{layer}.up"])) @ w[f"{layer}.down"]
-    logits = norm(x, "norm") @ w["head"]
-    logits -= logits.max(axis=-1, keepdims=True)
-    found: NDArray[np.float64] = logits[np.arange(length), targets] - np.log(np.exp(logits).sum(axis=-1))
-    return found
+        here = f"model.layers.{layer}"
+        names |= {f"{layer}.{one}": f"{here}.self_attn.{one}_proj" for one in "qkvo"}
+        names |= {f"{layer}.{one}": f"{here}.mlp.{one}_proj" for one in ("gate", "up", "down")}
+        names |= {f"{layer}.norm": f"{here}.input_layernorm", f"{layer}.ffn_norm": f"{here}.post_attention_layernorm"}
+    return {
+        f"{there}.weight": np.ascontiguousarray(drawn[here] if here == "embed" else drawn[here].T, np.float32)
+        for here, there in names.items()
+    }
+
+
+class _Reference(NumpyCausal):
+    """The network of an export, with its rotary positions."""
+
+    def __init__(self, export: Export) -> None:
+        config = {"num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "rms_norm_eps": EPSILON}
+        super().__init__(config | {"rope_theta": BASE}, _as_checkpoint(weights(export.kv_heads, export.dtype)))
+        self._rope = export.rope
+
+    def rotations(self, length: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        if self._rope is None:
+            return super().rotations(length)
+        tables = self._rope.tables(is_long=length - 1 > self._rope.original)  # the last token is not fed
+        cosines, sines = (table[:length].astype(np.float32) for table in tables)
+        return cosines, sines
 
 
 class _Builder:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from jobs.errors import ModelError, Stopped
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
-from tests.causal_oracle import Oracle
 from worker.engine.causal import native_model
 from worker.engine.causal.native_model import NativeCausal
 from worker.engine.causal.native_reader import Limits, PackedReader
@@ -20,6 +19,7 @@ from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.runtime.int8_probe import int8_is_exact
 from worker.engine.runtime.run_context import RunContext
 from worker.graphs.precision import Precision
+from worker.model_tools.verify.numpy_causal import NumpyCausal
 from worker.models.departures.window_probe import windows_are_exact
 
 VOCAB_SIZE, MAX_POSITIONS = 300, 96
@@ -37,11 +37,16 @@ LIMITS = {"roomy": Limits(), "tight": TIGHT, "few scores": Limits(scores=4 * 70 
 
 @dataclass(frozen=True)
 class Made:
-    """A tiny model, and what it ought to say."""
+    """A tiny model, and the reference of its checkpoint."""
 
     model: NativeCausal
-    oracle: Oracle
+    reference: NumpyCausal
     folder: Path
+
+    def expected(self, group: Group) -> list[LogProbs]:
+        """What a reader has to give for a group."""
+        whole = self.reference.log_probs([[*group.prefix, *suffix] for suffix in group.suffixes])
+        return [log_probs[max(0, len(group.prefix) - 1) :] for log_probs in whole]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +64,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
                 **MODELS[name],
             )
             kv = write_kv_model(checkpoint, folder / "kv", precision)
-            made[name, precision] = Made(NativeCausal.open(kv), Oracle(checkpoint), kv)
+            made[name, precision] = Made(NativeCausal.open(kv), NumpyCausal.open(checkpoint), kv)
         return made[name, precision]
 
     return open_
@@ -103,7 +108,7 @@ def mixture(seed: int = 3) -> list[Group]:
 @pytest.mark.parametrize("limits", LIMITS)
 def test_every_token_gets_what_plain_numpy_gives_it(make: Callable[..., Made], name: str, limits: str) -> None:
     made, groups = make(name), mixture()
-    wanted = [made.oracle.of_group(group) for group in groups]
+    wanted = [made.expected(group) for group in groups]
 
     reader = PackedReader(made.model, LIMITS[limits])
     for _ in range(2):  # the second time with what the first left in the buffers
@@ -168,7 +173,7 @@ def test_no_call_is_larger_than_its_limits(make: Callable[..., Made], name: str)
     assert max(each.tokens for each in body) == TIGHT.tokens
     assert max(each.tokens for each in head) == TIGHT.head_rows
     assert max(each.past_length for each in body) > 4 * TIGHT.tokens
-    scored = sum(len(each) for group in mixture() for each in made.oracle.of_group(group))
+    scored = sum(len(each) for group in mixture() for each in made.expected(group))
     assert sum(each.tokens for each in head) == scored, "only rows whose next token is scored"
 
 

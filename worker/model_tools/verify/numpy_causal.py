@@ -59,6 +59,11 @@ class NumpyCausal:
         last = {"norm.weight": self._weights["model.norm.weight"]}
         return [_of_next(self._norm(x, last, "norm") @ head.T, ids) for x, ids in zip(hidden, sequences, strict=True)]
 
+    def rotations(self, length: int) -> tuple[Floats, Floats]:
+        """Cosines and sines of the rotary positions of a text of `length` tokens, (T, H / 2) each."""
+        angles = np.arange(length, dtype=np.float32)[:, None] * self._frequencies
+        return np.cos(angles), np.sin(angles)
+
     def _layer(self, x: Floats, weights: Weights, window: int | None) -> Floats:
         x = x + self._attend(self._norm(x, weights, "input_layernorm"), weights, window)
         normal = self._norm(x, weights, "post_attention_layernorm")
@@ -73,8 +78,8 @@ class NumpyCausal:
         )  # (N or K, T, H)
         if "self_attn.q_norm.weight" in weights:
             q, k = self._norm(q, weights, "self_attn.q_norm"), self._norm(k, weights, "self_attn.k_norm")
-        angles = np.arange(len(x), dtype=np.float32)[:, None] * self._frequencies  # (T, H / 2)
-        q, k = _turn(q, angles), _turn(k, angles)
+        cosines, sines = self.rotations(len(x))
+        q, k = _rotate(q, cosines, sines), _rotate(k, cosines, sines)
         k, v = (np.repeat(some, len(q) // len(some), axis=0) for some in (k, v))
         scores = q @ k.swapaxes(1, 2) / np.float32(math.sqrt(self._head_size))  # (N, T, T)
         sees = np.tri(len(x), dtype=bool)
@@ -116,13 +121,12 @@ def _of_next(logits: Floats, ids: Sequence[int]) -> Floats:
     return chosen
 
 
-def _turn(x: Floats, angles: Floats) -> Floats:
-    """Each number of the first half of a head, and its partner in the second, by their angle at each position."""
+def _rotate(x: Floats, cosines: Floats, sines: Floats) -> Floats:
+    """Each number of the first half of a head with its partner in the second half, by their angle at each position."""
     half = x.shape[-1] // 2
     one, other = x[..., :half], x[..., half:]
-    cos, sin = np.cos(angles), np.sin(angles)
-    turned: Floats = np.concatenate((one * cos - other * sin, other * cos + one * sin), axis=-1)
-    return turned
+    rotated: Floats = np.concatenate((one * cosines - other * sines, other * cosines + one * sines), axis=-1)
+    return rotated
 
 
 def _frequencies(config: Mapping[str, Any], head_size: int) -> Floats:
