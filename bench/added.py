@@ -1,4 +1,4 @@
-"""A checkpoint as `kvjobs models add` makes a model of it, in a folder of its own.
+"""Add a checkpoint as `kvjobs models add` does, into a folder of your choice.
 
 python -m bench.added CHECKPOINT FOLDER fp32|int8
 """
@@ -13,7 +13,7 @@ from worker.model_tools.add.add import Request, add_model
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.added", description="A model of a checkpoint.")
+    parser = argparse.ArgumentParser(prog="python -m bench.added", description="Make a model from a checkpoint.")
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("precision", choices=[str(precision) for precision in Precision])

@@ -1,6 +1,6 @@
-"""Seconds that the demo model takes for a corpus without any queue: `python -m bench.bare_engine bulletins.jsonl`.
+"""Time the demo model on a corpus without the queue: `python -m bench.bare_engine bulletins.jsonl` prints the seconds.
 
-The same batches as a worker's lane: the same documents together, no translation memory, one thread.
+Uses the same batches as a worker's lane; no translation memory.
 """
 
 import json

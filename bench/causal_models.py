@@ -1,5 +1,5 @@
-"""Random causal models of a given size, seeded, as Hugging Face has them: what they say is noise, how long it takes is
-what a trained model of the same size takes.
+"""Random causal models of a given size, seeded, as Hugging Face checkpoints: their output is noise, but they take as
+long as a trained model of the same size.
 
     python -m bench.causal_models qwen-shaped --out DIR
 

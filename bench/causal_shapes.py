@@ -25,7 +25,7 @@ class CausalShape:
         return self.width // self.heads
 
     def config(self) -> dict[str, Any]:
-        """As config.json has it; sizes of the published Qwen2.5-0.5B where nothing is said here."""
+        """The contents of config.json; what the shape leaves open is as in the published Qwen2.5-0.5B."""
         return {
             "architectures": ["Qwen2ForCausalLM"],
             "model_type": "qwen2",

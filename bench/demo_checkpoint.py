@@ -1,4 +1,4 @@
-"""The Hugging Face checkpoint of a Marian model, recovered from its graphs in the kv layout.
+"""Recover the Hugging Face checkpoint of a Marian model from its native graphs.
 
     python -m bench.demo_checkpoint --out /tmp/demo-checkpoint [--model worker/demo/en-zh] [--check GOLDEN.json]
 
@@ -60,7 +60,7 @@ def recover(model: Path, out: Path) -> Weights:
 
 
 def _layer(read, layer: str, is_decoder: bool) -> Iterator[tuple[str, np.ndarray]]:
-    """Names and values of one layer, but for the keys and values of its cross-attention."""
+    """Names and values of one layer, except the keys and values of its cross-attention."""
     packed = "_".join(f"self_attn.{name}" for name in _ATTENTION)
     for part, turned in (("weight", True), ("bias", False)):
         for name, tensor in zip(_ATTENTION, np.split(read(f"{layer}.{packed}.{part}"), 3, axis=-1), strict=True):
@@ -78,7 +78,7 @@ def _layer(read, layer: str, is_decoder: bool) -> Iterator[tuple[str, np.ndarray
 
 
 def check(checkpoint: Path, golden: Path) -> tuple[int, int]:
-    """How many hypotheses transformers finds in the checkpoint as `golden` has them, of how many."""
+    """(equal, all): of the hypotheses in `golden`, how many transformers finds with the checkpoint."""
     import torch
     from transformers import MarianMTModel
 
@@ -99,9 +99,11 @@ def check(checkpoint: Path, golden: Path) -> tuple[int, int]:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.demo_checkpoint", description=__doc__.splitlines()[0])
-    parser.add_argument("--model", type=Path, default=DEMO, help="a folder in the kv layout, in float32")
+    parser.add_argument("--model", type=Path, default=DEMO, help="a folder of native graphs, in float32")
     parser.add_argument("--out", type=Path, required=True, help="the folder to write")
-    parser.add_argument("--check", type=Path, metavar="GOLDEN", help="ids that transformers has to find with it")
+    parser.add_argument(
+        "--check", type=Path, metavar="GOLDEN", help="a file of ids that transformers has to find with the checkpoint"
+    )
     options = parser.parse_args(arguments)
     weights = recover(options.model, options.out)
     print(f"{len(weights)} weights, {sum(value.size for value in weights.values()):,} parameters in {options.out}")

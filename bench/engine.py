@@ -1,6 +1,6 @@
 """A translation engine in a process of its own.
 
-Knows: the verbs of a module in `bench.peers`, and a clock. Does not know: what is behind them.
+Knows: the functions of a module in `bench.peers`, and a clock. Does not know: how they are implemented.
 """
 
 import time
@@ -14,10 +14,10 @@ Ids = list[int]
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What every engine is asked to do with the segments."""
+    """The search that every engine runs on the segments."""
 
     beams: int
-    forced_length: int | None  # tokens of every translation, with the end suppressed; None: as the model ends
+    forced_length: int | None  # tokens of every translation, end-of-sentence suppressed; None: until the model ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Run:
     """One run over some segments."""
 
     seconds: float
-    cpu_s: float  # of all its threads: what counts where others use the machine as well
+    cpu_s: float  # of all its threads: for machines that others use as well
     ids: list[Ids]  # in the order of the segments, without start and end
 
     @property
@@ -40,7 +40,7 @@ class Run:
 
 
 class _TranslationServer(Server):
-    """`tune` and `head_size` a peer may lack."""
+    """Calls the functions of the peer; `tune` and `head_size` are optional."""
 
     def tune(self, segments: list[Ids], search: Search) -> None:
         if hasattr(self._peer, "tune"):
@@ -64,19 +64,19 @@ class Engine(PeerProcess):
     server = _TranslationServer
 
     def tune(self, segments: Sequence[Ids], search: Search) -> None:
-        """Let it find its best configuration for such segments, if it has any to find."""
+        """Let the engine find its best settings for such segments, if it has any to choose."""
         self.ask("tune", list(segments), search)
 
     def run(self, segments: Sequence[Ids], search: Search) -> Run:
-        """Translate; only the engine's own time counts, not the way of the ids to it and back."""
+        """Translate. Only the engine's own time counts, not sending the ids to its process and back."""
         run: Run = self.ask("run", list(segments), search)
         return run
 
     def configuration(self, search: Search) -> str:
-        """How it runs, in words."""
+        """The engine's settings in words."""
         return str(self.ask("configuration", search))
 
     def head_size(self) -> int | None:
-        """The tokens that its head gives scores to, where they are not all."""
+        """The number of tokens that the head scores; None: all."""
         size: int | None = self.ask("head_size")
         return size

@@ -1,4 +1,4 @@
-"""How much arithmetic a translated token takes: what a rate of tokens is to be held against.
+"""How much arithmetic a translated token takes, to compare a rate of tokens with the machine's peak.
 
 Knows: the sizes of a Marian. Does not know: machines, engines.
 
@@ -21,7 +21,7 @@ class Sizes:
     decoder_layers: int
     width: int  # D
     ffn: int  # F
-    head: int  # V: the target tokens that the head gives scores to
+    head: int  # V: the target tokens that the head scores
 
     @classmethod
     def of(cls, shape: Shape) -> Self:

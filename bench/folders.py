@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def made_once(folder: Path, command: Callable[[Path], list[str]]) -> Path:
-    """`folder`, made by `python -m` with `command(folder)` unless it is there already; whole, or not at all.
+    """Return `folder`; if it is missing, run `python -m` with `command(folder)`, which makes all of it or nothing.
 
-    In a process of its own, so that what exporters and converters load does not weigh on the one that is measured.
-    Raises RuntimeError with what the command said last.
+    The command runs in a process of its own, so that what exporters and converters load does not add to the memory of
+    the process that is measured. Raises RuntimeError with the end of the command's error output.
     """
     if folder.is_dir():
         return folder

@@ -1,8 +1,8 @@
-"""The Hugging Face checkpoint of a Llama or Qwen2 model, recovered from its graphs in the kv layout.
+"""Recover the Hugging Face checkpoint of a Llama or Qwen2 model from its native graphs.
 
     python -m bench.lm_checkpoint --out /tmp/demo-lm-checkpoint [--model worker/demo/lm]
 
-The peers of the benchmarks read checkpoints, and the package bundles graphs alone.
+The other engines in the benchmarks read checkpoints, and the package bundles only graphs.
 Knows: how `worker.graphs.causal` names and packs tensors. Does not know: how to run one.
 """
 
@@ -79,7 +79,7 @@ def _layer(body: WrittenWeights, model: Path, layer: int, sizes: CausalSizes) ->
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.lm_checkpoint", description=__doc__.splitlines()[0])
-    parser.add_argument("--model", type=Path, default=DEMO, help="a folder in the kv layout, in float32")
+    parser.add_argument("--model", type=Path, default=DEMO, help="a folder of native graphs, in float32")
     parser.add_argument("--out", type=Path, required=True, help="the folder to write")
     options = parser.parse_args(arguments)
     weights = recover(options.model, options.out)

@@ -1,7 +1,7 @@
 """
-How far log-probabilities are from transformers' around every limit that a configuration can name.
+How far log-probabilities are from those of transformers around every limit that a configuration can name.
 
-    python -m bench.long_texts [FAMILY ...]            extra `train`; and onnxruntime-genai for what that exports
+    python -m bench.long_texts [FAMILY ...]            extra `train`; and onnxruntime-genai for its exports
 
 Tiny models with random weights of each family are exported, and texts are read that are as long as the limit, one token
 longer and 64 longer. Before: the graph as it is, up to the positions that config.json names. After: as kvjobs reads it.
@@ -220,13 +220,13 @@ def measure(name: str, family: Family, exporter: str, checkpoint: Path, folder: 
 
 
 def _takes(family: Family, length: int) -> bool:
-    """Whether transformers has so many positions; some have as many as anybody asks for."""
+    """Whether the transformers model has so many positions; some have no limit."""
     positions = (family.own | family.settings).get("max_position_embeddings", 0)
     return family.limit != "max_position_embeddings" and (length <= positions or family.model_type == "bloom")
 
 
 def unlimited(folder: Path) -> CausalModel:
-    """As if nobody had looked at the graph."""
+    """The model without the limits that kvjobs finds in its graph."""
     looks = departures._LOOKS
     departures._LOOKS = ()
     try:
@@ -266,7 +266,7 @@ def _small_pieces() -> Iterator[None]:
 def measure_all(
     names: Sequence[str], *, exporters: Sequence[str] = ("Optimum", "genai", "kvjobs"), tell: Callable[[str], None]
 ) -> Iterator[Measured]:
-    """Export each family in each way, and measure; `tell` hears of what cannot be exported."""
+    """Export each family with each exporter, and measure; `tell` is called with what cannot be exported."""
     for name in names:
         family = FAMILIES[name]
         with tempfile.TemporaryDirectory() as place:
@@ -284,7 +284,7 @@ def measure_all(
 
 
 def _write_tokenizer(folder: Path) -> None:
-    """Any: ids are given."""
+    """Any tokenizer will do: the texts are given as ids."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from transformers import PreTrainedTokenizerFast

@@ -1,4 +1,4 @@
-"""What a table has to say about the machine that it was made on."""
+"""What a report says about the machine it was made on."""
 
 import os
 import platform
@@ -8,7 +8,7 @@ from jobs.process import available_cores
 
 
 def cpu_name() -> str:
-    """As the system has it, and the cores that this process may use."""
+    """The processor's name, and the number of cores that this process may use."""
     return f"{_cpu_fields().get('model name') or platform.processor() or platform.machine()}, {available_cores()} cores"
 
 
@@ -23,12 +23,12 @@ def cpu_is_intel() -> bool:
 
 
 def load_average() -> float:
-    """Of the last minute: what else ran, or what this process did before."""
+    """The load average of the last minute: other processes, and this one before."""
     return os.getloadavg()[0]
 
 
 def _cpu_fields() -> dict[str, str]:
-    """Of the first core in /proc/cpuinfo; nothing where there is no such file."""
+    """The fields of the first core in /proc/cpuinfo; empty without such a file."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0].splitlines()
     except OSError:

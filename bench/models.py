@@ -1,10 +1,10 @@
-"""Random Marian models of a given size, seeded, exported as people's models are: for speed and for tests.
+"""Random Marian models of a given size, seeded, exported as published models are: for benchmarks and for tests.
 
     python -m bench.models opus-shaped --out /tmp/opus-shaped [--layout merged|two|none|checkpoint]
     python -m bench.models tiny-swish-tied --out /tmp/tiny
 
-Needs the extra `train` (torch, transformers, Optimum). What such a model says is noise; how long it takes to say it
-is what a trained model of the same size takes, and what a cache, a batch or a beam does to its ids is the truth.
+Needs the extra `train` (torch, transformers, Optimum). The output of such a model is noise, but it takes as long as a
+trained model of the same size, and what a cache, a batch or a beam changes in its ids is real.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from bench.shapes import SHAPES, Shape
 from bench.tokenizer import FILES, write_tokenizer
 from worker.model_tools.add.target_ids import target_ids
 
-CHECKPOINT = "checkpoint"  # what Hugging Face has, and exporters and converters read
+CHECKPOINT = "checkpoint"  # a Hugging Face checkpoint, which exporters and converters read
 LAYOUTS = {
     "merged": ("encoder_model.onnx", "decoder_model_merged.onnx"),
     "two": ("encoder_model.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx"),
@@ -35,7 +35,7 @@ LAYOUTS = {
 
 
 def build(shape: Shape, seed: int = 0) -> MarianMTModel:
-    """A Marian model with random weights, taught as its shape says; the same seed gives the same weights."""
+    """A Marian model with random weights, trained as its shape says; the same seed gives the same weights."""
     torch.manual_seed(seed)
     config = MarianConfig(
         vocab_size=shape.vocab_size,
@@ -72,7 +72,7 @@ def build(shape: Shape, seed: int = 0) -> MarianMTModel:
 
 
 def _teach(model: MarianMTModel, shape: Shape, seed: int) -> None:
-    """Teach it, badly, to replace each source token by a target token of its own."""
+    """Train it a little: to replace each source token by a target token of its own."""
     rng = np.random.default_rng(seed)
     special = (shape.eos_id, shape.pad_id)
     source = np.array([i for i in range(shape.vocab_size) if i not in special][:40])
@@ -109,7 +109,7 @@ def write_checkpoint(shape: Shape, folder: Path, seed: int = 0) -> None:
         seed=seed,
     )
     if not shape.lessons and shape.target_vocab_size is None:
-        # A trained model does not say pieces that only its sources have; a random one has to be kept from it.
+        # A trained model does not generate pieces that only its sources have; a random one has to be kept from it.
         foreign = torch.ones(shape.vocab_size, dtype=torch.bool)
         foreign[target_ids(folder)] = False
         with torch.no_grad():
@@ -140,7 +140,7 @@ def export_checkpoint(checkpoint: Path, folder: Path, layout: str) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the exporter's warnings, which are about things that a static trace of Marian does not meet."""
+    """Silence the exporter's warnings, which do not concern a static trace of Marian."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -159,7 +159,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     options: Any = parser.parse_args(arguments)
     shape = SHAPES[options.shape]
-    torch.set_num_threads(1)  # the weights of a taught model depend on the number of threads that added things up
+    torch.set_num_threads(1)  # the weights of a trained model depend on the number of threads that summed them
     if options.layout == CHECKPOINT:
         write_checkpoint(shape, options.out, options.seed)
         return

@@ -1,4 +1,4 @@
-"""The peer: Celery as its first page has it, one message a document. `python -m bench.queue` runs it."""
+"""Plain Celery for comparison, as its tutorial uses it: one message per document. `python -m bench.queue` runs it."""
 
 import os
 from typing import Any
@@ -11,7 +11,7 @@ DONE = "bench:done"
 
 
 def app_of(broker: str) -> Celery:
-    """Results are not kept by Celery: that would only cost it more."""
+    """Celery keeps no results: that would only slow it down."""
     app = Celery("plain", broker=broker)
     app.conf.update(task_ignore_result=True, worker_prefetch_multiplier=64, worker_hijack_root_logger=False)
     return app
@@ -24,7 +24,7 @@ _redis: Redis | None = None
 
 @app.task(name="translate")
 def translate(number: int, source: str) -> None:
-    """An engine that answers at once; its result is a row, or nothing but a counter."""
+    """An engine that answers at once; it inserts a row, or only counts."""
     if os.environ["BENCH_DATABASE"]:
         with _connect() as connection, connection.begin():
             connection.execute(
@@ -36,7 +36,7 @@ def translate(number: int, source: str) -> None:
 
 
 def prepare(broker: str, url: str | None) -> None:
-    """An empty start."""
+    """Empty Redis, and create the table."""
     Redis.from_url(broker).flushdb()
     if url:
         with create_engine(url).begin() as connection:
@@ -44,7 +44,7 @@ def prepare(broker: str, url: str | None) -> None:
 
 
 def done(broker: str, url: str | None) -> int:
-    """How many documents have been worked off."""
+    """The number of documents processed so far."""
     if url:
         with create_engine(url).connect() as connection:
             return int(connection.execute(text("SELECT COUNT(*) FROM plain")).scalar_one())

@@ -1,6 +1,6 @@
-"""A peer in a process of its own: no other's threads, settings or memory reach it.
+"""An engine in a process of its own: the threads, settings and memory of others do not reach it.
 
-Knows: how to start it, ask it and end it. Does not know: what it is asked.
+Knows: how to start, call and end it. Does not know: what is called.
 """
 
 import importlib
@@ -14,16 +14,16 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Self
 
-# Of torch's family and of the tokenizers: what they warn of is not about speed.
+# The warnings of torch, transformers and tokenizers are not about speed.
 _QUIET = {"TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false", "PYTHONWARNINGS": "ignore"}
 
 
 class EngineError(Exception):
-    """A peer could not do as asked; the message is its own."""
+    """The engine failed; the message is its own."""
 
 
 class Server:
-    """The other side: a module of `bench.peers` and the model that it prepared."""
+    """What runs in the engine's process: a module of `bench.peers` and the model that it prepared."""
 
     def __init__(self, module: str) -> None:
         self._name = module
@@ -40,16 +40,16 @@ class Server:
 
 
 class PeerProcess:
-    """Our side of it. Whoever derives from this says which server answers."""
+    """The engine's process as its parent sees it. Subclasses name the `server` that runs in it."""
 
     server: type[Server]
 
     def __init__(
         self, module: str, precision: str, checkpoint: Path, folder: Path, environment: Mapping[str, str] | None = None
     ) -> None:
-        """Start it and prepare the model; `folder` is where it may keep what it makes of the checkpoint.
+        """Start the process and prepare the model; `folder` is where it keeps what it converts the checkpoint to.
 
-        `environment` is what only this process is told. Raises EngineError.
+        `environment`: variables for this process alone. Raises EngineError.
         """
         context = get_context("spawn")
         self._pipe, theirs = context.Pipe()
@@ -64,7 +64,7 @@ class PeerProcess:
             raise
 
     def ask(self, verb: str, *arguments: Any) -> Any:
-        """What the server's method of that name gives. Raises EngineError with what went wrong there."""
+        """Call the server's method of that name and return its result. Raises EngineError with the traceback there."""
         try:
             self._pipe.send((verb, arguments))
             ok, answer = self._pipe.recv()
@@ -76,7 +76,7 @@ class PeerProcess:
         return answer
 
     def peak_memory(self) -> int:
-        """Bytes that its process had resident at most."""
+        """The most bytes that its process had resident."""
         return int(self.ask("peak_memory"))
 
     def close(self) -> None:
@@ -105,7 +105,7 @@ def _environment(some: Mapping[str, str]) -> Iterator[None]:
 
 
 def _serve(pipe: Connection, kind: type[Server], module: str) -> None:
-    """Answer until the pipe is closed."""
+    """Answer calls until the pipe is closed."""
     warnings.simplefilter("ignore")
     server = kind(module)
     while True:

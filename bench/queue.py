@@ -1,4 +1,4 @@
-"""What the queue itself can do, and what it costs.
+"""How fast the queue itself is, and what it costs.
 
     python -m bench.queue [--documents 100000] [--workers 1,2,4] [--only SQLite,fleet,celery,share] [--json]
 
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def told(row: dict[str, Any], quiet: bool) -> dict[str, Any]:
-    """A row, printed as it comes."""
+    """Print a row as soon as it is measured."""
     if not quiet:
         print(
             "  ".join(f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}" for key, value in row.items())
@@ -79,7 +79,7 @@ def told(row: dict[str, Any], quiet: bool) -> dict[str, Any]:
 
 
 def kvjobs_row(corpus: Path, home: Path, workers: int, url: str | None, broker: str | None) -> dict[str, Any]:
-    """One corpus through waiting workers; documents a second of each part."""
+    """One corpus through waiting workers: documents per second of each part."""
     environment = environment_of(home, url, broker) | {"PYTHONPATH": str(INSTANT)}
     database = Database.open(url or f"sqlite:///{home / 'kvjobs.db'}")
     with running([[KVJOBS, "worker", "--lanes", "1"]] * workers, environment):
@@ -107,7 +107,7 @@ def kvjobs_row(corpus: Path, home: Path, workers: int, url: str | None, broker: 
 
 
 def celery_row(messages: int, workers: int, broker: str, url: str | None) -> dict[str, Any]:
-    """One message a document: all sent, then worked off; as many processes as `workers`."""
+    """One message per document: all are sent, then processed by `workers` processes."""
     environment = {**os.environ, "BENCH_BROKER": broker, "BENCH_DATABASE": url or ""}
     command = [sys.executable, "-m", "celery", "-A", "bench.plain_celery", "worker", "--pool", "prefork"]
     command += ["--concurrency", str(workers), "--loglevel", "ERROR", "--without-mingle", "--without-gossip"]
@@ -134,7 +134,7 @@ def celery_row(messages: int, workers: int, broker: str, url: str | None) -> dic
 
 
 def share_rows(folder: Path, arguments: argparse.Namespace, broker: str) -> Iterator[dict[str, Any]]:
-    """The demo model: seconds of the bare engine over those from the first lease to the last record."""
+    """The demo model: seconds of the bare engine divided by those from the first lease to the last record."""
     from worker.demo.examples import lines
 
     corpus = folder / "bulletins.jsonl"
@@ -187,7 +187,7 @@ def queue_seconds(corpus: Path, home: Path, url: str | None, broker: str | None)
 
 
 def sizes(database: Database, documents: int) -> str:
-    """Bytes a document of the largest tables, or of the whole file."""
+    """Bytes per document: of the largest tables, or of the whole SQLite file."""
     if database.is_sqlite:
         return f"{Path(str(database.engine.url.database)).stat().st_size / documents:.0f}"
     parts = []
@@ -199,7 +199,7 @@ def sizes(database: Database, documents: int) -> str:
 
 
 def environment_of(home: Path, url: str | None, broker: str | None) -> dict[str, str]:
-    """A machine of its own."""
+    """Environment variables with a home folder, a database and a broker of its own."""
     home.mkdir(exist_ok=True)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("KVJOBS_")}
     return {**kept, "KVJOBS_HOME": str(home), "KVJOBS_DATABASE": url or "", "KVJOBS_BROKER": broker or ""}
@@ -207,7 +207,7 @@ def environment_of(home: Path, url: str | None, broker: str | None) -> dict[str,
 
 @contextmanager
 def running(commands: list[list[str]], environment: dict[str, str]) -> Iterator[None]:
-    """Processes that are asked to end at the end."""
+    """Processes that are terminated when the block ends."""
     with open(os.devnull, "wb") as nowhere:
         started = [subprocess.Popen(c, env=environment, stdout=nowhere, stderr=nowhere) for c in commands]
         try:
@@ -220,7 +220,7 @@ def running(commands: list[list[str]], environment: dict[str, str]) -> Iterator[
 
 
 def run(command: list[str], environment: dict[str, str]) -> str:
-    """What a command prints; what it complains of is raised."""
+    """Run a command and return what it prints; raise SystemExit if it fails."""
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise SystemExit(f"{command} ended with {ended.returncode}: {ended.stderr}")
@@ -228,22 +228,22 @@ def run(command: list[str], environment: dict[str, str]) -> str:
 
 
 def wait_for(condition: Any, timeout_s: float = 60.0) -> None:
-    """Look every 20 ms."""
+    """Poll every 20 ms until the condition holds."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
-            raise SystemExit("it did not happen in time")
+            raise SystemExit(f"nothing happened within {timeout_s:.0f} s")
         time.sleep(0.02)
 
 
 def job_state(database: Database, job_id: int = 1) -> str | None:
-    """Of a job; None where it is not there yet."""
+    """The state of a job; None before it exists."""
     with database.reading() as connection:
         return connection.execute(select(tables.Job.state).where(tables.Job.id == job_id)).scalar()
 
 
 def ids(database: Database, table: Any) -> list[int]:
-    """The rows that there are."""
+    """The ids of the rows so far."""
     with database.reading() as connection:
         return list(connection.execute(select(table.id)).scalars())
 

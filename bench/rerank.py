@@ -1,11 +1,11 @@
-"""Reranking with the shared prefix computed once, beside every candidate on its own.
+"""Reranking with the shared prefix computed once, beside computing every candidate alone.
 
     python -m bench.rerank [--candidates 100] [--prefix 512] [--suffix 64] [--alone 10] [--repeats 3]
                            [--precision fp32] [--shape qwen-shaped] [--json] [--work DIR]
 
 One query whose candidates begin with the same P tokens and go on with S of their own, on the model of `bench.score`,
-one lane of one thread. Without reuse every candidate takes P + S tokens, so `--alone` of them tell what all would take.
-Computed once, the prefix leaves P + n S of n (P + S) tokens; (P + S) / S is what that comes to for many candidates.
+one lane of one thread. Without reuse every candidate takes P + S tokens, so measuring `--alone` of them is enough.
+With the prefix computed once, P + n S of n (P + S) tokens are left: a ratio of (P + S) / S for many candidates.
 
 Needs the extra `bench`.
 """
@@ -31,8 +31,8 @@ from worker.engine.runtime.run_context import RunContext
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.rerank", description=__doc__.splitlines()[0])
     parser.add_argument("--candidates", type=int, default=100)
-    parser.add_argument("--prefix", type=int, default=512, help="tokens that all candidates begin with")
-    parser.add_argument("--suffix", type=int, default=64, help="tokens of its own that each goes on with")
+    parser.add_argument("--prefix", type=int, default=512, help="tokens that all candidates share")
+    parser.add_argument("--suffix", type=int, default=64, help="tokens of each candidate behind the prefix")
     parser.add_argument("--alone", type=int, default=10, help="candidates that are computed whole")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--precision", default="fp32", choices=("fp32", "int8"))
@@ -80,7 +80,7 @@ def _draw(options: argparse.Namespace) -> tuple[list[int], list[list[int]]]:
 
 
 def _read(reader: Reader, groups: Sequence[Group]) -> tuple[float, list[LogProbs]]:
-    """Seconds, and the log-probabilities of every suffix in order."""
+    """(seconds, log-probabilities of every suffix in order)."""
     started = time.perf_counter()
     found = dict(reader.read(groups, RunContext()))
     seconds = time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""How fast this machine multiplies: the roof over every rate of tokens.
+"""How fast this machine multiplies: the upper bound of every rate of tokens.
 
     python -m bench.roof [--seconds 0.3] [--rows FILE] [--json]
 
@@ -48,7 +48,7 @@ class Product:
 
 
 def measure(seconds: float = 0.3, columns: Sequence[int] = COLUMNS, rows: Sequence[int] = ROWS) -> Iterator[Product]:
-    """Every operator at every size, on one lane and on one a core; each for `seconds` at least."""
+    """Every operator at every size, with one lane and with a lane per core; each for `seconds` at least."""
     for operator, precision in OPERATORS.items():
         for n in columns:
             session = _session(operator, n)
@@ -58,7 +58,7 @@ def measure(seconds: float = 0.3, columns: Sequence[int] = COLUMNS, rows: Sequen
 
 
 def peaks(products: Sequence[Product]) -> dict[str, float]:
-    """The highest GFLOP/s of each precision, however many lanes it took."""
+    """The highest GFLOP/s of each precision, with any number of lanes."""
     return {
         precision: max(product.gflops for product in products if product.precision == precision)
         for precision in sorted(set(OPERATORS.values()))
@@ -66,7 +66,7 @@ def peaks(products: Sequence[Product]) -> dict[str, float]:
 
 
 def _session(operator: str, n: int) -> onnxruntime.InferenceSession:
-    """One product with constant weights, so that onnxruntime packs them beforehand, as in a model."""
+    """One product with constant weights, which onnxruntime packs beforehand, as in a model."""
     import onnx
     from onnx import TensorProto, helper
 

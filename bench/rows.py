@@ -13,7 +13,7 @@ Ids = list[int]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One work against one peer, out of the same rounds."""
+    """One work, kvjobs against one peer, from the same rounds."""
 
     work: str
     peer: str
@@ -27,11 +27,11 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """How many times as fast we are."""
+        """Our rate divided by theirs."""
         return self.ours / self.theirs
 
     def as_json(self) -> dict[str, Any]:
-        """The form that every benchmark has."""
+        """The keys that every benchmark prints with --json."""
         return {
             "work": self.work,
             "peer": self.peer,
@@ -43,17 +43,17 @@ class Row:
 
 
 def compare(work: str, peer: str, ours: Sequence[float], theirs: Sequence[float]) -> Row:
-    """A row of the medians of both sides' rates."""
+    """A row from the medians of both sides' rates."""
     return Row(work, peer, statistics.median(ours), statistics.median(theirs))
 
 
 def share_of_peak(rate: float, flop_per_token: float, peak_gflops: float) -> float:
-    """What part of the machine's peak `rate` tokens a second are."""
+    """`rate` tokens per second as a share of the machine's peak."""
     return rate * flop_per_token / (peak_gflops * 1e9)
 
 
 def equal_tokens(found: Sequence[Ids], wanted: Sequence[Ids]) -> float:
-    """The share of tokens that are equal at their places; of two lengths, the longer counts."""
+    """The share of equal tokens, position by position; the longer of the two lengths counts."""
     total = sum(max(len(one), len(other)) for one, other in zip(found, wanted, strict=True))
     equal = sum(a == b for one, other in zip(found, wanted, strict=True) for a, b in zip(one, other, strict=False))
     return equal / total if total else 1.0

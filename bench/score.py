@@ -5,7 +5,7 @@
 
 The model is `qwen-shaped`: random weights in the sizes of Qwen2.5-0.5B. Two workloads: sequences of 256 tokens, and of
 10 to 500, mixed. Each engine runs in a process of its own, is warmed up, and then all take turns: A B C A B C ... Rates
-are tokens of the sequences a second (padding is nobody's gain), the median of the rounds. `--full` has more sequences,
+are tokens of the sequences per second (padding does not count), the median of the rounds. `--full` has more sequences,
 five rounds, and transformers without padding, a sequence at a time. What was built and converted stays in `--work`
 (9 GB).
 
@@ -33,7 +33,7 @@ from bench.score_engine import Ids, Run, ScoreEngine
 from bench.score_table import Used, print_report
 
 OURS = "kvjobs"
-REFERENCE = "transformers-fp32"  # whose log-probabilities the others' are compared with
+REFERENCE = "transformers-fp32"  # the others' log-probabilities are compared with its own
 _PAUSE_S = 0.3  # between two runs: OpenMP's threads spin for 0.2 s after their last work
 _SHORTEST, _LONGEST, _EQUAL = 10, 500, 256  # tokens
 
@@ -48,7 +48,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One line of the comparison."""
+    """One workload of the comparison."""
 
     name: str
     precision: str  # ours
@@ -110,7 +110,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def choose(only: Collection[str], full: bool) -> Iterator[Work]:
-    """The works and peers that `only` names (works, peers, or both; nothing names all), each work with its peers."""
+    """The works and peers that `only` names, each work with its peers; an empty `only` names all."""
     works = {work.name for work in WORKS if work.name in only} or {work.name for work in WORKS}
     peers = {peer for peer in PEERS if peer in only} or set(PEERS)
     for work in WORKS:
@@ -120,15 +120,15 @@ def choose(only: Collection[str], full: bool) -> Iterator[Work]:
 
 
 def unknown(only: Collection[str]) -> list[str]:
-    """What `only` names and nobody knows."""
+    """The names in `only` that are neither a work nor a peer."""
     return sorted(set(only) - {work.name for work in WORKS} - set(PEERS))
 
 
 def draw(vocab_size: int, mixed: bool, full: bool) -> list[Ids]:
-    """Random ids, the same ones every time."""
+    """Random ids, the same in every run."""
     rng = np.random.default_rng(5)
     count = 4 * (2 if mixed else 1) * (2 if full else 1)
-    # Spread evenly over the range, in random order: so few drawn at random would be a matter of luck.
+    # Spread evenly over the range, in random order: so few lengths drawn at random would vary too much.
     spread = rng.permutation(np.linspace(_SHORTEST, _LONGEST, count).astype(int))
     lengths = spread if mixed else [_EQUAL] * count
     return [rng.integers(0, vocab_size, length).tolist() for length in lengths]
@@ -137,7 +137,7 @@ def draw(vocab_size: int, mixed: bool, full: bool) -> list[Ids]:
 def measure(
     works: Sequence[Work], sequences: Sequence[Ids], checkpoint: Path, folder: Path, repeats: int
 ) -> tuple[list[Row], list[Used]]:
-    """All engines of the works, in turns; and how each ran."""
+    """Run all engines of the works in turns; return the rows, and the settings of each engine."""
     title = "mixed lengths" if works[0].mixed else "equal lengths"
     _say(f"{title}: {len(sequences)} sequences, {sum(map(len, sequences)):,} tokens")
     # Before each turn, not counted: while the others ran, the system may have taken the weights out of memory.
@@ -174,7 +174,7 @@ def _rows(works: Sequence[Work], runs: Mapping[str, Sequence[Run]]) -> Iterator[
 
 
 def _drift(runs: Mapping[str, Sequence[Run]], name: str) -> float | None:
-    """The greatest difference of a log-probability from the reference's, in nats; None where that took no part."""
+    """The greatest difference of a log-probability from the reference's, in nats; None without the reference."""
     if REFERENCE not in runs:
         return None
     pairs = zip(runs[name][0].log_probs, runs[REFERENCE][0].log_probs, strict=True)
@@ -182,7 +182,7 @@ def _drift(runs: Mapping[str, Sequence[Run]], name: str) -> float | None:
 
 
 def _say(line: str) -> None:
-    """Progress, for people: standard output is the result's."""
+    """Print progress to standard error: standard output is for the result."""
     print(line, file=sys.stderr, flush=True)
 
 

@@ -1,6 +1,6 @@
 """A scoring engine in a process of its own.
 
-Knows: the verbs of a module in `bench.peers`, and a clock. Does not know: what is behind them.
+Knows: the functions of a module in `bench.peers`, and a clock. Does not know: how they are implemented.
 """
 
 import time
@@ -33,7 +33,7 @@ class Run:
 
 
 class _ScoreServer(Server):
-    """`tune` a peer may lack."""
+    """Calls the functions of the peer; `tune` is optional."""
 
     def tune(self, sequences: list[Ids]) -> None:
         if hasattr(self._peer, "tune"):
@@ -55,14 +55,14 @@ class ScoreEngine(PeerProcess):
     server = _ScoreServer
 
     def tune(self, sequences: Sequence[Ids]) -> None:
-        """Let it find its best configuration for such sequences, if it has any to find."""
+        """Let the engine find its best settings for such sequences, if it has any to choose."""
         self.ask("tune", list(sequences))
 
     def score(self, sequences: Sequence[Ids]) -> Run:
-        """Only the engine's own time counts, not the way of the ids to it and back."""
+        """Only the engine's own time counts, not sending the ids to its process and back."""
         run: Run = self.ask("score", list(sequences))
         return run
 
     def configuration(self) -> str:
-        """How it runs, in words."""
+        """The engine's settings in words."""
         return str(self.ask("configuration"))

@@ -1,6 +1,6 @@
 """The report of `bench.score` for people.
 
-Knows: rows, and words. Does not know: how they were measured.
+Knows: rows and wording. Does not know: how they were measured.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Used:
 
 
 def print_report(rows: Sequence[Row], used: Sequence[Used], cpu: str, loads: tuple[float, float]) -> None:
-    """Rates and ratios; how each engine ran; the machine."""
+    """Print rates and ratios, each engine's settings, and the machine."""
     console = Console(width=None if Console().is_terminal else 150)
     table = Table("work", "peer")
     for head in ("ours tokens/s", "theirs", "ratio", "by CPU time"):

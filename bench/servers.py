@@ -1,4 +1,4 @@
-"""The servers that a benchmark needs: a database of its own on the PostgreSQL that is there, and a Redis of its own.
+"""The servers that a benchmark needs: a new database on a running PostgreSQL, and a Redis of its own.
 
 KVJOBS_TEST_POSTGRES names a server where databases may be made.
 """
@@ -20,7 +20,7 @@ REDIS_PORT = 6399
 
 @contextmanager
 def own_database() -> Iterator[str]:
-    """A PostgreSQL database for one measurement."""
+    """Create a PostgreSQL database for one measurement, and drop it afterwards."""
     server = create_engine(SERVER, isolation_level="AUTOCOMMIT")
     name = f"kvjobs_bench_{os.getpid()}"
     url = make_url(SERVER).set(database=name).render_as_string(hide_password=False)
@@ -39,7 +39,7 @@ def own_database() -> Iterator[str]:
 
 @contextmanager
 def redis_server() -> Iterator[str]:
-    """A Redis for this run."""
+    """Start a Redis for this run."""
     command = ["redis-server", "--port", str(REDIS_PORT), "--save", "", "--appendonly", "no", "--loglevel", "warning"]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:

@@ -1,6 +1,6 @@
 """The sizes of the random models.
 
-Knows: numbers. Does not know: torch, so that a roof can be computed without it.
+Knows: numbers. Does not know: torch, since `bench.roof` runs without it.
 """
 
 from dataclasses import dataclass
@@ -22,18 +22,18 @@ class Shape:
     eos_id: int = 0
     pad_id: int = 0
     spread: float = 0.02  # standard deviation of the weights
-    lessons: int = 0  # training steps on a toy task: none is enough for speed
+    lessons: int = 0  # training steps on a toy task; benchmarks need none
 
 
-# A model that was never taught says one token for ever. Half-taught ones end by themselves, hesitate between tokens,
-# and depend on their source: what a test of a cache and of a beam search needs.
+# An untrained model repeats one token for ever. Slightly trained ones end by themselves, are unsure between tokens, and
+# depend on their source: what a test of a cache and of a beam search needs.
 SHAPES = {
     "opus-shaped": Shape(width=512, layers=6, heads=8, ffn=2048, vocab_size=65_001, pad_id=65_000),
     "tiny-swish-tied": Shape(
         width=16, layers=2, heads=2, ffn=32, vocab_size=72, pad_id=71,
         max_positions=64, max_length=48, spread=0.1, lessons=300,
     ),
-    # Heads of 6 numbers: graphs of our own fill them up to 8.
+    # Heads of size 6, which native graphs pad to 8.
     "tiny-relu-tied": Shape(
         width=24, layers=2, heads=4, ffn=32, vocab_size=64, eos_id=41, pad_id=63, activation="relu",
         max_positions=64, max_length=40, spread=0.1, lessons=200,

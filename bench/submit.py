@@ -1,4 +1,4 @@
-"""How fast a corpus becomes a job: documents a second, peak memory, size of the database.
+"""How fast a corpus becomes a job: documents per second, peak memory, size of the database.
 
     python -m bench.submit [--documents 1000000] [--ids sequential|random] [--bad 0] [--postgresql] [--json]
 
@@ -34,7 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="How fast a corpus becomes a job.")
     parser.add_argument("--documents", type=int, default=1_000_000)
     parser.add_argument("--ids", choices=["sequential", "random"], default="sequential")
-    parser.add_argument("--bad", type=float, default=0.0, help="which share of the lines cannot be read, 0 to 1")
+    parser.add_argument("--bad", type=float, default=0.0, help="share of unreadable lines, 0 to 1")
     parser.add_argument("--postgresql", action="store_true", help="on the server that KVJOBS_TEST_POSTGRES names")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def make_lines(num_documents: int, ids: str, bad: float) -> Iterator[str]:
-    """Lines of a hundred bytes or so, the same with every run."""
+    """Lines of about a hundred bytes, the same in every run."""
     rng = random.Random(0)
     for number in range(num_documents):
         if rng.random() < bad:
@@ -90,7 +90,7 @@ def measure(path: Path, url: str) -> dict[str, Any]:
 
 
 def _size(database: Database) -> int:
-    """Bytes."""
+    """Size in bytes."""
     if database.is_sqlite:
         return Path(str(database.engine.url.database)).stat().st_size
     with database.reading() as connection:

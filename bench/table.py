@@ -1,6 +1,6 @@
 """The report of `bench.translate` for people.
 
-Knows: rows, and words. Does not know: how they were measured.
+Knows: rows and wording. Does not know: how they were measured.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class Used:
 def print_report(
     rows: Sequence[Row], used: Sequence[Used], cpu: str, peaks: Mapping[str, float], loads: tuple[float, float]
 ) -> None:
-    """Rates and ratios; how each engine ran; the machine."""
+    """Print rates and ratios, each engine's settings, and the machine."""
     console = Console(width=None if Console().is_terminal else 150)
     table = Table("work", "peer")
     for head in ("ours tokens/s", "theirs", "ratio", "by CPU time", "ours of peak", "theirs", "ours = fp32", "theirs"):
@@ -51,10 +51,10 @@ def print_report(
 
 
 def times(ratio: float | None) -> str:
-    """A ratio, or nothing."""
+    """A ratio as text; empty for None."""
     return "" if ratio is None else f"{ratio:.2f} x"
 
 
 def percent(share: float | None) -> str:
-    """A share, or nothing."""
+    """A share as text; empty for None."""
     return "" if share is None else f"{100 * share:.1f} %"

@@ -1,6 +1,6 @@
-"""A Marian tokenizer of any size, made by hand: two SentencePiece models whose pieces are syllables, and the ids.
+"""Build a Marian tokenizer of any size: two SentencePiece models whose pieces are syllables, and the vocabulary.
 
-Knows: the files that a published Marian model has beside its weights. Does not know: weights.
+Knows: the tokenizer files of a published Marian model. Does not know: weights.
 """
 
 import json
@@ -31,8 +31,8 @@ def write_tokenizer(
 ) -> None:
     """Write `source.spm`, `target.spm`, `vocab.json` (and `target_vocab.json` where `target_size` is given).
 
-    Sizes count ids, special ones included. The pieces of both sides lie scattered over a joint vocabulary; those that
-    neither side has are called `▁fill123`.
+    Sizes count ids, special ones included. The pieces of both sides are scattered over a joint vocabulary; ids that
+    neither side uses are called `▁fill123`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     pieces = {
@@ -57,7 +57,7 @@ def write_tokenizer(
 
 
 def _pieces(syllables: Sequence[str]) -> Iterator[str]:
-    """Pieces without end: the letters of the syllables, all other ASCII, then words of one syllable, of two, ..."""
+    """Pieces without end: the letters of the syllables, all other ASCII, then words of one syllable, of two ..."""
     letters = dict.fromkeys("".join(syllables))
     yield WORD_START
     yield from letters
@@ -70,7 +70,7 @@ def _pieces(syllables: Sequence[str]) -> Iterator[str]:
 
 
 def _spm(pieces: Sequence[str]) -> bytes:
-    """A unigram model: the later a piece, the rarer; a longer one still beats the two that it is made of."""
+    """A unigram model: later pieces are rarer; a longer piece still scores higher than the two it is made of."""
     model = spm.ModelProto()
     model.trainer_spec.model_type = spm.TrainerSpec.UNIGRAM
     model.trainer_spec.vocab_size = len(pieces) + 3

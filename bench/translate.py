@@ -4,11 +4,11 @@
                               [--work DIR]
 
 Two workloads: `opus-shaped`, a random model of an opus-mt's size, 32 source tokens, 32 target tokens each, the end
-suppressed; and the bundled demo model on unseen bulletins, of all lengths, that end by themselves. Each engine runs in
+suppressed; and the bundled demo model on unseen bulletins of all lengths, which end by themselves. Each engine runs in
 a process of its own, is warmed up, finds its best settings first, and then all take turns: A B C A B C ... Rates are
 target tokens a second, the median of the rounds. The default run takes about ten minutes on two cores; `--full` has
-four times the segments, five rounds and more peers. What was built and converted stays in `--work`, and so does which
-kernels CTranslate2 is fastest with on this machine.
+four times the segments, five rounds and more peers. What was built and converted stays in `--work`, and so does the
+name of the kernels with which CTranslate2 is fastest on this machine.
 
 Needs the extra `bench`.
 """
@@ -34,7 +34,7 @@ from bench.table import Used, print_report
 from bench.works import DEMO, OPUS, PEERS, SOURCE_TOKENS, TARGET_TOKENS, Work, choose, unknown
 
 OURS = "kvjobs"
-REFERENCE = ("transformers-fp32", "fp32")  # whose ids the others' are compared with
+REFERENCE = ("transformers-fp32", "fp32")  # the others' ids are compared with its own
 _PAUSE_S = 0.3  # between two runs: OpenMP's threads spin for 0.2 s after their last work
 _WARM_UP_TOKENS = 4
 _GAIN = 1.02  # what other kernels have to gain to be taken
@@ -45,16 +45,16 @@ Key = tuple[str, str]  # an engine: its name, its precision
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A model, and the segments that it gets."""
+    """A model, and the segments it translates."""
 
     checkpoint: Path
     segments: list[Ids]
     search: Search
-    num_tried: int  # segments of a first try: to warm up, to choose kernels
-    num_reference: int  # segments that the reference translates, where it takes no part
+    num_tried: int  # segments of a first run, which warms up and chooses kernels
+    num_reference: int  # segments that the reference translates if it is not a peer
 
     def given_to(self, key: Key) -> list[Ids]:
-        """The segments that an engine runs: the same ones, or the first of them."""
+        """The segments that an engine runs: all, or the first ones for slow engines."""
         share = PEERS[key[0]].share if key[0] in PEERS else 1
         return self.segments[: max(1, len(self.segments) // share)]
 
@@ -113,7 +113,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def prepare(folder: Path, model: str, beams: int, segments: int) -> Workload:
-    """The checkpoint of a model, made if it is not there, and what is to be translated.
+    """The checkpoint of a model, made if it is missing, and the segments to translate.
 
     A beam search gets a quarter of the segments: it has four times the rows. The demo model is small and gets twice as
     many, since their lengths differ.
@@ -132,7 +132,7 @@ def prepare(folder: Path, model: str, beams: int, segments: int) -> Workload:
 
 
 def measure(works: Sequence[Work], workload: Workload, folder: Path, repeats: int) -> dict[Key, Measured]:
-    """All engines of the works, in turns."""
+    """Run all engines of the works in turns."""
     keys = list(dict.fromkeys(key for work in works for key in ((OURS, work.precision), *map(_key(work), work.peers))))
     runs: dict[Key, list[Run]] = {key: [] for key in keys}
     with ExitStack() as stack:
@@ -153,7 +153,7 @@ def measure(works: Sequence[Work], workload: Workload, folder: Path, repeats: in
 
 
 def reference(workload: Workload, folder: Path, measured: Mapping[Key, Measured]) -> list[Ids]:
-    """What transformers in fp32 says to the first segments; run once more for this alone, where it took no part."""
+    """The ids that transformers in fp32 gives for the first segments; it is run for this unless it was a peer."""
     if REFERENCE in measured:
         return measured[REFERENCE].runs[0].ids
     with _open(REFERENCE, workload, folder) as engine:
@@ -165,7 +165,7 @@ def _key(work: Work) -> Callable[[str], Key]:
 
 
 def _open(key: Key, workload: Workload, folder: Path) -> Engine:
-    """The engine; CTranslate2 with the kernels that are fastest here, which it is told before it starts."""
+    """Open the engine; CTranslate2 with the kernels that are fastest here, which have to be set before it starts."""
     name, precision = key
     _say(f"  {name} {precision}")
     if name != "ctranslate2":
@@ -179,8 +179,8 @@ def _open(key: Key, workload: Workload, folder: Path) -> Engine:
 
 
 def _fastest_kernels(precision: str, workload: Workload, folder: Path) -> dict[str, str]:
-    """What to tell CTranslate2 about its kernels. Its own choice is AVX2 where AVX-512 was 8 % faster (Xeon with AMX,
-    int8, 64 rows), and MKL on processors of Intel, oneDNN on others."""
+    """Environment variables that choose CTranslate2's kernels. Its own choice is AVX2 where AVX-512 was 8 % faster
+    (Xeon with AMX, int8, 64 rows), and MKL on processors of Intel, oneDNN on others."""
     forced = {"CT2_FORCE_CPU_ISA": "AVX512"}
     other = {**forced, "CT2_USE_MKL": "0" if cpu_is_intel() else "1"}
     best: dict[str, str] = {}
@@ -197,7 +197,7 @@ def _fastest_kernels(precision: str, workload: Workload, folder: Path) -> dict[s
 
 
 def _warm_up(engine: Engine, key: Key, workload: Workload) -> None:
-    """What an engine does once, and its search for the best settings."""
+    """Run once, and let the engine search for its best settings."""
     segments = workload.given_to(key)
     engine.run(segments[: workload.num_tried], _short(workload.search))
     engine.tune(segments, workload.search)
@@ -237,7 +237,7 @@ def _rows(
 
 
 def _flop_per_token(workload: Workload, ids: Sequence[Ids], head_size: int | None) -> float:
-    """Of the lengths that came out; an end that the model said itself is a step as well."""
+    """For the lengths that came out; a generated end-of-sentence counts as a step."""
     sizes = Sizes.read(workload.checkpoint)
     search = workload.search
     said = statistics.fmean(map(len, ids))
@@ -257,7 +257,7 @@ def _peaks() -> dict[str, float]:
 
 
 def _say(line: str) -> None:
-    """Progress, for people: standard output is the result's."""
+    """Print progress to standard error: standard output is for the result."""
     print(line, file=sys.stderr, flush=True)
 
 

@@ -12,7 +12,7 @@ OPUS, DEMO = "opus-shaped", "demo"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One line of the comparison, and whom it is held against."""
+    """One workload of the comparison, and its peers."""
 
     name: str
     model: str
@@ -28,7 +28,7 @@ class Peer:
 
     module: str  # of bench.peers
     precision: str | None = None  # None: that of the work
-    share: int = 1  # runs one in so many of the segments: the slow ones are steady after a batch or two
+    share: int = 1  # runs 1 / share of the segments: the rates of slow engines are steady after a batch or two
 
 
 PEERS = {
@@ -54,7 +54,7 @@ WORKS = (
 
 
 def choose(only: Collection[str], full: bool) -> Iterator[Work]:
-    """The works and peers that `only` names (works, peers, or both; nothing names all), each work with its peers."""
+    """The works and peers that `only` names, each work with its peers; an empty `only` names all."""
     works = {work.name for work in WORKS if work.name in only} or {work.name for work in WORKS}
     peers = {peer for peer in PEERS if peer in only} or set(PEERS)
     for work in WORKS:
@@ -64,5 +64,5 @@ def choose(only: Collection[str], full: bool) -> Iterator[Work]:
 
 
 def unknown(only: Collection[str]) -> list[str]:
-    """What `only` names and nobody knows."""
+    """The names in `only` that are neither a work nor a peer."""
     return sorted(set(only) - {work.name for work in WORKS} - set(PEERS))

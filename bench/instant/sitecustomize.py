@@ -1,4 +1,4 @@
-"""On PYTHONPATH of a worker: its engine gives every text back at once, so that what is left is the queue.
+"""Put on PYTHONPATH of a worker, it makes the engine return every text at once, so that only the queue is measured.
 
 Python runs this file at its start. It waits for the module that holds the engines and replaces the one method.
 """
@@ -14,7 +14,7 @@ MODULE = "worker.lane"
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Lets the others find the module, and has the last word when it is loaded."""
+    """Lets the other finders locate the module, and patches it when it is loaded."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

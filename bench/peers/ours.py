@@ -1,4 +1,4 @@
-"""kvjobs: a lane a core, one thread each, that share the sessions; each has slots and segments of its own."""
+"""kvjobs: a lane per core, one thread each, with shared sessions; each lane has its own slots and segments."""
 
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ class Model:
 
 
 def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
-    """As `kvjobs models add CHECKPOINT --precision PRECISION` makes it."""
+    """Make the model as `kvjobs models add CHECKPOINT --precision PRECISION` does."""
     request = Request(source=str(checkpoint), precision=Precision(precision), name=f"ours-{precision}", force=True)
     add_model(request, folder)
     network = NativeSeq2Seq.open(folder / f"ours-{precision}")
@@ -29,7 +29,7 @@ def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
 
 
 def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: int | None) -> list[list[int]]:
-    """Every lane takes every n-th of the segments, longest first, so that all have as much to do."""
+    """Each of n lanes takes every n-th segment, longest first, so that all have the same amount of work."""
     network = model.network
     rules = dataclasses.replace(network.generation, num_beams=beams)
     if forced_length:
@@ -53,7 +53,7 @@ def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: i
 
 
 def head_size(model: Model) -> int | None:
-    """Ids of the head."""
+    """The number of ids in the head."""
     return model.network.graphs.head_size
 
 

@@ -16,7 +16,7 @@ from jobs.process import available_cores
 
 QUANTIZATION = {"fp32": "float32", "int8": "int8"}
 _LONGEST = 256  # target tokens, where the model's own configuration names no bound
-_GAIN = 1.01  # what a setting has to gain to be taken: less is noise
+_GAIN = 1.01  # a setting is taken if it gains this much: less is noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Model:
 
 
 def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
-    """Convert once, and open."""
+    """Convert the checkpoint once, and open it."""
     quantization = QUANTIZATION[precision]
     command = ["bench.peers.peer_ctranslate2", str(checkpoint), quantization]
     converted = made_once(folder / f"ctranslate2-{quantization}", lambda out: [*command, str(out)])
@@ -64,7 +64,7 @@ def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
 
 
 def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: int | None) -> list[list[int]]:
-    """Translate with the best settings that are known."""
+    """Translate with the best settings found so far."""
     settings = model.settings[beams > 1]
     source = [[model.tokens[token_id] for token_id in ids] for ids in segments]
     results = _translator(model, settings).translate_batch(
@@ -72,7 +72,7 @@ def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: i
         max_batch_size=settings.batch_size,
         batch_type=settings.batch_type,
         beam_size=beams,
-        # As long as it may not be shorter, it does not end.
+        # It does not end before its minimum length.
         min_decoding_length=forced_length or 1,
         max_decoding_length=forced_length or model.max_length,
     )
@@ -80,7 +80,7 @@ def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: i
 
 
 def tune(model: Model, segments: list[list[int]], *, beams: int, forced_length: int | None) -> None:
-    """Climb from a middling batch size up or down while it gains; then one batch on all cores; then counting tokens."""
+    """Raise or lower a middle batch size while that gains; then try one batch on all cores; then batches by tokens."""
     rates: dict[Settings, float] = {}
 
     def better(some: Settings, than: Settings) -> Settings:
@@ -92,7 +92,7 @@ def tune(model: Model, segments: list[list[int]], *, beams: int, forced_length: 
         return some if rates[some] > _GAIN * rates[than] else than
 
     best = model.settings[beams > 1]
-    largest = max(1, len(segments) // best.workers)  # or some cores have nothing to do
+    largest = max(1, len(segments) // best.workers)  # else some cores are idle
     for factor in (2.0, 0.5):
         before = best
         while 1 <= (size := int(best.batch_size * factor)) <= largest and size <= 512:
@@ -103,7 +103,7 @@ def tune(model: Model, segments: list[list[int]], *, beams: int, forced_length: 
             break  # it went up: smaller ones were left behind
     best = better(replace(best, workers=best.threads, threads=best.workers), best)
     lengths = [len(ids) for ids in segments]
-    if min(lengths) < max(lengths):  # or it would be the same batches
+    if min(lengths) < max(lengths):  # else the batches would be the same
         tokens = best.batch_size * sum(lengths) // len(lengths)
         best = better(replace(best, batch_size=tokens, batch_type="tokens"), best)
     model.settings[beams > 1] = best
@@ -122,7 +122,7 @@ def configuration(model: Model, *, beams: int) -> str:
 
 
 def convert(checkpoint: Path, out: Path, quantization: str) -> None:
-    """With CTranslate2's converter; where the decoder's start is not the zero embedding, taught to keep it."""
+    """Use CTranslate2's converter, changed to keep the start embedding where that is not zero."""
     from ctranslate2.converters import transformers as converters
     from safetensors import safe_open
 
@@ -136,8 +136,8 @@ def convert(checkpoint: Path, out: Path, quantization: str) -> None:
 
 def _keep_padding(converters: Any) -> None:
     """The converter takes the start of a Marian's decoder to be zero, as OPUS-MT trains it, and drops padding from the
-    vocabulary. A model that was trained with transformers starts with whatever padding has learnt. So keep it, and
-    let a bias forbid it as a token, which costs nothing."""
+    vocabulary. A model trained with transformers starts with the learnt embedding of padding. So keep that, and forbid
+    it as a token by a bias, which costs nothing."""
 
     class Loader(converters.MarianMTLoader):
         def get_model_spec(self, model: Any) -> Any:

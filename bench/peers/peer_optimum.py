@@ -21,7 +21,7 @@ class Model:
 
 
 def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
-    """Export once, and open. `precision` is `fp32`, or `fp32-no-cache`."""
+    """Export the checkpoint once, and open it. `precision` is `fp32`, or `fp32-no-cache`."""
     import onnxruntime
     from optimum.onnxruntime import ORTModelForSeq2SeqLM
 
@@ -45,12 +45,12 @@ def exported(checkpoint: Path, folder: Path, layout: str) -> Path:
 
 
 def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: int | None) -> list[list[int]]:
-    """Batches of similar lengths, the longest first."""
+    """Translate in batches of similar lengths, longest first."""
     return generate(model, segments, beams=beams, forced_length=forced_length)
 
 
 def tune(model: Model, segments: list[list[int]], *, beams: int, forced_length: int | None) -> None:
-    """The batch size that is fastest; without a cache, where each trial takes a while, it stays."""
+    """Choose the fastest batch size; without a cache, where each trial takes long, keep the default."""
     if model.has_cache:
         model.batch_size = fastest_batch_size(run, model, segments, beams=beams, forced_length=forced_length)
 

@@ -21,7 +21,7 @@ class Model:
 
 
 def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
-    """Load; `folder` is not needed."""
+    """Load the checkpoint; `folder` is not used."""
     import torch
     from transformers import MarianMTModel
 
@@ -33,7 +33,7 @@ def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
 
 
 def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: int | None) -> list[list[int]]:
-    """Batches of similar lengths, the longest first."""
+    """Translate in batches of similar lengths, longest first."""
     import torch
 
     with torch.inference_mode():
@@ -41,7 +41,7 @@ def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: i
 
 
 def generate(model: Any, segments: list[list[int]], *, beams: int, forced_length: int | None) -> list[list[int]]:
-    """What transformers and Optimum have in common; `model` has network, batch_size, pad_id and eos_id."""
+    """The part shared by transformers and Optimum; `model` has network, batch_size, pad_id and eos_id."""
     import torch
 
     settings: dict[str, Any] = {"num_beams": beams}
@@ -64,14 +64,14 @@ def generate(model: Any, segments: list[list[int]], *, beams: int, forced_length
 
 
 def tune(model: Model, segments: list[list[int]], *, beams: int, forced_length: int | None) -> None:
-    """The batch size that is fastest."""
+    """Choose the fastest batch size."""
     model.batch_size = fastest_batch_size(run, model, segments, beams=beams, forced_length=forced_length)
 
 
 def fastest_batch_size(
     run: Any, model: Any, segments: list[list[int]], *, beams: int, forced_length: int | None
 ) -> int:
-    """Of a few, each tried on one batch. A beam search has `beams` rows a segment, and smaller batches."""
+    """The fastest of a few sizes, each tried on one batch; fewer segments for a beam search, which has more rows."""
     rates = {}
     for size in _BATCH_SIZES:
         model.batch_size = max(1, size // beams)

@@ -1,4 +1,4 @@
-"""llama.cpp through llama-cpp-python, all cores; as its perplexity tool does it, a sequence in one batch."""
+"""llama.cpp through llama-cpp-python, on all cores; like its perplexity tool, one sequence per batch."""
 
 import ctypes
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""kvjobs: a lane a core, one thread each, that share the sessions; each packs the sequences it gets."""
+"""kvjobs: a lane per core, one thread each, with shared sessions; each lane packs its sequences."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ class Model:
 
 
 def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
-    """As `kvjobs models add CHECKPOINT --precision PRECISION` makes it."""
+    """Make the model as `kvjobs models add CHECKPOINT --precision PRECISION` does."""
     made = made_once(folder / f"ours-{precision}", lambda out: ["bench.added", str(checkpoint), str(out), precision])
     network = NativeCausal.open(made)
     return Model(network, precision, [network.new_reader() for _ in range(available_cores())])
 
 
 def score(model: Model, sequences: list[list[int]]) -> list[list[float]]:
-    """Every lane takes every n-th of the sequences, longest first, so that all have as much to do."""
+    """Each of n lanes takes every n-th sequence, longest first, so that all have the same amount of work."""
     order = sorted(range(len(sequences)), key=lambda index: -len(sequences[index]))
     found: list[list[float]] = [[]] * len(sequences)
 

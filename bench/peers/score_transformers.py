@@ -1,4 +1,4 @@
-"""transformers on torch, as its perplexity recipe does it: batches as they come, padded to their longest."""
+"""transformers on torch, as its perplexity recipe does it: batches in the order given, padded to their longest."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ class Model:
 
 
 def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
-    """Load; `folder` is not needed."""
+    """Load the checkpoint; `folder` is not used."""
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -29,7 +29,7 @@ def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
 
 
 def tune(model: Model, sequences: list[list[int]]) -> None:
-    """Equal lengths: the batch size that is fastest. Mixed: a padded batch, unless told to take each alone."""
+    """Equal lengths: the fastest batch size. Mixed lengths: a padded batch, unless each is to be read alone."""
     import time
 
     if model.precision.endswith("-alone"):
