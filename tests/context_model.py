@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from worker.engine.causal.protocol import Group, LogProbs
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 
 
@@ -39,7 +40,7 @@ class ContextModel:
 class ContextReader:
     """Yields the last group first, to whoever thinks that they come in order."""
 
-    num_bytes = allocations = reuses = 0
+    buffer_stats: BufferStats = BufferStats()
 
     def __init__(self, model: ContextModel, is_packed: bool) -> None:
         self.is_packed = is_packed

@@ -3,10 +3,11 @@
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from jobs.errors import ModelError
 from jobs.spec import JobSpec
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.tasks.pair_scoring import PairScorer
 from worker.engine.tasks.reranking import Reranker
 from worker.engine.tasks.scoring import Scorer
@@ -16,17 +17,6 @@ from worker.warm import MAX_WARM, WarmModels
 
 Engine = Translator | Scorer | PairScorer | Reranker
 Made = TypeVar("Made", Translator, Scorer, PairScorer, Reranker)
-
-
-class Buffers(Protocol):
-    """The KV buffers of an engine."""
-
-    @property
-    def num_bytes(self) -> int: ...
-    @property
-    def allocations(self) -> int: ...
-    @property
-    def reuses(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +71,9 @@ class Lane:
         return self._models.revisions()
 
     @property
-    def buffers(self) -> list[Buffers]:
-        """The buffers of each engine."""
-        return [_buffers(opened.engine) for opened in list(self._engines.values())]
+    def buffer_stats(self) -> BufferStats:
+        """Summed over the engines."""
+        return sum((opened.engine.buffer_stats for opened in list(self._engines.values())), BufferStats())
 
     def _engine(self, spec: JobSpec, model: LoadedModel, kind: type[Made], make: Callable[[], Made]) -> Made:
         key = (spec.model_revision, kind)
@@ -108,13 +98,3 @@ class Lane:
         if not isinstance(model, LoadedCausal):
             raise ModelError(f"{spec.model} is not a causal language model, and the job needs one: cancel the job")
         return model
-
-
-def _buffers(engine: Engine) -> Buffers:
-    match engine:
-        case Translator():
-            return engine.decoder
-        case PairScorer():
-            return engine
-        case Scorer() | Reranker():
-            return engine.reader

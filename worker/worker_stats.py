@@ -4,16 +4,17 @@ import json
 from collections.abc import Sequence
 
 from jobs.store.worker_registry import WorkerStats
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.lane import Lane
 from worker.warm import WarmModels
 
 
 def worker_stats(models: WarmModels, lanes: Sequence[Lane]) -> WorkerStats:
     """Sums over the lanes."""
-    buffers = [one for lane in lanes for one in lane.buffers]
+    buffers = sum((lane.buffer_stats for lane in lanes), BufferStats())
     return WorkerStats(
         models=json.dumps(models.load_times()),
-        kv_bytes=sum(one.num_bytes for one in buffers),
-        buffer_allocations=sum(one.allocations for one in buffers),
-        buffer_reuses=sum(one.reuses for one in buffers),
+        kv_bytes=buffers.num_bytes,
+        buffer_allocations=buffers.allocations,
+        buffer_reuses=buffers.reuses,
     )

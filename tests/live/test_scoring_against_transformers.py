@@ -16,6 +16,7 @@ from jobs.outcome import Score
 from jobs.spec import ScoreOptions, Window
 from tests.small_tokenizers import byte_level, opened
 from worker.engine.causal.protocol import Group, LogProbs
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.scoring import Scorer
 from worker.engine.tasks.windows import cut
@@ -30,7 +31,7 @@ TEXT = "hello world, 字字 and é: hello worlds. " * 5
 class TransformersModel:
     """The protocol of causal models over a network of transformers, sequence by sequence."""
 
-    num_bytes = allocations = reuses = 0
+    buffer_stats: BufferStats = BufferStats()
     max_positions = MAX_POSITIONS
 
     def __init__(self, network: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from worker.engine.causal.protocol import Group, LogProbs
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 
 BOS = 256
@@ -34,7 +35,7 @@ class HashingModel:
 class HashingReader:
     """Gives the groups out of order, as a real one may."""
 
-    num_bytes = allocations = reuses = 0
+    buffer_stats: BufferStats = BufferStats()
 
     def __init__(self, model: HashingModel) -> None:
         self.model = model

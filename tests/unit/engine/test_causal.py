@@ -144,8 +144,8 @@ def test_garbage_in_the_buffers_changes_nothing(make: Callable[..., Made], limit
     reader._cache._memory.fill(np.nan)
     again = read(reader, groups)
 
-    assert reader.allocations
-    assert reader.reuses
+    assert reader.buffer_stats.allocations
+    assert reader.buffer_stats.reuses
     assert difference(again, first) == 0
 
 
@@ -153,14 +153,15 @@ def test_memory_is_asked_for_once_and_does_not_grow_with_what_is_read(make: Call
     made, groups = make("llama"), mixture()
     reader = PackedReader(made.model, TIGHT)
     read(reader, groups)
-    allocations, num_bytes, reuses = reader.allocations, reader.num_bytes, reader.reuses
-    assert allocations >= 1
-    assert num_bytes > 0
+    before = reader.buffer_stats
+    assert before.allocations >= 1
+    assert before.num_bytes > 0
 
     read(reader, groups * 3)
 
-    assert (reader.allocations, reader.num_bytes) == (allocations, num_bytes)
-    assert reader.reuses > 3 * reuses
+    after = reader.buffer_stats
+    assert (after.allocations, after.num_bytes) == (before.allocations, before.num_bytes)
+    assert after.reuses > 3 * before.reuses
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -279,12 +279,12 @@ def test_buffers_are_kept_from_one_prefix_to_the_next(tmp_path: Path) -> None:
     reader = open_export(tmp_path, Export()).new_reader()
 
     list(reader.read([group], RunContext()))
-    before = reader.allocations, reader.reuses, reader.num_bytes
+    before = reader.buffer_stats
     list(reader.read([group, group], RunContext()))
 
-    assert before[0] > 0
-    assert before[2] >= 10 * 59 * 2 * 2 * 2 * HEAD_SIZE * 4  # rows, past, layers, keys and values, K, H, bytes
-    assert (reader.allocations, reader.reuses, reader.num_bytes) == (before[0], before[1] + 2, before[2])
+    assert before.allocations > 0
+    assert before.num_bytes >= 10 * 59 * 2 * 2 * 2 * HEAD_SIZE * 4  # rows, past, layers, keys and values, K, H, bytes
+    assert reader.buffer_stats == replace(before, reuses=before.reuses + 2)
 
 
 def test_it_stops_between_two_calls(tmp_path: Path) -> None:

@@ -260,12 +260,12 @@ def test_later_batches_reuse_the_buffers_of_the_first(open_tiny: OpenTiny, layou
     tiny = open_tiny("tiny-swish-tied", layout)
     cache, rules = tiny.model.graphs.new_cache(), tiny.rules(num_beams=num_beams)
     tiny.run(rules, cache=cache)
-    before = cache.allocations, cache.num_bytes
+    before = cache.buffer_stats.allocations, cache.buffer_stats.num_bytes
     tiny.run(rules, cache=cache)
     tiny.run(rules, cache=cache, rows=3)
 
-    assert (cache.allocations, cache.num_bytes) == before
-    assert cache.reuses >= 4
+    assert (cache.buffer_stats.allocations, cache.buffer_stats.num_bytes) == before
+    assert cache.buffer_stats.reuses >= 4
 
 
 @pytest.mark.parametrize("policy", ["off", "hybrid:4"])

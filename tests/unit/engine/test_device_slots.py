@@ -102,12 +102,12 @@ def test_a_second_call_finds_its_memory_there(open_kv: Open) -> None:
     model = open_kv(on_device=True)
     decoder = model.new_decoder()
     first = decode(model, beams=4, decoder=decoder)
-    allocations = decoder.allocations
+    allocations = decoder.buffer_stats.allocations
 
     assert decode(model, beams=4, decoder=decoder) == first
-    assert decoder.allocations == allocations
-    assert decoder.reuses > 0
-    assert decoder.num_bytes > 0
+    assert decoder.buffer_stats.allocations == allocations
+    assert decoder.buffer_stats.reuses > 0
+    assert decoder.buffer_stats.num_bytes > 0
 
 
 def test_memory_that_runs_short_is_asked_for_again_in_smaller_pieces(

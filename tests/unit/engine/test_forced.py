@@ -18,6 +18,7 @@ from jobs.outcome import Failed, Flag, Outcome, Score
 from jobs.spec import CachePolicy, ScoreOptions, Timing
 from tests.unit.engine.conftest import FILES, GOLDEN, Built, OpenKV, OpenTiny, build_kv, decode
 from worker.demo.grammar import unseen_bulletins
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.decode_step import DecodeStep
 from worker.engine.seq2seq.encoder_states import encode_sources, feed_sources
@@ -501,7 +502,7 @@ def test_it_stops_between_two_batches(demo: Any, open_tiny: OpenTiny) -> None:
 def test_no_buffers_are_kept(demo: Any) -> None:
     scorer = PairScorer(demo.model, demo.tokenizer)
 
-    assert (scorer.num_bytes, scorer.allocations, scorer.reuses) == (0, 0, 0)
+    assert scorer.buffer_stats == BufferStats()
 
 
 def random_pairs(kv: Built, count: int, seed: int) -> list[IdPair]:

@@ -108,11 +108,11 @@ def test_select_equals_copying_everything(data: st.DataObject) -> None:
 def test_a_past_that_outgrows_its_buffer_is_kept() -> None:
     cache = ExportedKVCache(SHAPE)
     start(cache, 2)
-    allocations = cache.allocations
+    allocations = cache.buffer_stats.allocations
     for _ in range(100):
         graph = step(cache, [0, 1])
 
-    assert cache.allocations > allocations
+    assert cache.buffer_stats.allocations > allocations
     (past, present), *_ = SHAPE.names("decoder")
     assert graph.fed[past][1, 0, :, 0].tolist() == pytest.approx(
         [value(present, 1, position) for position in range(100)]
@@ -126,15 +126,15 @@ def test_a_second_batch_of_the_same_size_allocates_nothing() -> None:
         cache.select(np.repeat(np.arange(4), 3))
         for _ in range(50):
             step(cache, [0.0] * 12)
-    after_first = cache.allocations, cache.num_bytes
+    after_first = cache.buffer_stats.allocations, cache.buffer_stats.num_bytes
     start(cache, 4)
     for _ in range(50):
         step(cache, [0.0] * 4)
     start(cache, 2, source_length=3)
 
-    assert (cache.allocations, cache.num_bytes) == after_first
-    assert cache.reuses == 4, "all but the first batch"
-    assert cache.num_bytes > 0
+    assert (cache.buffer_stats.allocations, cache.buffer_stats.num_bytes) == after_first
+    assert cache.buffer_stats.reuses == 4, "all but the first batch"
+    assert cache.buffer_stats.num_bytes > 0
 
 
 def test_a_change_of_beams_moves_no_keys_of_the_source() -> None:
@@ -165,7 +165,7 @@ def test_a_graph_without_a_cache_needs_no_buffers_but_those_of_a_step() -> None:
     cache = ExportedKVCache(None)
     cache.reset(8, 100)
     cache.select(np.array([3, 1]))
-    assert cache.num_bytes == 0
+    assert cache.buffer_stats.num_bytes == 0
 
     first = cache.step_buffer("logits", (4, 1, 10), np.dtype(np.float32))
     first[:] = 1.0
@@ -173,4 +173,4 @@ def test_a_graph_without_a_cache_needs_no_buffers_but_those_of_a_step() -> None:
 
     assert np.shares_memory(first, second)
     assert second.shape == (2, 2, 10)
-    assert cache.num_bytes == 160
+    assert cache.buffer_stats.num_bytes == 160

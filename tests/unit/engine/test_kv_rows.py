@@ -165,13 +165,13 @@ def test_a_lane_s_buffers_are_used_again(open_kv: OpenKV) -> None:
     decoder = built.model.new_decoder()
     sources, rules = built.draw_sources(40), built.rules(num_beams=1, max_length=17)  # no slot has to grow
     decode(built.model, sources, rules, decoder=decoder)
-    allocations, num_bytes = decoder.allocations, decoder.num_bytes
+    allocations, num_bytes = decoder.buffer_stats.allocations, decoder.buffer_stats.num_bytes
 
     decode(built.model, sources, rules, decoder=decoder)
 
-    assert decoder.allocations == allocations > 0
-    assert decoder.reuses > 0
-    assert decoder.num_bytes == num_bytes > 0
+    assert decoder.buffer_stats.allocations == allocations > 0
+    assert decoder.buffer_stats.reuses > 0
+    assert decoder.buffer_stats.num_bytes == num_bytes > 0
 
 
 FULL = Fail("bfc_arena.cc:360 BFCArena::AllocateRawInternal Failed to allocate memory for 614400000")

@@ -133,7 +133,7 @@ def test_a_decoder_without_a_cache_may_be_used_again(open_kv: Open) -> None:
         first, second = (decode(model, policy, beams=2, decoder=decoder) for _ in range(2))
 
         assert first == second
-        assert (decoder.reuses > 0, decoder.num_bytes > 0) == (policy != "off",) * 2
+        assert (decoder.buffer_stats.reuses > 0, decoder.buffer_stats.num_bytes > 0) == (policy != "off",) * 2
 
 
 def test_a_batch_that_does_not_fit_is_halved_until_it_does(open_kv: Open, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,7 +103,7 @@ def test_memory_is_asked_for_where_what_is_there_is_too_small() -> None:
     counts = []
     for sentences, beams, positions, source_length in ((4, 1, 20, 9), (4, 1, 32, 16), (2, 2, 17, 3), (5, 1, 32, 16)):
         slots.begin(sentences, beams, positions, source_length)
-        counts.append((slots.allocations, slots.reuses))
+        counts.append((slots.buffer_stats.allocations, slots.buffer_stats.reuses))
 
     assert counts == [(2, 0), (2, 1), (2, 2), (4, 2)]
-    assert slots.num_bytes == 4 * (4 * 5 * 2 * 32 * 4 + 4 * 5 * 2 * 16 * 4)
+    assert slots.buffer_stats.num_bytes == 4 * (4 * 5 * 2 * 32 * 4 + 4 * 5 * 2 * 16 * 4)

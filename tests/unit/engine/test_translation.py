@@ -408,12 +408,12 @@ def test_sums_are_kept_per_batch(translator: Translator, timing: Timing) -> None
 
 def test_a_lane_s_buffers_are_counted(translator: Translator) -> None:
     translate(translator, TEXTS)
-    allocations = translator.decoder.allocations
+    allocations = translator.decoder.buffer_stats.allocations
     translate(translator, TEXTS)
 
-    assert translator.decoder.allocations == allocations > 0
-    assert translator.decoder.reuses > 0
-    assert translator.decoder.num_bytes > 0
+    assert translator.decoder.buffer_stats.allocations == allocations > 0
+    assert translator.decoder.buffer_stats.reuses > 0
+    assert translator.decoder.buffer_stats.num_bytes > 0
 
 
 def test_another_cache_policy_takes_other_buffers(translator: Translator) -> None:

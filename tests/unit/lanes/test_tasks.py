@@ -71,7 +71,6 @@ def test_one_lane_does_every_task_and_opens_each_engine_once(models_dir: Path) -
     assert sorted(json.loads(opened.models)) == ["demo-en-zh", "tiny"]
     assert opened.kv_bytes > 0
     assert opened.buffer_allocations > 0
-    assert len(lane.buffers) == len(CASES)
     assert worker_stats(models, [lane]).buffer_reuses > opened.buffer_reuses
 
 

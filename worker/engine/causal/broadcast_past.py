@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.engine.runtime.buffer_stats import BufferStats
+
 Past = Sequence[NDArray[Any]]  # a key and a value of each layer, (B, K, P, H)
 
 
@@ -18,16 +20,15 @@ class BroadcastPast:
     """Buffers of one lane; all rows of them are the same, so that the first few are a smaller batch's."""
 
     def __init__(self) -> None:
-        self.allocations = 0
-        self.reuses = 0
+        self._allocations = self._reuses = 0
         self._memory: list[NDArray[Any]] = []  # flat
         self._past: Past = ()
         self._filled = 0  # rows
 
     @property
-    def num_bytes(self) -> int:
-        """Memory held. Another thread may ask while the lane works."""
-        return sum(memory.nbytes for memory in tuple(self._memory))
+    def buffer_stats(self) -> BufferStats:
+        """Of the repeated keys and values; one reuse for each batch that allocated nothing."""
+        return BufferStats(sum(memory.nbytes for memory in tuple(self._memory)), self._allocations, self._reuses)
 
     def begin(self, past: Past) -> None:
         """From now on rows repeat `past` (1, K, P, H)."""
@@ -44,7 +45,7 @@ class BroadcastPast:
         if count > self._filled:
             self._fill(count)
         else:
-            self.reuses += 1
+            self._reuses += 1
         return self._views(count)
 
     def _fill(self, count: int) -> None:
@@ -54,9 +55,9 @@ class BroadcastPast:
             for memory, size, one in zip(self._memory, needed, self._past, strict=True)
         )
         if fits:
-            self.reuses += 1
+            self._reuses += 1
         else:
-            self.allocations += 1
+            self._allocations += 1
             self._memory = []  # before the new ones: there may not be room for both
             self._memory = [np.empty(size, one.dtype) for size, one in zip(needed, self._past, strict=True)]
         for view, one in zip(self._views(count), self._past, strict=True):

@@ -25,6 +25,7 @@ from worker.engine.causal.capabilities import Capabilities
 from worker.engine.causal.exported_call import ExportedCall
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.causal.target_log_probs import scratch_size, target_log_probs
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.out_of_memory import is_out_of_memory
 from worker.engine.runtime.run_context import RunContext
 
@@ -71,20 +72,10 @@ class ExportedReader:
         self._scratch: NDArray[np.float32] | None = None
 
     @property
-    def num_bytes(self) -> int:
-        """Memory of the buffers. Another thread may ask while the lane works."""
+    def buffer_stats(self) -> BufferStats:
+        """Of repeated pasts and of what log-probabilities are computed in."""
         scratch = self._scratch
-        return self._repeated.num_bytes + (scratch.nbytes if scratch is not None else 0)
-
-    @property
-    def allocations(self) -> int:
-        """How often memory was asked for."""
-        return self._repeated.allocations + (self._scratch is not None)
-
-    @property
-    def reuses(self) -> int:
-        """How often the buffers were large enough."""
-        return self._repeated.reuses
+        return self._repeated.buffer_stats + (BufferStats() if scratch is None else BufferStats(scratch.nbytes, 1))
 
     def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
         """See `worker.engine.causal.protocol.Reader.read`."""

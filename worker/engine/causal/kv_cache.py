@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from onnxruntime import IOBinding
 
+from worker.engine.runtime.buffer_stats import BufferStats
+
 _STEP = 256  # positions: memory grows by multiples of it
 
 
@@ -20,16 +22,15 @@ class SequenceCache:
     """Memory that is asked for once, and laid out for each sequence."""
 
     def __init__(self, layers: int, kv_heads: int, head_size: int, dtype: np.dtype[Any]) -> None:
-        self.allocations = 0  # how often memory was asked for
-        self.reuses = 0  # how often all that was needed was there
+        self._allocations = self._reuses = 0
         self._shape = (2 * layers, 1, kv_heads, head_size)
         self._memory = np.empty(0, dtype)  # flat
         self._laid_out = self._memory.reshape(2 * layers, 1, kv_heads, 0, head_size)  # (2 L, 1, K, C, H)
 
     @property
-    def num_bytes(self) -> int:
-        """Memory held, used or not. Another thread may ask while the lane works."""
-        return self._memory.nbytes
+    def buffer_stats(self) -> BufferStats:
+        """One reuse for each sequence that found its memory there."""
+        return BufferStats(self._memory.nbytes, self._allocations, self._reuses)
 
     def begin(self, positions: int) -> None:
         """Room for so many positions of a new sequence.
@@ -41,11 +42,11 @@ class SequenceCache:
         shape = parts, rows, heads, capacity, head_size
         size = math.prod(shape)
         if self._memory.size < size:
-            self.allocations += 1
+            self._allocations += 1
             self._memory = self._laid_out = np.empty(0, self._memory.dtype)  # the old one goes first
             self._memory = np.empty(size, self._memory.dtype)
         else:
-            self.reuses += 1
+            self._reuses += 1
         self._laid_out = self._memory[:size].reshape(shape)
 
     def bind(self, binding: IOBinding) -> None:

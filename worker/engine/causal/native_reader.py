@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from worker.engine.causal.kv_cache import SequenceCache
 from worker.engine.causal.packed_rows import Ids, PackedRows
 from worker.engine.causal.protocol import Group, LogProbs
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.graphs.causal import SHARED_ROOM
 
@@ -86,16 +87,9 @@ class PackedReader:
         self._cache = network.new_cache()
 
     @property
-    def num_bytes(self) -> int:
-        return self._cache.num_bytes
-
-    @property
-    def allocations(self) -> int:
-        return self._cache.allocations
-
-    @property
-    def reuses(self) -> int:
-        return self._cache.reuses
+    def buffer_stats(self) -> BufferStats:
+        """Of the cache."""
+        return self._cache.buffer_stats
 
     def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
         """As `Reader.read` says. What needs the most memory comes first."""
@@ -182,7 +176,7 @@ class PackedReader:
 class PlainReader:
     """Sequence by sequence, without a cache: slow, and an oracle for the other."""
 
-    num_bytes = allocations = reuses = 0
+    buffer_stats: BufferStats = BufferStats()  # it has none
 
     def __init__(self, network: NativeNetwork, limits: Limits = _LIMITS) -> None:
         self._network = network

@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.models.departures.departures import Departures
 
@@ -37,11 +38,7 @@ class Reader(Protocol):
     """One lane's way through a model: buffers of its own over sessions that all lanes share."""
 
     @property
-    def num_bytes(self) -> int: ...
-    @property
-    def allocations(self) -> int: ...
-    @property
-    def reuses(self) -> int: ...
+    def buffer_stats(self) -> BufferStats: ...
     def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
         """Yield each group's place among `groups`, in whatever order suits, and an array for each of its suffixes:
         log p(token | prefix and the tokens of the suffix before it), all tokens, or all but the first where there is

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.out_of_memory import is_out_of_memory
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
@@ -37,23 +38,15 @@ class ContinuousDecoder:
     def __init__(self, graphs: NativeGraphs) -> None:
         self._graphs = graphs
         self._slots = graphs.new_slots()
+        self._dropped = BufferStats()  # of slots that were given up
         self._last: tuple[tuple[int, bool], DecodeStep] | None = None
         self._most = 0  # sentences that fit into memory, once that is known; 0: not known
 
     @property
-    def num_bytes(self) -> int:
-        """Memory of the buffers."""
-        return self._slots.num_bytes + (self._last[1].num_bytes if self._last else 0)
-
-    @property
-    def allocations(self) -> int:
-        """How often memory was asked for."""
-        return self._slots.allocations + (self._last[1].allocations if self._last else 0)
-
-    @property
-    def reuses(self) -> int:
-        """How often the buffers were large enough."""
-        return self._slots.reuses
+    def buffer_stats(self) -> BufferStats:
+        """Of the slots and the outputs of a step."""
+        step = self._last[1].buffer_stats if self._last else BufferStats()
+        return self._dropped + self._slots.buffer_stats + step
 
     def decode(
         self,
@@ -87,9 +80,8 @@ class ContinuousDecoder:
             # Only here, where the error is gone: it held on to the buffers of the call. Who was under way begins again.
             if not fits:
                 waiting.extendleft(sorted(batch.under_way, key=lambda index: len(segments[index])))
-                spare = self._graphs.new_slots()
-                spare.allocations, spare.reuses = self._slots.allocations, self._slots.reuses
-                self._slots = spare
+                self._dropped += self._slots.buffer_stats.freed()
+                self._slots = self._graphs.new_slots()
         if ended:
             yield ended
 

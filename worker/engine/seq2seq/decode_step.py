@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.greedy import Resolve
@@ -25,7 +26,7 @@ class DecodeStep:
 
     def __init__(self, graphs: NativeGraphs, rules: GenerationConfig, *, exact: bool = False) -> None:
         """`exact`: no screened head, whatever the rules: the logits are what they are."""
-        self.allocations = 0
+        self._allocations = 0
         self.resolve: Resolve | None = None  # what finds the best ids, where the logits are not exact
         may_screen = rules.num_beams == 1 and rules.repetition_penalty == 1.0 and not exact
         screened = graphs.screened() if may_screen else None
@@ -43,9 +44,9 @@ class DecodeStep:
         self._outputs: dict[str, NDArray[Any]] = {}  # of the rows that run
 
     @property
-    def num_bytes(self) -> int:
-        """Memory held. Another thread may ask while the lane works."""
-        return sum(memory.nbytes for memory in tuple(self._memory.values()))
+    def buffer_stats(self) -> BufferStats:
+        """Of the outputs; that they are reused at every step is not counted."""
+        return BufferStats(sum(memory.nbytes for memory in tuple(self._memory.values())), self._allocations)
 
     def run(
         self, last_ids: Ids, slots: KVSlots | DeviceKVSlots, context: RunContext, step: int
@@ -77,7 +78,7 @@ class DecodeStep:
     def _take(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         size = int(np.prod(shape))
         if name not in self._memory or self._memory[name].size < size:
-            self.allocations += 1
+            self._allocations += 1
             self._memory[name] = np.empty(size, dtype)
         return self._memory[name][:size].reshape(shape)
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnxruntime import InferenceSession, IOBinding, OrtValue
 
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.session import Device, Provider, open_session
 from worker.engine.search.logit_rules import Ids
 from worker.engine.seq2seq.kv_slots import SlotShape
@@ -27,23 +28,23 @@ class DeviceBuffers:
 
     def __init__(self, shape: SlotShape, device: Device) -> None:
         self.length = 0  # C
-        self.allocations = 0  # how often memory was asked for
+        self._allocations = 0
         self._shape = shape
         self._device = device
         self._buffers: list[OrtValue] = []
         self._size = 0  # numbers that a buffer has room for
 
     @property
-    def num_bytes(self) -> int:
-        """Memory held, used or not."""
-        return 2 * self._shape.num_layers * self._size * self._shape.dtype.itemsize
+    def buffer_stats(self) -> BufferStats:
+        """Of all tensors; reuses are not counted."""
+        return BufferStats(2 * self._shape.num_layers * self._size * self._shape.dtype.itemsize, self._allocations)
 
     def lay_out(self, rows: int, length: int) -> None:
         """Room for so many rows of so many positions; what was there is lost."""
         self.length = length
         size = math.prod(self._tensor(rows))
         if size > self._size:
-            self.allocations += 1
+            self._allocations += 1
             self._buffers.clear()  # the old ones go first
             self._size = 0
             self._buffers = [self._new_buffer(size) for _ in range(2 * self._shape.num_layers)]

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnxruntime import IOBinding, OrtValue
 
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.session import Device
 from worker.engine.search.logit_rules import Ids
 from worker.engine.seq2seq.device_buffers import DeviceBuffers, DeviceCopies
@@ -36,10 +37,9 @@ class DeviceKVSlots:
     """Keys and values of the sentences that run, and where each row is."""
 
     def __init__(self, shape: SlotShape, device: Device, moves: DeviceCopies) -> None:
-        self.reuses = 0  # how often all that was needed was there
+        self._reuses = 0
         self.num_sentences = 0  # B
         self._beams = 1
-        self._before = 0  # allocations of those that this one replaces
         self._moves = moves
         # Of each two banks the first is in use; rows that move go to the second.
         self._past = [DeviceBuffers(shape, device), DeviceBuffers(shape, device)]  # (R, N, C, H)
@@ -51,23 +51,14 @@ class DeviceKVSlots:
         self._places: Any = None  # what is bound to where
 
     @property
-    def allocations(self) -> int:
-        """How often memory was asked for."""
-        return self._before + sum(bank.allocations for bank in (*self._past, *self._cross))
-
-    @allocations.setter
-    def allocations(self, number: int) -> None:
-        self._before = number - (self.allocations - self._before)
+    def buffer_stats(self) -> BufferStats:
+        """Of all banks."""
+        return sum((bank.buffer_stats for bank in (*self._past, *self._cross)), BufferStats(reuses=self._reuses))
 
     @property
     def num_rows(self) -> int:
         """R."""
         return self.num_sentences * self._beams
-
-    @property
-    def num_bytes(self) -> int:
-        """Memory held, used or not."""
-        return sum(bank.num_bytes for bank in (*self._past, *self._cross))
 
     @property
     def longest(self) -> int:
@@ -76,7 +67,7 @@ class DeviceKVSlots:
 
     def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
         """Room for so many sentences of at most `source_length` tokens, and at first for `positions` of a target."""
-        before = self.allocations
+        before = self.buffer_stats.allocations
         self.num_sentences, self._beams, self._places = 0, beams, None
         for bank in self._past:
             bank.lay_out(sentences * beams, rounded(positions))
@@ -84,7 +75,7 @@ class DeviceKVSlots:
             bank.lay_out(sentences, rounded(source_length))
         self._positions = np.zeros(sentences * beams, np.int32)
         self._mask = np.zeros((sentences, self._cross[0].length), np.int32)
-        self.reuses += self.allocations == before
+        self._reuses += self.buffer_stats.allocations == before
 
     def admit(self, cross: OrtValue | NDArray[Any]) -> None:
         """New sentences, behind the others: what the encoder said of them (m, S, 2 L, N, H)."""

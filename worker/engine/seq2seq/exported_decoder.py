@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 from jobs.spec import CachePolicy
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.out_of_memory import halves, is_out_of_memory, larger_half
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
@@ -30,22 +31,13 @@ class ExportedDecoder:
         self._policy = policy
         self._pad_id = pad_id
         self._cache = graphs.new_cache()
+        self._dropped = BufferStats()  # of buffers that were given up
         self._max_size: float = math.inf  # rows x source length that a batch may have, since a larger one did not fit
 
     @property
-    def num_bytes(self) -> int:
-        """Memory of the buffers."""
-        return self._cache.num_bytes
-
-    @property
-    def allocations(self) -> int:
-        """How often memory was asked for."""
-        return self._cache.allocations
-
-    @property
-    def reuses(self) -> int:
-        """How often the buffers were large enough."""
-        return self._cache.reuses
+    def buffer_stats(self) -> BufferStats:
+        """Of the cache and the buffers of a step."""
+        return self._dropped + self._cache.buffer_stats
 
     def decode(
         self,
@@ -79,7 +71,6 @@ class ExportedDecoder:
             rest.appendleft(batch)
 
     def _drop_buffers(self) -> None:
-        spare = self._graphs.new_cache()
-        spare.allocations, spare.reuses = self._cache.allocations, self._cache.reuses
-        self._cache = spare
+        self._dropped += self._cache.buffer_stats.freed()
+        self._cache = self._graphs.new_cache()
         self._graphs.give_memory_back()

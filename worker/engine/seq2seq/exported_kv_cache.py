@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnxruntime import IOBinding
 
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.search.logit_rules import Ids
 from worker.models.layout.seq2seq_layout import CacheShape
 
@@ -38,8 +39,7 @@ class ExportedKVCache:
         """None: the graph has no cache; only step buffers are kept."""
         self.length = 0  # P
         self.rows = 0  # R
-        self.allocations = 0  # how often memory was asked for
-        self.reuses = 0  # batches that found all their memory there
+        self._allocations = self._reuses = 0
         self._shape = shape or CacheShape(0, 0, 0, np.dtype(np.float32))
         self._self_names = self._shape.names("decoder")
         self._cross_names = self._shape.names("encoder")
@@ -52,9 +52,10 @@ class ExportedKVCache:
         self._steps: dict[str, NDArray[Any]] = {}  # flat
 
     @property
-    def num_bytes(self) -> int:
-        """Memory held, used or not. Another thread may ask while the lane works."""
-        return self._self.nbytes + self._cross.nbytes + sum(buffer.nbytes for buffer in tuple(self._steps.values()))
+    def buffer_stats(self) -> BufferStats:
+        """Of the cache and the step buffers; one reuse for each batch that found all its memory there."""
+        steps = sum(buffer.nbytes for buffer in tuple(self._steps.values()))
+        return BufferStats(self._self.nbytes + self._cross.nbytes + steps, self._allocations, self._reuses)
 
     def reset(self, rows: int, source_length: int) -> None:
         """Start a batch: `rows` sources, nothing cached."""
@@ -67,11 +68,11 @@ class ExportedKVCache:
 
         Those of the source are taken here, once a batch: later calls have none to give.
         """
-        before = self.allocations
+        before = self._allocations
         self._cross_length = self._source_length
         self._reserve_self(self.rows, max(length, _FIRST_LENGTH))
         self._reserve_cross(self.rows)
-        self.reuses += self.allocations == before
+        self._reuses += self._allocations == before
         self._bind_self(binding.bind_output, 1 - self._past, length, which=1)
         self._bind_cross(binding.bind_output, which=1)
 
@@ -115,7 +116,7 @@ class ExportedKVCache:
         size = math.prod(shape)
         buffer = self._steps.get(name)
         if buffer is None or buffer.size < size or buffer.dtype != dtype:
-            self.allocations += 1
+            self._allocations += 1
             self._steps[name] = buffer = np.empty(_bucket(size, 0 if buffer is None else buffer.size), dtype)
         return buffer[:size].reshape(shape)
 
@@ -126,7 +127,7 @@ class ExportedKVCache:
         needed = rows * self._row_size(length)
         capacity = self._self.shape[2]
         if needed > capacity:
-            self.allocations += 1
+            self._allocations += 1
             grown = np.empty((2, len(self._self_names), _bucket(needed, capacity)), self._shape.dtype)
             used = self.rows * self._row_size(self.length)
             grown[self._past, :, :used] = self._self[self._past, :, :used]
@@ -136,7 +137,7 @@ class ExportedKVCache:
         needed = rows * self._row_size(self._cross_length)
         capacity = self._cross.shape[1]
         if needed > capacity:
-            self.allocations += 1
+            self._allocations += 1
             grown = np.empty((len(self._cross_names), _bucket(needed, capacity)), self._shape.dtype)
             used = min(capacity, self.rows * self._row_size(self._cross_length))
             grown[:, :used] = self._cross[:, :used]

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnxruntime import IOBinding
 
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.search.logit_rules import Ids
 
 _STEP = 16  # positions: capacities are multiples of it
@@ -35,8 +36,7 @@ class KVSlots:
     """Keys and values of the sentences that run, and where each row is."""
 
     def __init__(self, shape: SlotShape) -> None:
-        self.allocations = 0  # how often memory was asked for
-        self.reuses = 0  # how often all that was needed was there
+        self._allocations = self._reuses = 0
         self.num_sentences = 0  # B
         self._shape = shape
         self._beams = 1
@@ -55,9 +55,10 @@ class KVSlots:
         return self.num_sentences * self._beams
 
     @property
-    def num_bytes(self) -> int:
-        """Memory held, used or not. Another thread may ask while the lane works."""
-        return sum(memory.nbytes for memory in tuple(self._memory.values()))
+    def buffer_stats(self) -> BufferStats:
+        """Of past and cross-attention; one reuse for each `begin` that allocated nothing."""
+        num_bytes = sum(memory.nbytes for memory in tuple(self._memory.values()))
+        return BufferStats(num_bytes, self._allocations, self._reuses)
 
     @property
     def longest(self) -> int:
@@ -66,14 +67,14 @@ class KVSlots:
 
     def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
         """Room for so many sentences of at most `source_length` tokens, and at first for `positions` of a target."""
-        before = self.allocations
+        before = self._allocations
         self.num_sentences, self._beams, self._places = 0, beams, None
         self._past = self._cross = np.empty((0,) * 5, self._shape.dtype)  # nothing else keeps what is too small
         self._past = self._laid_out("past", sentences * beams, self._capacity(sentences * beams, rounded(positions)))
         self._cross = self._laid_out("cross", sentences, rounded(source_length))
         self._positions = np.zeros(sentences * beams, np.int32)
         self._source_ends = np.zeros(sentences, np.int32)
-        self.reuses += self.allocations == before
+        self._reuses += self._allocations == before
 
     def admit(self, cross: NDArray[Any]) -> None:
         """New sentences, behind the others: what the encoder said of them (m, S, 2 L, N, H)."""
@@ -151,7 +152,7 @@ class KVSlots:
         shape = (2 * self._shape.num_layers, rows, self._shape.num_heads, length, self._shape.head_size)
         size = math.prod(shape)
         if self._memory[name].size < size:
-            self.allocations += 1
+            self._allocations += 1
             self._memory[name] = np.empty(0, self._shape.dtype)  # the old one goes first
             self._memory[name] = np.empty(size, self._shape.dtype)
         return self._memory[name][:size].reshape(shape)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.spec import CachePolicy
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
@@ -24,11 +25,7 @@ class Decoder(Protocol):
     """One lane's buffers for one model and one cache policy, and the search through them."""
 
     @property
-    def num_bytes(self) -> int: ...
-    @property
-    def allocations(self) -> int: ...
-    @property
-    def reuses(self) -> int: ...
+    def buffer_stats(self) -> BufferStats: ...
     def decode(
         self,
         segments: Sequence[Sequence[int]],

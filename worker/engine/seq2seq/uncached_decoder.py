@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.out_of_memory import is_out_of_memory
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
@@ -37,22 +38,13 @@ class UncachedDecoder:
         self._graphs = graphs
         self._num_steps = num_steps
         self._slots = graphs.new_slots()  # for what `hybrid` hands over
+        self._dropped = BufferStats()  # of slots that were given up
         self._most = 0  # sentences that fit into memory, once that is known; 0: not known
 
     @property
-    def num_bytes(self) -> int:
-        """Memory of the buffers."""
-        return self._slots.num_bytes
-
-    @property
-    def allocations(self) -> int:
-        """How often memory was asked for."""
-        return self._slots.allocations
-
-    @property
-    def reuses(self) -> int:
-        """How often the buffers were large enough."""
-        return self._slots.reuses
+    def buffer_stats(self) -> BufferStats:
+        """Of the slots."""
+        return self._dropped + self._slots.buffer_stats
 
     def decode(
         self,
@@ -85,9 +77,8 @@ class UncachedDecoder:
             # Only here, where the error is gone: it held on to the buffers of the call.
             waiting.extendleft(reversed(batch))
             self._most = size // 2
-            spare = self._graphs.new_slots()
-            spare.allocations, spare.reuses = self._slots.allocations, self._slots.reuses
-            self._slots = spare
+            self._dropped += self._slots.buffer_stats.freed()
+            self._slots = self._graphs.new_slots()
 
 
 class _Prefixes:

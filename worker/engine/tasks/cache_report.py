@@ -100,6 +100,7 @@ def measure_cache(
             found, timings = _decode(decoders[mode], segments, rules, batch_size)
             runs[mode].append(_summary(timings, time.perf_counter() - started, sum(map(len, found))))
             ids[mode] = found
+    buffers = decoders["on"].buffer_stats
     return CacheReport(
         num_segments=len(segments),
         num_beams=num_beams,
@@ -109,9 +110,9 @@ def measure_cache(
         on=_median(runs["on"]),
         off=_median(runs["off"]),
         num_different=sum(one != other for one, other in zip(ids["on"], ids["off"], strict=True)),
-        kv_bytes=decoders["on"].num_bytes,
-        buffer_allocations=decoders["on"].allocations,
-        buffer_reuses=decoders["on"].reuses,
+        kv_bytes=buffers.num_bytes,
+        buffer_allocations=buffers.allocations,
+        buffer_reuses=buffers.reuses,
     )
 
 

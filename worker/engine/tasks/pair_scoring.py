@@ -30,6 +30,7 @@ import orjson
 
 from jobs.outcome import Failed, Flag, Outcome, Score, TokenScore
 from jobs.spec import ScoreOptions
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.out_of_memory import is_out_of_memory
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
@@ -75,7 +76,7 @@ class _Pair:
 class PairScorer:
     """One lane's engine for one translation model. It keeps no buffers between calls."""
 
-    num_bytes = allocations = reuses = 0
+    buffer_stats: BufferStats = BufferStats()
 
     def __init__(self, model: Seq2SeqModel, tokenizer: Tokenizer) -> None:
         """A distribution over fewer ids is another one: a model that was added with `--head target` gives each token

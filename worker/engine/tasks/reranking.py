@@ -24,6 +24,7 @@ from jobs.ranking import NON_FINITE, Judged, rank
 from jobs.spec import RerankOptions
 from worker.engine.causal.prefix_sharing import Ids, Pair, Place, apart, share
 from worker.engine.causal.protocol import CausalModel, LogProbs
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.batch_result import BatchResult
@@ -88,6 +89,11 @@ class Reranker:
         self.model = model
         self.reader = model.new_reader()
         self._tokenizer = tokenizer
+
+    @property
+    def buffer_stats(self) -> BufferStats:
+        """Of the reader."""
+        return self.reader.buffer_stats
 
     def rerank(
         self, payloads: Sequence[str], options: RerankOptions, *, should_stop: Callable[[], bool]

@@ -22,6 +22,7 @@ from jobs.errors import ModelError, SpecError
 from jobs.outcome import Failed, Flag, Outcome, Score, TokenScore
 from jobs.spec import Bos, ScoreOptions
 from worker.engine.causal.protocol import CausalModel, Group, LogProbs, Reader
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.batch_result import BatchResult
@@ -82,6 +83,11 @@ class Scorer:
         self.reader: Reader = model.new_reader()  # the one in use: a lane pays for one set of buffers
         self._is_packed = True
         self._tokenizer = tokenizer
+
+    @property
+    def buffer_stats(self) -> BufferStats:
+        """Of the reader."""
+        return self.reader.buffer_stats
 
     def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> BatchResult:
         """Score every text; raise SpecError where the model cannot do as asked, Stopped where told to stop.

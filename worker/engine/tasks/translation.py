@@ -18,6 +18,7 @@ from typing import Protocol
 
 from jobs.outcome import Failed, Flag, Outcome, SegmentTranslation
 from jobs.spec import CachePolicy, TranslateOptions
+from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import GenerationConfig
@@ -75,6 +76,11 @@ class Translator:
         self.decoder: Decoder = model.new_decoder()  # the one in use: a lane pays for one set of buffers
         self._policy = CachePolicy()
         self._tokenizer = tokenizer
+
+    @property
+    def buffer_stats(self) -> BufferStats:
+        """Of the decoder."""
+        return self.decoder.buffer_stats
 
     def translate(
         self,
