@@ -1,1 +1,2 @@
-"""What the database remembers: tables, leases, results. Every SQL statement of kvjobs is in this package."""
+"""The database: its schema, the leases and results in it, and the reports that read it. Every SQL statement of kvjobs
+is in this package."""

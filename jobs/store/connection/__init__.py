@@ -1,1 +1,1 @@
-"""Connecting to SQLite and PostgreSQL, and what each of them has to be told."""
+"""Connections to SQLite and PostgreSQL: how each is configured, and what its errors mean."""

@@ -1,20 +1,20 @@
-"""What a database says when it refuses, in the words of someone who can do something about it."""
+"""Errors of a database as ours: what went wrong, where, and what to do."""
 
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jobs.errors import StoreError, TransientError, ValueRefused
 
-# SQLSTATE classes and codes that waiting may mend (postgresql.org/docs/current/errcodes-appendix.html).
-LOST = ("08", "57P", "25P03")  # connection exceptions; the server ended the session, or is starting
-CROWDED = ("53",)  # too many connections, out of memory, disk full
-COLLIDED = ("40", "55P03")  # a deadlock or a serialization failure; a lock that is not free
-STOPPED = ("57014", "58")  # somebody cancelled the statement; an error of the server's disk or system
+# SQLSTATE classes and codes that may pass by themselves (postgresql.org/docs/current/errcodes-appendix.html).
+CONNECTION_LOST = ("08", "57P", "25P03")  # connection exceptions; the server ended the session, or is starting
+NO_RESOURCES = ("53",)  # too many connections, out of memory, disk full
+CONFLICT = ("40", "55P03")  # a deadlock or a serialization failure; a lock that is not free
+STOPPED = ("57014", "58")  # the statement was cancelled; an error of the server's disk or system
 READ_ONLY = "25006"  # a standby, or a server in the middle of a failover
 
-# What the server says before there is a session has no SQLSTATE in libpq, only words; these no waiting mends. A TLS
-# handshake that is cut off ("SSL error: unexpected eof") is not among them.
-FOR_A_PERSON = (
+# Errors before a session exists have no SQLSTATE in libpq, only a text; those with these words do not pass by
+# themselves. A TLS handshake that is cut off ("SSL error: unexpected eof") may, so it is not among them.
+PERMANENT = (
     "authentication failed",
     "does not exist",
     "no pg_hba.conf entry",
@@ -25,7 +25,7 @@ FOR_A_PERSON = (
 
 
 def explain(error: DBAPIError | PoolTimeout, url: str) -> StoreError:
-    """The error as ours: TransientError where waiting may mend it, ValueRefused where no other try would do better."""
+    """TransientError where waiting may help, ValueRefused for values that no retry could write, else StoreError."""
     if isinstance(error, PoolTimeout):
         return TransientError(f"all connections of this program to the database {url} are in use; wait and try again")
     module = type(error.orig).__module__
@@ -34,7 +34,7 @@ def explain(error: DBAPIError | PoolTimeout, url: str) -> StoreError:
 
 
 def locked_error(url: str) -> TransientError:
-    """A SQLite file to which somebody else writes."""
+    """Another program is writing to the SQLite file."""
     return TransientError(f"the database {url} is locked by another program; close it, or wait and try again")
 
 
@@ -44,11 +44,11 @@ def _sqlite(text: str, url: str) -> StoreError:
     if "disk is full" in text:
         return TransientError(f"the disk of the database {url} is full; free some space there, then try again")
     if "disk I/O error" in text:
-        return TransientError(f"the disk of the database {url} reports an error; look at the disk (is it full?)")
+        return TransientError(f"the disk of the database {url} reports an error; check the disk (is it full?)")
     if "not a database" in text:
         return StoreError(f"{url} is not a database; name another file, or move this one away")
     if "readonly" in text:
-        return StoreError(f"{url} may only be read; run this as one who may write the file and its folder")
+        return StoreError(f"{url} may only be read; run this as a user who may write the file and its folder")
     if "unable to open" in text:
         return StoreError(
             f"{url} cannot be opened ({text}); check the permissions of the file and its folder, or set KVJOBS_HOME"
@@ -61,25 +61,27 @@ def _sqlite(text: str, url: str) -> StoreError:
 def _postgresql(error: DBAPIError, url: str) -> StoreError:
     said = " ".join(str(error.orig).split())
     state = getattr(error.orig, "sqlstate", None) or ""
-    if state.startswith(COLLIDED):
-        return TransientError(f"two transactions on {url} were in each other's way; try again ({said})")
-    if state.startswith(CROWDED):
-        return TransientError(f"the database {url} has no room ({said}); free some, then try again")
+    if state.startswith(CONFLICT):
+        return TransientError(f"two transactions on {url} blocked each other; try again ({said})")
+    if state.startswith(NO_RESOURCES):
+        return TransientError(
+            f"the database {url} has no room ({said}); free disk space, memory or connections, then try again"
+        )
     if state.startswith(STOPPED):
-        return TransientError(f"the database {url} stopped in the middle ({said}); try again")
+        return TransientError(f"the database {url} stopped a statement before its end ({said}); try again")
     if state == READ_ONLY:
         return TransientError(f"the database {url} takes no writes now ({said}); is it a standby, or in a failover?")
-    if error.connection_invalidated or state.startswith(LOST):
+    if error.connection_invalidated or state.startswith(CONNECTION_LOST):
         return TransientError(f"the connection to the database {url} was lost ({said})")
     if isinstance(error, OperationalError) and not state:
-        if any(words in said for words in FOR_A_PERSON):
+        if any(words in said for words in PERMANENT):
             return StoreError(f"the database {url} refused the login: {_server_words(said)}; check the address")
         return TransientError(f"the database {url} does not answer ({_server_words(said)}); is it running?")
     if state == "42501":  # insufficient privilege
-        return StoreError(f"the user of the database {url} may not do that ({said}); connect as one who may")
+        return StoreError(f"the user of the database {url} lacks a permission ({said}); connect as one who has it")
     return StoreError(f"the database {url} refuses: {said}")
 
 
 def _server_words(said: str) -> str:
-    """Without libpq's preface."""
+    """The text without libpq's prefix `connection to server at ... failed:`."""
     return said.split("failed: ", 1)[-1]

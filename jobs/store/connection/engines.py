@@ -1,6 +1,6 @@
-"""Connecting: what a SQLite file and a PostgreSQL server each need to be told.
+"""A SQLAlchemy engine for a database URL.
 
-Knows: drivers, pragmas, timeouts. Does not know: tables.
+Knows: how a URL is read. Does not know: pragmas, timeouts, tables.
 """
 
 import re
@@ -16,8 +16,8 @@ PASSWORD_IN_URL = "in a password write @, :, / and ? as %40, %3A, %2F and %3F"
 
 
 def make_engine(address: str, busy_timeout_s: float, silence_s: float | None = None) -> Engine:
-    """An engine for a SQLAlchemy URL. `silence_s`: see `Database.open`. Raise SpecError for one that cannot be used,
-    StoreError for a bad folder."""
+    """An engine for a SQLAlchemy URL; `silence_s` as in `Database.open`. Raises SpecError for a URL that cannot be
+    used, StoreError for a folder that cannot hold the database."""
     url = _parse(address)
     if url.get_backend_name() == "sqlite":
         return sqlite_engine(url, busy_timeout_s)
@@ -38,11 +38,12 @@ def _parse(address: str) -> URL:
         raise SpecError(f"the database setting is not a URL: its port is no number; {PASSWORD_IN_URL}") from None
     if url.get_backend_name() == "postgresql" and not _has_one_reading(address, url):
         raise SpecError(f"the database setting has an @ too many; {PASSWORD_IN_URL}")
-    # What libpq, Docker and Heroku call a PostgreSQL address; SQLAlchemy would look for another driver.
+    # libpq, Docker and Heroku write `postgres://`, for which SQLAlchemy looks for another driver.
     return url.set(drivername="postgresql+psycopg") if url.drivername in ("postgresql", "postgres") else url
 
 
 def _has_one_reading(address: str, url: URL) -> bool:
-    """Whether what stands behind the last @ is the host: else a part of the password is taken for it, and shown."""
+    """Whether the text after the last @ is the host. If not, the password holds an @, and what follows that @ would be
+    taken for the host and shown in messages."""
     _, at, behind = re.split(r"\?\w+=", address, maxsplit=1)[0].rpartition("@")
     return not at or behind.lstrip("[").startswith(url.host or ("/" if url.database else ""))

@@ -1,5 +1,5 @@
-"""A SQLite file that is replaced while it is open, as when somebody restores a copy: a connection that has it open goes
-on with the file that was there before, which has no name any more."""
+"""Which file a connection has open. A file that is replaced while it is open, as when a copy is restored, keeps being
+read and written through its old connections, although it has no name any more."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -10,33 +10,35 @@ from sqlalchemy.exc import DisconnectionError
 from jobs.errors import StoreError
 from jobs.private import make_file
 
-_FILE = "kvjobs_file"  # in what a connection of the pool is known by: the file that it opened
+_FILE = "kvjobs_file"  # key in the `info` of a pooled connection: the file that it opened
 
 
 class FileIdentity:
-    """Listens to an engine, so that no transaction begins on a file that is no longer the one of that name."""
+    """Compares device and inode, so that no transaction begins on a file that was replaced. Its methods are listeners
+    of an engine's events."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._was_there = False
 
     def before_connect(self, _dialect: Any, record: Any, *_arguments: Any) -> None:
-        """Make the file where there has been none: SQLite would make it as the umask says. (Its -wal and -shm have the
-        mode of the file.) Raises StoreError for one that has gone: an empty one in its place would hide that."""
+        """Create a missing file for its owner alone: SQLite would use the umask. (Its -wal and -shm get the mode of the
+        file.) Raises StoreError for a file that existed before: an empty one in its place would hide the loss."""
         if not self._was_there:
-            with suppress(OSError):  # what is wrong with the place, SQLite says
+            with suppress(OSError):  # SQLite's own error says what is wrong with the folder
                 make_file(self._path)
-        file = self._now()
+        file = self._current()
         self._was_there = self._was_there or file is not None
         if record is not None:
-            record.info[_FILE] = file  # looked at before it is opened: if it is replaced in between, it is opened again
+            record.info[_FILE] = file  # read before SQLite opens the file: replaced in between, it is opened again
 
     def before_use(self, _connection: Any, record: Any, _proxy: Any) -> None:
-        """Raises DisconnectionError for a connection to what was there before: the pool opens the file anew."""
-        if self._now() != record.info.get(_FILE):
+        """Raises DisconnectionError where the connection's file was replaced: the pool then opens the new one."""
+        if self._current() != record.info.get(_FILE):
             raise DisconnectionError(f"{self._path} was replaced")
 
-    def _now(self) -> tuple[int, int] | None:
+    def _current(self) -> tuple[int, int] | None:
+        """Device and inode of the file that has the name now; None where there is none."""
         try:
             found = self._path.stat()
         except FileNotFoundError:
@@ -46,5 +48,5 @@ class FileIdentity:
                 ) from None
             return None
         except OSError:
-            return None  # what is wrong, SQLite says
+            return None  # SQLite's own error says what is wrong
         return found.st_dev, found.st_ino

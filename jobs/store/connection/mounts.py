@@ -1,4 +1,4 @@
-"""On which file system a folder lies, as Linux tells it (/proc/self/mountinfo), and whether that is a network's."""
+"""The file system of a folder, from Linux's /proc/self/mountinfo, and whether it is a network file system."""
 
 import os
 import re
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-# SQLite's locks and its shared-memory index do not work across machines (sqlite.org/wal.html, "disadvantages" 2). What
-# a virtual machine shares with its host (9p, virtiofs, vboxsf) is another machine's too.
+# SQLite's locks and its shared-memory index do not work across machines (sqlite.org/wal.html, "disadvantages" 2). A
+# folder that a virtual machine shares with its host (9p, virtiofs, vboxsf) counts as another machine's.
 NETWORK = {
     "9p",
     "afs",
@@ -30,7 +30,7 @@ NETWORK = {
     "virtiofs",
     "vmhgfs",
 }
-# Of FUSE's (`fuse.NAME`); others, as mergerfs or gocryptfs, only show a local disk otherwise.
+# Types `fuse.NAME`. Other FUSE file systems, such as mergerfs or gocryptfs, present a local disk.
 NETWORK_FUSE = {
     "afpfs",
     "blobfuse",
@@ -61,7 +61,7 @@ NETWORK_FUSE = {
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A file system that is mounted somewhere."""
+    """A mounted file system."""
 
     number: int
     parent: int  # the mount on which it is mounted
@@ -69,24 +69,24 @@ class Mount:
     kind: str
 
     @property
-    def is_of_network(self) -> bool:
+    def is_network(self) -> bool:
         family, _, name = self.kind.partition(".")
         return name in NETWORK_FUSE if family == "fuse" else self.kind in NETWORK
 
 
 def mount_of(folder: Path) -> Mount | None:
-    """The mount that a folder lies on; None where nobody knows, as on other systems than Linux."""
+    """The mount that holds a folder; None where it cannot be known, as on other systems than Linux."""
     try:
-        told = Path("/proc/self/mountinfo").read_bytes()
+        mountinfo = Path("/proc/self/mountinfo").read_bytes()
     except OSError:
         return None
-    return find_mount(PurePosixPath(folder.resolve()), parse_mounts(os.fsdecode(told)))
+    return find_mount(PurePosixPath(folder.resolve()), parse_mounts(os.fsdecode(mountinfo)))
 
 
-def parse_mounts(told: str) -> list[Mount]:
+def parse_mounts(mountinfo: str) -> list[Mount]:
     """The lines of a mountinfo (man 5 proc): `36 35 98:0 /root /point options optional... - kind source options`."""
     mounts = []
-    for line in told.split("\n"):
+    for line in mountinfo.split("\n"):
         before, separator, after = line.partition(" - ")
         fields = before.split(" ")
         if separator and len(fields) >= 6:
@@ -96,8 +96,8 @@ def parse_mounts(told: str) -> list[Mount]:
 
 
 def find_mount(folder: PurePosixPath, mounts: Iterable[Mount]) -> Mount | None:
-    """Go down from the root as the kernel does. At each folder the mount on it is entered, then what is mounted over
-    that; what lies below a folder over which something was mounted later is not to be seen."""
+    """The mount that holds `folder`: walk down from the root as the kernel does. At each folder, enter the mount on it,
+    then any mount over that one; mounts below a folder that was mounted over later are hidden."""
     mounts = list(mounts)
     on = {(mount.parent, mount.point): mount for mount in mounts}
     known = {mount.number for mount in mounts}
@@ -111,5 +111,5 @@ def find_mount(folder: PurePosixPath, mounts: Iterable[Mount]) -> Mount | None:
 
 
 def _unescape(field: str) -> str:
-    """A space is written as \\040, and so are tabs, line ends and backslashes, each by its octal number."""
+    """Undo the octal escapes: a space is written as \\040, and so are tabs, line ends and backslashes."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)

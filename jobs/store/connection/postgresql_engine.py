@@ -1,4 +1,4 @@
-"""An engine for a PostgreSQL server: timeouts, keep-alives, and what each new connection is told."""
+"""An engine for a PostgreSQL server: timeouts, keep-alives, and the settings of each new session."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -10,8 +10,8 @@ from sqlalchemy.exc import NoSuchModuleError
 from jobs.errors import SpecError
 from jobs.requirements import install_command
 
-# What an address may say otherwise (`?connect_timeout=3`). A server that vanished without a word is given up after a
-# minute, else a lane would wait for it for hours (postgresql.org/docs/current/libpq-connect.html).
+# Defaults that a URL may override (`?connect_timeout=3`). A server that vanished without closing its connections is
+# given up after a minute; a lane would wait for it for hours (postgresql.org/docs/current/libpq-connect.html).
 POSTGRESQL = {
     "application_name": "kvjobs",
     "connect_timeout": 10,  # seconds
@@ -20,8 +20,8 @@ POSTGRESQL = {
     "keepalives_count": 4,
     "tcp_user_timeout": 60_000,  # milliseconds
 }
-# The same the other way round: what a vanished client leaves behind on the server goes after a minute, not after two
-# hours (postgresql.org/docs/current/runtime-config-connection.html).
+# The reverse: the server ends the session of a vanished client after a minute, not after two hours
+# (postgresql.org/docs/current/runtime-config-connection.html).
 SESSION = {"tcp_keepalives_idle": 20, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 4}
 
 
@@ -37,11 +37,11 @@ def postgresql_engine(url: URL, busy_timeout_s: float, silence_s: float | None) 
 
 
 def _connectable(url: URL) -> Engine:
-    told = {name: value for name, value in POSTGRESQL.items() if name not in url.query}
+    defaults = {name: value for name, value in POSTGRESQL.items() if name not in url.query}
     try:
         # Each lane holds a connection for as long as a transaction, so there may be as many as lanes. The ping finds
-        # the connections that a restart of the server has cut.
-        return create_engine(url, pool_pre_ping=True, max_overflow=-1, connect_args=told)
+        # connections that a restart of the server has cut.
+        return create_engine(url, pool_pre_ping=True, max_overflow=-1, connect_args=defaults)
     except NoSuchModuleError:
         raise SpecError(f"the driver {url.drivername!r} is not known; write postgresql://user@host/name") from None
     except ModuleNotFoundError as error:
@@ -52,8 +52,8 @@ def _connectable(url: URL) -> Engine:
 
 
 def _set_up(session: Mapping[str, int], connection: Any, _record: Any) -> None:
-    """One statement, hence one more way to the server and back. (As `options` of the connection they would cost none,
-    and pgbouncer would refuse it.)"""
+    """Set the settings of a new session in one statement, hence one round trip. (As `options` of the connection they
+    would cost none, but pgbouncer refuses those.)"""
     settings = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in session.items())
     connection.autocommit = True
     connection.execute(f"SELECT {settings}")
@@ -61,7 +61,7 @@ def _set_up(session: Mapping[str, int], connection: Any, _record: Any) -> None:
 
 
 def _reset_read_only(connection: Any, _record: Any) -> None:
-    """After a transaction that was to be read-only, SQLAlchemy leaves READ WRITE behind for the next one, whatever the
-    server's default_transaction_read_only says."""
+    """Let the server's default_transaction_read_only decide about the next transaction. After a read-only one,
+    SQLAlchemy sets the connection to READ WRITE."""
     if connection is not None and not connection.closed:
         connection.read_only = None

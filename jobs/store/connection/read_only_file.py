@@ -1,8 +1,8 @@
-"""A SQLite file that this process may only read: its own mode, its folder's, or the whole disk's.
+"""A SQLite file that this process may only read, because of its own mode, its folder's, or a read-only disk.
 
-SQLite in WAL mode writes beside the file even to read: it makes -wal and -shm, and takes them away at the end. Where
-they are, because somebody has the file open, they are read with it. Where they are not, all there is to know is in the
-file, and it is read as one that nobody writes ("immutable": sqlite.org/uri.html).
+In WAL mode even a reader writes beside the file: SQLite creates -wal and -shm, and removes them at the end. Where they
+exist, because another process has the file open, they are read too. Where they do not, the file is complete and is
+opened as one that nobody writes ("immutable": sqlite.org/uri.html).
 """
 
 import os
@@ -12,7 +12,8 @@ from jobs.errors import StoreError
 
 
 def is_read_only(path: Path) -> bool:
-    """Whether the file is there, and this process cannot write it, or cannot write what SQLite needs beside it."""
+    """Whether the file exists and this process cannot write it, or cannot write the files that SQLite needs beside
+    it."""
     if not path.exists():
         return False
     beside = _log(path), _index(path)
@@ -20,7 +21,8 @@ def is_read_only(path: Path) -> bool:
 
 
 def read_only_uri(path: Path) -> str:
-    """How to open the file to read it alone. Raises StoreError where a part of it is in a log that cannot be read."""
+    """The SQLite URI that opens the file for reading. Raises StoreError where its last changes are in a log that cannot
+    be read."""
     file, log = path.absolute(), _log(path)
     if not is_read_only(path):
         return f"{file.as_uri()}?mode=ro"

@@ -1,8 +1,8 @@
-"""The connections of an engine to a server, as something that can be cut from outside.
+"""The sockets of an engine's connections to a server, so that another thread can shut them down.
 
-A server that was stopped, or whose disk hangs, keeps its side of a connection alive and answers nothing: no time limit
-of TCP's ends that, and libpq has none of its own for a statement. Whoever waits for its answer learns only so that
-something is wrong.
+A server that was stopped (SIGSTOP), or whose disk hangs, keeps its side of a connection alive and answers nothing: no
+timeout of TCP ends that, and libpq has none for a statement. A thread that waits for an answer gets an error only when
+its socket is shut down.
 """
 
 import contextlib
@@ -18,18 +18,18 @@ from sqlalchemy import Engine, event
 
 
 class Sockets:
-    """Every open connection of one engine; none where the database is a file."""
+    """Every open connection of one engine; none for SQLite."""
 
     def __init__(self, engine: Engine) -> None:
         self._open: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._began: dict[object, float] = {}  # of each transaction that is not over
+        self._began: dict[object, float] = {}  # start of each open transaction, by `time.monotonic`
         self._lock = threading.Lock()
         if engine.dialect.name == "postgresql":
             event.listen(engine, "connect", self._add)
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
-        """Around a transaction, from before it has a connection."""
+        """Note the start and the end of a transaction; entered before it has a connection."""
         transaction = object()
         with self._lock:
             self._began[transaction] = time.monotonic()
@@ -40,8 +40,8 @@ class Sockets:
                 self._began.pop(transaction, None)
 
     def cut(self, silence_s: float) -> bool:
-        """End every connection if a transaction lasts longer than that: whoever waits for an answer gets an error, and
-        the pool connects anew. Whether it did."""
+        """Shut down every connection if some transaction has lasted longer than that; whether they were. Threads that
+        wait for an answer get an error, and the pool opens new connections."""
         with self._lock:
             connections, now = list(self._open), time.monotonic()
             if not connections or all(now - began <= silence_s for began in self._began.values()):

@@ -1,4 +1,4 @@
-"""An engine for a SQLite file: pragmas, when a transaction begins, and where a file may be."""
+"""An engine for a SQLite file: pragmas, the start of a transaction, and where the file may be."""
 
 import sqlite3
 from functools import partial
@@ -14,11 +14,11 @@ from jobs.store.connection.mounts import mount_of
 from jobs.store.connection.read_only_file import is_read_only, read_only_uri
 from jobs.store.connection.sqlite_functions import add_exp_and_ln
 
-READ_ONLY = "kvjobs_read_only"  # an option of an engine whose file we may only read
+READ_ONLY = "kvjobs_read_only"  # execution option of an engine whose file may only be read
 
 
 def sqlite_engine(url: URL, busy_timeout_s: float) -> Engine:
-    """An engine for a file, which is made with its folder where it is missing; see `make_engine`."""
+    """An engine for a file, which is created with its folder where it is missing; see `make_engine`."""
     path = Path(url.database or "")
     if not url.database or url.database == ":memory:":
         raise SpecError(
@@ -30,11 +30,11 @@ def sqlite_engine(url: URL, busy_timeout_s: float) -> Engine:
         make_folder(path.absolute().parent)
     except OSError as error:
         raise StoreError(
-            f"the folder {path.absolute().parent} cannot be made: {error.strerror}; set KVJOBS_HOME to one that can"
+            f"the folder {path.absolute().parent} cannot be created: {error.strerror}; set KVJOBS_HOME to another"
         ) from None
     _refuse_network_file_system(path.absolute().parent)
-    # A size of 0 is none: each lane holds a connection for as long as a transaction, so there may be as many as lanes.
-    # (Opening one for each transaction took 0.8 ms, taking one that is open 0.1.)
+    # pool_size=0 means no limit: each lane holds a connection for as long as a transaction, so there may be as many as
+    # lanes. (Opening a connection for each transaction took 0.8 ms, taking one from the pool 0.1.)
     engine = create_engine(url, pool_size=0, connect_args={"timeout": busy_timeout_s})
     identity = FileIdentity(path)
     event.listen(engine, "do_connect", identity.before_connect)
@@ -45,7 +45,7 @@ def sqlite_engine(url: URL, busy_timeout_s: float) -> Engine:
 
 
 def _read_only_engine(url: URL, path: Path, busy_timeout_s: float) -> Engine:
-    """Each transaction opens the file anew: by then somebody else may have begun to write it."""
+    """An engine that opens the file for each transaction: by then another process may have begun to write it."""
     _refuse_network_file_system(path.absolute().parent)
     engine = create_engine(
         url, poolclass=NullPool, connect_args={"timeout": busy_timeout_s}, execution_options={READ_ONLY: True}
@@ -69,7 +69,7 @@ def _set_up_read_only(connection: sqlite3.Connection, _record: Any) -> None:
 
 
 def _set_up(connection: sqlite3.Connection, _record: Any) -> None:
-    connection.isolation_level = None  # we say BEGIN ourselves: Python's sqlite3 would say it too late
+    connection.isolation_level = None  # `_begin` sends BEGIN: Python's sqlite3 would send it too late
     add_exp_and_ln(connection)
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
@@ -81,9 +81,9 @@ def _begin(connection: Connection) -> None:
 
 
 def _refuse_network_file_system(folder: Path) -> None:
-    """Raise StoreError where the folder is known to be on another machine."""
+    """Raises StoreError where the folder is known to be on another machine."""
     mount = mount_of(folder)
-    if mount is not None and mount.is_of_network:
+    if mount is not None and mount.is_network:
         raise StoreError(
             f"{folder} is on a network file system ({mount.kind} at {mount.point}), where SQLite's locks do not hold; "
             "set KVJOBS_HOME to a local folder"

@@ -1,4 +1,4 @@
-"""Functions in SQL that a build of SQLite may lack."""
+"""SQL functions that a build of SQLite may lack."""
 
 import math
 import sqlite3
@@ -6,8 +6,8 @@ from typing import Any
 
 
 def add_exp_and_ln(connection: sqlite3.Connection) -> None:
-    """exp and ln, which the views need and which SQLite has only where it was built with them. As there, what is no
-    number is null and what is too large is infinite."""
+    """Add exp and ln, which the views need, where SQLite was built without them. As in SQLite, an argument that is not
+    a number gives null, and a result that is too large is infinite."""
     try:
         connection.execute("SELECT exp(0), ln(1)")
     except sqlite3.OperationalError:

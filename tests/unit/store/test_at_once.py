@@ -28,7 +28,7 @@ SECONDS = 2.0
 
 
 def try_again(act: Callable[[], Any]) -> Any:
-    """As a worker does when two transactions were in each other's way."""
+    """As a worker does after two transactions blocked each other."""
     while True:
         try:
             return act()

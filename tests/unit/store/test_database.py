@@ -345,7 +345,7 @@ def test_a_deadlock_is_worth_another_try(postgresql: Database) -> None:
         thread.join()
 
     assert len(raised) == 1
-    assert "in each other's way" in str(raised[0])
+    assert "blocked each other" in str(raised[0])
 
 
 def test_a_view_of_the_data_does_not_change_while_it_is_read(database: Database) -> None:

@@ -25,14 +25,14 @@ def kind(folder: str, *lines: str) -> str:
     ],
 )
 def test_network_file_systems_are_known(name: str) -> None:
-    assert Mount(2, 1, PurePosixPath("/data"), name).is_of_network
+    assert Mount(2, 1, PurePosixPath("/data"), name).is_network
 
 
 @pytest.mark.parametrize(
     "name", ["ext4", "xfs", "btrfs", "tmpfs", "overlay", "fuseblk", "fuse.mergerfs", "fuse.gocryptfs", "fuse", "zfs"]
 )
 def test_local_file_systems_are_not_taken_for_a_network_s(name: str) -> None:
-    assert not Mount(2, 1, PurePosixPath("/data"), name).is_of_network
+    assert not Mount(2, 1, PurePosixPath("/data"), name).is_network
 
 
 def test_the_deepest_mount_counts() -> None:
