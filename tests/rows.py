@@ -12,12 +12,14 @@ from typing import Any
 from sqlalchemy import func, insert, select
 
 from jobs.outcome import Ranking, Score, Translation
+from jobs.process import ProcessId
 from jobs.spec import JobSpec, Options, Task, TranslateOptions
 from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, as_stored
 from jobs.store.schema.states import DocumentStatus, JobState, ShardState
+from jobs.store.worker_registry import register
 
 AddJob = Callable[..., int]  # insert_job without its first argument
 AddWaitingJob = Callable[..., int]  # insert_waiting_job without its first argument
@@ -255,3 +257,21 @@ def insert_waiting_job(
 
 def translated(text: str = "x") -> Translation:
     return Translation(text=text, log_prob=-1.0, num_segments=2, num_reused=1, num_source_tokens=5, num_target_tokens=4)
+
+
+def enter(database: Database, process: ProcessId) -> int:
+    """A worker's row as that process would have made it."""
+    worker_id = register(database, device="cpu", provider="test", lanes=1)
+    with database.writing() as connection:
+        connection.execute(
+            tables.Worker.__table__.update()
+            .where(tables.Worker.id == worker_id)
+            .values(machine=process.machine, pid=process.pid, process_started=process.started)
+        )
+    return worker_id
+
+
+def dead_process() -> ProcessId:
+    """A process that has ended: the number is in use by a process that started at another time."""
+    mine = ProcessId.mine()
+    return replace(mine, started=mine.started - 1)

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.conftest import Machine
+from tests.places import TESTS
 from worker.demo.examples import lines
 
-INJECTION = Path(__file__).parents[1] / "faults" / "poison"
+INJECTION = TESTS / "faults" / "poison"
 DOCUMENTS = 24  # two batches
 SLOW = pytest.mark.timeout(180)
 

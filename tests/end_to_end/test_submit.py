@@ -9,6 +9,7 @@ import pytest
 
 from tests.checkpoints import write_tokenizer
 from tests.end_to_end.conftest import Machine
+from tests.places import DEMO_MODEL, GOLDEN
 
 Bulletins = Callable[..., Path]
 
@@ -204,15 +205,14 @@ def _optimum_model(folder: Path) -> None:
     """An export whose every word is noise, with a tokenizer of its size."""
     folder.mkdir()
     for name in ("config.json", "generation_config.json", "encoder_model.onnx", "decoder_model_merged.onnx"):
-        shutil.copy(Path(__file__).parents[1] / "golden" / "tiny-swish-tied" / name, folder)
+        shutil.copy(GOLDEN / "tiny-swish-tied" / name, folder)
     config = json.loads((folder / "config.json").read_text())
     write_tokenizer(folder, config["vocab_size"], eos_id=config["eos_token_id"], pad_id=config["pad_token_id"])
 
 
 def _model_of_web_pages(folder: Path) -> None:
     """What a download through a login page leaves behind."""
-    demo = Path(__file__).parents[2] / "worker" / "demo" / "en-zh"
     folder.mkdir()
-    for file in demo.iterdir():
+    for file in DEMO_MODEL.iterdir():
         is_graph = file.suffix == ".onnx"
         (folder / file.name).write_bytes(b"<html>please log in</html>" if is_graph else file.read_bytes())

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.conftest import Machine
+from tests.places import DEMO_MODEL
 
 Bulletins = Callable[..., Path]
 
@@ -134,10 +135,9 @@ def test_a_model_that_changed_since_the_submit_pauses_the_job_and_says_so(
     machine: Machine, bulletins: Bulletins
 ) -> None:
     bulletins(2)
-    demo = Path(__file__).parents[2] / "worker" / "demo" / "en-zh"
     model = machine.folder / "model"
     model.mkdir()
-    for file in demo.iterdir():
+    for file in DEMO_MODEL.iterdir():
         (model / file.name).write_bytes(file.read_bytes())
     machine.kvjobs("submit", "bulletins.jsonl", "--model", "./model")
     (model / "vocab.json").write_text((model / "vocab.json").read_text() + "\n")

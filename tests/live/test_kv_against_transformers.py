@@ -18,7 +18,7 @@ transformers = pytest.importorskip("transformers")
 from bench.models import build
 from bench.shapes import Shape
 from bench.tokenizer import write_tokenizer
-from tests.unit.engine.conftest import decode
+from tests.tiny_models import decode
 from worker.engine.search.generation_config import read_generation
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.graphs.marian import SCREENED

@@ -3,11 +3,12 @@
 import json
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+from tests.places import GOLDEN
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -128,7 +129,7 @@ def test_strided_sums_are_those_of_the_recipe(
     assert math.exp(sum(weighed) / length) == pytest.approx(math.exp(sum(published) / length), rel=1e-4)
 
 
-RECORDED = json.loads((Path(__file__).parents[1] / "golden" / "rolling_windows.json").read_text())["cases"]
+RECORDED = json.loads((GOLDEN / "rolling_windows.json").read_text())["cases"]
 
 
 @pytest.mark.parametrize("max_length", [63, 33, 7])

@@ -7,20 +7,19 @@ not to, by `split_special_tokens`), and takes a text that begins with `>>…<<` 
 """
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from tests.places import CHECKOUT, GOLDEN
 from worker.text.marian_tokenizer import MarianTokenizer
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (pip install '.[train]')")
 
-CHECKOUT = Path(__file__).parents[2]
 FOLDER = CHECKOUT.parent / "shared" / "data" / "opus-mt-en-mg"
-GOLDEN = json.loads((CHECKOUT / "tests" / "golden" / "marian_tokenizer.json").read_text())
+RECORDED = json.loads((GOLDEN / "marian_tokenizer.json").read_text())
 
 pytestmark = [
     pytest.mark.skipif(not FOLDER.is_dir(), reason=f"the tokenizer files of opus-mt-en-mg are not at {FOLDER}"),
@@ -71,11 +70,11 @@ def theirs_encode_target(theirs: Any, text: str) -> list[int]:
 
 
 def test_the_golden_file_is_what_transformers_says_today(theirs):
-    assert [theirs_encode(theirs, case["text"]) for case in GOLDEN["encoded"]] == [
-        case["ids"] for case in GOLDEN["encoded"]
+    assert [theirs_encode(theirs, case["text"]) for case in RECORDED["encoded"]] == [
+        case["ids"] for case in RECORDED["encoded"]
     ]
-    assert [theirs_encode_target(theirs, case["text"]) for case in GOLDEN["encoded"]] == [
-        case["target_ids"] for case in GOLDEN["encoded"]
+    assert [theirs_encode_target(theirs, case["text"]) for case in RECORDED["encoded"]] == [
+        case["target_ids"] for case in RECORDED["encoded"]
     ]
 
 

@@ -7,12 +7,13 @@ import pytest
 
 from tests.checkpoints import write_marian_checkpoint
 from tests.command_line import Kvjobs
+from tests.places import GOLDEN
 from worker.cli import bench
 from worker.engine.tasks import cache_report
 from worker.model_tools.add.add import Request, add_model
 from worker.text.marian_tokenizer import MarianTokenizer
 
-TINY = Path(__file__).parents[1] / "golden" / "tiny-swish-tied"
+TINY = GOLDEN / "tiny-swish-tied"
 
 
 class Letters:

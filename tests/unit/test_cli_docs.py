@@ -1,10 +1,9 @@
 """The documented command line is the real one."""
 
-from pathlib import Path
-
 from jobs.cli.reference import reference
+from tests.places import CHECKOUT
 
-PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+PAGE = CHECKOUT / "docs" / "cli.md"
 
 
 def test_the_page_is_what_the_commands_say() -> None:

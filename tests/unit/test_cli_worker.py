@@ -13,8 +13,7 @@ from jobs.store.schema.clock import db_time
 from jobs.store.schema.tables import Worker
 from jobs.store.worker_registry import WorkerStats, mark_stopped, record_heartbeat, register
 from tests.command_line import Kvjobs
-from tests.rows import AddJob, Line
-from tests.unit.store.test_reaper import ended_process, enter
+from tests.rows import AddJob, Line, dead_process, enter
 
 ELSEWHERE = ProcessId("another boot", 1, 1.0)
 
@@ -26,7 +25,7 @@ def test_the_list_says_who_is_busy_idle_stale_or_has_stopped(
     busy = register(database, device="cpu", provider="test", lanes=1, queues="cpu,model:m")
     record_heartbeat(database, busy, WorkerStats(models='{"m": 1.5}'))
     leases.lease(database, busy, 0, 60)
-    idle, silent, dead = (enter(database, process) for process in (ELSEWHERE, ELSEWHERE, ended_process()))
+    idle, silent, dead = (enter(database, process) for process in (ELSEWHERE, ELSEWHERE, dead_process()))
     with database.writing() as connection:
         connection.execute(update(Worker).where(Worker.id == silent).values(heartbeat_at=db_time(-61)))
     gone = register(database, device="cpu", provider="test", lanes=1)
@@ -74,7 +73,7 @@ def test_where_machines_cannot_be_told_apart_their_names_say_what_is_here(databa
 
 
 def test_a_worker_that_is_dead_or_silent_does_not_live(database: Database, kvjobs: Kvjobs) -> None:
-    enter(database, ended_process())
+    enter(database, dead_process())
     silent = register(database, device="cpu", provider="test", lanes=1)
     with database.writing() as connection:
         connection.execute(update(Worker).where(Worker.id == silent).values(heartbeat_at=db_time(-61)))

@@ -8,7 +8,6 @@ import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import click
@@ -18,13 +17,13 @@ from ruamel.yaml import YAML
 from jobs.cli.main import PROGRAM, cli
 from jobs.queues import Queues
 from jobs.settings import SECRET, Settings
+from tests.places import CHECKOUT
 
-ROOT = Path(__file__).parents[2]
-FILE = ROOT / "docker-compose.yml"
+FILE = CHECKOUT / "docker-compose.yml"
 COMPOSE: Mapping[str, Any] = YAML(typ="safe", pure=True).load(FILE.read_text(encoding="utf-8"))
 SERVICES: Mapping[str, Any] = COMPOSE["services"]
 OURS = {name: service for name, service in SERVICES.items() if service["image"].startswith("kvjobs:")}
-DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+DOCKERFILE = (CHECKOUT / "Dockerfile").read_text(encoding="utf-8")
 
 
 def test_the_file_is_what_the_specification_of_compose_allows() -> None:
@@ -68,7 +67,7 @@ def test_the_command_line_takes_each_command(arguments: list[str]) -> None:
 
 
 def test_the_page_about_fleets_shows_commands_that_there_are() -> None:
-    page = (ROOT / "docs" / "fleet.md").read_text(encoding="utf-8")
+    page = (CHECKOUT / "docs" / "fleet.md").read_text(encoding="utf-8")
     shown = re.findall(r"^    (?:docker compose run .*? worker|kvjobs) ([^|\n]*)", page, re.MULTILINE)
     assert len(shown) > 5
     for line in shown:
@@ -129,9 +128,9 @@ def test_ours_write_nowhere_but_into_memory(name: str) -> None:
 
 
 def test_the_image_is_made_of_what_the_wheel_needs_and_nothing_else() -> None:
-    patterns = (ROOT / ".dockerignore").read_text(encoding="utf-8").split("\n")
+    patterns = (CHECKOUT / ".dockerignore").read_text(encoding="utf-8").split("\n")
     let_through = {line.removeprefix("!") for line in patterns if line.startswith("!")}
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     needed = {"pyproject.toml", project["project"]["readme"], *project["project"]["license-files"]}
     assert "*" in patterns

@@ -1,17 +1,17 @@
 """The corpus of the bundled model: the same everywhere, and never trained on what it is measured with."""
 
 import re
-from pathlib import Path
 from random import Random
 
 import pytest
 import sentencex
 
+from tests.places import EXAMPLES
 from worker.demo.examples import lines
 from worker.demo.grammar import Pair, bulletin, is_held_out, training_pairs, unseen_bulletins
 from worker.demo.rules import RULES, WORDS
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "bulletins.jsonl"
+BULLETINS = EXAMPLES / "bulletins.jsonl"
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -27,7 +27,7 @@ def test_a_seed_is_a_corpus(pairs: list[Pair]) -> None:
 
 
 def test_the_example_file_is_what_its_command_writes() -> None:
-    assert EXAMPLES.read_bytes() == "".join(lines(60, seed=1, references=False)).encode()
+    assert BULLETINS.read_bytes() == "".join(lines(60, seed=1, references=False)).encode()
 
 
 def test_no_sentence_of_an_example_is_trained_on(pairs: list[Pair]) -> None:

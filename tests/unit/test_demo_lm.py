@@ -2,15 +2,13 @@
 
 import json
 import math
-from pathlib import Path
 
 import pytest
 
+from tests.places import EXAMPLES
 from worker.demo.evaluate_lm import DEFAULT_MODEL, Score, by_engine, mrr, ndcg, perplexity, rerank
 from worker.demo.examples_retrieval import NUM_DOCUMENTS, SEED
 from worker.demo.retrieval import retrieval_set
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(scope="module")

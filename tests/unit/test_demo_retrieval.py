@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from tests.places import EXAMPLES
 from worker.demo.bm25 import K1, B, Bm25
 from worker.demo.examples_retrieval import NUM_MIXED, NUM_QUESTIONS, files
 from worker.demo.grammar import is_held_out, unseen_bulletins
 from worker.demo.retrieval import DEPTH, retrieval_set
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 RETRIEVAL = EXAMPLES / "retrieval"
 MAX_BYTES = 300_000
 

@@ -6,22 +6,24 @@ from pathlib import Path
 import pytest
 
 from jobs import __version__
+from tests.places import CHECKOUT
 
-ROOT = Path(__file__).parents[2]
-GENERATED = ROOT / "docs" / "cli.md"  # has a test of its own; help texts name no files
-HISTORY = ROOT / "CHANGELOG.md"
-PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("*/*.md"), *ROOT.glob("worker/demo/*/*.md")} - {GENERATED, HISTORY})
+GENERATED = CHECKOUT / "docs" / "cli.md"  # has a test of its own; help texts name no files
+HISTORY = CHECKOUT / "CHANGELOG.md"
+PAGES = sorted(
+    {*CHECKOUT.glob("*.md"), *CHECKOUT.glob("*/*.md"), *CHECKOUT.glob("worker/demo/*/*.md")} - {GENERATED, HISTORY}
+)
 TOP = "jobs|worker|bench|tests|migrations|docs|examples|deploy|\\.ci"
 FILE = re.compile(rf"(?<![\w./@-])(?:{TOP})/[\w./*-]*[\w*/]")  # worker/engine/search/beam.py
 MODULE = re.compile(rf"(?<![\w./@-])(?:{TOP.split('|migrations')[0]})(?:\.\w+)+")  # jobs.outcome.Flag
 LINK = re.compile(r"\]\(([^)#:]+?)(?:#[^)]*)?\)")  # [text](docs/cli.md)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_what_a_page_names_is_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
 
-    missing = [name for name in FILE.findall(text) if not list(ROOT.glob(name.rstrip("/")))]
+    missing = [name for name in FILE.findall(text) if not list(CHECKOUT.glob(name.rstrip("/")))]
     missing += [name for name in MODULE.findall(text) if not is_module(name)]
     missing += [name for name in LINK.findall(text) if not (page.parent / name).exists()]
 
@@ -37,13 +39,13 @@ def test_the_newest_entry_of_the_changelog_is_this_version() -> None:
 
 def is_module(name: str) -> bool:
     """Whether a dotted name is a module, or something that its module defines."""
-    place, parts = ROOT, name.split(".")
+    place, parts = CHECKOUT, name.split(".")
     while parts and (place / parts[0]).is_dir():
         place /= parts.pop(0)
     if not parts:
         return True
     file = place / f"{parts[0]}.py"
     if not file.is_file():
-        return name.endswith(".py") and (ROOT / name).is_file()
+        return name.endswith(".py") and (CHECKOUT / name).is_file()
     source = file.read_text(encoding="utf-8")
     return all(re.search(rf"\b{re.escape(part)}\b", source) for part in parts[1:])

@@ -13,8 +13,7 @@ from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.singleton_roles import REAPER, acquire_role, release_role
 from jobs.store.worker_registry import any_alive, register
-from tests.rows import AddJob, Line
-from tests.unit.store.test_reaper import ended_process, enter
+from tests.rows import AddJob, Line, dead_process, enter
 from worker.process import reaper_thread
 from worker.process.reaper_thread import ReaperThread
 
@@ -34,7 +33,7 @@ def test_leases_that_ran_out_are_left_to_the_holder_of_the_role(database: Databa
 
 def test_a_dead_process_of_this_machine_needs_no_role(database: Database, add_job: AddJob) -> None:
     add_job(Line("a"))
-    leases.lease(database, enter(database, ended_process()), 0, lease_s=60)
+    leases.lease(database, enter(database, dead_process()), 0, lease_s=60)
     acquire_role(database, REAPER, "theirs", 60)
 
     assert reap(database, "ours") == 1

@@ -1,7 +1,5 @@
 """docs/schema.md is the real schema, and leaves no column unexplained."""
 
-from pathlib import Path
-
 import pytest
 from sqlalchemy import Connection, create_engine, inspect
 
@@ -9,8 +7,9 @@ from jobs.store.schema.reference import reference, table_descriptions
 from jobs.store.schema.tables import Base
 from jobs.store.schema.view_columns import VIEW_COLUMNS, Description
 from jobs.store.schema.views import VIEW_NAMES, create_views
+from tests.places import CHECKOUT
 
-PAGE = Path(__file__).parents[2] / "docs" / "schema.md"
+PAGE = CHECKOUT / "docs" / "schema.md"
 DESCRIPTIONS = {
     f"{name}.{column}": described
     for name, columns in [*((name, view.columns) for name, view in VIEW_COLUMNS.items()), *table_descriptions().items()]

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
+from tests.places import GOLDEN
 from worker.engine.causal.native_model import NativeCausal
 from worker.engine.causal.native_reader import Limits, PackedReader
 from worker.engine.causal.protocol import Group
 from worker.engine.runtime.run_context import RunContext
 
-GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "causal.json").read_text(encoding="utf-8"))
+RECORDED = json.loads((GOLDEN / "causal.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", RECORDED["cases"], ids=lambda case: case["name"])
 def test_every_token_gets_what_transformers_gave_it(tmp_path: Path, case: dict[str, Any]) -> None:
     """Read together, and cut into small chunks."""
     checkpoint = write_causal_checkpoint(tmp_path / "checkpoint", **case["arguments"])

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from jobs.errors import SpecError, Stopped
 from jobs.outcome import Failed, Flag, Outcome, Score
 from jobs.spec import CachePolicy, ScoreOptions, Timing
-from tests.unit.engine.conftest import FILES, GOLDEN, Built, OpenKV, OpenTiny, build_kv, decode
+from tests.places import DEMO_MODEL, GOLDEN
+from tests.tiny_models import FILES, Built, OpenKV, OpenTiny, build_kv, decode
 from worker.demo.grammar import unseen_bulletins
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
@@ -33,7 +34,6 @@ from worker.engine.tasks.pair_scoring import PairScorer
 from worker.graphs.precision import Precision
 from worker.text.marian_tokenizer import MarianTokenizer, TargetPiece
 
-BUNDLED = Path(__file__).parents[3] / "worker" / "demo" / "en-zh"
 FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-relu-separate")
 WANTED = json.loads((GOLDEN / "forced.json").read_text(encoding="utf-8"))
 ALONE = ScoreOptions(pairs=True, packing=False)
@@ -138,7 +138,9 @@ def as_text(source: str, target: str) -> str:
 @pytest.fixture(scope="session")
 def demo() -> SimpleNamespace:
     bulletins = [pair for bulletin in unseen_bulletins(8, seed=22) for pair in bulletin.sentences]
-    return SimpleNamespace(model=NativeSeq2Seq.open(BUNDLED), tokenizer=MarianTokenizer.open(BUNDLED), pairs=bulletins)
+    return SimpleNamespace(
+        model=NativeSeq2Seq.open(DEMO_MODEL), tokenizer=MarianTokenizer.open(DEMO_MODEL), pairs=bulletins
+    )
 
 
 # --- the numbers

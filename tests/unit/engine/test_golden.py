@@ -11,7 +11,7 @@ import pytest
 
 import worker.demo
 from jobs.spec import TranslateOptions
-from tests.unit.engine.conftest import Case, assert_golden, decode
+from tests.tiny_models import Case, assert_golden, decode
 from worker.engine.search.generation_config import read_generation
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.engine.tasks.translation import NoMemory, Translator

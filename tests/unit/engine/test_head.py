@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jobs.errors import ModelError
-from tests.unit.engine.conftest import Built, OpenKV, build_kv, decode
+from tests.tiny_models import Built, OpenKV, build_kv, decode
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.target_head import TargetHead

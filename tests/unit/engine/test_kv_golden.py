@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.engine.conftest import OpenKV, assert_golden
+from tests.tiny_models import OpenKV, assert_golden
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
 
 FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-relu-separate")

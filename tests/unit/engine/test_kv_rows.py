@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 from jobs.errors import Stopped
-from tests.unit.engine.conftest import Built, OpenKV, OpenTiny, build_kv, decode
+from tests.tiny_models import Built, OpenKV, OpenTiny, build_kv, decode
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq import native_graphs

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.engine.conftest import OpenKV, build_kv, decode
+from tests.tiny_models import OpenKV, build_kv, decode
 from worker.engine.search.logit_rules import log_normalizer
 from worker.engine.seq2seq.candidate_screening import CandidateScreen
 from worker.graphs import marian

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-DEMO = Path(__file__).parents[3] / "worker" / "demo" / "en-zh" / "encoder.onnx"
+from tests.places import DEMO_MODEL
+
+DEMO = DEMO_MODEL / "encoder.onnx"
 OPEN = "import {first}, onnxruntime, sys; onnxruntime.InferenceSession(sys.argv[1], providers=['CPUExecutionProvider'])"
 
 

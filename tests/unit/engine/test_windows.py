@@ -1,16 +1,16 @@
 """Where a long document is cut: the rules, and the definitions of others written out."""
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.spec import Window
+from tests.places import GOLDEN
 from worker.engine.tasks.windows import Span, cut
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "rolling_windows.json"
+RECORDED = GOLDEN / "rolling_windows.json"
 LENGTH = st.integers(0, 200)
 
 
@@ -89,7 +89,7 @@ def test_disjoint_windows_follow_each_other_after_one_position(length: int, size
 def test_disjoint_windows_are_those_of_the_harness() -> None:
     """lm-evaluation-harness' own, recorded (tests/golden/make_rolling_windows.py). It begins to count after the
     token before the document."""
-    for case in json.loads(GOLDEN.read_text())["cases"]:
+    for case in json.loads(RECORDED.read_text())["cases"]:
         spans = cut(case["length"] + 1, Window.DISJOINT, case["max_length"], 1)
         assert [[span.start - 1, span.first_scored - 1, span.stop - 1] for span in spans] == case["windows"]
 

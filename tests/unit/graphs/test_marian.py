@@ -9,12 +9,12 @@ import pytest
 from safetensors.numpy import load_file
 
 from jobs.errors import ModelError
+from tests.places import GOLDEN
 from worker.graphs.graph_builder import IR_VERSION, OPSET
 from worker.graphs.marian import DECODER, ENCODER, WEIGHTS, MarianSizes, rebuild_decoder, write_marian
 from worker.graphs.precision import Precision
 from worker.models.json_file import read_json
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-relu-separate")
 
 

@@ -1,62 +1,24 @@
 """The loop of a lane, with an engine that answers at once."""
 
 import faulthandler
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
 from jobs.errors import ModelError, Stopped, StoreError, TransientError, ValueRefused
-from jobs.spec import JobSpec, TranslateOptions
 from jobs.store import lease_expiry
 from jobs.store.batches import MAX_TOKENS
 from jobs.store.database import Database
 from jobs.store.jobs import cancel
 from jobs.store.schema import tables
 from jobs.store.worker_registry import WorkerStats
-from tests.rows import AddWaitingJob, translated
+from tests.rows import AddWaitingJob
+from tests.unit.lanes.echo import Echo, keeper_of, scalar
 from worker import leased_shard
 from worker.drain import drain
-from worker.engine.tasks.batch_result import BatchResult
-from worker.process.lease_keeper import LeaseKeeper
 from worker.process.watchdog import Watchdog
-
-
-class Echo:
-    """An engine that gives each text back; `before` runs before each batch, as the world goes on meanwhile."""
-
-    number = 0
-    warm = ()
-
-    def __init__(self, before: Callable[[int, Callable[[], bool]], None] = lambda batch, should_stop: None) -> None:
-        self.batches = 0
-        self._before = before
-
-    def open(self, spec: JobSpec) -> None:
-        """Nothing to load."""
-
-    def changed_files(self) -> list[str]:
-        return []
-
-    def translator(self, spec: JobSpec) -> "Echo":
-        return self
-
-    def translate(
-        self, texts: Sequence[str], options: TranslateOptions, *, should_stop: Callable[[], bool], **_: Any
-    ) -> BatchResult:
-        self._before(self.batches, should_stop)
-        self.batches += 1
-        return BatchResult([translated(text) for text in texts], {}, [])
-
-
-def keeper_of(database: Database, lease_s: float = 60.0) -> LeaseKeeper:
-    return LeaseKeeper(database, 1, lease_s=lease_s, heartbeat_s=60.0)
-
-
-def scalar(database: Database, column: Any) -> Any:
-    with database.reading() as connection:
-        return connection.execute(select(column)).scalar()
 
 
 def test_a_lane_drains_every_job_there_is(database: Database, add_waiting_job: AddWaitingJob) -> None:

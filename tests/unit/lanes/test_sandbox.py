@@ -18,10 +18,10 @@ from jobs.settings import Settings
 from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store.batches import Batch, PlannedDocument
 from jobs.store.database import Database
+from tests.places import CHECKOUT
 from worker.isolation.sandbox import Sandbox, SandboxDied
 from worker.models.registry import find_model
 
-ROOT = Path(__file__).parents[3]
 BATCH: Batch = (PlannedDocument(0, "It will rain in Arden.", 10), PlannedDocument(1, "Snow in Kelso on Friday.", 10))
 
 
@@ -125,8 +125,8 @@ def test_a_sandbox_that_hangs_ends_when_its_lane_s_process_ends_however_that_hap
 ) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, arguments.argument(), spec.options_json(), spec.model_revision],
-        cwd=ROOT,
-        env=arguments.environment() | {"PYTHONPATH": str(ROOT / "tests" / "faults" / "poison")},
+        cwd=CHECKOUT,
+        env=arguments.environment() | {"PYTHONPATH": str(CHECKOUT / "tests" / "faults" / "poison")},
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -15,7 +15,7 @@ from jobs.store.database import Database
 from jobs.store.jobs import retry
 from jobs.store.schema import tables
 from tests.rows import SPEC, AddWaitingJob, translated
-from tests.unit.lanes.test_drain import Echo, keeper_of, scalar
+from tests.unit.lanes.echo import Echo, keeper_of, scalar
 from worker.drain import drain
 from worker.engine.tasks.batch_result import BatchResult
 from worker.isolation.sandbox import SandboxDied

@@ -5,13 +5,11 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
+from tests.places import CHECKOUT
 from worker.process.watchdog import EXIT_HUNG, Watchdog
-
-ROOT = Path(__file__).parents[3]
 
 
 class Reasons(list[str]):
@@ -134,7 +132,7 @@ print("done")
 def start(kind: str, lease_s: float) -> "subprocess.Popen[str]":
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, kind, str(lease_s)],
-        cwd=ROOT,
+        cwd=CHECKOUT,
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

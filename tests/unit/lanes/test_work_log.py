@@ -8,7 +8,7 @@ import pytest
 from jobs.errors import Stopped
 from jobs.store.database import Database
 from tests.rows import AddWaitingJob
-from tests.unit.lanes.test_drain import Echo, keeper_of
+from tests.unit.lanes.echo import Echo, keeper_of
 from worker.drain import drain
 
 

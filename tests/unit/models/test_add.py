@@ -13,6 +13,7 @@ import pytest
 
 from jobs.errors import ModelError, NotFoundError, SpecError
 from tests.checkpoints import write_marian_checkpoint, write_pickle, write_tokenizer
+from tests.places import GOLDEN
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Added, Request, add_model
 from worker.model_tools.add.target_ids import HeadChoice
@@ -21,7 +22,7 @@ from worker.models.manifest import Manifest, sha256_of
 from worker.models.registry import ModelFolder, check_files, find_model
 from worker.text.marian_tokenizer import MarianTokenizer
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "tiny-swish-tied"
+TINY = GOLDEN / "tiny-swish-tied"
 Add = Callable[..., Added]
 
 
@@ -46,7 +47,7 @@ def checkpoint(tmp_path: Path) -> Path:
 @pytest.fixture
 def export(tmp_path: Path) -> Path:
     """An Optimum folder with the graphs of every layout."""
-    folder = shutil.copytree(GOLDEN, tmp_path / "exported")
+    folder = shutil.copytree(TINY, tmp_path / "exported")
     (folder / "decoder_model_without_past.onnx").unlink()
     config = json.loads((folder / "config.json").read_text())
     write_tokenizer(folder, config["vocab_size"], eos_id=config["eos_token_id"], pad_id=config["pad_token_id"])
@@ -247,7 +248,7 @@ def test_external_weights_come_along(add, export, models_dir):
 
 
 def test_a_checkpoint_beside_an_export_is_what_graphs_are_built_of(add, checkpoint):
-    for file in GOLDEN.glob("*.onnx"):
+    for file in TINY.glob("*.onnx"):
         shutil.copy(file, checkpoint)
 
     assert add(checkpoint).layout == "kv"

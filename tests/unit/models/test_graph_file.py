@@ -6,10 +6,10 @@ import onnx
 import onnxruntime
 import pytest
 
+from tests.places import GOLDEN
 from worker.models.layout.graph_header import read_head
 from worker.models.layout.seq2seq_layout import GraphSignature
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 FILES = sorted(GOLDEN.glob("*/*.onnx"))
 
 

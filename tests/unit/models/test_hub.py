@@ -15,10 +15,10 @@ from jobs.errors import KvjobsError, ModelError, NotFoundError, SpecError
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.hub import COMMIT, FakeHub, fake_hub
+from tests.places import CHECKOUT
 from worker.model_tools.add import download
 from worker.model_tools.add.hub import Hub, fetch, wanted
 
-CHECKOUT = Path(__file__).parents[3]
 ID = "Helsinki-NLP/opus-mt-en-xx"
 TOKENIZER = ["source.spm", "target.spm", "tokenizer_config.json", "vocab.json"]
 CONFIGURATION = ["config.json", "generation_config.json"]

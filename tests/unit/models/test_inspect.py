@@ -13,6 +13,7 @@ import pytest
 import sentencepiece
 
 from tests.checkpoints import write_marian_checkpoint
+from tests.places import GOLDEN
 from worker.cli.models.inspect import describe
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
@@ -21,7 +22,7 @@ from worker.model_tools.inspect.inspect import inspect_model
 from worker.models.manifest import Manifest
 from worker.models.registry import ModelFolder
 
-TINY = Path(__file__).parents[2] / "golden" / "tiny-swish-tied"
+TINY = GOLDEN / "tiny-swish-tied"
 GRAPHS = {
     "merged": ["encoder_model.onnx", "decoder_model_merged.onnx"],
     "two decoders": ["encoder_model.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx"],

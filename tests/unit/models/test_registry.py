@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from jobs.errors import ModelError, NotFoundError
 from jobs.spec import Task
+from tests.places import CHECKOUT, DEMO_MODEL
 from worker.graphs import causal, causal_weights, marian
 from worker.models import registry
 from worker.models.layout import causal_layout, seq2seq_layout
@@ -31,7 +32,6 @@ from worker.models.registry import (
     read_manifest,
 )
 
-CHECKOUT = Path(__file__).parents[3]
 TOKENIZER = ["source.spm", "target.spm", "vocab.json"]
 COMPLETE = ["config.json", "encoder_model.onnx", "decoder_model_merged.onnx", *TOKENIZER]
 
@@ -367,7 +367,7 @@ def test_a_bundled_model_that_lacks_a_file_is_mended_by_installing_again(
 ) -> None:
     """Not by adding it: what made it is not on the user's machine."""
     bundled = tmp_path / "in the package"
-    shutil.copytree(CHECKOUT / "worker" / "demo" / "en-zh", bundled)
+    shutil.copytree(DEMO_MODEL, bundled)
     (bundled / "decoder.onnx").unlink()
     monkeypatch.setattr(registry, "BUNDLED", {registry.DEFAULT_MODEL: bundled})
 

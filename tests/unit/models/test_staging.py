@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from jobs.errors import KvjobsError, SpecError
+from tests.places import CHECKOUT
 from worker.model_tools.add import staging as module
 from worker.model_tools.add.staging import staging, sweep
 
-CHECKOUT = Path(__file__).parents[3]
 WORK = """
 import sys, time
 from pathlib import Path

@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 from jobs.errors import ModelError
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
+from tests.places import GOLDEN
 from worker.graphs import causal_weights, marian_weights
 from worker.graphs.causal import write_causal
 from worker.graphs.marian import write_marian
@@ -21,7 +22,7 @@ from worker.model_tools.add.add import Request, add_model
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.registry import ModelFolder, check_files
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "tiny-swish-tied"
+TINY = GOLDEN / "tiny-swish-tied"
 
 
 @pytest.fixture
@@ -137,7 +138,7 @@ def test_gguf_is_refused_as_a_folder_and_as_a_file(folder, tmp_path):
 def test_an_export_whose_configuration_is_old_is_known_by_what_it_says(tmp_path, said):
     """By the class where there is no model_type; Marian where there is neither."""
     folder = tmp_path / "exported"
-    shutil.copytree(GOLDEN, folder)
+    shutil.copytree(TINY, folder)
     for name in ("source.spm", "target.spm", "vocab.json"):
         (folder / name).write_text("{}")
     change_config(folder, **{"model_type": None, "architectures": ["T5ForConditionalGeneration"]} | said)
@@ -165,7 +166,7 @@ def test_graphs_by_other_names_are_named(tmp_path, name):
 @pytest.mark.parametrize("has_spm", [True, False])
 def test_an_export_of_another_translation_model_is_refused_by_its_name(tmp_path, model_type, has_spm):
     folder = tmp_path / "exported"
-    shutil.copytree(GOLDEN, folder)
+    shutil.copytree(TINY, folder)
     change_config(folder, model_type=model_type)
     for name in ("source.spm", "target.spm", "vocab.json") if has_spm else ():
         (folder / name).write_text("{}")

@@ -13,6 +13,7 @@ import pytest
 
 from jobs.errors import SpecError
 from tests.checkpoints import write_marian_checkpoint, write_tokenizer
+from tests.places import GOLDEN
 from worker.engine.search.hypothesis import Hypothesis
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
@@ -26,7 +27,7 @@ from worker.models.manifest import Manifest
 from worker.models.origin import find_checkpoint
 from worker.models.registry import ModelFolder
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "tiny-swish-tied"
+TINY = GOLDEN / "tiny-swish-tied"
 Make = Callable[..., ModelFolder]
 
 
@@ -51,7 +52,7 @@ def make(tmp_path: Path) -> Make:
 
 @pytest.fixture
 def export(tmp_path: Path) -> ModelFolder:
-    folder = shutil.copytree(GOLDEN, tmp_path / "exported")
+    folder = shutil.copytree(TINY, tmp_path / "exported")
     config = json.loads((folder / "config.json").read_text())
     write_tokenizer(folder, config["vocab_size"], eos_id=config["eos_token_id"], pad_id=config["pad_token_id"])
     return ModelFolder("exported", folder)

@@ -16,6 +16,7 @@ from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.migrate import HEAD, differences, downgrade, schema_version, upgrade
 from tests.databases import migrated, own_database
+from tests.places import CHECKOUT
 
 
 def test_a_new_file_gets_the_newest_schema(database: Database) -> None:
@@ -37,7 +38,7 @@ def test_alembic_itself_finds_nothing_to_do(database: Database) -> None:
 
     checked = subprocess.run(
         [sys.executable, "-m", "alembic", "check"],
-        cwd=Path(__file__).parents[3],
+        cwd=CHECKOUT,
         env=os.environ | {"KVJOBS_DATABASE": url},
         capture_output=True,
         text=True,
@@ -50,7 +51,7 @@ def test_alembic_itself_finds_nothing_to_do(database: Database) -> None:
 def test_head_is_the_newest_migration_there_is() -> None:
     from alembic.script import ScriptDirectory
 
-    migrations = Path(__file__).parents[3] / "migrations"
+    migrations = CHECKOUT / "migrations"
     assert ScriptDirectory(str(migrations)).get_current_head() == HEAD
 
 

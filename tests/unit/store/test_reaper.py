@@ -2,7 +2,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from sqlalchemy import select
@@ -14,19 +13,8 @@ from jobs.store import leases
 from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.worker_registry import WorkerStats, any_alive, mark_stopped, record_heartbeat, register
-from tests.rows import AddWaitingJob
-
-
-def enter(database: Database, process: ProcessId) -> int:
-    """A worker's row as that process would have made it."""
-    worker_id = register(database, device="cpu", provider="test", lanes=1)
-    with database.writing() as connection:
-        connection.execute(
-            tables.Worker.__table__.update()
-            .where(tables.Worker.id == worker_id)
-            .values(machine=process.machine, pid=process.pid, process_started=process.started)
-        )
-    return worker_id
+from tests.places import CHECKOUT
+from tests.rows import AddWaitingJob, dead_process, enter
 
 
 def shard_state(database: Database) -> str:
@@ -38,7 +26,7 @@ def test_the_shards_of_a_process_that_is_dead_are_free_at_once(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     add_waiting_job(documents=2, per_shard=2)
-    worker_id = enter(database, ended_process())
+    worker_id = enter(database, dead_process())
     leases.lease(database, worker_id, 0, lease_s=3600)
 
     assert reap(database) == 1
@@ -121,7 +109,7 @@ def seen_from(*namespaces: str) -> tuple[str, bool, bool]:
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
     )
     if done.returncode and ("unshare:" in done.stderr or "mount:" in done.stderr):
         pytest.skip(f"no namespace can be made here ({done.stderr.strip()})")
@@ -158,7 +146,7 @@ def test_times_since_boot_are_not_compared_across_time_namespaces() -> None:
 
 
 def test_a_live_worker_that_was_marked_as_stopped_comes_back_with_its_next_heartbeat(database: Database) -> None:
-    worker_id = enter(database, ended_process())  # as somebody took it for
+    worker_id = enter(database, dead_process())  # as somebody took it for
     reap(database)
     assert not any_alive(database, 60)
 
@@ -170,7 +158,7 @@ def test_a_live_worker_that_was_marked_as_stopped_comes_back_with_its_next_heart
 
 
 def test_a_worker_of_an_unknown_machine_lives_by_its_heartbeat(database: Database) -> None:
-    enter(database, ProcessId("", ended_process().pid, 1.0))
+    enter(database, ProcessId("", dead_process().pid, 1.0))
 
     reap(database)
 

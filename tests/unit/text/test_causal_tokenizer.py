@@ -16,12 +16,13 @@ from tokenizers import Tokenizer
 from tokenizers.models import Unigram
 
 from jobs.errors import ModelError
+from tests.places import GOLDEN
 from tests.small_tokenizers import KINDS, byte_fallback, byte_level, metaspace, opened, word_piece, write
 from tests.tokenizer_configs import CASES, TEXTS, write_case
 from worker.text.causal_tokenizer import CausalTokenizer
 
 # As transformers has it (tests/golden/make_tokenizer_config_golden.py).
-GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "tokenizer_config.json").read_text(encoding="utf-8"))
+RECORDED = json.loads((GOLDEN / "tokenizer_config.json").read_text(encoding="utf-8"))
 
 # Letters that the tokenizers know, others of each width in UTF-8, marks that combine, white space, a control character.
 TEXT = st.text(
@@ -338,12 +339,12 @@ def test_other_threads_go_on_while_a_long_text_is_cut(tmp_path: Path) -> None:
 def test_other_files_change_what_they_change_in_transformers(tmp_path: Path, name: str) -> None:
     tokenizer = CausalTokenizer.open(write_case(tmp_path / "model", name))
 
-    assert [tokenizer.encode(text).ids for text in TEXTS] == GOLDEN["ids"][name]
+    assert [tokenizer.encode(text).ids for text in TEXTS] == RECORDED["ids"][name]
 
 
 def test_the_golden_ids_tell_a_space_and_an_added_token_apart(tmp_path: Path) -> None:
     silent, spoken = (f"outermost False, GPT2Tokenizer, {said}" for said in ("silent", True))
     plain = CausalTokenizer.open(write(tmp_path, byte_level())).encode(TEXTS[9]).ids
 
-    assert GOLDEN["ids"][silent] != GOLDEN["ids"][spoken]
-    assert GOLDEN["ids"]["a plain one, new"][9] != plain
+    assert RECORDED["ids"][silent] != RECORDED["ids"][spoken]
+    assert RECORDED["ids"]["a plain one, new"][9] != plain

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.errors import SpecError
+from tests.places import CHECKOUT, GOLDEN
 from worker.text.marian_tokenizer import MarianTokenizer
 
-CHECKOUT = Path(__file__).parents[3]
 REAL = CHECKOUT.parent / "shared" / "data" / "opus-mt-en-mg"
-GOLDEN = json.loads((CHECKOUT / "tests" / "golden" / "marian_tokenizer.json").read_text())
+RECORDED = json.loads((GOLDEN / "marian_tokenizer.json").read_text())
 
 SPECIAL_LOOKING = ["</s>", "<unk>", "<pad>", "<s>", ">>fra<<", ">>cmn_Hans<<", ">>fra<< ", "<0x41>", "▁", " "]
 any_text = st.text(st.characters(exclude_categories=[]))  # lone surrogates too
@@ -347,19 +347,19 @@ def real() -> MarianTokenizer:
 
 
 def test_a_real_vocabulary_gives_the_ids_that_transformers_gave(real):
-    differing = [case for case in GOLDEN["encoded"] if real.encode(case["text"], None) != case["ids"]]
+    differing = [case for case in RECORDED["encoded"] if real.encode(case["text"], None) != case["ids"]]
 
     assert not differing
 
 
 def test_a_real_vocabulary_gives_the_target_ids_that_transformers_gave(real):
-    differing = [case for case in GOLDEN["encoded"] if real.encode_target(case["text"]) != case["target_ids"]]
+    differing = [case for case in RECORDED["encoded"] if real.encode_target(case["text"]) != case["target_ids"]]
 
     assert not differing
 
 
 def test_a_real_vocabulary_gives_the_text_that_transformers_gave(real):
-    differing = [case for case in GOLDEN["decoded"] if real.decode(case["ids"]) != case["text"]]
+    differing = [case for case in RECORDED["decoded"] if real.decode(case["ids"]) != case["text"]]
 
     assert not differing
 
