@@ -57,7 +57,7 @@ class Context:
 
         database = Database.connect(self.settings.database_url, busy_timeout_s=self.settings.busy_timeout_s)
         try:
-            with database.explained():
+            with database.translated_errors():
                 yield database
         finally:
             database.close()

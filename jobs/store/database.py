@@ -1,4 +1,4 @@
-"""One database, and the two kinds of transaction that everything else uses."""
+"""One database, and the two kinds of transaction on it: `reading` and `writing`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ BUSY_TIMEOUT_S = 30.0
 class Database:
     """Transactions over one engine; threads may share it.
 
-    Raises TransientError where waiting may help (locked, full, away), StoreError for the rest.
+    Raises TransientError where waiting may help (locked, disk full, unreachable), StoreError for other errors.
     """
 
     def __init__(self, engine: Engine, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
@@ -31,19 +31,19 @@ class Database:
 
     @classmethod
     def open(cls, url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S, silence_s: float | None = None) -> "Database":
-        """Connect, and see to it that the schema is ours: a SQLite file is made and upgraded on the way.
+        """Connect, and check the version of the schema; a SQLite file is created and upgraded by itself.
 
-        `silence_s` is for a worker, which has no transaction open while it computes: a server rolls one back in which
-        it heard nothing for so long, and no statement waits for a lock for longer than `busy_timeout_s`.
+        `silence_s` is for a worker, which has no transaction open while it computes: a PostgreSQL server rolls back a
+        transaction that is idle for so long, and no statement waits for a lock for longer than `busy_timeout_s`.
         """
         database = cls.connect(url, busy_timeout_s=busy_timeout_s, silence_s=silence_s)
-        with database.explained():
+        with database.translated_errors():
             bring_up_to_date(database.engine)
         return database
 
     @classmethod
     def connect(cls, url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S, silence_s: float | None = None) -> "Database":
-        """As `open`, whatever the schema is: for those who look after it."""
+        """As `open`, with any schema or none: for `kvjobs db`, which upgrades it."""
         return cls(make_engine(url, busy_timeout_s, silence_s), busy_timeout_s)
 
     @property
@@ -52,13 +52,13 @@ class Database:
 
     @property
     def shown_url(self) -> str:
-        """For messages: without the password."""
+        """The URL without its password, for messages."""
         return hide_passwords(self.engine.url.render_as_string(hide_password=False))
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """One consistent view of the data, however many statements look at it."""
-        with self.explained(), self.engine.connect() as connection:
+        """A transaction that reads: every statement in it sees the same snapshot of the data."""
+        with self.translated_errors(), self.engine.connect() as connection:
             if not self.is_sqlite:
                 connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             with connection.begin():
@@ -66,24 +66,25 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """One transaction that writes: all of it or nothing. On SQLite it holds the write lock from its start,
-        because a reader that turns writer half-way is refused without waiting (SQLITE_BUSY_SNAPSHOT). On PostgreSQL
-        each statement sees what was committed before it (READ COMMITTED), so that it can look again behind a lock."""
-        with self._in_turn(), self.explained(), self.engine.connect() as connection:
+        """A transaction that writes: all of it or nothing is committed. On SQLite it holds the write lock from its
+        start, because a reader that begins to write is refused without waiting (SQLITE_BUSY_SNAPSHOT). On PostgreSQL
+        each statement sees what was committed before it (READ COMMITTED), so that it can read again behind a lock."""
+        with self._write_turn(), self.translated_errors(), self.engine.connect() as connection:
             connection = connection.execution_options(kvjobs_writing=True)
             with connection.begin():
                 yield connection
 
     def cut_connections(self, silence_s: float) -> bool:
-        """Cut every connection to the server if any transaction has lasted longer than that, so that each thread that
-        waits for an answer gets a TransientError; whether it did. A file is never silent."""
+        """Shut down every connection to the server if a transaction has lasted longer than that; whether they were.
+        Each thread that waits for an answer then gets a TransientError. Does nothing on SQLite."""
         return self._sockets.cut(silence_s)
 
     def close(self) -> None:
         self.engine.dispose()
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
+    def translated_errors(self) -> Iterator[None]:
+        """Raise the errors of the driver and of the pool as ours."""
         try:
             with self._sockets.in_use():
                 yield
@@ -91,9 +92,9 @@ class Database:
             raise explain(error, self.shown_url) from error
 
     @contextmanager
-    def _in_turn(self) -> Iterator[None]:
-        """SQLite has one writer at a time, and who waits for it only looks again now and then: with 40 threads one
-        waited for up to 8 s while others wrote again and again. In turn, 0.6 s."""
+    def _write_turn(self) -> Iterator[None]:
+        """On SQLite, which has one writer at a time: wait in a queue. SQLite itself makes a waiting writer poll, so of
+        40 threads one waited for up to 8 s while others wrote again and again; in a queue, 0.6 s."""
         if not self.is_sqlite:
             yield
             return

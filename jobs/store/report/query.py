@@ -8,7 +8,7 @@ from typing import Any
 from jobs.errors import SpecError
 from jobs.store.database import Database
 from jobs.store.report import query_postgresql, query_sqlite
-from jobs.store.report.query_errors import explained
+from jobs.store.report.query_errors import translated_query_errors
 from jobs.store.report.time_limit import TimeLimit
 
 ROWS_A_FETCH = 100
@@ -46,7 +46,7 @@ def run_query(
 
 def _fetch(cursor: Any, limit: TimeLimit) -> Iterator[Sequence[Any]]:
     while True:
-        with explained(limit), limit:
+        with translated_query_errors(limit), limit:
             rows = cursor.fetchmany(ROWS_A_FETCH)
         if not rows:
             return

@@ -12,7 +12,7 @@ WOULD_WRITE = ("prohibited", "not authorized", "readonly", "read-only")
 
 
 @contextmanager
-def explained(limit: TimeLimit) -> Iterator[None]:
+def translated_query_errors(limit: TimeLimit) -> Iterator[None]:
     """Raises SpecError for what is wrong with the query, StoreError where its time is over or the server is gone."""
     try:
         yield

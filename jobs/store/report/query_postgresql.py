@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.errors import SpecError
 from jobs.store.database import Database
-from jobs.store.report.query_errors import explained
+from jobs.store.report.query_errors import translated_query_errors
 from jobs.store.report.time_limit import TimeLimit
-from jobs.store.schema.database_roles import powers
+from jobs.store.schema.database_roles import excess_privilege
 
 if TYPE_CHECKING:
     import psycopg
@@ -50,9 +50,11 @@ def cursor(
     statement = _statement(sql, parameters)
     with _own_connection(database) as connection:
         connection.execute("SET TRANSACTION READ ONLY")
-        if not as_superuser and (power := powers(lambda sql, given: connection.execute(sql.encode(), given))):
+        if not as_superuser and (
+            privilege := excess_privilege(lambda sql, given: connection.execute(sql.encode(), given))
+        ):
             raise SpecError(
-                f"the database's user {power}, so a query could do more than read: connect as a role that may only "
+                f"the database's user {privilege}, so a query could do more than read: connect as a role that may only "
                 "read (kvjobs db grant-reader ROLE makes one), or give --as-superuser"
             )
         # The server's own limit is for the case that we die meanwhile; a query can lift it, and each FETCH has it anew.
@@ -60,7 +62,7 @@ def cursor(
         # One statement cannot leave the transaction, two could (COMMIT; DELETE ...): DECLARE and PREPARE take one.
         made = connection.cursor() if _is_explained(sql) else connection.cursor(name="kvjobs_query")
         with closing(made) as answer, _cancelled_in_time(connection, limit):
-            with explained(limit), limit:
+            with translated_query_errors(limit), limit:
                 if isinstance(answer, psycopg.ServerCursor):
                     answer.execute(statement, parameters)
                 else:
@@ -71,7 +73,7 @@ def cursor(
 @contextmanager
 def _own_connection(database: Database) -> "Iterator[psycopg.Connection[Any]]":
     """One that nobody uses afterwards: a query may leave settings and locks behind that belong to the session."""
-    with database.explained():
+    with database.translated_errors():
         pooled = database.engine.raw_connection()
     connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]  # psycopg's
     pooled.detach()

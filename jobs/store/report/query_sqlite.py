@@ -10,7 +10,7 @@ from jobs.errors import SpecError
 from jobs.store.connection.read_only_file import read_only_uri
 from jobs.store.connection.sqlite_functions import add_exp_and_ln
 from jobs.store.database import Database
-from jobs.store.report.query_errors import explained
+from jobs.store.report.query_errors import translated_query_errors
 from jobs.store.report.time_limit import TimeLimit
 
 STEPS_BETWEEN_LOOKS = 10_000  # of SQLite's machine, between two looks at the clock: about a millisecond
@@ -63,7 +63,7 @@ def cursor(database: Database, sql: str, parameters: Mapping[str, str], limit: T
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
         connection.set_authorizer(_authorize)
         connection.set_progress_handler(limit.is_over, STEPS_BETWEEN_LOOKS)
-        with explained(limit), limit:
+        with translated_query_errors(limit), limit:
             answer = connection.execute(sql, {name: _number_or_text(value) for name, value in parameters.items()})
         yield answer
 

@@ -1,4 +1,4 @@
-"""Time as the database tells it: a worker's own clock never decides about a lease."""
+"""The database's clock, and times in its columns. A worker's own clock never decides about a lease."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +11,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """An aware datetime in UTC. SQLite keeps `YYYY-MM-DD HH:MM:SS.mmm`, whose text order is the time's order."""
+    """An aware datetime in UTC. SQLite stores `YYYY-MM-DD HH:MM:SS.mmm`, which sorts as text in the order of time."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -32,7 +32,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class db_time(FunctionElement[datetime]):
-    """The database's clock, moved by some seconds: `db_time(60)` is a minute from now."""
+    """The time by the database's clock, plus some seconds: `db_time(60)` is a minute from now."""
 
     type = UtcDateTime()
     inherit_cache = True

@@ -1,4 +1,4 @@
-"""The schema's version: what it is, what it should be, and the way from one to the other."""
+"""The version of a database's schema, and the migrations from one version to another."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy.schema import SchemaItem
 
-# The newest migration. Kept here so that the usual start need not load alembic (80 ms); a test compares the two.
+# The newest migration. Repeated here so that a usual start need not load alembic (80 ms); a test compares the two.
 HEAD = "0005"
 VERSION_TABLE = "alembic_version"
 UNREFERENCED = ("documents", "translations", "scores", "rankings", "steps", "shard_events")
 ONLY_ON_SQLITE = {f"fk_{table}_job_id_jobs" for table in UNREFERENCED}
-UPGRADING = 0x6B766A6F  # any number that no other program takes for its advisory lock: "kvjo"
+UPGRADE_LOCK = 0x6B766A6F  # number of an advisory lock that no other program is likely to use: "kvjo"
 
 
 def bring_up_to_date(engine: Engine) -> None:
-    """Upgrade a SQLite file by itself; elsewhere ask for `kvjobs db upgrade`. Raise StoreError for a newer schema."""
+    """Upgrade a SQLite file. Raises StoreError for a newer schema, and where `kvjobs db upgrade` has to be run."""
     version = schema_version(engine)
     if version == HEAD:
         return
@@ -34,13 +34,13 @@ def bring_up_to_date(engine: Engine) -> None:
     if engine.get_execution_options().get(READ_ONLY):
         raise StoreError(
             f"the tables of {engine.url.database} are of an older version ({version or 'none'}; this kvjobs has "
-            f"{HEAD}), and the file may only be read: run kvjobs db upgrade as one who may write it"
+            f"{HEAD}), and the file may only be read: run kvjobs db upgrade as a user who may write it"
         )
     upgrade(engine)
 
 
 def schema_version(engine: Engine) -> str | None:
-    """The migration that the database stands at; None where there is no table of ours."""
+    """The newest migration that was run on the database; None where it has no tables of kvjobs."""
     with engine.connect() as connection:
         if not inspect(connection).has_table(VERSION_TABLE):
             return None
@@ -48,13 +48,13 @@ def schema_version(engine: Engine) -> str | None:
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
-    """Run every migration that is missing, all in one transaction; two at once wait for each other. (The tests stop at
-    an older `revision`; there are no views then.)"""
+    """Run every missing migration, all in one transaction; of two upgrades at once the second waits. (Tests stop at an
+    older `revision`, without views.)"""
     from alembic import command
 
     with _migrating(engine) as connection:
         if engine.dialect.name == "postgresql":
-            connection.execute(text(f"SELECT pg_advisory_xact_lock({UPGRADING})"))
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({UPGRADE_LOCK})"))
         drop_views(connection)  # a table that a view reads cannot be altered
         command.upgrade(_config(connection), revision)
         if revision == "head":
@@ -62,7 +62,7 @@ def upgrade(engine: Engine, revision: str = "head") -> None:
 
 
 def downgrade(engine: Engine) -> None:
-    """Take every table of ours away."""
+    """Drop every table of kvjobs."""
     from alembic import command
 
     with _migrating(engine) as connection:
@@ -71,7 +71,7 @@ def downgrade(engine: Engine) -> None:
 
 
 def differences(engine: Engine) -> list[str]:
-    """What the database's tables and ours do not agree on, one line each; empty when all is well."""
+    """Where the database's tables differ from `jobs.store.schema.tables`, one line each; empty where nowhere."""
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
@@ -84,31 +84,33 @@ def differences(engine: Engine) -> list[str]:
 
 
 def is_compared(item: "SchemaItem", name: str | None, kind: str, _reflected: bool, _other: object) -> bool:
-    """All but the references that only SQLite keeps (migration 0002 says why)."""
+    """All but the foreign keys that only SQLite has (migration 0002 says why)."""
     return not (kind == "foreign_key_constraint" and name in ONLY_ON_SQLITE)
 
 
 @contextmanager
 def _migrating(engine: Engine) -> Iterator[Connection]:
-    """One transaction for all migrations. SQLite can change a table only by making it anew, and to drop the old one
-    would delete what refers to it, so references are not looked after meanwhile, but checked at the end. (Only
-    outside a transaction can that be switched.)"""
+    """One transaction for all migrations. SQLite changes a table by creating a new one, and dropping the old one would
+    delete the rows that refer to it; so foreign keys are off meanwhile, and checked at the end. (They can only be
+    switched outside a transaction.)"""
     is_sqlite = engine.dialect.name == "sqlite"
     with engine.connect().execution_options(kvjobs_writing=True) as connection:
         if is_sqlite:
-            _look_after_references(connection, "OFF")
+            _set_foreign_keys(connection, "OFF")
         try:
             with connection.begin():
                 yield connection
-                if is_sqlite and (astray := connection.execute(text("PRAGMA foreign_key_check")).all()):
-                    raise StoreError(f"after the upgrade {len(astray)} rows would refer to nothing; it was undone")
+                if is_sqlite and (dangling := connection.execute(text("PRAGMA foreign_key_check")).all()):
+                    raise StoreError(
+                        f"after the upgrade {len(dangling)} rows would refer to rows that do not exist; it was undone"
+                    )
         finally:
             if is_sqlite:
-                _look_after_references(connection, "ON")
+                _set_foreign_keys(connection, "ON")
 
 
-def _look_after_references(connection: Connection, on_or_off: str) -> None:
-    """Past SQLAlchemy, which would begin a transaction."""
+def _set_foreign_keys(connection: Connection, on_or_off: str) -> None:
+    """Through the driver: SQLAlchemy would begin a transaction."""
     driver = connection.connection.driver_connection
     assert driver is not None
     driver.execute(f"PRAGMA foreign_keys = {on_or_off}")
@@ -134,6 +136,6 @@ def _config(connection: Connection) -> "Config":
 
 
 def _scripts() -> Path:
-    """Beside this file in an installed wheel, at the top of a checkout."""
+    """The folder of migrations: beside this file in an installed wheel, at the top of a checkout."""
     beside = Path(__file__).with_name("migrations")
     return beside if beside.is_dir() else Path(__file__).parents[3] / "migrations"

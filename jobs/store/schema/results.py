@@ -1,7 +1,7 @@
-"""Where the results of each task are, and what an outcome is as a row there.
+"""The table of results of each task, and an outcome as a row of it.
 
-A document has a result if and only if it has a row in the table of its job's task: everything that asks, asks that one
-table, so that a store with ten million translations makes no scoring job slower.
+A document has a result if and only if it has a row in the table of its job's task. Every query asks that one table, so
+that ten million translations make no scoring job slower.
 
 Knows: outcomes, tables of results, and which counters their columns feed. Does not know: leases, documents.
 """
@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 RESULTS: Mapping[str, ResultTable] = {Task.TRANSLATE: Translation, Task.SCORE: Score, Task.RERANK: Ranking}
 
-# What an export reads of a result, in this order.
+# The columns of a result that an export reads, in this order.
 EXPORTED: Mapping[type[ResultRow], tuple[InstrumentedAttribute[Any], ...]] = {
     Translation: (
         *(Translation.text, Translation.flags, Translation.alternatives),
@@ -63,18 +63,18 @@ def results_of(connection: Connection, job_id: int) -> ResultTable:
 
 
 def is_of_document(result: ResultTable) -> ColumnElement[bool]:
-    """Joins a result to its document."""
+    """The condition that joins a result to its document."""
     return and_(result.job_id == Document.job_id, result.position == Document.position)
 
 
 def is_open(result: ResultTable) -> tuple[ColumnElement[bool], ...]:
-    """Of a document: it has neither a status nor a result."""
+    """Conditions that a document is open: it has neither a status nor a result."""
     return (Document.status.is_(None), ~exists().where(is_of_document(result)))
 
 
 def as_stored(document: Outcome) -> Row | Failed | outcome.Quarantined:
-    """What a result is in its table, without whose it is. One that holds a number which is none (an engine should
-    have seen it) is a failure: a NaN in a table would spoil every sum over it."""
+    """A result as a row of its table, without the columns that say whose it is. A result with a number that is not
+    finite is returned as Failed (an engine should have found it): a NaN in a table would spoil every sum over it."""
     match document:
         case outcome.Translation():
             row, numbers = _translation(document), (document.log_prob, *(one.score for one in document.alternatives))
@@ -133,7 +133,7 @@ def _ranking(ranking: outcome.Ranking) -> Row:
 
 
 def _candidate(candidate: outcome.RankedCandidate) -> Row:
-    """As the export has it: what there is nothing to say of is left out, but for the score."""
+    """As the export writes it: keys without a value are left out, except the score."""
     row: Row = {"id": candidate.id, "rank": candidate.rank, "score": candidate.score}
     if candidate.first_score is not None:
         row["first_score"] = candidate.first_score

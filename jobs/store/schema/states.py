@@ -1,4 +1,4 @@
-"""The states of jobs, shards and documents, and what leads from one to another."""
+"""The states of jobs, shards and documents, and the transitions between them."""
 
 import enum
 
@@ -15,7 +15,7 @@ class JobState(enum.StrEnum):
     INGESTING = "ingesting"  # its documents are still being written; no worker sees it
     RUNNING = "running"  # shards may be leased (unless `paused`)
     DONE = "done"  # every document is in a terminal state
-    CANCELLED = "cancelled"  # somebody cancelled it, and no shard is open any more
+    CANCELLED = "cancelled"  # on request, and no shard is open any more
     FAILED = "failed"  # the ingest was given up; `reason` says why
 
 
@@ -42,5 +42,5 @@ class DocumentStatus(enum.StrEnum):
 
     REJECTED = "rejected"  # the line could not be read as a document
     FAILED = "failed"  # the engine could not process it
-    QUARANTINED = "quarantined"  # it kills the process that works on it
-    CANCELLED = "cancelled"  # the job was cancelled before its turn
+    QUARANTINED = "quarantined"  # it kills the process that processes it
+    CANCELLED = "cancelled"  # the job was cancelled before a worker came to it

@@ -27,13 +27,13 @@ from sqlalchemy.orm import DeclarativeBase, Mapped
 from jobs.store.schema.clock import UtcDateTime
 from jobs.store.schema.column import column
 
-# SQLite numbers rows by itself only for the exact type INTEGER.
+# SQLite generates numbers of rows only for the exact type INTEGER.
 BigId = BigInteger().with_variant(Integer, "sqlite")
 
-# ... and gives the number of a row that was deleted to the next one, but for tables that are made so.
-NEVER_AGAIN = {"sqlite_autoincrement": True}
+# SQLite gives the number of a deleted row to a new one, except in tables that are created with AUTOINCREMENT.
+AUTOINCREMENT = {"sqlite_autoincrement": True}
 
-WENT_WRONG = text("status IS NOT NULL")  # of a document
+HAS_STATUS = text("status IS NOT NULL")  # of a document
 
 
 class Base(DeclarativeBase):
@@ -86,7 +86,7 @@ class Job(Base):
     started_at: Mapped[datetime | None] = column("first lease of a shard")
     finished_at: Mapped[datetime | None] = column("when the job became `done`, `cancelled` or `failed`")
 
-    __table_args__ = (Index(None, "state", "priority"), NEVER_AGAIN)
+    __table_args__ = (Index(None, "state", "priority"), AUTOINCREMENT)
 
 
 class Document(Base):
@@ -114,16 +114,16 @@ class Document(Base):
 
     __table_args__ = (
         UniqueConstraint("job_id", "external_id"),
-        # The few that went wrong are asked for by reason, and put back by `retry`.
+        # The few documents with a status are listed by reason, and reopened by `retry`.
         Index(
             None,
             "job_id",
             "status",
             "error_code",
-            sqlite_where=WENT_WRONG,
-            postgresql_where=WENT_WRONG,
+            sqlite_where=HAS_STATUS,
+            postgresql_where=HAS_STATUS,
         ),
-        # The rows come and go in the order of the key, so the key is where SQLite keeps them.
+        # Rows are written and read in the order of the key, so SQLite stores them in the index of the key.
         {"sqlite_with_rowid": False},
     )
 
@@ -154,7 +154,7 @@ class Shard(Base):
     attempts: Mapped[int] = column("leases so far", unit="leases")
     crashes: Mapped[int] = column("taken back in a row without a recorded batch", unit="leases")
 
-    __table_args__ = (Index(None, "job_id", "state", "id"), Index(None, "state", "lease_until"), NEVER_AGAIN)
+    __table_args__ = (Index(None, "job_id", "state", "id"), Index(None, "state", "lease_until"), AUTOINCREMENT)
 
 
 class ResultRow(Base):
@@ -354,7 +354,7 @@ class Worker(Base):
     heartbeat_at: Mapped[datetime] = column("its last sign of life")
     stopped_at: Mapped[datetime | None] = column("when it stopped, or was found dead")
 
-    __table_args__ = (NEVER_AGAIN,)
+    __table_args__ = (AUTOINCREMENT,)
 
 
 class SingletonRole(Base):

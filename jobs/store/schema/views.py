@@ -1,6 +1,6 @@
-"""The public views: what dashboards and people query. Their columns stay; new ones may be added at the end.
+"""The public views, which dashboards and people query. Their columns stay; new ones are added at the end.
 
-Made anew after every upgrade, so each stands once, here.
+Every upgrade drops the views and creates them again, so each is defined here and in no migration.
 """
 
 from sqlalchemy import Connection, text
@@ -9,7 +9,7 @@ from jobs.measures import LARGEST_EXPONENT, LN_2
 from jobs.store.schema.results import SUMMED
 
 VIEWS = {
-    # One row a job, from counters alone: as quick with ten million documents as with ten.
+    # A row per job, from counters alone: as fast with ten million documents as with ten.
     "v_jobs": """
         SELECT j.id AS job_id, j.name, j.task, j.model, j.state, j.paused, j.priority, j.reason, j.source,
                c.documents, c.succeeded, c.rejected, c.failed, c.quarantined, c.cancelled,
@@ -18,7 +18,7 @@ VIEWS = {
                c.source_tokens, c.target_tokens, c.segments, c.segments_reused,
                j.created_at, j.ingested_at, j.started_at, j.finished_at, j.queue, c.documents_reused
         FROM jobs j JOIN job_counts c ON c.job_id = j.id""",
-    # One row a document, with its result where there is one.
+    # A row per document, with its result where there is one.
     "v_documents": """
         SELECT d.job_id, d.position, d.external_id AS id, d.line,
                CASE WHEN COALESCE(t.position, s.position, r.position) IS NOT NULL THEN 'ok'
@@ -39,16 +39,16 @@ VIEWS = {
         LEFT JOIN translations t ON t.job_id = d.job_id AND t.position = d.position
         LEFT JOIN scores s ON s.job_id = d.job_id AND s.position = d.position
         LEFT JOIN rankings r ON r.job_id = d.job_id AND r.position = d.position""",
-    # One row a model call (or other phase of a batch).
+    # A row per model call (or other phase of a batch).
     "v_steps": """
         SELECT s.job_id, s.shard_id, s.epoch, w.host, s.worker_id, s.lane, s.phase, s.step, s.rows, s.tokens,
                s.past_length, s.calls, s.seconds, s.recorded_at
         FROM steps s LEFT JOIN workers w ON w.id = s.worker_id""",
-    # One row a job and phase: where the seconds went.
+    # A row per job and phase: where the seconds went.
     "v_phases": """
         SELECT job_id, phase, SUM(calls) AS calls, SUM(rows) AS rows, SUM(tokens) AS tokens, SUM(seconds) AS seconds
         FROM steps GROUP BY job_id, phase""",
-    # One row a shard. `available_at` says since when it is ready, by the database's clock; nothing waits for it.
+    # A row per shard. `available_at` says since when it is ready, by the database's clock; nothing depends on it.
     "v_shards": """
         SELECT s.id AS shard_id, s.job_id, s.start, s.stop, s.estimated_tokens, s.queue, s.state, s.available_at,
                s.lease_owner AS worker_id, s.lane, s.lease_epoch AS epoch, s.lease_until, s.in_flight,
@@ -62,7 +62,7 @@ VIEWS = {
         FROM workers""",
 }
 
-# One row a job and minute; the results of a job are all in one table. Each database cuts a minute in its own words.
+# A row per job and minute; the results of a job are all in one table. {minute} differs between the databases.
 THROUGHPUT = """
         SELECT job_id, {minute} AS minute, COUNT(*) AS documents, SUM({source_tokens}) AS source_tokens,
                SUM({target_tokens}) AS target_tokens
@@ -72,7 +72,7 @@ INFINITY = {"sqlite": "9e999", "postgresql": "CAST('Infinity' AS double precisio
 MINUTE = {"sqlite": "substr(finished_at, 1, 16)", "postgresql": "date_trunc('minute', finished_at)"}
 
 
-# SQLite has it: a field of a document's other fields, in `--where` and in queries.
+# For PostgreSQL a function that SQLite has: a value in a document's other fields, for `--where` and for queries.
 JSON_EXTRACT = """
     CREATE OR REPLACE FUNCTION json_extract(document text, path text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -80,7 +80,7 @@ JSON_EXTRACT = """
 
 
 def create_views(connection: Connection) -> None:
-    """Make every view; none may be there yet."""
+    """Create every view; none may exist yet."""
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(JSON_EXTRACT)
     for name, definition in _definitions(connection).items():
@@ -88,7 +88,7 @@ def create_views(connection: Connection) -> None:
 
 
 def drop_views(connection: Connection) -> None:
-    """Take every view away."""
+    """Drop every view."""
     for name in _definitions(connection):
         connection.execute(text(f"DROP VIEW IF EXISTS {name}"))
     if connection.dialect.name == "postgresql":
@@ -111,8 +111,8 @@ def _definitions(connection: Connection) -> dict[str, str]:
 
 
 def _measures(infinity: str) -> dict[str, str]:
-    """What follows from the sums of a score, as `jobs.measures` has it. An exponential that no number can hold is
-    infinite: PostgreSQL would refuse the whole query instead."""
+    """The measures that follow from the sums of a score, as in `jobs.measures`. An exponential that no double can hold
+    is infinite; PostgreSQL would refuse the whole query instead."""
 
     def perplexity(count: str) -> str:
         mean = f"s.nll_sum / s.{count}"
