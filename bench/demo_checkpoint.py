@@ -16,7 +16,7 @@ from safetensors.numpy import save
 
 from bench.tokenizer import FILES
 from jobs.errors import ModelError
-from worker.graphs.marian import DECODER, ENCODER
+from worker.graphs.file_names import DECODER, ENCODER
 from worker.graphs.weights import WrittenWeights
 
 DEMO = Path(__file__).parents[1] / "worker/demo/en-zh"

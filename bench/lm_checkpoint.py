@@ -15,8 +15,8 @@ import numpy as np
 from safetensors.numpy import save
 
 from jobs.errors import ModelError
-from worker.graphs.causal import BODY, HEAD
 from worker.graphs.causal_weights import CausalSizes
+from worker.graphs.file_names import BODY, HEAD
 from worker.graphs.weights import WrittenWeights
 from worker.models.registry import CAUSAL_TOKENIZER, CAUSAL_TOKENIZER_EXTRAS, CONFIGURATION
 

@@ -32,15 +32,13 @@ from onnx import GraphProto, helper
 
 from worker.graphs.causal_head import head_graph
 from worker.graphs.causal_weights import Array, CausalSizes, CausalWeights
+from worker.graphs.checkpoint_weights import Weights
+from worker.graphs.file_names import BODY, HEAD, WEIGHTS
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
-from worker.graphs.marian_weights import Weights
 from worker.graphs.matrix_products import Load, products_in
 from worker.graphs.precision import Precision
 from worker.graphs.weights import Store, WeightsFile
 
-BODY = "body.onnx"
-HEAD = "head.onnx"
-WEIGHTS = "weights.data"
 # Tokens of continuations that may stand behind a past which is as long as the model allows. They see each other's
 # scores in vain: 20 of 60 tokens behind 60 went 1.51 times as fast as each alone, with room for 1,024 only 0.86 times
 # (width 192; at width 896 there was no difference to speak of).

@@ -22,15 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.errors import ModelError
-from worker.graphs.marian_weights import MAX_LAYERS, Weights
+from worker.graphs.architectures import CAUSAL_ARCHITECTURES, MARIAN, architecture_of
+from worker.graphs.checkpoint_weights import MAX_LAYERS, Weights
 from worker.graphs.rope import Rope
 
-ARCHITECTURES = {
-    "LlamaForCausalLM": "llama",
-    "MistralForCausalLM": "mistral",
-    "Qwen2ForCausalLM": "qwen2",
-    "Qwen3ForCausalLM": "qwen3",
-}
 _SIZES = (
     "hidden_size",
     "intermediate_size",
@@ -71,7 +66,7 @@ class CausalSizes:
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> Self:
         """From config.json; raise ModelError that names what is missing, or what we do not build."""
-        family = family_of(config)
+        family = _family_of(config)
         try:
             sizes = {name: int(config[name]) for name in _SIZES}
         except (KeyError, TypeError, ValueError) as error:
@@ -130,19 +125,17 @@ class CausalSizes:
         return any(window is not None for window in self.windows)
 
 
-def family_of(config: Mapping[str, Any]) -> str:
-    """Which of the families a config.json is of; raise ModelError that names the others where it is of none."""
+def _family_of(config: Mapping[str, Any]) -> str:
+    """Raise ModelError that names the families where a config.json is of none."""
+    family = architecture_of(config)
+    if family is not None and family != MARIAN:
+        return family
     named = config.get("architectures") or []
-    known = ", ".join(ARCHITECTURES)
-    if isinstance(named, list) and len(named) == 1:
-        whole = str(named[0])
-        whole = f"{whole.removesuffix('Model')}ForCausalLM" if whole.endswith("Model") else whole  # saved by AutoModel
-        if whole in ARCHITECTURES:
-            return ARCHITECTURES[whole]
-    if not named and config.get("model_type") in ARCHITECTURES.values():
-        return str(config["model_type"])
     what = ", ".join(map(str, named)) if isinstance(named, list) and named else config.get("model_type")
-    raise ModelError(f"the architecture {what or '(config.json names none)'} is not supported; supported are {known}")
+    raise ModelError(
+        f"the architecture {what or '(config.json names none)'} is not supported; supported are "
+        f"{', '.join(CAUSAL_ARCHITECTURES)}"
+    )
 
 
 def _windows(config: Mapping[str, Any], family: str, layers: int, max_positions: int) -> tuple[int | None, ...]:

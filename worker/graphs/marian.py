@@ -21,17 +21,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.graphs.checkpoint_weights import Weights
+from worker.graphs.file_names import DECODER, ENCODER, SCREENED, WEIGHTS
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
-from worker.graphs.marian_weights import ACTIVATIONS, MarianSizes, MarianWeights, Weights
+from worker.graphs.marian_weights import ACTIVATIONS, MarianSizes, MarianWeights
 from worker.graphs.masked_cross_attention import MaskedSource
 from worker.graphs.matrix_products import Int8Products, Products, products_in, rounding
 from worker.graphs.precision import Precision
 from worker.graphs.weights import Store, WeightsFile, WrittenWeights
 
-ENCODER = "encoder.onnx"
-DECODER = "decoder.onnx"
-SCREENED = "screened_decoder.onnx"  # not every model has one
-WEIGHTS = "weights.data"
 LARGE_HEAD = 4096  # ids; a smaller head is not worth a second graph
 _HEAD_ROWS = ("head.rows", "decoder.embeddings", "embeddings")  # where the head may be
 

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from worker.graphs.file_names import DECODER
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder
-from worker.graphs.marian import DECODER, Block, dtype_of, head_rows_in
+from worker.graphs.marian import Block, dtype_of, head_rows_in
 from worker.graphs.marian_weights import MarianSizes, MarianWeights
 from worker.graphs.masked_cross_attention import MaskedSource
 from worker.graphs.matrix_products import products_in

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.errors import ModelError
-
-Weights = Mapping[str, NDArray[Any]]  # by their names in Hugging Face checkpoints; each is loaded when it is asked for
+from worker.graphs.checkpoint_weights import MAX_LAYERS, Weights
 
 # What config.json may say, and what we build. Old checkpoints spell these out.
 _ONLY: dict[str, tuple[Any, ...]] = {
@@ -29,9 +28,6 @@ _ONLY: dict[str, tuple[Any, ...]] = {
 _HEAD_MULTIPLE = 8  # what GroupQueryAttention asks of a head size
 # Each activation with the least that it gives.
 ACTIVATIONS = {"swish": -0.2785, "silu": -0.2785, "relu": 0.0, "gelu": -0.17}
-
-
-MAX_LAYERS = 10_000  # more than any model has; the names of their tensors fit into memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 """
-The kinds of models, and which kind a network of which architecture is.
+The kinds of models, and which kind an architecture is.
 
 Knows: names, as config.json has them. Does not know: files. Standard library alone: the registry imports this.
 """
@@ -8,17 +8,9 @@ import enum
 from collections.abc import Mapping
 from typing import Any, Self
 
-MARIAN = "marian"
-UNNAMED = "causal"  # an export whose configuration does not say
-# The class in transformers, which config.json names -> what config.json calls model_type. Of these `models add` builds
-# graphs; an export may be of any other.
-ARCHITECTURES = {
-    "MarianMTModel": MARIAN,
-    "LlamaForCausalLM": "llama",
-    "MistralForCausalLM": "mistral",
-    "Qwen2ForCausalLM": "qwen2",
-    "Qwen3ForCausalLM": "qwen3",
-}
+from worker.graphs.architectures import MARIAN, architecture_of
+
+UNNAMED = "causal"  # the architecture of an export whose configuration does not name one
 
 
 class ModelKind(enum.StrEnum):
@@ -36,27 +28,6 @@ class ModelKind(enum.StrEnum):
     def noun(self) -> str:
         """In a sentence."""
         return "a translation model" if self is ModelKind.TRANSLATION else "a causal language model"
-
-
-def architecture_of(config: Mapping[str, Any]) -> str | None:
-    """Which of the `ARCHITECTURES` a config.json names, as a model_type; None for another, or for none."""
-    named = config.get("architectures") or []
-    if isinstance(named, list) and len(named) == 1:
-        return ARCHITECTURES.get(str(named[0])) or ARCHITECTURES.get(_with_head(str(named[0])))
-    model_type = str(config.get("model_type"))
-    return model_type if not named and model_type in ARCHITECTURES.values() else None
-
-
-def lacks_head(config: Mapping[str, Any]) -> bool:
-    """Whether a config.json names a causal network without its head (LlamaModel), as AutoModel saves it."""
-    named = config.get("architectures") or []
-    return isinstance(named, list) and len(named) == 1 and _with_head(str(named[0])) in ARCHITECTURES
-
-
-def _with_head(name: str) -> str:
-    """LlamaForCausalLM of LlamaModel; nothing of a name of another form."""
-    stem = name.removesuffix("Model")
-    return f"{stem}ForCausalLM" if stem != name else ""
 
 
 def names_causal(config: Mapping[str, Any]) -> bool:

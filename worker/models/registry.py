@@ -21,12 +21,16 @@ from typing import Any, BinaryIO, NamedTuple
 
 from jobs.errors import ModelError, NotFoundError
 from jobs.spec import Task
+from worker.graphs.architectures import MARIAN, architecture_of
+from worker.graphs.file_names import BODY, HEAD, WEIGHTS
+from worker.graphs.file_names import DECODER as KV_DECODER
+from worker.graphs.file_names import ENCODER as KV_ENCODER
 from worker.models.export_advice import ADD, CONVERT, EXPORT, EXPORT_CAUSAL
 from worker.models.json_file import read_json_or_empty
 from worker.models.layout.causal_config import CONFIG, GENAI_CONFIG, genai_filename
 from worker.models.links import refuse_link_out
 from worker.models.manifest import MANIFEST, Manifest
-from worker.models.model_kind import MARIAN, ModelKind, architecture_of, names_causal
+from worker.models.model_kind import ModelKind, names_causal
 from worker.models.unsupported import refuse_files
 
 DEFAULT_MODEL = "demo-en-zh"
@@ -42,11 +46,7 @@ MERGED = "decoder_model_merged.onnx"
 DECODER = "decoder_model.onnx"
 WITH_PAST = "decoder_with_past_model.onnx"
 CAUSAL = "model.onnx"
-# And as in `worker.graphs.marian` and `worker.graphs.causal`.
-KV_GRAPHS = {
-    ModelKind.TRANSLATION: ("encoder.onnx", "decoder.onnx", "weights.data"),
-    ModelKind.CAUSAL: ("body.onnx", "head.onnx", "weights.data"),
-}
+KV_GRAPHS = {ModelKind.TRANSLATION: (KV_ENCODER, KV_DECODER, WEIGHTS), ModelKind.CAUSAL: (BODY, HEAD, WEIGHTS)}
 CHECKPOINT = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 TOKENIZER = ("source.spm", "target.spm", "vocab.json")
 TOKENIZER_EXTRAS = ("target_vocab.json", "tokenizer_config.json")  # not every model has them

@@ -7,7 +7,7 @@ import pytest
 
 from bench.demo_checkpoint import DEMO, recover
 from jobs.errors import ModelError
-from worker.graphs.marian import DECODER, ENCODER, WEIGHTS
+from worker.graphs.file_names import DECODER, ENCODER, WEIGHTS
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 

@@ -7,7 +7,7 @@ import pytest
 
 from bench.lm_checkpoint import DEMO, recover
 from jobs.errors import ModelError
-from worker.graphs.causal import BODY, HEAD, WEIGHTS
+from worker.graphs.file_names import BODY, HEAD, WEIGHTS
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 

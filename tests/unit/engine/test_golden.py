@@ -15,7 +15,8 @@ from tests.tiny_models import Case, assert_golden, decode
 from worker.engine.search.generation_config import read_generation
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.engine.tasks.translation import NoMemory, Translator
-from worker.graphs.marian import DECODER, rebuild_decoder
+from worker.graphs.file_names import DECODER
+from worker.graphs.marian import rebuild_decoder
 from worker.graphs.precision import Precision
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest

@@ -12,6 +12,7 @@ from tests.tiny_models import OpenKV, build_kv, decode
 from worker.engine.search.logit_rules import log_normalizer
 from worker.engine.seq2seq.candidate_screening import CandidateScreen
 from worker.graphs import marian
+from worker.graphs.file_names import SCREENED
 from worker.graphs.matrix_products import rounding
 
 FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-relu-separate")
@@ -87,8 +88,8 @@ def test_a_screened_head_gives_the_ids_of_the_whole_one(
     whole = build_kv(plain, family, change=zero)
     monkeypatch.setattr(marian, "LARGE_HEAD", 8)
     small = build_kv(screened, family, change=zero)
-    assert (small.folder / marian.SCREENED).exists()
-    assert not (whole.folder / marian.SCREENED).exists()
+    assert (small.folder / SCREENED).exists()
+    assert not (whole.folder / SCREENED).exists()
     sources = whole.draw_sources(30)
     for case in whole.cases:
         if case.settings["num_beams"] > 1:

@@ -10,9 +10,10 @@ from safetensors.numpy import load_file
 
 from jobs.errors import ModelError
 from tests.causal_checkpoints import ARCHITECTURES, causal_config, write_causal_checkpoint
-from worker.graphs.causal import BODY, HEAD, WEIGHTS, write_causal
+from worker.graphs.causal import write_causal
 from worker.graphs.causal_head import BLOCK
 from worker.graphs.causal_weights import CausalSizes
+from worker.graphs.file_names import BODY, HEAD, WEIGHTS
 from worker.graphs.graph_builder import IR_VERSION, OPSET
 from worker.graphs.precision import Precision
 from worker.models.json_file import read_json

@@ -10,8 +10,10 @@ from safetensors.numpy import load_file
 
 from jobs.errors import ModelError
 from tests.places import GOLDEN
+from worker.graphs.file_names import DECODER, ENCODER, WEIGHTS
 from worker.graphs.graph_builder import IR_VERSION, OPSET
-from worker.graphs.marian import DECODER, ENCODER, WEIGHTS, MarianSizes, rebuild_decoder, write_marian
+from worker.graphs.marian import rebuild_decoder, write_marian
+from worker.graphs.marian_weights import MarianSizes
 from worker.graphs.precision import Precision
 from worker.models.json_file import read_json
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from worker.models.model_kind import ARCHITECTURES, ModelKind, architecture_of, names_causal
+from worker.graphs.architectures import ARCHITECTURES, architecture_of
+from worker.models.model_kind import ModelKind, names_causal
 
 
 @pytest.mark.parametrize(("named", "model_type"), ARCHITECTURES.items())

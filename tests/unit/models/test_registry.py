@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from jobs.errors import ModelError, NotFoundError
 from jobs.spec import Task
 from tests.places import CHECKOUT, DEMO_MODEL
-from worker.graphs import causal, causal_weights, marian
 from worker.models import registry
 from worker.models.layout import causal_layout, seq2seq_layout
 from worker.models.manifest import Manifest
-from worker.models.model_kind import ARCHITECTURES, ModelKind
+from worker.models.model_kind import ModelKind
 from worker.models.registry import (
     ModelFolder,
     check_files,
@@ -499,10 +498,7 @@ def test_whatever_decides_the_results_of_a_causal_export_is_in_its_revision(tmp_
 
 
 def test_the_names_of_a_causal_model_are_those_that_others_read():
-    assert registry.KV_GRAPHS[ModelKind.CAUSAL] == (causal.BODY, causal.HEAD, causal.WEIGHTS)
-    assert registry.KV_GRAPHS[ModelKind.TRANSLATION] == (marian.ENCODER, marian.DECODER, marian.WEIGHTS)
     assert registry.CAUSAL == causal_layout.MODEL
-    assert {**causal_weights.ARCHITECTURES, "MarianMTModel": "marian"} == ARCHITECTURES
 
 
 def test_each_task_has_a_bundled_model():

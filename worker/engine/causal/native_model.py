@@ -20,8 +20,9 @@ from worker.engine.causal.packed_rows import PackedRows
 from worker.engine.causal.protocol import LogProbs
 from worker.engine.runtime.int8_probe import int8_is_exact
 from worker.engine.runtime.session import PROVIDER, Device, Provider, open_session
-from worker.graphs.causal import BODY, HEAD
+from worker.graphs.architectures import CAUSAL_ARCHITECTURES
 from worker.graphs.causal_weights import CausalSizes
+from worker.graphs.file_names import BODY, HEAD
 from worker.graphs.precision import Precision
 from worker.models.departures.departures import Departures
 from worker.models.departures.window_probe import windows_are_exact
@@ -29,7 +30,7 @@ from worker.models.half_precision import needs_half, runs_on_gpu
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
 
-FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
+FAMILIES = tuple(CAUSAL_ARCHITECTURES.values())
 
 
 class NativeCausal:

@@ -22,7 +22,8 @@ from worker.engine.seq2seq.device_buffers import DeviceCopies
 from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
 from worker.engine.seq2seq.kv_slots import KVSlots, SlotShape
 from worker.engine.seq2seq.target_head import TargetHead
-from worker.graphs.marian import DECODER, ENCODER, SCREENED, map_head, rebuild_decoder
+from worker.graphs.file_names import DECODER, ENCODER, SCREENED
+from worker.graphs.marian import map_head, rebuild_decoder
 from worker.graphs.marian_scoring import rebuild_scoring
 from worker.graphs.marian_uncached import rebuild_uncached
 from worker.graphs.marian_weights import MarianSizes

@@ -18,7 +18,7 @@ from worker.engine.seq2seq.continuous_batching import ContinuousDecoder
 from worker.engine.seq2seq.native_graphs import NativeGraphs
 from worker.engine.seq2seq.native_scorer import NativeScorer
 from worker.engine.seq2seq.uncached_decoder import UncachedDecoder
-from worker.graphs.marian import DECODER
+from worker.graphs.file_names import DECODER
 from worker.graphs.marian_weights import MarianSizes
 from worker.models.half_precision import needs_half, runs_on_gpu
 from worker.models.json_file import read_json

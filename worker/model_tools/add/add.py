@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jobs.errors import ModelError, NotFoundError, SpecError
+from worker.graphs.architectures import architecture_of
 from worker.graphs.precision import Precision
 from worker.model_tools.add.causal_files import build_causal, compare_sample, copy_causal_export, try_causal
 from worker.model_tools.add.marian_files import build_marian, copy_marian_export, head_size, try_marian
@@ -29,7 +30,7 @@ from worker.models.departures.departures import departures_in
 from worker.models.json_file import read_json
 from worker.models.layout.causal_config import CONFIG
 from worker.models.manifest import MANIFEST, Manifest
-from worker.models.model_kind import ModelKind, architecture_of
+from worker.models.model_kind import ModelKind
 from worker.models.origin import Origin
 from worker.models.registry import (
     ModelFolder,

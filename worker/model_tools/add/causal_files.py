@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from jobs.errors import ModelError
+from worker.graphs.architectures import MARIAN
 from worker.graphs.precision import Precision
 from worker.model_tools.verify.checks import Verdict
 from worker.models.checkpoint.checkpoint import Checkpoint
@@ -12,7 +13,7 @@ from worker.models.json_file import read_json
 from worker.models.layout.causal_config import CONFIG, GENAI_CONFIG
 from worker.models.layout.causal_layout import find_causal_graph
 from worker.models.manifest import Manifest
-from worker.models.model_kind import MARIAN, UNNAMED
+from worker.models.model_kind import UNNAMED
 from worker.models.origin import Origin
 from worker.models.registry import (
     CAUSAL_TOKENIZER,

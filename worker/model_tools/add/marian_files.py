@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
+from worker.graphs.architectures import MARIAN
 from worker.graphs.precision import Precision
 from worker.model_tools.add.target_ids import HeadChoice, target_ids
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.json_file import read_json
 from worker.models.layout.seq2seq_layout import find_graphs
 from worker.models.manifest import Manifest
-from worker.models.model_kind import MARIAN
 from worker.models.origin import Origin
 from worker.models.registry import CONFIGURATION, TOKENIZER, TOKENIZER_EXTRAS
 from worker.text.marian_tokenizer import MarianTokenizer

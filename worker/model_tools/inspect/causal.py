@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from worker.engine.causal.open import open_language_model
-from worker.graphs.causal import BODY, HEAD
 from worker.graphs.causal_weights import CausalSizes
+from worker.graphs.file_names import BODY, HEAD
 from worker.model_tools.add.causal_files import open_fitting_tokenizer
 from worker.model_tools.inspect.cache_fields import cache_fields, native_cache_dtype
 from worker.model_tools.inspect.protocol import Fields, Graphs

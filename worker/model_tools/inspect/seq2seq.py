@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from worker.engine.seq2seq.open import open_translation_model
-from worker.graphs.marian import DECODER, ENCODER
+from worker.graphs.file_names import DECODER, ENCODER
 from worker.graphs.marian_weights import MarianSizes
 from worker.model_tools.inspect.cache_fields import cache_fields, native_cache_dtype
 from worker.model_tools.inspect.protocol import Fields, Graphs

@@ -17,6 +17,7 @@ from typing import Any, Self
 import safetensors
 
 from jobs.errors import ModelError
+from worker.graphs.architectures import ARCHITECTURES, architecture_of, lacks_head
 from worker.graphs.causal_weights import CausalSizes
 from worker.graphs.causal_weights import tensor_names as causal_names
 from worker.graphs.marian_weights import MarianSizes
@@ -25,7 +26,7 @@ from worker.models.checkpoint.pickle_reader import read_pickle
 from worker.models.checkpoint.tensor_files import StoredTensor, StoredWeights, Weight
 from worker.models.export_advice import EXPORT_CAUSAL
 from worker.models.json_file import read_json
-from worker.models.model_kind import ARCHITECTURES, ModelKind, architecture_of, lacks_head
+from worker.models.model_kind import ModelKind
 from worker.models.registry import CHECKPOINT, refuse_hollow
 from worker.models.unsupported import refuse_files, refuse_own_code, refuse_quantized
 

@@ -1,0 +1,39 @@
+"""
+The architectures that native graphs are built for, by the names in config.json.
+
+Knows: `architectures` and `model_type`. Does not know: sizes, files. Standard library alone.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+MARIAN = "marian"
+# The class in transformers, which config.json names in `architectures` -> its `model_type`.
+CAUSAL_ARCHITECTURES = {
+    "LlamaForCausalLM": "llama",
+    "MistralForCausalLM": "mistral",
+    "Qwen2ForCausalLM": "qwen2",
+    "Qwen3ForCausalLM": "qwen3",
+}
+ARCHITECTURES = {"MarianMTModel": MARIAN, **CAUSAL_ARCHITECTURES}
+
+
+def architecture_of(config: Mapping[str, Any]) -> str | None:
+    """The model_type of the one of `ARCHITECTURES` that a config.json names; None for another, or for none."""
+    named = config.get("architectures") or []
+    if isinstance(named, list) and len(named) == 1:
+        return ARCHITECTURES.get(str(named[0])) or ARCHITECTURES.get(_with_head(str(named[0])))
+    model_type = str(config.get("model_type"))
+    return model_type if not named and model_type in ARCHITECTURES.values() else None
+
+
+def lacks_head(config: Mapping[str, Any]) -> bool:
+    """Whether a config.json names a causal network without its head (LlamaModel), as AutoModel saves it."""
+    named = config.get("architectures") or []
+    return isinstance(named, list) and len(named) == 1 and _with_head(str(named[0])) in ARCHITECTURES
+
+
+def _with_head(name: str) -> str:
+    """LlamaForCausalLM for LlamaModel; empty for a name of another form."""
+    stem = name.removesuffix("Model")
+    return f"{stem}ForCausalLM" if stem != name else ""
