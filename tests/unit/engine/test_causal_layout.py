@@ -11,7 +11,7 @@ import pytest
 from jobs.errors import ModelError
 from worker.models.layout.causal_config import CausalConfig, genai_filename
 from worker.models.layout.causal_layout import CausalPast, find_causal_graph, read_causal_layout
-from worker.models.layout.seq2seq_layout import GraphSignature, Tensor
+from worker.models.layout.graph_signature import GraphSignature, Tensor
 
 IDS, FLOAT, HALF = "tensor(int64)", "tensor(float)", "tensor(float16)"
 # Qwen2.5-0.5B: 14 query heads, K = 2, H = 64.

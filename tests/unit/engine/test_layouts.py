@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from jobs.errors import ModelError
+from worker.models.layout.graph_signature import GraphSignature, Tensor
 from worker.models.layout.seq2seq_layout import (
     DECODER,
     ENCODER,
     MERGED,
     WITH_PAST,
     CacheShape,
-    GraphSignature,
     LayoutKind,
-    Tensor,
     find_graphs,
     read_layout,
 )

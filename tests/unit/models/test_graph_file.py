@@ -8,7 +8,7 @@ import pytest
 
 from tests.places import GOLDEN
 from worker.models.layout.graph_header import read_head
-from worker.models.layout.seq2seq_layout import GraphSignature
+from worker.models.layout.graph_signature import GraphSignature
 
 FILES = sorted(GOLDEN.glob("*/*.onnx"))
 

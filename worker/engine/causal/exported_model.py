@@ -19,7 +19,7 @@ from worker.models.departures.departures import Departures, find_departures
 from worker.models.departures.graph_content import GraphContent
 from worker.models.layout.causal_config import CausalConfig
 from worker.models.layout.causal_layout import CausalLayout, find_causal_graph, read_causal_layout
-from worker.models.layout.seq2seq_layout import GraphSignature
+from worker.models.layout.graph_signature import GraphSignature
 from worker.models.manifest import MANIFEST, Manifest
 
 _UNNAMED_LIMIT = 2048  # positions, where no configuration names a limit

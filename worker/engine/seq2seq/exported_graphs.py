@@ -19,12 +19,12 @@ from jobs.errors import ModelError, SpecError
 from jobs.spec import CachePolicy
 from worker.engine.runtime.session import PROVIDER, Provider, open_session
 from worker.engine.seq2seq.exported_kv_cache import ExportedKVCache
+from worker.models.layout.graph_signature import GraphSignature
 from worker.models.layout.seq2seq_layout import (
     DECODER,
     ENCODER,
     MERGED,
     WITH_PAST,
-    GraphSignature,
     Layout,
     LayoutKind,
     find_graphs,

@@ -4,7 +4,8 @@ from typing import Any
 
 from jobs.errors import ModelError
 from worker.models.layout.causal_layout import CausalPast
-from worker.models.layout.seq2seq_layout import CacheShape, GraphSignature
+from worker.models.layout.graph_signature import GraphSignature
+from worker.models.layout.seq2seq_layout import CacheShape
 
 _DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16"}
 

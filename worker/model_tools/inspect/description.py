@@ -14,7 +14,7 @@ from typing import Any
 from jobs.errors import ModelError
 from worker.engine.runtime.session import open_session
 from worker.models.layout.graph_header import read_head
-from worker.models.layout.seq2seq_layout import GraphSignature, Tensor
+from worker.models.layout.graph_signature import GraphSignature, Tensor
 
 
 @dataclass(frozen=True, slots=True)

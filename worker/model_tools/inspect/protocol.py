@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from worker.models.layout.seq2seq_layout import GraphSignature
+from worker.models.layout.graph_signature import GraphSignature
 from worker.models.manifest import Manifest
 from worker.models.model_kind import ModelKind
 

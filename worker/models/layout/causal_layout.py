@@ -25,7 +25,7 @@ import numpy as np
 from jobs.errors import ModelError
 from worker.models.export_advice import EXPORT_CAUSAL
 from worker.models.layout.causal_config import CausalConfig, genai_filename
-from worker.models.layout.seq2seq_layout import GraphSignature, Tensor
+from worker.models.layout.graph_signature import GraphSignature, Tensor
 
 MODEL = "model.onnx"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from worker.models.layout.seq2seq_layout import GraphSignature, Tensor
+from worker.models.layout.graph_signature import GraphSignature, Tensor
 
 if TYPE_CHECKING:
     from onnx import ValueInfoProto

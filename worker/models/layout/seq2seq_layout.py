@@ -19,12 +19,13 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
 
 from jobs.errors import ModelError
 from worker.models.export_advice import ADD, EXPORT
+from worker.models.layout.graph_signature import GraphSignature, Tensor
 
 ENCODER = "encoder_model.onnx"
 MERGED = "decoder_model_merged.onnx"
@@ -55,47 +56,6 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "tensor(int64)": np.dtype(np.int64),
     "tensor(bool)": np.dtype(np.bool_),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """One input or output of a graph, as the graph describes it."""
-
-    name: str
-    type: str  # "tensor(float)"
-    shape: tuple[int | str | None, ...]  # a number, or the name of an axis that varies
-
-
-class NodeArg(Protocol):
-    """What `session.get_inputs()` lists."""
-
-    name: str
-    type: str
-    shape: list[int | str | None]
-
-
-class Describes(Protocol):
-    """What can say its inputs and outputs: an onnxruntime session."""
-
-    def get_inputs(self) -> list[NodeArg]: ...
-    def get_outputs(self) -> list[NodeArg]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class GraphSignature:
-    """The inputs and outputs of one file."""
-
-    file: str
-    inputs: Mapping[str, Tensor]
-    outputs: Mapping[str, Tensor]
-
-    @classmethod
-    def of(cls, file: Path | str, session: Describes) -> Self:
-        inputs, outputs = (
-            {arg.name: Tensor(arg.name, arg.type, tuple(arg.shape)) for arg in args}
-            for args in (session.get_inputs(), session.get_outputs())
-        )
-        return cls(str(file), inputs, outputs)
 
 
 class LayoutKind(enum.StrEnum):
