@@ -11,7 +11,6 @@ Knows: which sequences go together. Does not know: inputs of graphs, text.
 Shapes: B rows · S length of the longest row · P past length · V vocabulary.
 """
 
-import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,10 +25,8 @@ from worker.engine.causal.exported_call import ExportedCall
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.causal.target_log_probs import scratch_size, target_log_probs
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.runtime.out_of_memory import is_out_of_memory
+from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
 from worker.engine.runtime.run_context import RunContext
-
-log = logging.getLogger(__name__)
 
 MAX_TOKENS = 512  # of a call: whoever stops a lane waits for one
 MAX_BYTES = 128 << 20  # of a call's logits, of one layer's attention weights, of the pasts of its rows: each
@@ -121,18 +118,11 @@ class ExportedReader:
         most = len(lines)
         while waiting:
             batch = self._take(waiting, past, most)
-            try:
-                found = self._read_batch(batch, past, run)
-            except Exception as error:
-                if len(batch) == 1 or not is_out_of_memory(error):
-                    raise
-                log.warning("%d sequences do not fit into memory: %s", len(batch), error)
-            else:
-                yield from zip(batch, found, strict=True)
-                continue
-            # Only here, where the error is gone: it held on to the arrays of the call.
-            waiting.extendleft(reversed(batch))
-            most = len(batch) // 2
+            with halve_on_out_of_memory(len(batch), "sequences") as attempt:
+                yield from zip(batch, self._read_batch(batch, past, run), strict=True)
+            if not attempt.fits:
+                most = attempt.half
+                waiting.extendleft(reversed(batch))
 
     def _take(self, waiting: deque[_Line], past: Past, most: int) -> list[_Line]:
         """The next rows of one call, from the front of `waiting`."""
@@ -201,7 +191,7 @@ class ExportedReader:
                 size = min(size, self._most_tokens(_length(past)))
             stop = at + size
             first = max(skip, at)
-            try:
+            with halve_on_out_of_memory(size, "tokens", least=_LEAST if self._is_cut else size) as attempt:
                 logits, present = self._call(
                     [ids[at:stop]],
                     past,
@@ -209,11 +199,8 @@ class ExportedReader:
                     wants_logits=first < stop,
                     wants_present=wants_present or stop < end,
                 )
-            except Exception as error:
-                if size <= _LEAST or not self._is_cut or not is_out_of_memory(error):
-                    raise
-                log.warning("%d tokens do not fit into memory: %s", size, error)
-                self._max_tokens = max(_LEAST, size // 2)
+            if not attempt.fits:
+                self._max_tokens = attempt.half
                 continue
             if first < stop:
                 with run.measure("head", rows=1, tokens=stop - first):

@@ -6,14 +6,13 @@ Segments through graphs of our own: slots that are filled again as soon as a sen
 Knows: one model, one lane. Does not know: texts.
 """
 
-import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.runtime.out_of_memory import is_out_of_memory
+from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
@@ -23,8 +22,6 @@ from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
 from worker.engine.seq2seq.kv_slots import KVSlots
 from worker.engine.seq2seq.native_graphs import NativeGraphs
 from worker.engine.seq2seq.protocol import Decoded
-
-log = logging.getLogger(__name__)
 
 ENCODED_TOKENS = (
     256  # at once: a token takes as long in larger calls (opus-shaped, 95 to 105 us), which need more memory
@@ -64,21 +61,14 @@ class ContinuousDecoder:
             room = min(len(waiting), batch_size, self._most or batch_size)
             stepper = self._stepper(self._graphs.head.rules(rules))
             batch = _Batch(self._graphs, self._slots, stepper, segments, waiting, room, run)
-            fits = True
-            try:
+            with halve_on_out_of_memory(room, "sentences") as attempt:
                 for found in batch.steps(self._graphs.head.rules(rules)):
                     ended += [(index, list(map(self._graphs.head.hypothesis, best))) for index, best in found.items()]
                     if len(ended) >= batch_size:
                         yield ended
                         ended = []
-            except Exception as error:
-                if room == 1 or not is_out_of_memory(error):
-                    raise
-                log.warning("%d sentences do not fit into memory: %s", room, error)
-                fits = False
-                self._most = room // 2
-            # Only here, where the error is gone: it held on to the buffers of the call. Who was under way begins again.
-            if not fits:
+            if not attempt.fits:  # sentences under way begin again
+                self._most = attempt.half
                 waiting.extendleft(sorted(batch.under_way, key=lambda index: len(segments[index])))
                 self._dropped += self._slots.buffer_stats.freed()
                 self._slots = self._graphs.new_slots()

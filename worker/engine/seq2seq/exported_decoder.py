@@ -4,23 +4,21 @@ Segments through graphs as people export them: batches of equally long rows, whi
 Knows: one model, one lane. Does not know: texts.
 """
 
-import logging
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 
 from jobs.spec import CachePolicy
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.runtime.out_of_memory import halves, is_out_of_memory, larger_half
+from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
+from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.search import search
 from worker.engine.seq2seq.exported_graphs import ExportedGraphs
 from worker.engine.seq2seq.exported_steps import ExportedSteps
-from worker.engine.seq2seq.padding import make_batches
+from worker.engine.seq2seq.padding import PaddedBatch, make_batches, pad
 from worker.engine.seq2seq.protocol import Decoded
-
-log = logging.getLogger(__name__)
 
 
 class ExportedDecoder:
@@ -52,23 +50,26 @@ class ExportedDecoder:
         rest = deque(make_batches(segments, max_rows=batch_size, pad_id=self._pad_id))
         while rest:
             batch = rest.popleft()
-            if batch.input_ids.size > self._max_size and len(batch.order) > 1:
-                rest.extendleft(reversed(halves(segments, batch, self._pad_id)))
+            rows, length = batch.input_ids.shape
+            if rows * length > self._max_size and rows > 1:
+                rest.extendleft(reversed(self._halves(segments, batch)))
                 continue
-            try:
-                decoding = ExportedSteps(self._graphs, self._cache, batch, policy=self._policy, run=run)
-                found = search(decoding, len(batch.order), rules)
-            except Exception as error:
-                if len(batch.order) == 1 or not is_out_of_memory(error):
-                    raise
-                log.warning("%d rows of %d tokens do not fit into memory: %s", *batch.input_ids.shape, error)
-            else:
-                yield list(zip(batch.order, found, strict=True))
-                continue
-            # Only here, where the error is gone: it held on to the buffers of the call.
-            self._max_size = larger_half(batch) * batch.input_ids.shape[1]
-            self._drop_buffers()
-            rest.appendleft(batch)
+            with halve_on_out_of_memory(rows, f"rows of {length} tokens") as attempt:
+                yield list(zip(batch.order, self._search(batch, rules, run), strict=True))
+            if not attempt.fits:
+                self._max_size = attempt.half * length
+                self._drop_buffers()
+                rest.appendleft(batch)
+
+    def _search(self, batch: PaddedBatch, rules: GenerationConfig, run: RunContext) -> list[list[Hypothesis]]:
+        """The hypotheses of each row."""
+        steps = ExportedSteps(self._graphs, self._cache, batch, policy=self._policy, run=run)
+        return search(steps, len(batch.order), rules)
+
+    def _halves(self, segments: Sequence[Sequence[int]], batch: PaddedBatch) -> tuple[PaddedBatch, PaddedBatch]:
+        """The same rows as two batches, the larger first; the second may have less padding."""
+        middle = (len(batch.order) + 1) // 2
+        return pad(segments, batch.order[:middle], self._pad_id), pad(segments, batch.order[middle:], self._pad_id)
 
     def _drop_buffers(self) -> None:
         self._dropped += self._cache.buffer_stats.freed()

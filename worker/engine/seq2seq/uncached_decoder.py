@@ -8,16 +8,16 @@ Shapes: R rows, equally many a sentence · B sentences · S source length · T t
 H head size · V vocabulary of the head.
 """
 
-import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.runtime.out_of_memory import is_out_of_memory
+from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
+from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.logit_rules import Floats, Ids
 from worker.engine.search.search import follow, new_search
 from worker.engine.seq2seq.decode_step import DecodeStep
@@ -26,8 +26,6 @@ from worker.engine.seq2seq.encoder_states import encode_sources, feed_sources
 from worker.engine.seq2seq.kv_slots import KVSlots
 from worker.engine.seq2seq.native_graphs import NativeGraphs
 from worker.engine.seq2seq.protocol import Decoded
-
-log = logging.getLogger(__name__)
 
 
 class UncachedDecoder:
@@ -56,29 +54,27 @@ class UncachedDecoder:
     ) -> Iterator[Decoded]:
         """Every segment once, batch by batch. Raises Stopped where told to stop, and what the model raises; of a
         shortage of memory, that of a single sentence."""
-        head = self._graphs.head
         waiting = deque(sorted(range(len(segments)), key=lambda index: -len(segments[index])))
         while waiting:
             size = min(len(waiting), batch_size, self._most or batch_size)
             batch = [waiting.popleft() for _ in range(size)]
-            try:
-                steps = _Prefixes(
-                    self._graphs, self._slots, [segments[index] for index in batch], rules,
-                    self._num_steps, run,
-                )  # fmt: skip
-                found = follow(new_search(head.rules(rules)), steps, size)
-            except Exception as error:
-                if size == 1 or not is_out_of_memory(error):
-                    raise
-                log.warning("%d sentences do not fit into memory: %s", size, error)
-            else:
-                yield [(index, list(map(head.hypothesis, best))) for index, best in zip(batch, found, strict=True)]
-                continue
-            # Only here, where the error is gone: it held on to the buffers of the call.
-            waiting.extendleft(reversed(batch))
-            self._most = size // 2
-            self._dropped += self._slots.buffer_stats.freed()
-            self._slots = self._graphs.new_slots()
+            with halve_on_out_of_memory(size, "sentences") as attempt:
+                found = self._search([segments[index] for index in batch], rules, run)
+                yield list(zip(batch, found, strict=True))
+            if not attempt.fits:
+                self._most = attempt.half
+                waiting.extendleft(reversed(batch))
+                self._dropped += self._slots.buffer_stats.freed()
+                self._slots = self._graphs.new_slots()
+
+    def _search(
+        self, sources: Sequence[Sequence[int]], rules: GenerationConfig, run: RunContext
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, best first."""
+        head = self._graphs.head
+        steps = _Prefixes(self._graphs, self._slots, sources, rules, self._num_steps, run)
+        found = follow(new_search(head.rules(rules)), steps, len(sources))
+        return [list(map(head.hypothesis, best)) for best in found]
 
 
 class _Prefixes:

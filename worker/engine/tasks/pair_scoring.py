@@ -19,7 +19,6 @@ start comes before it. A target without text is its end alone.
 Knows: one model, one lane. Does not know: jobs, shards, tables.
 """
 
-import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ import orjson
 from jobs.outcome import Failed, Flag, Outcome, Score, TokenScore
 from jobs.spec import ScoreOptions
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.runtime.out_of_memory import is_out_of_memory
+from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.logit_rules import Floats
@@ -39,8 +38,6 @@ from worker.engine.seq2seq.pair_batches import IdPair, make_batches
 from worker.engine.seq2seq.protocol import Seq2SeqModel
 from worker.engine.tasks.batch_result import BatchResult
 from worker.text.marian_tokenizer import TargetPiece
-
-log = logging.getLogger(__name__)
 
 _END = "</s>"  # how the end of a sentence is shown
 
@@ -112,16 +109,11 @@ class PairScorer:
         while batches:
             run.raise_if_stopped("batches")
             batch = batches.popleft()
-            try:
+            with halve_on_out_of_memory(len(batch), "pairs") as attempt:
                 log_probs = self._scorer.log_probs([pairs[place] for place in batch], run)
-            except Exception as error:
-                if len(batch) == 1 or not is_out_of_memory(error):
-                    raise
-                log.warning("%d pairs do not fit into memory: %s", len(batch), error)
-                middle = (len(batch) + 1) // 2
-                batches.extendleft((batch[middle:], batch[:middle]))
-            else:
                 found.update(zip(batch, log_probs, strict=True))
+            if not attempt.fits:
+                batches.extendleft((batch[attempt.half :], batch[: attempt.half]))
             run.end_batch()
         return [found[place] for place in range(len(pairs))]
 
