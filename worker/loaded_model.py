@@ -13,7 +13,7 @@ from jobs.errors import ModelError
 from jobs.spec import JobSpec
 from worker.engine.causal.open import open_language_model
 from worker.engine.causal.protocol import CausalModel
-from worker.engine.runtime.session import PROVIDER, Device, Provider
+from worker.engine.runtime.device import CPU_PROVIDER, Device, Provider
 from worker.engine.seq2seq.open import open_translation_model
 from worker.engine.seq2seq.protocol import Seq2SeqModel
 from worker.models.half_precision import needs_half, runs_on_gpu
@@ -94,4 +94,4 @@ def _supported(folder: ModelFolder, providers: Sequence[Provider]) -> Sequence[P
     if Device.of(providers).kind == "cpu" or manifest is None or runs_on_gpu(manifest):
         return providers
     log.warning("%s; this worker runs it on its CPU", needs_half(folder.name, manifest.precision))
-    return (PROVIDER,)
+    return (CPU_PROVIDER,)

@@ -9,8 +9,7 @@ from pathlib import Path
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.process import available_cores
 from jobs.spec import JobSpec
-from worker.engine.runtime.device import lanes_of, providers
-from worker.engine.runtime.session import PROVIDER, Provider
+from worker.engine.runtime.device import CPU_PROVIDER, Provider, lanes_of, providers
 from worker.loaded_model import LoadedModel, load_model
 
 log = logging.getLogger(__name__)
@@ -21,7 +20,7 @@ MAX_WARM = 4  # models; the least recently used one is closed first
 class WarmModels:
     """Loads each model once, at the first job that names it: at its start a worker cannot know which it will need."""
 
-    def __init__(self, models_dir: Path, threads: int, providers: Sequence[Provider] = (PROVIDER,)) -> None:
+    def __init__(self, models_dir: Path, threads: int, providers: Sequence[Provider] = (CPU_PROVIDER,)) -> None:
         self._models_dir = models_dir
         self._threads = threads
         self._providers = providers

@@ -14,9 +14,8 @@ import pytest
 
 from jobs.spec import CachePolicy
 from tests.checkpoints import write_marian_checkpoint
-from worker.engine.runtime.device import providers
+from worker.engine.runtime.device import Device, providers
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.runtime.session import Device
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.device_buffers import DeviceBuffers, DeviceCopies
 from worker.engine.seq2seq.native_model import NativeSeq2Seq

@@ -3,8 +3,7 @@ import pytest
 from jobs.errors import SpecError
 from jobs.process import available_cores
 from tests.command_line import Kvjobs
-from worker.engine.runtime.device import check_device, lanes_of, provider_name, providers
-from worker.engine.runtime.session import Device
+from worker.engine.runtime.device import Device, check_device, lanes_of, provider_name, providers
 
 
 def test_the_cpu_is_always_there() -> None:

@@ -12,8 +12,8 @@ import pytest
 from jobs.errors import ModelError
 from jobs.spec import CachePolicy
 from tests.checkpoints import write_marian_checkpoint
+from worker.engine.runtime.device import CPU_PROVIDER, Device
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.runtime.session import PROVIDER, Device
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.device_buffers import DeviceBuffers, DeviceCopies
 from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
@@ -138,7 +138,7 @@ def shape() -> SlotShape:
 @pytest.fixture
 def moves(shape: SlotShape, open_kv: Open, folder: Path) -> DeviceCopies:
     open_kv(on_device=True)
-    return DeviceCopies(shape, folder.parent / "models" / "fp32" / "decoder.onnx", threads=1, providers=[PROVIDER])
+    return DeviceCopies(shape, folder.parent / "models" / "fp32" / "decoder.onnx", threads=1, providers=[CPU_PROVIDER])
 
 
 def content(bank: DeviceBuffers, rows: int) -> Any:
@@ -225,8 +225,8 @@ def test_garbage_in_a_buffer_changes_nothing(open_kv: Open, monkeypatch: pytest.
 
 
 def test_the_first_provider_says_which_device_it_is() -> None:
-    assert Device.of([PROVIDER]) == Device("cpu", 0)
-    assert Device.of([("CUDAExecutionProvider", {"device_id": "2"}), PROVIDER]) == Device("cuda", 2)
+    assert Device.of([CPU_PROVIDER]) == Device("cpu", 0)
+    assert Device.of([("CUDAExecutionProvider", {"device_id": "2"}), CPU_PROVIDER]) == Device("cuda", 2)
     assert Device.of(["CUDAExecutionProvider"]) == Device("cuda", 0)
 
 
@@ -244,4 +244,4 @@ def test_a_gpu_that_cannot_be_used_is_no_reason_to_go_on_without(open_kv: Open, 
     open_kv("fp16", on_device=False)
 
     with pytest.warns(UserWarning, match="CUDA"), pytest.raises(ModelError, match="could not start CUDA"):
-        NativeSeq2Seq.open(folder.parent / "models" / "fp16", providers=["CUDAExecutionProvider", PROVIDER])
+        NativeSeq2Seq.open(folder.parent / "models" / "fp16", providers=["CUDAExecutionProvider", CPU_PROVIDER])

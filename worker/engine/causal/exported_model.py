@@ -14,7 +14,8 @@ import numpy as np
 from worker.engine.causal.capabilities import Capabilities, try_abilities
 from worker.engine.causal.exported_call import ExportedCall
 from worker.engine.causal.exported_reader import ExportedReader
-from worker.engine.runtime.session import PROVIDER, Provider, open_session
+from worker.engine.runtime.device import CPU_PROVIDER, Provider
+from worker.engine.runtime.session import open_session
 from worker.models.departures.departures import Departures, find_departures
 from worker.models.departures.graph_content import GraphContent
 from worker.models.layout.causal_config import CausalConfig
@@ -36,7 +37,7 @@ class ExportedCausal:
     num_heads: int  # of queries, as far as the configuration says; for an estimate of memory alone
 
     @classmethod
-    def open(cls, folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (PROVIDER,)) -> Self:
+    def open(cls, folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (CPU_PROVIDER,)) -> Self:
         """Open the graph in `folder`; raise ModelError now, not at the first document.
 
         A graph that contradicts its configuration is refused, unless it was added with what it contradicts accepted.

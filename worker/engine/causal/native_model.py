@@ -18,8 +18,9 @@ from worker.engine.causal.kv_cache import SequenceCache
 from worker.engine.causal.native_reader import PackedReader, PlainReader
 from worker.engine.causal.packed_rows import PackedRows
 from worker.engine.causal.protocol import LogProbs
+from worker.engine.runtime.device import CPU_PROVIDER, Device, Provider
 from worker.engine.runtime.int8_probe import int8_is_exact
-from worker.engine.runtime.session import PROVIDER, Device, Provider, open_session
+from worker.engine.runtime.session import open_session
 from worker.graphs.architectures import CAUSAL_ARCHITECTURES
 from worker.graphs.causal_weights import CausalSizes
 from worker.graphs.file_names import BODY, HEAD
@@ -60,7 +61,7 @@ class NativeCausal:
         self._no_bias = np.zeros((1, 1, 0, 0), self._dtype)
 
     @classmethod
-    def open(cls, folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (PROVIDER,)) -> Self:
+    def open(cls, folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (CPU_PROVIDER,)) -> Self:
         """Open everything that `folder` holds; raise ModelError now, not at the first document."""
         manifest, config = Manifest.read(folder), read_json(folder / "config.json")
         if manifest.layout != "kv" or manifest.architecture not in FAMILIES:

@@ -6,11 +6,13 @@ from pathlib import Path
 from worker.engine.causal.exported_model import ExportedCausal
 from worker.engine.causal.native_model import NativeCausal
 from worker.engine.causal.protocol import CausalModel
-from worker.engine.runtime.session import PROVIDER, Provider
+from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.models.manifest import MANIFEST, Manifest
 
 
-def open_language_model(folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (PROVIDER,)) -> CausalModel:
+def open_language_model(
+    folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (CPU_PROVIDER,)
+) -> CausalModel:
     """Open the model in `folder`; raise ModelError now, not at the first document."""
     if (folder / MANIFEST).is_file() and Manifest.read(folder).layout == "kv":
         return NativeCausal.open(folder, threads=threads, providers=providers)

@@ -4,18 +4,32 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
 from jobs.errors import SpecError
 from jobs.process import available_cores
 from jobs.queues import CPU
 
-if TYPE_CHECKING:
-    from worker.engine.runtime.session import Provider
-
+Provider = str | tuple[str, dict[str, str]]  # a name, and options that only it knows
 CPU_PROVIDER, CUDA_PROVIDER = "CPUExecutionProvider", "CUDAExecutionProvider"
 GPU_FILES = "/dev/nvidiactl", "/dev/dxg"  # of the driver; the second under Windows' Linux
 _ASK = "import onnxruntime; print(*onnxruntime.get_available_providers())"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Where the first of some providers computes, in onnxruntime's words."""
+
+    kind: str  # cpu | cuda
+    number: int
+
+    @classmethod
+    def of(cls, providers: Sequence[Provider]) -> Self:
+        first = providers[0]
+        name, options = (first, {}) if isinstance(first, str) else first
+        return cls("cuda", int(options.get("device_id", "0"))) if name == CUDA_PROVIDER else cls("cpu", 0)
 
 
 def check_device(name: str) -> str:
@@ -48,7 +62,7 @@ def provider_name(device: str) -> str:
     return CPU_PROVIDER if device == CPU else CUDA_PROVIDER
 
 
-def providers(device: str) -> "tuple[Provider, ...]":
+def providers(device: str) -> tuple[Provider, ...]:
     """As a session takes them, best first."""
     if device == CPU:
         return (CPU_PROVIDER,)

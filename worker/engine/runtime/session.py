@@ -8,18 +8,13 @@ computes.
 import functools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
 from jobs.errors import ModelError
-
-PROVIDER = "CPUExecutionProvider"
-CUDA = "CUDAExecutionProvider"
-Provider = str | tuple[str, dict[str, str]]  # a name, and options that only it knows
+from worker.engine.runtime.device import CPU_PROVIDER, CUDA_PROVIDER, Device, Provider
 
 # onnxruntime has no common base class for what it raises when it loads a graph.
 _LOAD_ERRORS = (
@@ -35,26 +30,12 @@ _LOAD_ERRORS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
-    """Where the first of some providers computes, in onnxruntime's words."""
-
-    kind: str  # cpu | cuda
-    number: int
-
-    @classmethod
-    def of(cls, providers: Sequence[Provider]) -> Self:
-        first = providers[0]
-        name, options = (first, {}) if isinstance(first, str) else first
-        return cls("cuda", int(options.get("device_id", "0"))) if name == CUDA else cls("cpu", 0)
-
-
 def open_session(
     file: Path,
     *,
     threads: int = 1,
     spinning: bool = False,
-    providers: Sequence[Provider] = (PROVIDER,),
+    providers: Sequence[Provider] = (CPU_PROVIDER,),
     graph: bytes | None = None,
 ) -> onnxruntime.InferenceSession:
     """Open a graph for several lanes to run at once; raise ModelError that says which file and what to do.
@@ -87,7 +68,7 @@ def open_session(
         )
     except _LOAD_ERRORS as error:
         raise ModelError(_explain(file, str(error))) from error
-    if device.kind != "cpu" and CUDA not in session.get_providers():
+    if device.kind != "cpu" and CUDA_PROVIDER not in session.get_providers():
         # It logs why, and goes on without.
         raise ModelError(
             f"{file} was to run on {device.kind}:{device.number}, and onnxruntime {onnxruntime.__version__} could not "

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from onnxruntime import InferenceSession, IOBinding, OrtValue
 
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.runtime.session import Device, Provider, open_session
+from worker.engine.runtime.device import Device, Provider
+from worker.engine.runtime.session import open_session
 from worker.engine.search.logit_rules import Ids
 from worker.engine.seq2seq.kv_slots import SlotShape
 from worker.graphs.kv_copies import place_graph, select_graph, widen_graph

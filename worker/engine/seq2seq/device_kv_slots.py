@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from onnxruntime import IOBinding, OrtValue
 
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.runtime.session import Device
+from worker.engine.runtime.device import Device
 from worker.engine.search.logit_rules import Ids
 from worker.engine.seq2seq.device_buffers import DeviceBuffers, DeviceCopies
 from worker.engine.seq2seq.kv_slots import SlotShape, rounded

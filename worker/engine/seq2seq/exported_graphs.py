@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from jobs.errors import ModelError, SpecError
 from jobs.spec import CachePolicy
-from worker.engine.runtime.session import PROVIDER, Provider, open_session
+from worker.engine.runtime.device import CPU_PROVIDER, Provider
+from worker.engine.runtime.session import open_session
 from worker.engine.seq2seq.exported_kv_cache import ExportedKVCache
 from worker.models.layout.graph_signature import GraphSignature
 from worker.models.layout.seq2seq_layout import (
@@ -54,7 +55,7 @@ class ExportedGraphs:
         config: Mapping[str, Any],
         *,
         threads: int = 1,
-        providers: Sequence[Provider] = (PROVIDER,),
+        providers: Sequence[Provider] = (CPU_PROVIDER,),
     ) -> Self:
         """Open every graph in `folder`; raise ModelError now, not at the first document."""
         files = find_graphs(folder)

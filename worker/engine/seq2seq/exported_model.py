@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from jobs.spec import CachePolicy
-from worker.engine.runtime.session import PROVIDER, Provider
+from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.engine.search.generation_config import GenerationConfig, read_generation
 from worker.engine.seq2seq.exported_decoder import ExportedDecoder
 from worker.engine.seq2seq.exported_graphs import ExportedGraphs
@@ -30,7 +30,7 @@ class ExportedSeq2Seq:
     pad_id: int
 
     @classmethod
-    def open(cls, folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (PROVIDER,)) -> Self:
+    def open(cls, folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (CPU_PROVIDER,)) -> Self:
         """Open everything that `folder` holds; raise ModelError now, not at the first document."""
         config = read_json(folder / "config.json")
         settings = folder / "generation_config.json"

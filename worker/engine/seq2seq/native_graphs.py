@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from onnxruntime import OrtValue
 
 from jobs.errors import ModelError
+from worker.engine.runtime.device import Device, Provider
 from worker.engine.runtime.int8_probe import int8_is_exact
-from worker.engine.runtime.session import Device, Provider, open_session
+from worker.engine.runtime.session import open_session
 from worker.engine.seq2seq.candidate_screening import CandidateScreen
 from worker.engine.seq2seq.device_buffers import DeviceCopies
 from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots

@@ -11,7 +11,7 @@ from typing import Self
 
 from jobs.errors import ModelError
 from jobs.spec import CachePolicy
-from worker.engine.runtime.session import PROVIDER, Device, Provider
+from worker.engine.runtime.device import CPU_PROVIDER, Device, Provider
 from worker.engine.search.generation_config import GenerationConfig, read_generation
 from worker.engine.seq2seq.cache_policy import uncached_steps
 from worker.engine.seq2seq.continuous_batching import ContinuousDecoder
@@ -39,7 +39,7 @@ class NativeSeq2Seq:
         folder: Path,
         *,
         threads: int = 1,
-        providers: Sequence[Provider] = (PROVIDER,),
+        providers: Sequence[Provider] = (CPU_PROVIDER,),
         on_device: bool | None = None,
     ) -> Self:
         """Open everything that `folder` holds; raise ModelError now, not at the first document.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from worker.engine.runtime.session import PROVIDER, Provider
+from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.engine.seq2seq.protocol import Seq2SeqModel
@@ -11,7 +11,7 @@ from worker.models.manifest import MANIFEST, Manifest
 
 
 def open_translation_model(
-    folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (PROVIDER,)
+    folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (CPU_PROVIDER,)
 ) -> Seq2SeqModel:
     """Open the model in `folder`; raise ModelError now, not at the first document."""
     if (folder / MANIFEST).is_file() and Manifest.read(folder).layout == "kv":
