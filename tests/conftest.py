@@ -1,4 +1,4 @@
-"""Databases with jobs in them, and `kvjobs` called in this process: fixtures of every layer."""
+"""The marker of each layer, and fixtures: databases with jobs in them, `kvjobs` called in this process."""
 
 import os
 import shutil
@@ -11,7 +11,14 @@ from jobs.store.database import Database
 from jobs.store.schema.states import DocumentStatus
 from tests.command_line import Kvjobs, Result
 from tests.databases import empty, migrated, own_database
+from tests.places import TESTS
 from tests.rows import AddJob, AddWaitingJob, Line, insert_job, insert_waiting_job
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with the name of its folder below tests/: `pytest -m "unit or store"`."""
+    for item in items:
+        item.add_marker(item.path.relative_to(TESTS).parts[0])
 
 
 @pytest.fixture

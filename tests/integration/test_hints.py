@@ -1,13 +1,8 @@
 """Hints, as they lie in a real Redis."""
 
-import socket
-import time
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from jobs.dispatch.broker import BrokerError, make_app, send_hints, waiting_hints
+from jobs.dispatch.broker import make_app, send_hints, waiting_hints
 from jobs.dispatch.broker_status import BrokerStatus
 from jobs.dispatch.dispatcher import Dispatcher
 from jobs.store import leases
@@ -16,13 +11,6 @@ from jobs.store.singleton_roles import DISPATCHER, release_role
 from jobs.store.worker_registry import register
 from tests.integration.conftest import RedisServer
 from tests.rows import SPEC, insert_waiting_job
-
-
-@pytest.fixture
-def silent_server() -> Iterator[str]:
-    """Takes every connection and never says a word."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"redis://127.0.0.1:{server.getsockname()[1]}/0"
 
 
 def dispatcher(database: Database, url: str, name: str, said: list[str] | None = None) -> Dispatcher:
@@ -91,21 +79,6 @@ def test_a_broker_that_goes_and_comes_is_told_once(database: Database, redis_ser
         ours.tick()
 
     assert ["does not answer" in said[0], *said[1:]] == [True, "the broker is back"]
-
-
-@pytest.mark.parametrize("place", ["silent", "nobody", "no such host"])
-def test_a_broker_that_is_away_costs_a_few_seconds(silent_server: str, place: str, tmp_path: Path) -> None:
-    urls = {
-        "silent": silent_server,
-        "nobody": f"redis+socket://{tmp_path}/redis.sock",
-        "no such host": "redis://host.invalid/0",
-    }
-    app = make_app(urls[place])
-    for call in (lambda: send_hints(app, "cpu", 3), lambda: waiting_hints(app, "cpu")):
-        started = time.monotonic()
-        with pytest.raises(BrokerError):
-            call()
-        assert time.monotonic() - started < 5
 
 
 def test_the_variables_of_other_celery_projects_are_not_ours(

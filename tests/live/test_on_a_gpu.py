@@ -1,7 +1,7 @@
 """
 On an NVIDIA GPU, where there is one: python -m pytest tests/live/test_on_a_gpu.py
 
-What runs there is what tests/unit/engine/test_device_slots.py runs with the CPU as the device.
+What runs there is what tests/models/engine/seq2seq/test_device_kv_slots.py runs with the CPU as the device.
 """
 
 import dataclasses

@@ -1,0 +1,21 @@
+"""`kvjobs config` shows every setting but a password."""
+
+import pytest
+
+from jobs.settings import hide_passwords
+from tests.command_line import Kvjobs
+
+
+def test_a_password_is_never_shown(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    for url in (
+        "postgresql+psycopg://user:s3cret@host:5432/jobs",
+        "postgresql://host/jobs?user=u&password=s3cret",
+        "postgresql://user:s3:cr/e?t@host/jobs",
+    ):
+        assert "s3" not in hide_passwords(url)
+        monkeypatch.setenv("KVJOBS_DATABASE", url)
+        for command in (("config",), ("config", "--json"), ("config", "--csv"), ("doctor",), ("ls",), ("db", "path")):
+            result = kvjobs(*command)
+            assert "s3" not in result.out + result.err
+    assert hide_passwords("sqlite:////home/me/kvjobs.db") == "sqlite:////home/me/kvjobs.db"
+    assert hide_passwords("postgresql://user@host/jobs") == "postgresql://user@host/jobs"

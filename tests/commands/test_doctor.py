@@ -1,0 +1,135 @@
+"""`kvjobs doctor`: each thing that can be wrong is found, and mended as it says."""
+
+import importlib.metadata
+import sqlite3
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jobs.cli.commands import doctor
+from jobs.private import is_readable_by_others
+from tests.command_line import Kvjobs
+
+
+def checks(kvjobs: Kvjobs) -> dict[str, dict[str, Any]]:
+    return {check["name"]: check for check in kvjobs("doctor", "--json").json["checks"]}
+
+
+def test_doctor_looks_and_changes_nothing(kvjobs: Kvjobs, home: Path) -> None:
+    found = checks(kvjobs)
+
+    assert list(home.iterdir()) == []
+    for name in ("python", "package jobs", "package worker", "sqlalchemy", "sqlite", "machine", "home", "database"):
+        assert found[name]["ok"], found[name]
+    assert "first submit makes it" in found["database"]["found"]
+
+
+def test_a_problem_is_shown_with_its_cure(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "OLDEST_SQLITE", (99, 0, 0))
+
+    result = kvjobs("doctor")
+
+    assert result.exit_code == 1
+    assert "PROBLEM  sqlite" in result.out
+    assert "-> use a Python that was built with SQLite 99.0.0" in result.out
+
+
+def test_a_dependency_that_is_missing_or_old_is_named(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    required = ["click>=8.2", "rich>=999.1", "no-such-distribution>=1", "torch>=2; extra == 'train'"]
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _name: required)
+
+    found = checks(kvjobs)
+
+    assert found["click"]["ok"]
+    assert not found["rich"]["ok"]
+    assert found["no-such-distribution"]["found"] == "is not installed"
+    assert found["no-such-distribution"]["mend"] == "pip install 'no-such-distribution>=1'"
+    assert "torch" not in found
+
+
+def test_the_gpu_build_stands_in_for_onnxruntime(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = {"onnxruntime-gpu": "1.31.1"}
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _name: ["onnxruntime>=1.22"])
+    monkeypatch.setattr(doctor, "_version", versions.get)
+
+    assert checks(kvjobs)["onnxruntime"]["ok"]
+
+
+def test_another_distribution_with_our_package_is_named(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    providers = {"worker": ["kvjobs", "worker"], "jobs": ["kvjobs"]}
+    monkeypatch.setattr(importlib.metadata, "packages_distributions", lambda: providers)
+
+    found = checks(kvjobs)
+
+    assert found["package jobs"]["ok"]
+    assert found["package worker"]["mend"] == "pip uninstall worker"
+
+
+def test_a_package_of_the_current_folder_that_hides_ours_is_found(
+    kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    elsewhere = SimpleNamespace(origin=str(tmp_path / "worker" / "__init__.py"))
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: elsewhere if name == "worker" else None)
+
+    found = checks(kvjobs)["package worker"]
+
+    assert not found["ok"]
+    assert str(tmp_path) in found["found"]
+
+
+def test_a_full_disk_and_a_home_that_cannot_be_are_found(
+    kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(doctor, "LITTLE_DISK", 1 << 80)
+    assert not checks(kvjobs)["disk"]["ok"]
+
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("KVJOBS_HOME", str(tmp_path / "file"))
+    assert "Not a directory" in checks(kvjobs)["settings"]["found"]
+
+
+def test_wrong_settings_do_not_end_the_examination(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVJOBS_LANES", "many")
+
+    found = checks(kvjobs)
+
+    assert "not an integer" in found["settings"]["found"]
+    assert found["python"]["ok"]
+
+
+def test_a_model_folder_that_lacks_a_file_is_found(kvjobs: Kvjobs, home: Path) -> None:
+    (home / "models" / "half").mkdir(parents=True)
+
+    found = checks(kvjobs)["model half"]
+
+    assert not found["ok"]
+    assert "config.json" in found["found"]
+
+
+def test_a_database_that_is_behind_is_found(kvjobs: Kvjobs, home: Path) -> None:
+    (home / "kvjobs.db").touch()
+
+    found = checks(kvjobs)["database"]
+
+    assert not found["ok"]
+    assert found["mend"] == "kvjobs db upgrade"
+
+
+def test_doctor_names_a_database_that_others_may_read(kvjobs: Kvjobs, home: Path) -> None:
+    for folder in (home, *home.parents):
+        if folder.owner() == Path.home().owner() and folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    file = home / "kvjobs.db"
+    sqlite3.connect(file).close()
+    file.touch()
+    file.chmod(0o644)
+
+    found = {check["name"]: check for check in kvjobs("doctor", "--json").json["checks"]}["database files"]
+
+    assert (found["ok"], found["is_warning"], found["mend"]) == (True, True, f"chmod 600 {file}")
+
+    home.chmod(0o700)  # nobody gets that far
+    assert not is_readable_by_others(file)
+    assert "database files" not in kvjobs("doctor").out

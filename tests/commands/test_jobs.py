@@ -1,0 +1,346 @@
+"""Tables in the width of a terminal: an id, a name or a number is whole, or its column is named as left out."""
+
+import csv
+import io
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, update
+
+from jobs.cli import follow_job, stalled_job
+from jobs.errors import TransientError
+from jobs.store.database import Database
+from jobs.store.schema import tables
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.states import DocumentStatus, JobState
+from tests.command_line import Kvjobs
+from tests.rows import AddJob, Line
+
+NAMES = ("nightly-opensubtitles-2024-en-zh-part-0017", "汉语新闻语料库第三部分", "job", "-")
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Standard output is a terminal of so many columns."""
+
+    def of_width(columns: int) -> None:
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        monkeypatch.setenv("COLUMNS", str(columns))
+
+    return of_width
+
+
+@pytest.mark.parametrize("columns", [80, 100, 40])
+def test_the_list_of_jobs_keeps_numbers_and_names_whole(
+    terminal: Any, kvjobs: Kvjobs, add_job: AddJob, columns: int
+) -> None:
+    for name in NAMES[:2]:
+        add_job(Line("a", "甲"), name=name, model="opus-mt-tc-big-en-zh-int8")
+    terminal(columns)
+
+    result = kvjobs("ls")
+
+    assert all(name in result.out for name in NAMES[:2])
+    assert "…" not in result.out
+    assert "opus-mt-tc-big-en-zh-int8" in result.out or "MODEL" in result.err
+
+
+@pytest.fixture
+def timed_job(database: Database, finished_job: int) -> int:
+    """A finished job with step timings: two lanes, a prefill and two decode steps each."""
+    step = {"job_id": finished_job, "shard_id": 1, "epoch": 1, "worker_id": 1, "rows": 3, "past_length": 0, "calls": 1}
+    calls = (("encode", 0, 30, 0.4), ("prefill", 0, 3, 0.1), ("decode", 1, 3, 0.02), ("decode", 2, 3, 0.03))
+    with database.writing() as connection:
+        for lane in (0, 1):
+            for phase, number, tokens, seconds in calls:
+                row = step | {"lane": lane, "phase": phase, "step": number, "tokens": tokens, "seconds": seconds}
+                connection.execute(insert(tables.Step).values(**row, recorded_at=db_time()))
+    return finished_job
+
+
+# ls -----------------------------------------------------------------------------------------------------------------
+
+
+def test_ls_of_no_jobs_says_what_to_do(kvjobs: Kvjobs) -> None:
+    assert kvjobs("ls").out == ""
+    assert "kvjobs submit" in kvjobs("ls").err
+    assert kvjobs("ls", "--json").out == "[]\n"
+    assert kvjobs("ls", "-q").out == ""
+    assert kvjobs("ls", "--csv").out.startswith("job_id,name,")
+
+
+def test_ls_gives_every_form(kvjobs: Kvjobs, finished_job: int, running_job: int) -> None:
+    assert kvjobs("ls", "-q").out == f"{running_job}\n{finished_job}\n"
+    assert [job["shown_state"] for job in kvjobs("ls", "--json").json] == ["running", "done"]
+    assert [row["name"] for row in csv.DictReader(io.StringIO(kvjobs("ls", "--csv").out))] == ["running", "nightly"]
+    head, *rows = kvjobs("ls").out.splitlines()
+    assert head.split()[:3] == ["JOB", "NAME", "STATE"]
+    assert rows[1].split()[:4] == [str(finished_job), "nightly", "done", "100.0"]
+
+
+def test_ls_says_that_there_is_more(kvjobs: Kvjobs, add_job: AddJob) -> None:
+    for _ in range(3):
+        add_job(Line("a", "甲"))
+
+    assert kvjobs("ls", "-q", "--limit", 2).out == "3\n2\n"
+    assert "--all" in kvjobs("ls", "--limit", 2).err
+    assert kvjobs("ls", "--all", "--limit", 2, "-q").out == "3\n2\n1\n"
+    assert kvjobs("ls", "--limit", 3).err == ""
+
+
+def test_forms_exclude_one_another(kvjobs: Kvjobs) -> None:
+    assert kvjobs("ls", "--json", "-q").exit_code == 2
+
+
+def test_a_hostile_name_does_not_reach_the_terminal(kvjobs: Kvjobs, add_job: AddJob) -> None:
+    job = add_job(
+        Line("\x1b[2J", status=DocumentStatus.FAILED, error=("\x1bcode", "\x1b]0;title\x07\u202e")), name="\x1b[31m[b]"
+    )
+
+    for command in (("ls",), ("show", job), ("watch", job), ("wait", job), ("retry", job), ("ls", "--json")):
+        result = kvjobs(*command)
+        assert not set("\x1b\x07\u202e") & set(result.out + result.err)
+    assert r"\x1b[31m[b]" in kvjobs("ls").out
+
+
+# show ---------------------------------------------------------------------------------------------------------------
+
+
+def test_show_tells_a_job_on_a_page(kvjobs: Kvjobs, timed_job: int) -> None:
+    out = kvjobs("show", "nightly").out
+
+    assert out.startswith(f"Job {timed_job} (nightly): done\n")
+    assert "3, 100.0 % done: 3 ok" in out
+    assert "beam" not in out  # an option that was left to the model
+    assert "batch_size 32" in out
+    assert "encode" in out
+    assert f"Next: kvjobs export {timed_job} -o FILE" in out
+
+
+def test_show_groups_what_went_wrong(kvjobs: Kvjobs, mixed_job: int) -> None:
+    out = kvjobs("show", mixed_job).out
+
+    assert "1 document failed: engine-error\n    line 2 (id bad): it broke" in out
+    assert "1 document rejected: bad-json\n    line 3: line 3 is not JSON" in out
+    assert f"Next: kvjobs retry {mixed_job}" in out
+    bad = kvjobs("show", mixed_job, "--json").json["failures"]
+    assert {failure["code"] for failure in bad} == {"engine-error", "bad-json", "killed"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "following"),
+    [
+        ({"state": JobState.INGESTING}, "kvjobs submit corpus.jsonl"),
+        ({}, "kvjobs watch 1"),
+        ({"paused": True, "reason": "lunch"}, "kvjobs resume 1"),
+        ({"state": JobState.FAILED}, "kvjobs db prune 1"),
+    ],
+)
+def test_show_suggests_the_next_command(
+    kvjobs: Kvjobs, add_job: AddJob, columns: dict[str, object], following: str
+) -> None:
+    job = add_job(Line("w"), **columns)
+
+    assert f"Next: {following}" in kvjobs("show", job).out
+    assert kvjobs("show", job, "--json").json["next"] == following
+
+
+def test_a_job_that_is_not_there_is_5(kvjobs: Kvjobs, database: Database) -> None:
+    for command in ("show", "watch", "wait", "pause", "resume", "cancel", "retry", "export", "steps"):
+        result = kvjobs(command, "nobody")
+        assert result.exit_code == 5
+        assert result.err == "Error: there is no job 'nobody'; kvjobs ls --all lists those there are\n"
+
+
+# steps --------------------------------------------------------------------------------------------------------------
+
+
+def test_steps_say_where_the_seconds_went(kvjobs: Kvjobs, timed_job: int) -> None:
+    phases = {row["group"]: row for row in kvjobs("steps", timed_job, "--json").json}
+    by_step = kvjobs("steps", timed_job, "--by", "step", "--json").json
+    lanes = kvjobs("steps", timed_job, "--by", "lane", "--json").json
+
+    assert list(phases) == ["encode", "prefill", "decode"]
+    assert phases["encode"]["seconds"] == pytest.approx(0.8)
+    assert phases["decode"]["share"] == pytest.approx(0.1 / 1.1)
+    assert phases["decode"]["mean_ms"] == pytest.approx(25)
+    assert [(row["group"], round(row["mean_ms"])) for row in by_step] == [("0", 100), ("1", 20), ("2", 30)]
+    assert [(row["group"], row["calls"]) for row in lanes] == [("1/0", 4), ("1/1", 4)]
+    assert kvjobs("steps", timed_job).out.splitlines()[1].split()[:3] == ["encode", "0.800", "72.7"]
+
+
+def test_steps_of_a_job_without_timings(kvjobs: Kvjobs, finished_job: int) -> None:
+    assert "no timings" in kvjobs("steps", finished_job).err
+    assert kvjobs("steps", finished_job, "--json").json == []
+
+
+# wait and watch -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lines", "state", "exit_code"),
+    [
+        ([Line("a", "甲")], JobState.DONE, 0),
+        ([Line("a", "甲"), Line("b", status=DocumentStatus.FAILED)], JobState.DONE, 3),
+        ([Line("a", status=DocumentStatus.CANCELLED)], JobState.CANCELLED, 3),
+        ([], JobState.FAILED, 1),
+    ],
+)
+@pytest.mark.parametrize("command", ["wait", "watch"])
+def test_the_outcome_of_a_job_is_the_exit_code(
+    kvjobs: Kvjobs, add_job: AddJob, command: str, lines: list[Line], state: JobState, exit_code: int
+) -> None:
+    result = kvjobs(command, add_job(*lines, state=state))
+
+    assert result.exit_code == exit_code
+    assert result.out == ""
+
+
+def test_waiting_too_long_is_4(kvjobs: Kvjobs, running_job: int) -> None:
+    result = kvjobs("wait", running_job, "--timeout", "0.1")
+
+    assert result.exit_code == 4
+    assert result.err == "Job 1 (running) has not ended after 0.1 s; still waiting: 1 document.\n"
+
+
+def test_a_database_that_is_away_for_a_while_is_waited_for(
+    kvjobs: Kvjobs, finished_job: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([TransientError("locked"), TransientError("locked"), None])
+    find = follow_job.find_job
+
+    def sometimes(*arguments: Any) -> Any:
+        if error := next(answers):
+            raise error
+        return find(*arguments)
+
+    monkeypatch.setattr(follow_job, "POLL_S", 0.01)
+    monkeypatch.setattr(follow_job, "find_job", sometimes)
+    assert kvjobs("wait", finished_job).exit_code == 0
+
+    answers = iter([TransientError("locked")] * 1000)
+    monkeypatch.setattr(follow_job, "PATIENCE_S", 0.05)
+    assert kvjobs("wait", finished_job).exit_code == 1
+
+
+@pytest.mark.parametrize("command", ["watch", "wait"])
+def test_leaving_a_watch_is_130_and_says_that_the_job_goes_on(
+    kvjobs: Kvjobs, running_job: int, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def interrupt(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(follow_job.time, "sleep", interrupt)
+
+    result = kvjobs(command, running_job)
+
+    assert result.exit_code == 130
+    assert "goes on. To follow it again: kvjobs " in result.err
+    assert result.err.rstrip().endswith(f"watch {running_job}")
+
+
+def test_watch_tells_lines_where_there_is_no_terminal(
+    kvjobs: Kvjobs, database: Database, running_job: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow_job, "POLL_S", 0.01)
+
+    with after(0.3, lambda: finish(database, running_job)):
+        result = kvjobs("watch", running_job)
+
+    assert result.exit_code == 3
+    first, *_, last, following = result.err.splitlines()
+    assert first.startswith("job 1 (running): 3/4 documents (75.0 %), 20 tokens")
+    assert "4/4 documents (100.0 %)" in last
+    assert last.endswith("1 not ok, done")
+    assert "\x1b" not in result.err
+    assert following == f"Next: kvjobs retry {running_job}"
+
+
+def test_who_waits_in_vain_is_told_why(
+    kvjobs: Kvjobs, add_job: AddJob, running_job: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stalled_job, "HINT_AFTER_S", 0.0)
+    paused = add_job(Line("w"), paused=True, reason="eight workers died")
+
+    assert kvjobs("wait", running_job, "--timeout", "0.1").err.count("No worker is running") == 1
+    assert "paused (eight workers died). To go on: kvjobs resume" in kvjobs("wait", paused, "--timeout", "0.1").err
+
+
+# pause, resume, cancel, retry ---------------------------------------------------------------------------------------
+
+
+def test_pause_and_resume_say_what_comes_next(kvjobs: Kvjobs, running_job: int) -> None:
+    assert f"kvjobs resume {running_job}" in kvjobs("pause", running_job, "--reason", "lunch").err
+    assert kvjobs("show", running_job).out.startswith("Job 1 (running): paused (lunch)")
+    assert "goes on" in kvjobs("resume", running_job).err
+    assert "was not paused" in kvjobs("resume", running_job).err
+
+
+def test_cancel_keeps_results(kvjobs: Kvjobs, running_job: int) -> None:
+    result = kvjobs("cancel", running_job)
+
+    assert result.exit_code == 0
+    assert result.err.startswith("1 document of job 1 (running) cancelled; 2 results kept.\n")
+    assert f"kvjobs export {running_job} --only ok" in result.err
+    assert kvjobs("wait", running_job).exit_code == 3
+
+
+def test_what_has_ended_cannot_be_paused_or_cancelled(kvjobs: Kvjobs, finished_job: int) -> None:
+    for command in ("pause", "resume", "cancel"):
+        result = kvjobs(command, finished_job)
+        assert result.exit_code == 2
+        assert "is done" in result.err
+
+
+def test_retry_puts_back_what_failed_or_was_cancelled(kvjobs: Kvjobs, mixed_job: int, finished_job: int) -> None:
+    assert "3 documents of job" in kvjobs("retry", mixed_job).err
+    assert kvjobs("wait", mixed_job, "--timeout", "0").exit_code == 4
+    assert kvjobs("db", "check", mixed_job).exit_code == 0
+    assert "nothing changed" in kvjobs("retry", finished_job).err
+
+
+def test_a_cancelled_job_is_taken_up_by_retry_and_every_command_says_so(kvjobs: Kvjobs, running_job: int) -> None:
+    kvjobs("cancel", running_job)
+
+    for command in ("resume", "pause"):
+        assert kvjobs(command, running_job).err == (
+            f"Error: job {running_job} is cancelled; to take it up again: kvjobs retry {running_job}\n"
+        )
+    assert f"Next: kvjobs retry {running_job}" in kvjobs("show", running_job).out
+    assert kvjobs("retry", running_job).err == (
+        f"2 documents of job {running_job} (running) put back. To follow it: kvjobs watch {running_job}\n"
+    )
+    assert kvjobs("show", running_job, "--json").json["shown_state"] == "running"
+    assert kvjobs("db", "check", running_job).exit_code == 0
+
+
+def test_a_job_that_is_being_cancelled_is_not_said_to_go_on(kvjobs: Kvjobs, add_job: AddJob) -> None:
+    job = add_job(Line("a"), cancel_requested_at=db_time())
+
+    assert kvjobs("resume", job).err == f"Job {job} is being cancelled. To take it up again: kvjobs retry {job}\n"
+
+
+def finish(database: Database, job_id: int) -> None:
+    """What a worker does at the end."""
+    with database.writing() as connection:
+        counts = {"succeeded": 3, "estimated_done": 40, "target_tokens": 30, "shards_open": 0}
+        connection.execute(update(tables.JobCounts).where(tables.JobCounts.job_id == job_id).values(counts))
+        ended = {"state": JobState.DONE, "finished_at": db_time()}
+        connection.execute(update(tables.Job).where(tables.Job.id == job_id).values(ended))
+
+
+class after:
+    """Do something later, in a thread."""
+
+    def __init__(self, seconds: float, action: Callable[[], None]) -> None:
+        self._thread = threading.Thread(target=lambda: (time.sleep(seconds), action()))
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_error: object) -> None:
+        self._thread.join()

@@ -1,0 +1,87 @@
+"""`kvjobs submit --dry-run`: what the model would read, and options of the other kind of scoring."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.spec import JobSpec
+from tests.causal_checkpoints import write_causal_checkpoint
+from tests.command_line import Kvjobs
+from worker.batch_processing import process_batch
+from worker.lane import Lane
+from worker.model_tools.add.add import Request, add_model
+
+PAIR = json.dumps({"source": "It will rain in Arden.", "target": "雅顿将有雨。"})
+
+
+QUERY = json.dumps({"query": "hello", "candidates": [{"id": "a", "text": "hello world"}, {"id": "b", "text": "word"}]})
+
+
+class NoMemory:
+    """Remembers nothing."""
+
+    digest = b""
+
+    def recall(self, keys: Any) -> dict[bytes, Any]:
+        return {}
+
+    recall_scores = recall
+
+
+@pytest.fixture(scope="module")
+def models_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With a tiny causal model."""
+    folder = tmp_path_factory.mktemp("models")
+    checkpoint = write_causal_checkpoint(tmp_path_factory.mktemp("checkpoint"), "qwen2")
+    add_model(Request(source=str(checkpoint), name="tiny"), folder)
+    return folder
+
+
+def run(lane: Lane, spec: JobSpec, text: str, should_stop: Callable[[], bool] = lambda: False) -> Any:
+    (outcome,) = process_batch(lane, spec, [text], NoMemory(), should_stop).outcomes
+    return outcome
+
+
+# dry runs ------------------------------------------------------------------------------------------------------------
+
+
+LINES = {
+    "text.jsonl": '{"text": "hello world"}\n{"text": "' + "hello " * 200 + '"}\nnot json\n',
+    "pairs.jsonl": PAIR + "\n",
+    "queries.jsonl": QUERY + "\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "model", "says"),
+    [
+        ("text.jsonl", "score", "tiny", ["documents   2, and 1 rejected line", "too long    1 for the model"]),
+        ("pairs.jsonl", "score", "demo-en-zh", ["documents   1\n", "tokens      17, the longest sequence 9"]),
+        ("queries.jsonl", "rerank", "tiny", ["queries     1\n", "candidates  2, each read with its query"]),
+    ],
+)
+def test_a_dry_run_counts_what_the_model_would_read(
+    kvjobs: Kvjobs, home: Path, models_dir: Path, name: str, task: str, model: str, says: list[str]
+) -> None:
+    (home / "models").symlink_to(models_dir)
+    Path(name).write_text(LINES[name], encoding="utf-8")
+
+    dry_run = kvjobs("submit", name, "--task", task, "--model", model, "--dry-run")
+
+    assert dry_run.exit_code == 0, dry_run.err
+    for line in says:
+        assert line in dry_run.out
+    assert kvjobs("ls", "--json").json == []
+
+
+def test_fields_of_the_other_kind_of_scoring_are_refused(kvjobs: Kvjobs, home: Path, models_dir: Path) -> None:
+    (home / "models").symlink_to(models_dir)
+    Path("a.jsonl").write_text(LINES["text.jsonl"], encoding="utf-8")
+
+    for model, flag in (("tiny", "--source-field"), ("demo-en-zh", "--text-field")):
+        refused = kvjobs("submit", "a.jsonl", "--task", "score", "--model", model, flag, "x")
+        assert refused.exit_code == 2
+        assert f"{flag} makes no sense here: {model}" in refused.err

@@ -1,0 +1,55 @@
+"""Sentences that people stumbled over, as they read now."""
+
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jobs.cli.render.job_end import end_message
+from jobs.cli.render.live_progress import progress_text
+from jobs.store.database import Database
+from jobs.store.report.job_summary import find_job
+from jobs.store.report.speed import RecentSpeed
+from tests.command_line import Kvjobs
+from tests.rows import AddJob, Line
+
+
+def test_a_job_that_no_worker_began_took_no_time(database: Database, add_job: AddJob) -> None:
+    job_id = add_job(Line("a", "甲"), name="nightly")
+    with database.reading() as connection:
+        job = replace(find_job(connection, str(job_id)), started_at=None)
+
+    assert end_message(job, None, None, None).startswith(
+        f"Job {job_id} (nightly) is done: 1 of 1 document translated.\n"
+    )
+    assert " in -" not in progress_text(job, RecentSpeed())
+
+
+def test_a_submit_from_the_terminal_says_what_it_waits_for(
+    kvjobs: Kvjobs, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal('{"id": 1, "text": "Rain."}\n'))
+
+    result = kvjobs("submit", "-")
+
+    assert (result.exit_code, "Reading JSON Lines from the terminal; end with Ctrl-D." in result.err) == (0, True)
+
+
+def test_a_deletion_that_nobody_can_confirm_says_what_to_give(kvjobs: Kvjobs, finished_job: int) -> None:
+    result = kvjobs("db", "prune", finished_job)
+
+    assert (result.exit_code, "nobody can confirm; to delete without a question give --yes" in result.err) == (2, True)
+
+
+class Terminal:
+    """Standard input that somebody types into."""
+
+    def __init__(self, typed: str) -> None:
+        import io
+
+        self.buffer = io.BytesIO(typed.encode())
+        self.raw: Any = self.buffer
+
+    def isatty(self) -> bool:
+        return True

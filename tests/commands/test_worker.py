@@ -1,0 +1,88 @@
+"""`kvjobs worker ls` and `ping`: who works, on what, and who lives."""
+
+from sqlalchemy import update
+
+from jobs.process import ProcessId
+from jobs.store import leases
+from jobs.store.database import Database
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.tables import Worker
+from jobs.store.worker_registry import WorkerStats, mark_stopped, record_heartbeat, register
+from tests.command_line import Kvjobs
+from tests.rows import AddJob, Line, dead_process, enter
+
+ELSEWHERE = ProcessId("another boot", 1, 1.0)
+
+
+def test_the_list_says_who_is_busy_idle_stale_or_has_stopped(
+    database: Database, add_job: AddJob, kvjobs: Kvjobs
+) -> None:
+    job_id = add_job(Line("a"), Line("b"))
+    busy = register(database, device="cpu", provider="test", lanes=1, queues="cpu,model:m")
+    record_heartbeat(database, busy, WorkerStats(models='{"m": 1.5}'))
+    leases.lease(database, busy, 0, 60)
+    idle, silent, dead = (enter(database, process) for process in (ELSEWHERE, ELSEWHERE, dead_process()))
+    with database.writing() as connection:
+        connection.execute(update(Worker).where(Worker.id == silent).values(heartbeat_at=db_time(-61)))
+    gone = register(database, device="cpu", provider="test", lanes=1)
+    mark_stopped(database, [gone])
+
+    rows = kvjobs("worker", "ls", "--json").json
+
+    assert [(row["worker_id"], row["state"]) for row in rows] == [
+        (dead, "stale"),
+        (silent, "stale"),
+        (idle, "idle"),
+        (busy, "busy"),
+    ]
+    assert (rows[-1]["queues"], rows[-1]["models"], rows[-1]["in_flight"]) == ("cpu,model:m", {"m": 1.5}, 2)
+    assert [held["job_id"] for held in rows[-1]["shards"]] == [job_id]
+    assert kvjobs("worker", "ls", "--all", "-q").out.split()[0] == str(gone)
+    assert "cpu,model:m" in kvjobs("worker", "ls").out
+
+
+def test_where_there_is_no_worker_the_list_is_empty_and_nobody_answers(database: Database, kvjobs: Kvjobs) -> None:
+    assert kvjobs("worker", "ls", "--json").json == []
+    assert "kvjobs worker" in kvjobs("worker", "ls").err
+    assert (kvjobs("worker", "ping").exit_code, kvjobs("worker", "ping", "--json").json) == (1, [])
+
+
+def test_a_worker_elsewhere_lives_but_is_not_here(database: Database, kvjobs: Kvjobs) -> None:
+    enter(database, ELSEWHERE)
+
+    assert kvjobs("worker", "ping").exit_code == 0
+    assert kvjobs("worker", "ping", "--here").exit_code == 1
+
+    register(database, device="cpu", provider="test", lanes=1)
+
+    assert kvjobs("worker", "ping", "--here").exit_code == 0
+
+
+def test_where_machines_cannot_be_told_apart_their_names_say_what_is_here(database: Database, kvjobs: Kvjobs) -> None:
+    enter(database, ProcessId("", 1, 1.0))  # as under systemd's ProcSubset=pid
+
+    assert kvjobs("worker", "ping", "--here").exit_code == 0
+
+    with database.writing() as connection:
+        connection.execute(update(Worker).values(host="another"))
+    assert kvjobs("worker", "ping", "--here").exit_code == 1
+
+
+def test_a_worker_that_is_dead_or_silent_does_not_live(database: Database, kvjobs: Kvjobs) -> None:
+    enter(database, dead_process())
+    silent = register(database, device="cpu", provider="test", lanes=1)
+    with database.writing() as connection:
+        connection.execute(update(Worker).where(Worker.id == silent).values(heartbeat_at=db_time(-61)))
+
+    asked = kvjobs("worker", "ping", "--json")
+
+    assert asked.exit_code == 1
+    assert [row["lives"] for row in asked.json] == [False, False]
+
+
+def test_where_none_answers_the_database_tells(database: Database, kvjobs: Kvjobs) -> None:
+    from jobs.store.worker_registry import register
+
+    register(database, device="cpu", provider="test", lanes=1)
+
+    assert kvjobs("worker", "ping", "--here").exit_code == 0

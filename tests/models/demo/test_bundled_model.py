@@ -1,0 +1,80 @@
+"""The bundled model gives what its checkpoint gives in transformers, from text to text."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import onnx
+import pytest
+
+import worker.demo
+from jobs.spec import TranslateOptions
+from tests.tiny_models import Case, assert_golden, decode
+from worker.engine.search.generation_config import read_generation
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.tasks.translation import NoMemory, Translator
+from worker.graphs.file_names import DECODER
+from worker.graphs.marian import rebuild_decoder
+from worker.graphs.precision import Precision
+from worker.models.json_file import read_json
+from worker.models.manifest import Manifest
+from worker.text.marian_tokenizer import MarianTokenizer
+
+BUNDLED = Path(worker.demo.__file__).parent / "en-zh"
+
+
+@pytest.fixture(scope="module")
+def demo(golden_folder: Path) -> Any:
+    """The bundled model, with sentences that it was not trained on."""
+    golden = json.loads((golden_folder / "demo-en-zh.json").read_text(encoding="utf-8"))
+    model = NativeSeq2Seq.open(BUNDLED)
+    return SimpleNamespace(model=model, cases=golden["cases"], texts=golden["texts"], sources=golden["sources"])
+
+
+@pytest.mark.parametrize("rows", [1, 3, 64])
+def test_the_bundled_model_says_what_its_checkpoint_says_in_transformers(demo: Any, rows: int) -> None:
+    decoder = demo.model.new_decoder()  # one for all: what an earlier search left in its slots must not matter
+    for case in demo.cases:
+        rules = read_generation(
+            read_json(BUNDLED / "config.json"),
+            read_json(BUNDLED / "generation_config.json") | case["settings"],
+            vocab_size=demo.model.graphs.head_size,
+            max_positions=demo.model.max_positions,
+        )
+        assert_golden(decode(demo.model, demo.sources, rules, rows=rows, decoder=decoder), Case(**case))
+
+
+def test_the_bundled_model_is_what_its_manifest_says_and_is_as_it_would_be_built_today() -> None:
+    manifest = Manifest.read(BUNDLED)
+
+    assert list(manifest.differences(BUNDLED)) == []
+    assert set(manifest.files) | {"kvjobs.json", "README.md"} == {file.name for file in BUNDLED.iterdir()}
+    assert not Path(manifest.source).is_absolute(), "the same on every machine"
+    again = onnx.load_from_string(
+        rebuild_decoder(BUNDLED, read_json(BUNDLED / "config.json"), Precision.FP32, beams=1)
+    ).graph
+    bundled = onnx.load(str(BUNDLED / DECODER), load_external_data=False).graph
+    assert list(again.node) == list(bundled.node), "build it again: see worker/demo/train.py"
+
+
+def test_texts_become_the_ids_that_the_bundled_model_was_asked_with(demo: Any) -> None:
+    tokenizer = MarianTokenizer.open(BUNDLED)
+
+    assert [tokenizer.encode(text, None) for text in demo.texts] == demo.sources
+
+
+def test_documents_go_through_the_bundled_model_from_text_to_text(demo: Any) -> None:
+    tokenizer = MarianTokenizer.open(BUNDLED)
+    greedy = next(case for case in demo.cases if case["name"] == "greedy")
+    wanted = [tokenizer.decode(hypotheses[0]["ids"]) for hypotheses in greedy["hypotheses"]]
+
+    translated = Translator(demo.model, tokenizer).translate(
+        ["\n".join(demo.texts), *demo.texts],
+        TranslateOptions(beam_size=1),
+        memory=NoMemory(),
+        memory_digest=b"",
+        should_stop=lambda: False,
+    )
+
+    assert [outcome.text for outcome in translated.outcomes] == ["\n".join(wanted), *wanted]  # type: ignore[union-attr]

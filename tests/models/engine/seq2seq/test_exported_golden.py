@@ -1,0 +1,49 @@
+"""Exported graphs give every token and score of transformers 4.57 (tests/golden/make_golden.py)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.tiny_models import assert_golden
+
+FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-relu-separate")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_setting_gives_the_ids_of_transformers(open_tiny: Callable[..., Any], family: str) -> None:
+    tiny = open_tiny(family, "merged")
+    cache = tiny.model.graphs.new_cache()  # one for all: what an earlier search left in it must not matter
+    assert len(tiny.cases) >= 25
+    for case in tiny.cases:
+        assert_golden(tiny.run(tiny.rules(**case.settings), cache=cache), case)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("layout", "policy"),
+    [
+        ("merged", "off"),
+        ("merged", "hybrid:3"),
+        ("two", "on"),
+        ("two", "off"),
+        ("two", "hybrid:3"),
+        ("none", "auto"),
+    ],
+)
+def test_every_layout_and_cache_policy_gives_the_ids_of_transformers(
+    open_tiny: Callable[..., Any], family: str, layout: str, policy: str
+) -> None:
+    tiny = open_tiny(family, layout)
+    for name in ("greedy", "beam 4"):
+        case = tiny.case(name)
+        assert_golden(tiny.run(tiny.rules(**case.settings), policy=policy), case)
+
+
+def test_a_graph_that_was_exported_without_a_past_gives_the_ids_of_transformers(
+    open_tiny: Callable[..., Any],
+) -> None:
+    tiny = open_tiny("tiny-swish-tied", "never")
+    for name in ("greedy", "beam 4"):
+        case = tiny.case(name)
+        assert_golden(tiny.run(tiny.rules(**case.settings)), case)

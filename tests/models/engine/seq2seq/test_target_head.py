@@ -1,0 +1,69 @@
+"""A head that says fewer ids than the vocabulary has: places and ids, and what a search over places gives."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.errors import ModelError
+from tests.tiny_models import Built, OpenKV, build_kv, decode
+from worker.engine.search.generation_config import GenerationConfig
+from worker.graphs.precision import Precision
+
+
+def every_other_id(built: Built) -> list[int]:
+    """Half of the vocabulary, end and start among it."""
+    rules = built.rules()
+    return sorted({*range(0, built.model.graphs.head_size, 2), rules.eos_id, rules.start_id})
+
+
+def suppress_the_others(built: Built, kept: Sequence[int], **settings: Any) -> GenerationConfig:
+    """A full head that says no more than a smaller one, its probabilities being shared by those that are left."""
+    others = sorted(set(range(built.model.graphs.head_size)) - set(kept))
+    rules = built.rules(**settings, renormalize_logits=True)
+    return dataclasses.replace(rules, suppressed_ids=tuple(sorted({*rules.suppressed_ids, *others})))
+
+
+@pytest.mark.parametrize("family", ["tiny-swish-tied", "tiny-relu-separate"])
+@pytest.mark.parametrize("precision", [Precision.FP32, Precision.INT8])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"num_beams": 1},
+        {"num_beams": 4},
+        {"num_beams": 1, "repetition_penalty": 1.5},
+        {"num_beams": 3, "no_repeat_ngram_size": 2, "suppress_tokens": [3, 4, 6]},
+        {"num_beams": 4, "forced_bos_token_id": 10, "begin_suppress_tokens": [5, 6, 7, 8]},
+        {"num_beams": 2, "bad_words_ids": [[12], [10, 14], [11, 14]]},
+    ],
+)
+def test_a_smaller_head_gives_what_a_full_one_gives_that_is_forbidden_the_rest(
+    open_kv: OpenKV, tmp_path: Path, family: str, precision: Precision, settings: dict[str, Any]
+) -> None:
+    """Ids, every hypothesis of the n best, and scores; rules that name ids which the head does not have included."""
+    full = open_kv(family, precision)
+    kept = every_other_id(full)
+    small = build_kv(tmp_path, family, precision, head_ids=kept)
+    sources = full.draw_sources(20)
+
+    found = decode(small.model, sources, small.rules(**settings, renormalize_logits=True), rows=7)
+    wanted = decode(full.model, sources, suppress_the_others(full, kept, **settings), rows=7)
+
+    assert small.model.graphs.head_size == len(kept) < full.model.graphs.head_size
+    for some, others in zip(found, wanted, strict=True):
+        assert [one.ids for one in some] == [one.ids for one in others]
+        assert {token_id for one in some for token_id in one.ids} <= set(kept)
+        for one, other in zip(some, others, strict=True):
+            assert one.score == pytest.approx(other.score, abs=1e-4)
+            assert one.truncated == other.truncated
+
+
+def test_a_forced_id_that_the_head_lacks_is_refused_before_any_work(open_kv: OpenKV, tmp_path: Path) -> None:
+    kept = every_other_id(open_kv())
+    small = build_kv(tmp_path, "tiny-swish-tied", head_ids=kept)
+    assert 9 not in kept
+
+    with pytest.raises(ModelError, match=r"forced_bos_token_id is 9.*--head full"):
+        small.run(small.rules(forced_bos_token_id=9))

@@ -1,0 +1,63 @@
+"""Causal graphs: the same bytes each time, a tied head stored once, weights that do not fit refused."""
+
+from pathlib import Path
+
+import onnx
+import pytest
+from safetensors.numpy import load_file
+
+from jobs.errors import ModelError
+from tests.causal_checkpoints import ARCHITECTURES, write_causal_checkpoint
+from worker.graphs.causal import write_causal
+from worker.graphs.causal_head import BLOCK
+from worker.graphs.file_names import BODY, HEAD, WEIGHTS
+from worker.graphs.graph_builder import IR_VERSION, OPSET
+from worker.graphs.precision import Precision
+from worker.models.json_file import read_json
+
+
+@pytest.mark.parametrize("family", ARCHITECTURES)
+@pytest.mark.parametrize("precision", Precision)
+def test_the_same_weights_give_the_same_bytes(tmp_path: Path, family: str, precision: Precision) -> None:
+    checkpoint = write_causal_checkpoint(tmp_path / "checkpoint", family)
+    weights = load_file(checkpoint / "model.safetensors")
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write_causal(tmp_path / name, read_json(checkpoint / "config.json"), weights, precision=precision)
+
+    for file in (BODY, HEAD, WEIGHTS):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+    for file in (BODY, HEAD):
+        model = onnx.load(str(tmp_path / "one" / file), load_external_data=False)
+        assert model.ir_version == IR_VERSION
+        assert {opset.domain: opset.version for opset in model.opset_import}[""] == OPSET
+        assert len({node.name for node in model.graph.node}) == len(model.graph.node), "profiles name every node"
+
+
+def test_a_tied_head_of_several_blocks_takes_no_bytes_of_its_own(tmp_path: Path) -> None:
+    size = 2 * BLOCK + 5
+    sizes = {}
+    for tied in (True, False):
+        checkpoint = write_causal_checkpoint(tmp_path / f"{tied}", "qwen2", vocab_size=size, tied=tied)
+        weights = load_file(checkpoint / "model.safetensors")
+        write_causal(checkpoint, read_json(checkpoint / "config.json"), weights, precision=Precision.FP32)
+        sizes[tied] = (checkpoint / WEIGHTS).stat().st_size
+    assert sizes[False] - sizes[True] >= size * 32 * 4
+
+
+def test_a_checkpoint_that_does_not_fit_its_config_is_refused(tmp_path: Path) -> None:
+    checkpoint = write_causal_checkpoint(tmp_path / "checkpoint", "llama")
+    weights = load_file(checkpoint / "model.safetensors")
+    config = read_json(checkpoint / "config.json")
+    for name, changed, message in (
+        (
+            "one",
+            {"vocab_size": 299},
+            r"embed_tokens.weight has the shape \(300, 32\), and config.json makes it",
+        ),
+        ("two", {"attention_bias": True}, "lacks the tensor model.layers.0.self_attn.q_proj.bias"),
+        ("three", {"tie_word_embeddings": False}, "lacks the tensor lm_head.weight"),
+    ):
+        (tmp_path / name).mkdir()
+        with pytest.raises(ModelError, match=message):
+            write_causal(tmp_path / name, config | changed, weights, precision=Precision.FP32)

@@ -1,0 +1,165 @@
+"""Which model may do which task, and what is said where it may not."""
+
+from pathlib import Path
+
+import pytest
+
+from jobs.errors import ModelError, NotFoundError, SpecError
+from jobs.spec import Bos, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
+from tests.causal_checkpoints import write_causal_checkpoint
+from tests.checkpoints import write_marian_checkpoint
+from tests.models.bigrams import write_export
+from worker.engine.seq2seq.open import open_translation_model
+from worker.graphs.precision import Precision
+from worker.model_tools.add.add import Request, add_model
+from worker.model_tools.admission import admit, advise_departures, advise_precision, advise_queue
+from worker.models import registry
+
+
+@pytest.fixture
+def models_dir(tmp_path: Path) -> Path:
+    add_model(Request(source=str(write_marian_checkpoint(tmp_path / "opus-tiny"))), tmp_path / "models")
+    return tmp_path / "models"
+
+
+def test_a_translation_model_translates(models_dir: Path) -> None:
+    spec = admit(Task.TRANSLATE, "opus-tiny", models_dir, TranslateOptions())
+
+    assert (spec.task, spec.model, spec.options) == (Task.TRANSLATE, "opus-tiny", TranslateOptions())
+    assert spec.model_revision == registry.find_model("opus-tiny", models_dir).revision()
+
+
+def test_more_translations_than_the_model_keeps_hypotheses_are_refused(models_dir: Path) -> None:
+    """A job that asked for them could only be paused, and no `resume` would help it."""
+    beams = open_translation_model(models_dir / "opus-tiny").generation.num_beams
+
+    assert admit(Task.TRANSLATE, "opus-tiny", models_dir, TranslateOptions(n_best=beams))
+    with pytest.raises(SpecError, match=rf"n_best is {beams + 1}, .* keeps {beams}: give --beam-size {beams + 1} or"):
+        admit(Task.TRANSLATE, "opus-tiny", models_dir, TranslateOptions(n_best=beams + 1))
+    assert admit(Task.TRANSLATE, "opus-tiny", models_dir, TranslateOptions(n_best=9, beam_size=9))
+
+
+def test_a_translation_model_scores_pairs(models_dir: Path) -> None:
+    spec = admit(Task.SCORE, "opus-tiny", models_dir, ScoreOptions(token_scores=True, max_length=8))
+
+    assert spec.options == ScoreOptions(pairs=True, token_scores=True, max_length=8)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("window", ScoreOptions(window=Window.DISJOINT)),
+        ("stride", ScoreOptions(stride=8)),
+        ("bos", ScoreOptions(bos=Bos.EOS)),
+    ],
+)
+def test_pairs_have_no_windows(models_dir: Path, name: str, options: ScoreOptions) -> None:
+    with pytest.raises(SpecError, match=f"opus-tiny is a translation model, which scores .*: leave --{name} out"):
+        admit(Task.SCORE, "opus-tiny", models_dir, options)
+
+
+def test_a_language_that_the_model_does_not_know_is_refused_for_pairs_too(models_dir: Path) -> None:
+    with pytest.raises(SpecError, match="fra"):
+        admit(Task.SCORE, "opus-tiny", models_dir, ScoreOptions(target_language="fra"))
+
+
+def test_reranking_takes_a_language_model(models_dir: Path) -> None:
+    message = r"the task rerank needs a causal language model, and opus-tiny is a translation model: .* bundled demo-lm"
+    with pytest.raises(SpecError, match=message):
+        admit(Task.RERANK, "opus-tiny", models_dir, RerankOptions())
+
+
+def test_without_a_name_the_bundled_model_of_the_task_is_meant(
+    models_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry.BUNDLED, "demo-lm", tmp_path / "none")
+
+    assert admit(Task.TRANSLATE, None, models_dir, TranslateOptions()).model == "demo-en-zh"
+    with pytest.raises(NotFoundError, match=r"bundled model demo-lm is not in this installation .*: install kvjobs"):
+        admit(Task.SCORE, None, models_dir, ScoreOptions())
+
+
+# --- causal language models
+
+
+@pytest.fixture
+def causal_dir(tmp_path: Path) -> Path:
+    checkpoint = write_causal_checkpoint(tmp_path / "tiny", "qwen2", max_positions=64)
+    add_model(Request(source=str(checkpoint)), tmp_path / "models")
+    return tmp_path / "models"
+
+
+@pytest.mark.parametrize(
+    ("task", "options"), [(Task.SCORE, ScoreOptions(max_length=64, bos=Bos.EOS)), (Task.RERANK, RerankOptions())]
+)
+def test_a_language_model_scores_texts_and_reranks(causal_dir: Path, task: Task, options: ScoreOptions) -> None:
+    spec = admit(task, "tiny", causal_dir, options)
+
+    assert (spec.model, spec.options) == ("tiny", options)
+
+
+def test_whether_pairs_are_scored_is_the_models_kind_and_not_an_option(causal_dir: Path) -> None:
+    assert admit(Task.SCORE, "tiny", causal_dir, ScoreOptions(pairs=True)).options == ScoreOptions(pairs=False)
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "message"),
+    [
+        (
+            Task.TRANSLATE,
+            TranslateOptions(),
+            "the task translate needs a translation model, and tiny is a causal language model: .* demo-en-zh",
+        ),
+        (Task.SCORE, ScoreOptions(max_length=65), "max_length is 65, .* at most 64"),
+        (Task.RERANK, RerankOptions(max_length=65), "max_length is 65, .* at most 64"),
+        (Task.SCORE, ScoreOptions(stride=64), "stride is 64 and a window of this model has 64"),
+        (Task.SCORE, ScoreOptions(bos=Bos.BOS), "no BOS"),
+        (Task.SCORE, ScoreOptions(target_language="fra"), "tiny is a causal language model, which has none"),
+    ],
+)
+def test_what_a_language_model_cannot_follow_is_refused(
+    causal_dir: Path, task: Task, options: ScoreOptions, message: str
+) -> None:
+    with pytest.raises(SpecError, match=message):
+        admit(task, "tiny", causal_dir, options)
+
+
+def test_a_tokenizer_of_another_model_is_refused(causal_dir: Path) -> None:
+    config = causal_dir / "tiny" / "tokenizer.json"
+    config.write_text(config.read_text().replace('"snow": 264', '"snow": 9000'))
+
+    with pytest.raises(ModelError, match=r"tokenizer\.json makes ids up to 9,000, and the model knows those below 300"):
+        admit(Task.SCORE, "tiny", causal_dir, ScoreOptions())
+
+
+def test_fp16_is_for_the_queue_of_gpus(causal_dir: Path, tmp_path: Path) -> None:
+    add_model(Request(source=str(tmp_path / "tiny"), precision=Precision.FP16), causal_dir)
+
+    assert "is for GPUs" in (advise_queue("tiny-fp16", causal_dir, "cpu") or "")
+    assert advise_queue("tiny-fp16", causal_dir, "gpu") is None
+    assert advise_queue("tiny", causal_dir, "cpu") is None
+    with pytest.raises(SpecError, match=r"tiny is in fp32, .* --precision fp16; or submit to --queue cpu"):
+        advise_queue("tiny", causal_dir, "gpu")
+
+
+def test_an_approximation_says_so(causal_dir: Path, tmp_path: Path) -> None:
+    add_model(Request(source=str(tmp_path / "tiny"), precision=Precision.INT8), causal_dir)
+    rough = admit(Task.SCORE, "tiny-int8", causal_dir, ScoreOptions())
+
+    assert "kvjobs models verify tiny-int8 --sample CORPUS" in (advise_precision(rough, causal_dir) or "")
+    assert advise_precision(admit(Task.SCORE, "tiny", causal_dir, ScoreOptions()), causal_dir) is None
+
+
+def test_how_an_export_differs_from_its_configuration_is_said_at_submit(causal_dir: Path, tmp_path: Path) -> None:
+    export = write_export(tmp_path / "export", model_type="mistral", sliding_window=16)
+    add_model(Request(source=str(export)), causal_dir)
+
+    for name in (str(export), "export"):
+        (said,) = advise_departures(admit(Task.SCORE, name, causal_dir, ScoreOptions()), causal_dir)
+        assert said.startswith(
+            f"Model {name} reads at most 16 tokens at once: config.json asks for sliding_window = 16"
+        )
+    with pytest.raises(SpecError, match="max_length is 17, but the model takes at most 16 tokens"):
+        admit(Task.SCORE, "export", causal_dir, ScoreOptions(max_length=17))
+    assert advise_departures(admit(Task.SCORE, "tiny", causal_dir, ScoreOptions()), causal_dir) == []
+    assert advise_departures(admit(Task.TRANSLATE, None, causal_dir, TranslateOptions()), causal_dir) == []

@@ -1,0 +1,81 @@
+"""Which precision belongs on which device, and what is said of it."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.errors import SpecError
+from jobs.spec import JobSpec, Task, TranslateOptions
+from tests.checkpoints import write_marian_checkpoint
+from worker.engine.runtime.device import providers
+from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.graphs.precision import Precision
+from worker.model_tools.add.add import Request, add_model
+from worker.model_tools.admission import admit, advise_queue
+from worker.warm import WarmModels
+
+Add = Callable[[str], str]
+
+
+@pytest.fixture
+def models_dir(tmp_path: Path) -> Path:
+    return tmp_path / "models"
+
+
+@pytest.fixture
+def add(tmp_path: Path, models_dir: Path) -> Add:
+    def call(precision: str) -> str:
+        checkpoint = write_marian_checkpoint(tmp_path / "tiny")
+        return add_model(Request(source=str(checkpoint), precision=Precision(precision)), models_dir).name
+
+    return call
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_a_job_for_gpus_needs_a_model_that_they_can_run(add: Add, models_dir: Path, precision: str) -> None:
+    name = add(precision)
+
+    with pytest.raises(SpecError, match="models add SOURCE --precision fp16; or submit to --queue cpu"):
+        advise_queue(name, models_dir, "gpu")
+    assert advise_queue(name, models_dir, "cpu") is None
+
+
+def test_half_precision_on_a_cpu_is_not_worth_it_and_says_so(add: Add, models_dir: Path) -> None:
+    name = add("fp16")
+
+    assert advise_queue(name, models_dir, "gpu") is None
+    assert "which is for GPUs" in (advise_queue(name, models_dir, "cpu") or "")
+
+
+def test_an_export_may_go_to_any_queue(models_dir: Path, tmp_path: Path) -> None:
+    (tmp_path / "export").mkdir()
+
+    assert advise_queue(str(tmp_path / "export"), models_dir, "gpu") is None
+
+
+@pytest.mark.parametrize(("precision", "first"), [("fp16", "CUDAExecutionProvider"), ("fp32", "CPUExecutionProvider")])
+def test_a_worker_with_a_gpu_runs_other_precisions_on_its_cpu(
+    add: Add,
+    models_dir: Path,
+    precision: str,
+    first: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    spec: JobSpec = admit(Task.TRANSLATE, add(precision), models_dir, TranslateOptions())
+    asked: list[Any] = []
+    opened = NativeSeq2Seq.open
+
+    def note(folder: Path, *, threads: int, providers: Any) -> Any:
+        asked.extend(providers)
+        return opened(folder, threads=threads)  # no GPU is here
+
+    monkeypatch.setattr(NativeSeq2Seq, "open", note)
+    with caplog.at_level(logging.WARNING):
+        WarmModels(models_dir, 1, providers("cuda:0")).open(spec)
+
+    assert (asked[0] if isinstance(asked[0], str) else asked[0][0]) == first
+    assert ("--precision fp16; this worker runs it on its CPU" in caplog.text) == (precision == "fp32")

@@ -1,0 +1,74 @@
+"""The line of progress on a terminal: its width, the names in it, messages above it."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.store.schema.states import DocumentStatus
+from tests.rows import AddJob, Line
+
+# wait and watch -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal is a thing of Unix")
+def test_a_terminal_gets_one_line_that_no_name_can_leave(home: Path, add_job: AddJob) -> None:
+    job = add_job(Line("a", "甲"), name="\x1b]0;title\x07[bold]")
+
+    shown = in_a_terminal("watch", str(job))
+
+    assert r"job 1 (\x1b]0;title\x07[bold])" in shown
+    assert "1/1 document (100.0 %), 10 tokens" in shown
+    assert "\x1b]0" not in shown
+    assert "\x1b[3" not in shown  # NO_COLOR
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal is a thing of Unix")
+def test_a_narrow_terminal_loses_what_matters_least_and_never_half_a_number(home: Path, add_job: AddJob) -> None:
+    rejected = [Line(None, status=DocumentStatus.REJECTED, text=None) for _ in range(12)]
+    job = add_job(*(Line(f"d{number}", "译") for number in range(120)), *rejected, name="a-name-of-forty-letters-or-so")
+
+    shown = in_a_terminal("watch", str(job), columns=52)
+
+    assert "…" not in shown
+    assert re.search(r"job 1 ━+ 132/132 documents \(100\.0 %\), 12 not ok\r", shown)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal is a thing of Unix")
+def test_a_message_stands_above_the_line_that_moves() -> None:
+    code = (
+        "from jobs.cli.render import live_progress, messages\n"
+        "with live_progress.progress() as shown: messages.print_message('a message')"
+    )
+
+    assert "\x1b[2Ka message\r\n" in in_a_terminal(code=code).replace(" \r\n", "\r\n")
+
+
+# pause, resume, cancel, retry ---------------------------------------------------------------------------------------
+
+
+def in_a_terminal(*arguments: str, columns: int = 120, code: str = "") -> str:
+    """What `kvjobs`, or some code, writes where it sees a terminal."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", code] if code else [sys.executable, "-m", "jobs.cli.main", *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": str(columns), "NO_COLOR": "1"},
+    )
+    os.close(theirs)
+    written = b""
+    while True:
+        try:
+            written += os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            break
+    os.close(ours)
+    process.wait()
+    return written.decode()

@@ -1,0 +1,156 @@
+"""What starting `kvjobs` loads, and what becomes of closed streams and old locales."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.cli import main
+from jobs.cli.main import COMMANDS
+
+REPOSITORY = Path(main.__file__).parents[2]
+
+
+HEAVY = (
+    *("sqlalchemy", "celery", "kombu", "redis", "rich", "onnxruntime", "numpy", "alembic", "orjson", "platformdirs"),
+    *("worker", "jobs.settings"),
+)
+
+
+# A command may know its settings and how to write JSON.
+HEAVY_FOR_A_COMMAND = (
+    *("sqlalchemy", "celery", "kombu", "redis", "rich", "onnxruntime", "numpy", "alembic"),
+    *("zstandard", "onnx", "tokenizers", "psycopg", "asyncio"),
+)
+
+
+def python(code: str, *arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False, **options
+    )
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = f"""
+import sys
+from jobs.cli.main import run
+assert run(["--help"]) == 0
+print("LOADED", [name for name in {HEAVY} if name in sys.modules])
+"""
+    assert "LOADED []" in python(code).stdout
+
+
+def test_the_help_of_no_command_loads_a_database_a_broker_or_a_model() -> None:
+    """One process for all: what any of them loads is loaded at the end."""
+    code = f"""
+import sys
+import click
+from jobs.cli.main import COMMANDS, load_command, run
+
+def helps(path, command):
+    assert run([*path, "--help"]) == 0
+    for name, part in getattr(command, "commands", {{}}).items():
+        helps([*path, name], part)
+
+for name in COMMANDS:
+    helps([name], load_command(name))
+print("LOADED", [name for name in {HEAVY_FOR_A_COMMAND} if name in sys.modules])
+"""
+    done = python(code)
+    assert "LOADED []" in done.stdout, done.stderr
+    assert done.stdout.count("Usage: ") > len(COMMANDS)
+
+
+@pytest.mark.parametrize("arguments", [["export", "--help"], ["query", "--help"], ["ls"], ["show", "1"], ["doctor"]])
+def test_no_command_of_jobs_loads_a_model(home: Path, arguments: list[str]) -> None:
+    code = f"""
+import sys
+from jobs.cli.main import run
+run({arguments})
+print("LOADED", [name for name in ("onnxruntime", "numpy", "sentencepiece") if name in sys.modules])
+"""
+    assert "LOADED []" in python(code).stdout
+
+
+@pytest.mark.parametrize(
+    ("call", "exit_code", "says"),
+    [
+        (
+            "ls --json >&-",
+            1,
+            '{"error": {"code": "operational", "message": "standard output cannot be written (it is closed); send it',
+        ),
+        (
+            "--help >&- <&-",
+            1,
+            "Error: standard output cannot be written (it is closed); send it to a file or to a program",
+        ),
+        ("--version >/dev/full", 1, "Error: standard output cannot be written (No space left on device)"),
+        # More than the buffer holds: it is written before the end.
+        ("submit --help >&-", 1, "Error: standard output cannot be written (it is closed)"),
+        ("submit --help >/dev/full", 1, "Error: standard output cannot be written (No space left on device)"),
+        ("ls >&- <&-", 0, "There is no job yet"),
+        ("ls 2>&-", 0, ""),
+        ("--help | true", 0, ""),
+    ],
+)
+def test_a_stream_that_is_closed_is_one_sentence_at_most(
+    home: Path, call: str, exit_code: int, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+
+    shell = f"{sys.executable} -m jobs.cli.main {call}; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", shell], capture_output=True, text=True, timeout=60, check=False, cwd=REPOSITORY
+    )
+
+    assert done.returncode == exit_code
+    assert says in done.stderr
+    assert done.stderr.count("\n") == bool(says)
+
+
+def test_output_is_buffered_whatever_the_environment_says(home: Path) -> None:
+    """A file itself may take a part of what is written to it, and a full one is not asked again at the end."""
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m jobs.cli.main --help >/dev/full"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: standard output cannot be written (No space left on device); send it to ")
+
+
+def test_a_closed_pipe_is_no_error(home: Path) -> None:
+    """As in `kvjobs query ... | head -1`."""
+    numbers = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 200000) select i from n"
+    code = "import sys; from jobs.cli.main import main; sys.argv = ['kvjobs', *sys.argv[1:]]; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "query", numbers, "--csv"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    assert process.stderr
+
+    assert process.stdout.readline() == "i\n"
+    process.stdout.close()
+
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait(30) == 0
+
+
+def test_an_old_locale_does_not_break_the_output(home: Path) -> None:
+    code = "import sys; from jobs.cli.main import main; sys.argv = ['kvjobs', 'query', \"select 'é译' as x\"]; main()"
+
+    result = python(code, encoding="latin-1", env={"PYTHONIOENCODING": "latin-1", "KVJOBS_HOME": str(home), "PATH": ""})
+
+    assert (result.returncode, result.stdout) == (0, "x\né\\u8bd1\n")

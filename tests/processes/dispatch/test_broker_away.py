@@ -1,0 +1,32 @@
+"""A broker that does not answer costs seconds, not minutes."""
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.dispatch.broker import BrokerError, make_app, send_hints, waiting_hints
+
+
+@pytest.fixture
+def silent_server() -> Iterator[str]:
+    """Takes every connection and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"redis://127.0.0.1:{server.getsockname()[1]}/0"
+
+
+@pytest.mark.parametrize("place", ["silent", "nobody", "no such host"])
+def test_a_broker_that_is_away_costs_a_few_seconds(silent_server: str, place: str, tmp_path: Path) -> None:
+    urls = {
+        "silent": silent_server,
+        "nobody": f"redis+socket://{tmp_path}/redis.sock",
+        "no such host": "redis://host.invalid/0",
+    }
+    app = make_app(urls[place])
+    for call in (lambda: send_hints(app, "cpu", 3), lambda: waiting_hints(app, "cpu")):
+        started = time.monotonic()
+        with pytest.raises(BrokerError):
+            call()
+        assert time.monotonic() - started < 5

@@ -1,0 +1,360 @@
+"""Models from the hub: what is fetched, what is kept, and what is said where it fails. The hub is a server of ours."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.errors import KvjobsError, ModelError, NotFoundError, SpecError
+from tests.causal_checkpoints import write_causal_checkpoint
+from tests.checkpoints import write_marian_checkpoint
+from tests.hub import COMMIT, FakeHub, fake_hub
+from tests.places import CHECKOUT
+from worker.model_tools.add import download
+from worker.model_tools.add.hub import Hub, fetch
+
+ID = "Helsinki-NLP/opus-mt-en-xx"
+
+
+TOKENIZER = ["source.spm", "target.spm", "tokenizer_config.json", "vocab.json"]
+
+
+CONFIGURATION = ["config.json", "generation_config.json"]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """What is published: a checkpoint in two forms, and things that nobody needs."""
+    folder = write_marian_checkpoint(tmp_path / "published")
+    for name in ("README.md", "tf_model.h5", "pytorch_model.bin", ".gitattributes"):
+        (folder / name).write_text(name)
+    return folder
+
+
+@pytest.fixture
+def server(repository: Path) -> Iterator[FakeHub]:
+    with fake_hub({ID: repository}) as server:
+        yield server
+
+
+@pytest.fixture
+def hub(server: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
+    monkeypatch.setenv("HF_TOKEN", "")
+    monkeypatch.setenv("NO_PROXY", "*")
+    return Hub(endpoint=server.endpoint, cache=tmp_path / "cache")
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+
+
+def partial_files(hub: Hub) -> list[Path]:
+    return list(hub.cache.rglob("*partial*"))
+
+
+# --- fetching
+def test_a_model_arrives_as_it_was_published(hub, server, repository):
+    snapshot = fetch(ID, None, hub)
+
+    assert (snapshot.commit, snapshot.note) == (COMMIT, None)
+    assert names_in(snapshot.folder) == sorted(["model.safetensors", *CONFIGURATION, *TOKENIZER])
+    for name in names_in(snapshot.folder):
+        assert (snapshot.folder / name).read_bytes() == (repository / name).read_bytes()
+    assert partial_files(hub) == []
+
+
+def test_what_is_in_the_cache_is_not_fetched_again(hub, server, repository):
+    fetch(ID, None, hub)
+    server.requests.clear()
+
+    fetch(ID, None, hub)
+    fetch(ID, COMMIT, hub)
+
+    assert not any(request.path.startswith("/storage") for request in server.requests)
+
+
+def test_requests_name_us_and_nothing_else_about_this_machine(hub, server):
+    fetch(ID, None, hub)
+
+    assert any(request.user_agent.startswith("kvjobs/") for request in server.requests)
+    assert not any("torch" in request.user_agent for request in server.requests)
+
+
+def test_a_token_goes_to_the_hub_and_not_to_its_storage(hub, server, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+
+    fetch(ID, None, hub)
+
+    tokens = Counter((request.path.startswith("/storage"), request.token) for request in server.requests)
+    assert tokens.keys() == {(False, "Bearer hf_secret"), (True, None)}
+
+
+@pytest.mark.parametrize("cuts", [1, 3])
+def test_a_connection_that_ends_is_taken_up_where_it_ended(hub, server, repository, cuts, monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # between two tries
+    monkeypatch.setattr(download, "_CHUNK", 500)
+    server.wrong.cut_after, server.wrong.cuts = 1_000, cuts
+
+    snapshot = fetch(ID, None, hub)
+
+    ranges = server.fetched(repository / "model.safetensors")
+    assert ranges == [None, *(f"bytes={1_000 * cut}-" for cut in range(1, cuts + 1))]
+    assert (snapshot.folder / "model.safetensors").read_bytes() == (repository / "model.safetensors").read_bytes()
+
+
+def test_a_process_that_is_killed_leaves_what_the_next_one_goes_on_with(hub, server, repository, tmp_path):
+    write_marian_checkpoint(repository, width=64, vocab_size=8_000)  # more than what one read asks for
+    server.wrong.cut_after, server.wrong.cuts = 3 << 19, 1_000
+    program = "import time, sys; time.sleep = lambda s: sys.exit('killed'); from jobs.cli.main import main; main()"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "KVJOBS_"))}
+    environment |= {"HF_ENDPOINT": server.endpoint, "HF_HUB_CACHE": str(hub.cache), "NO_PROXY": "*"}
+    call = [sys.executable, "-c", program, "--home", str(tmp_path / "home"), "models", "add", ID]
+
+    killed = subprocess.run(call, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
+    assert killed.stderr.strip() == "killed"
+    assert [file.stat().st_size for file in partial_files(hub)] == [1 << 20]
+    assert list((tmp_path / "home").glob("models/*")) == []
+
+    server.wrong.cuts = 0
+    added = subprocess.run(call, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
+
+    assert added.returncode == 0, added.stderr
+    assert f"source     {ID} at {COMMIT}" in added.stdout
+    assert added.stderr == "Next: kvjobs submit CORPUS --model opus-mt-en-xx --wait\n"  # no bar: it is no terminal
+    assert server.fetched(repository / "model.safetensors") == [None, f"bytes={1 << 20}-"]
+    assert partial_files(hub) == []
+
+
+def test_two_processes_fetch_a_file_once(hub, server, repository):
+    import threading
+
+    threads = [threading.Thread(target=fetch, args=(ID, None, hub)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert server.fetched(repository / "model.safetensors") == [None]
+
+
+# --- without a network
+def test_offline_takes_what_the_cache_has(hub, server):
+    fetch(ID, None, hub)
+    server.requests.clear()
+
+    snapshot = fetch(ID, None, Hub(endpoint=hub.endpoint, cache=hub.cache, offline=True))
+
+    assert (snapshot.commit, snapshot.note) == (COMMIT, f"HF_HUB_OFFLINE is set: took {ID} as the cache has it")
+    assert server.requests == []
+
+
+def test_an_unreachable_hub_is_no_obstacle_to_what_the_cache_has(hub):
+    fetch(ID, None, hub)
+
+    snapshot = fetch(ID, None, Hub(endpoint="http://127.0.0.1:9", cache=hub.cache))
+
+    assert snapshot.commit == COMMIT
+    assert "cannot be reached (Connection refused): took" in (snapshot.note or "")
+
+
+def test_offline_without_the_model_is_a_sentence(hub):
+    with pytest.raises(KvjobsError, match=f"HF_HUB_OFFLINE is set, and {ID}@v2 is not in the cache"):
+        fetch(ID, "v2", Hub(endpoint=hub.endpoint, cache=hub.cache, offline=True))
+
+
+def test_offline_with_a_part_of_the_model_is_a_sentence(hub):
+    (fetch(ID, None, hub).folder / "model.safetensors").unlink()
+
+    with pytest.raises(KvjobsError, match=f"the cache has only a part of {ID}"):
+        fetch(ID, None, Hub(endpoint=hub.endpoint, cache=hub.cache, offline=True))
+
+
+def test_no_network_is_a_sentence_with_the_reason(hub):
+    with pytest.raises(
+        KvjobsError, match=r"http://127.0.0.1:9 cannot be reached \(Connection refused\), and .* not in"
+    ):
+        fetch(ID, None, Hub(endpoint="http://127.0.0.1:9", cache=hub.cache))
+
+
+def test_a_hub_that_falls_silent_is_a_sentence_and_keeps_what_came(hub, server, monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    server.wrong.cut_after, server.wrong.cuts = 0, 1_000
+
+    with pytest.raises(KvjobsError, match=r"cannot be reached, or fell silent .* what has been fetched is kept"):
+        fetch(ID, None, hub)
+
+
+# --- refusals
+@pytest.mark.parametrize(
+    ("status", "code", "kind", "message"),
+    [
+        (401, "GatedRepo", SpecError, f"{ID} is gated: accept its terms at http://.*/{ID}, and set HF_TOKEN"),
+        (403, "GatedRepo", SpecError, f"{ID} is gated"),
+        (401, "RepoNotFound", NotFoundError, f"shows no model {ID}: check the spelling; .* private, set HF_TOKEN"),
+        (403, "Forbidden", SpecError, rf"refuses {ID} \(403\): set HF_TOKEN"),
+        (503, "Busy", KvjobsError, f"answers 503 for {ID}: try again later"),
+    ],
+)
+def test_each_refusal_is_a_sentence(hub, server, status, code, kind, message):
+    server.wrong.refuses = (status, code)
+
+    with pytest.raises(kind, match=message):
+        fetch(ID, None, hub)
+
+
+def test_a_model_that_is_not_there_is_not_found(hub):
+    with pytest.raises(NotFoundError, match="shows no model Helsinki-NLP/opus-mt-en-yy"):
+        fetch("Helsinki-NLP/opus-mt-en-yy", None, hub)
+
+
+def test_a_revision_that_is_not_there_is_not_found(hub):
+    with pytest.raises(NotFoundError, match=f"{ID} on .* has no revision 'v7'"):
+        fetch(ID, "v7", hub)
+
+
+@pytest.mark.parametrize("model_id", ["a--b/c", "a/b..c", "a/" + "x" * 200])
+def test_what_cannot_be_an_id_is_not_found(hub, model_id):
+    with pytest.raises(NotFoundError, match="cannot be the id of a model"):
+        fetch(model_id, None, hub)
+
+
+def test_another_architecture_is_refused_before_its_weights_are_fetched(hub, server, repository):
+    (repository / "config.json").write_text('{"architectures": ["GPT2LMHeadModel"]}')
+
+    with pytest.raises(ModelError, match=f"{ID} is a model of the architecture GPT2LMHeadModel; .* LlamaForCausalLM"):
+        fetch(ID, None, hub)
+    assert server.fetched(repository / "model.safetensors") == []
+
+
+def test_a_quantized_model_and_an_adapter_are_refused_before_their_weights_are_fetched(hub, server, repository):
+    config = json.loads((repository / "config.json").read_text()) | {"quantization_config": {"quant_method": "awq"}}
+    (repository / "config.json").write_text(json.dumps(config))
+
+    with pytest.raises(ModelError, match=rf"{ID} is quantized \(AWQ; quantization_config in config\.json\)"):
+        fetch(ID, None, hub)
+    (repository / "adapter_config.json").write_text("{}")
+    with pytest.raises(ModelError, match=f"{ID} is an adapter"):
+        fetch(ID, None, hub)
+    assert not any(request.path.startswith("/storage") for request in server.requests)
+
+
+def test_a_repository_without_a_model_says_what_it_has(hub, repository):
+    for file in repository.iterdir():
+        if file.suffix in (".safetensors", ".bin"):
+            file.unlink()
+
+    with pytest.raises(ModelError, match=r"neither model\.safetensors nor .* \(files: \.gitattributes, README\.md, "):
+        fetch(ID, None, hub)
+
+
+def test_a_repository_without_a_tokenizer_says_which_file_it_lacks(hub, repository):
+    (repository / "target.spm").unlink()
+
+    with pytest.raises(ModelError, match=r"has no target\.spm: it is not a Marian model"):
+        fetch(ID, None, hub)
+
+
+@pytest.fixture
+def causal(repository: Path) -> Path:
+    """The repository, with the files of another kind of model."""
+    for name in ("source.spm", "target.spm", "vocab.json"):
+        (repository / name).unlink()
+    write_causal_checkpoint(repository, "llama")
+    (repository / "tokenizer.json").write_text("{}")
+    return repository
+
+
+def test_a_causal_checkpoint_arrives_with_its_tokenizer(hub, causal):
+    snapshot = fetch(ID, None, hub)
+
+    assert names_in(snapshot.folder) == [
+        "config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+    ]  # fmt: skip
+    again = fetch(ID, None, Hub(endpoint=hub.endpoint, cache=hub.cache, offline=True))
+    assert again.folder == snapshot.folder
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ("tokenizer.model", r"has no tokenizer\.json: tokenizer\.model alone cannot be read; make .*AutoTokenizer"),
+        ("merges.txt", r"has no tokenizer\.json: the tokenizer\. A causal language model is"),
+    ],
+)
+def test_a_causal_checkpoint_without_a_tokenizer_is_refused_before_its_weights(hub, server, causal, other, message):
+    (causal / "tokenizer.json").rename(causal / other)
+
+    with pytest.raises(ModelError, match=message):
+        fetch(ID, None, hub)
+    assert server.fetched(causal / "model.safetensors") == []
+
+
+def test_a_form_of_a_family_that_is_not_built_is_refused_before_its_weights(hub, server, causal):
+    write_causal_checkpoint(causal, "llama", rope_scaling={"rope_type": "longrope"})
+
+    with pytest.raises(ModelError, match=f"{ID}: config.json says rope_type = longrope"):
+        fetch(ID, None, hub)
+    assert server.fetched(causal / "model.safetensors") == []
+
+
+def test_an_export_of_any_causal_model_is_taken(hub, causal):
+    (causal / "config.json").write_text('{"architectures": ["GPT2LMHeadModel"]}')
+    (causal / "pytorch_model.bin").unlink()
+    (causal / "model.safetensors").rename(causal / "model.onnx")
+
+    assert "model.onnx" in names_in(fetch(ID, None, hub).folder)
+
+
+# --- damage
+def test_a_file_that_arrives_damaged_is_a_sentence_and_is_not_kept(hub, server, repository):
+    server.wrong.damages = "model.safetensors"
+    with pytest.raises(KvjobsError, match=r"model\.safetensors arrived damaged: its checksum"):
+        fetch(ID, None, hub)
+    assert partial_files(hub) == []
+
+    server.wrong.damages = None
+    assert (fetch(ID, None, hub).folder / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "vocab.json"])
+@pytest.mark.parametrize("offline", [False, True])
+def test_a_file_that_was_damaged_in_the_cache_is_removed_and_fetched_again(hub, repository, name, offline):
+    file = fetch(ID, None, hub).folder / name
+    blob = file.resolve()
+    blob.write_bytes(b"!" + blob.read_bytes()[1:])
+
+    with pytest.raises(KvjobsError, match=f"{name} in the cache is damaged"):
+        fetch(ID, None, Hub(endpoint=hub.endpoint, cache=hub.cache, offline=offline))
+    assert fetch(ID, None, hub).note is None
+    assert file.read_bytes() == (repository / name).read_bytes()
+
+
+def test_a_full_disk_is_said_before_anything_is_fetched(hub, server, repository, monkeypatch):
+    usage = shutil.disk_usage(repository)._replace(free=10)
+    monkeypatch.setattr(download.shutil, "disk_usage", lambda path: usage)
+
+    with pytest.raises(KvjobsError, match=r"needs \d+ MiB and .* has 0 MiB left: make room, .* HF_HOME"):
+        fetch(ID, None, hub)
+    assert server.fetched(repository / "model.safetensors") == []
+
+
+def test_a_cache_that_cannot_be_written_is_a_sentence(hub, tmp_path):
+    (tmp_path / "file").touch()
+
+    with pytest.raises(KvjobsError, match="HF_HOME"):
+        fetch(ID, None, Hub(endpoint=hub.endpoint, cache=tmp_path / "file"))
+
+
+def test_a_commit_is_what_the_hub_says_now(hub, server):
+    fetch(ID, "main", hub)
+
+    resolved = {
+        request.path.split("/resolve/")[1].split("/")[0] for request in server.requests if "resolve" in request.path
+    }
+    assert resolved == {COMMIT}

@@ -1,0 +1,99 @@
+"""Whether a worker of this machine lives, from its own mouth: without a database, a broker or a wait."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jobs.dispatch.health import FOLDER, LONGEST_ADDRESS, Health, address, ask, place
+from jobs.process import this_machine
+from jobs.settings import Settings, read_settings
+from tests.command_line import Kvjobs
+from worker.process.health import serve_health
+
+WELL = Health(worker_id=7, host="here", pid=123, machine=this_machine(), lives=True, silent_s=1.5)
+
+
+@pytest.fixture
+def settings(home: Path) -> Settings:
+    return read_settings({})[0]
+
+
+@contextmanager
+def mute(settings: Settings, pid: int) -> Iterator[None]:
+    """A process that holds its socket and says nothing, as one that hangs does."""
+    folder, prefix = place(settings)
+    folder.mkdir(exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as listener, address(folder / f"{prefix}{pid}-abcd1234.sock") as name:
+        listener.bind(name)
+        listener.listen()
+        yield
+
+
+def test_a_worker_answers_without_a_database_or_a_broker(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVJOBS_BROKER", "redis://127.0.0.1:1/0")
+    code = """
+import sys
+from jobs.cli.main import run
+assert run(["worker", "ping", "--here", "--json"]) == 0
+print("LOADED", [name for name in ("sqlalchemy", "celery", "kombu", "redis", "numpy") if name in sys.modules])
+"""
+    with serve_health(settings, lambda: WELL):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+
+    assert '"worker_id":7' in done.stdout, done.stderr
+    assert "LOADED []" in done.stdout
+    assert not (settings.home / "kvjobs.db").exists()
+
+
+@pytest.mark.parametrize(("lives", "exit_code"), [(True, 0), (False, 1)])
+def test_what_the_worker_says_is_the_exit_code(settings: Settings, kvjobs: Kvjobs, lives: bool, exit_code: int) -> None:
+    with serve_health(settings, lambda: replace(WELL, lives=lives)):
+        result = kvjobs("worker", "ping", "--here", "--json")
+
+    assert (result.exit_code, [row["lives"] for row in result.json]) == (exit_code, [lives])
+
+
+def test_one_that_says_nothing_does_not_live_and_holds_up_no_other(settings: Settings) -> None:
+    with mute(settings, 55), serve_health(settings, lambda: WELL), mute(settings, 66):
+        found = ask(settings, 0.2)
+
+    assert {(one.pid, one.lives) for one in found} == {(55, False), (66, False), (123, True)}
+
+
+def test_a_socket_that_a_killed_worker_left_is_nobody_and_the_next_worker_removes_it(settings: Settings) -> None:
+    with mute(settings, 55):
+        pass
+
+    assert ask(settings, 0.2) == []
+    with serve_health(settings, lambda: WELL):
+        assert len(list((settings.home / FOLDER).iterdir())) == 1
+    assert list((settings.home / FOLDER).iterdir()) == []
+
+
+def test_workers_of_another_machine_or_on_another_database_are_not_asked_about(settings: Settings) -> None:
+    with serve_health(settings, lambda: replace(WELL, machine="another boot")):
+        assert ask(settings, 0.2) == []
+    with serve_health(replace(settings, database="postgresql://host/jobs"), lambda: WELL):
+        assert ask(settings, 0.2) == []
+
+
+def test_a_home_deeper_than_the_kernel_takes_answers_too(settings: Settings) -> None:
+    deep = replace(settings, home=settings.home / ("d" * LONGEST_ADDRESS))
+
+    with serve_health(deep, lambda: WELL):
+        assert ask(deep, 0.2) == [WELL]
+    with address(place(deep)[0] / "x") as name:
+        assert len(name) < LONGEST_ADDRESS
+
+
+def test_a_worker_whose_home_cannot_be_written_works_all_the_same(settings: Settings) -> None:
+    settings.home.joinpath(FOLDER).touch()  # in the place of the folder
+
+    with serve_health(settings, lambda: WELL):
+        assert ask(settings, 0.2) == []

@@ -1,0 +1,79 @@
+"""The watchdog of a process that hangs or was stopped."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from tests.places import CHECKOUT
+from worker.process.watchdog import EXIT_HUNG
+
+PROGRAM = """
+import ctypes, sys, threading, time
+from worker.process.watchdog import Watchdog
+
+watchdog = Watchdog(hang_s=0.5, lease_s=float(sys.argv[2]))
+
+def beat():
+    while True:
+        watchdog.heard_heartbeat()
+        time.sleep(0.05)
+
+threading.Thread(target=beat, daemon=True).start()
+threading.Thread(target=watchdog.run, daemon=True).start()
+with watchdog.watching("documents 3 to 9") as call:
+    print("ready", flush=True)
+    if sys.argv[1] == "sleep":
+        time.sleep(60)
+    elif sys.argv[1] == "spin":
+        ctypes.PyDLL(None).sleep(60)  # and keeps the interpreter's lock
+    else:
+        for _ in range(40):
+            time.sleep(0.05)
+            call.step()
+print("done")
+"""
+
+
+def start(kind: str, lease_s: float) -> "subprocess.Popen[str]":
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, kind, str(lease_s)],
+        cwd=CHECKOUT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_a_process_that_hangs_says_where_and_ends() -> None:
+    process = start("sleep", 60)
+
+    _, said = process.communicate(timeout=20)
+
+    assert process.returncode == EXIT_HUNG
+    assert "documents 3 to 9" in said
+    assert "most recent call first" in said
+
+
+def test_a_process_that_keeps_the_interpreter_s_lock_ends_too() -> None:
+    process = start("spin", 0.2)
+
+    _, said = process.communicate(timeout=20)
+
+    assert process.returncode == 1
+    assert "Timeout" in said
+
+
+def test_a_process_that_was_stopped_past_its_lease_goes_on() -> None:
+    process = start("steps", 0.7)
+    os.kill(process.pid, signal.SIGSTOP)
+    time.sleep(1.4)  # twice the lease, and far longer than the time to hang
+    os.kill(process.pid, signal.SIGCONT)
+
+    told, said = process.communicate(timeout=20)
+
+    assert (process.returncode, told) == (0, "done\n"), said

@@ -1,0 +1,102 @@
+"""When a process counts as dead, in and across namespaces."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from jobs import process as process_module
+from jobs.process import ProcessId
+from tests.places import CHECKOUT
+
+
+def test_a_number_that_was_given_to_another_process_does_not_keep_the_dead_alive() -> None:
+    me = ProcessId.mine()
+
+    assert not me.is_dead()
+    assert ProcessId(me.machine, me.pid, me.started - 1).is_dead()
+    assert ended_process().is_dead()
+
+
+def test_a_zombie_is_dead() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
+    started = ProcessId(ProcessId.mine().machine, process.pid, 1.0)
+    assert process.stdout is not None
+    process.stdout.read()  # it has ended; nobody has waited for it yet
+
+    assert started.is_dead()
+    process.wait()
+    process.stdout.close()
+
+
+def test_a_process_that_is_hidden_lives_as_long_as_its_number_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for hidepid, where no namespace can be made: /proc shows nothing of another user's processes."""
+    me, ended = ProcessId.mine(), ended_process()
+
+    def refuse_or_deny(pid: int, _signal: int) -> None:
+        raise ProcessLookupError if pid == ended.pid else PermissionError
+
+    monkeypatch.setattr(process_module, "_stat", lambda pid: None)
+    monkeypatch.setattr(process_module.os, "kill", refuse_or_deny)
+
+    assert not me.is_dead()
+    assert ended.is_dead()
+
+
+ASK = """
+import json, sys
+from jobs.process import ProcessId, this_machine
+print(json.dumps([this_machine(), *(ProcessId(machine, pid, started).is_dead() for machine, pid, started in {asked})]))
+"""
+
+
+def seen_from(*namespaces: str) -> tuple[str, bool, bool]:
+    """As a process in other namespaces sees it: which machine this is, and whether we and one that ended are dead."""
+    asked = [(process.machine, process.pid, process.started) for process in (ProcessId.mine(), ended_process())]
+    done = subprocess.run(
+        ["unshare", *namespaces, sys.executable, "-c", ASK.format(asked=asked)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+    )
+    if done.returncode and ("unshare:" in done.stderr or "mount:" in done.stderr):
+        pytest.skip(f"no namespace can be made here ({done.stderr.strip()})")
+    assert done.returncode == 0, done.stderr
+    machine, me, ended = json.loads(done.stdout)
+    return machine, me, ended
+
+
+def with_proc(option: str, user: int) -> tuple[str, ...]:
+    mounted = f'mount -t proc -o {option} proc /proc && exec setpriv --reuid={user} --clear-groups "$@"'
+    return ("--mount", "sh", "-c", mounted, "sh")
+
+
+def test_a_process_of_another_user_that_proc_hides_is_not_dead() -> None:
+    machine, me, ended = seen_from(*with_proc("hidepid=2", user=65534))
+
+    assert machine == ProcessId.mine().machine
+    assert (me, ended) == (False, True)
+
+
+def test_where_proc_does_not_tell_the_machine_nothing_is_known_of_any_process() -> None:
+    """As under systemd's ProcSubset=pid. Two such machines are not the same one either."""
+    machine, me, ended = seen_from(*with_proc("subset=pid", user=0))
+
+    assert (machine, me, ended) == ("", False, False)
+    assert not ProcessId("", ended_process().pid, 1.0).is_dead()
+
+
+def test_times_since_boot_are_not_compared_across_time_namespaces() -> None:
+    machine, me, ended = seen_from("--time", "--boottime", "86400", "--fork")
+
+    assert machine != ProcessId.mine().machine
+    assert (me, ended) == (False, False)
+
+
+def ended_process() -> ProcessId:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return ProcessId(ProcessId.mine().machine, process.pid, 1.0)

@@ -1,0 +1,87 @@
+"""Whose shards are freed: workers whose process is dead, or whose heartbeat stopped."""
+
+from sqlalchemy import select
+
+from jobs.dispatch.reaper import reap
+from jobs.process import ProcessId
+from jobs.store import leases
+from jobs.store.database import Database
+from jobs.store.schema import tables
+from jobs.store.worker_registry import WorkerStats, any_alive, mark_stopped, record_heartbeat, register
+from tests.rows import AddWaitingJob, dead_process, enter
+
+
+def shard_state(database: Database) -> str:
+    with database.reading() as connection:
+        return str(connection.execute(select(tables.Shard.state)).scalar_one())
+
+
+def test_the_shards_of_a_process_that_is_dead_are_free_at_once(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=2, per_shard=2)
+    worker_id = enter(database, dead_process())
+    leases.lease(database, worker_id, 0, lease_s=3600)
+
+    assert reap(database) == 1
+
+    assert shard_state(database) == "ready"
+    assert reap(database) == 0
+    assert not any_alive(database, 60)
+
+
+def test_a_living_process_keeps_its_shards_until_its_lease_runs_out(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=2, per_shard=2)
+    worker_id = register(database, device="cpu", provider="test", lanes=1)
+    work = leases.lease(database, worker_id, 0, lease_s=3600)
+    assert work is not None
+    assert any_alive(database, 60)
+    assert reap(database) == 0
+
+    leases.heartbeat(database, -1.0, [work])
+
+    assert reap(database) == 1
+
+
+def test_nothing_is_known_of_a_process_on_another_machine(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    add_waiting_job(documents=2, per_shard=2)
+    worker_id = enter(database, ProcessId("another boot", 1, 1.0))
+    leases.lease(database, worker_id, 0, lease_s=3600)
+
+    assert reap(database) == 0
+    assert any_alive(database, silence_s=60)
+    assert not any_alive(database, silence_s=-1)
+
+
+def test_a_live_worker_that_was_marked_as_stopped_comes_back_with_its_next_heartbeat(database: Database) -> None:
+    worker_id = enter(database, dead_process())  # as somebody took it for
+    reap(database)
+    assert not any_alive(database, 60)
+
+    record_heartbeat(database, worker_id, WorkerStats())
+
+    assert any_alive(database, 60)
+    assert reap(database) == 0
+    assert any_alive(database, 60), "it was judged by its process again"
+
+
+def test_a_worker_of_an_unknown_machine_lives_by_its_heartbeat(database: Database) -> None:
+    enter(database, ProcessId("", dead_process().pid, 1.0))
+
+    reap(database)
+
+    assert any_alive(database, 60)
+    assert not any_alive(database, -1)
+
+
+def test_a_worker_that_retired_is_not_alive(database: Database) -> None:
+    worker_id = register(database, device="cpu", provider="test", lanes=1)
+    record_heartbeat(database, worker_id, WorkerStats(kv_bytes=7))
+
+    mark_stopped(database, [worker_id])
+
+    assert not any_alive(database, 60)
+    with database.reading() as connection:
+        assert connection.execute(select(tables.Worker.kv_bytes)).scalar() == 7

@@ -1,0 +1,133 @@
+"""A worker that slept comes back to a database whose numbers mean something else by now: after a prune, after a
+restore. Nothing of what it brings may be written under the numbers of another job."""
+
+import pytest
+from sqlalchemy import func, select
+
+from jobs.errors import StaleLease
+from jobs.store import lease_expiry, leases
+from jobs.store.database import Database
+from jobs.store.prune import prune_job
+from jobs.store.record import record
+from jobs.store.sandbox_deaths import log_death
+from jobs.store.schema import tables
+from jobs.store.work import Work
+from tests.databases import ON_SQLITE
+from tests.rows import AddWaitingJob, translated
+from tests.store.dump import Dump
+
+
+def take(database: Database, worker_id: int = 1, lease_s: float = 60.0) -> Work:
+    work = leases.lease(database, worker_id, 0, lease_s)
+    assert work is not None
+    return work
+
+
+def write(database: Database, work: Work, text: str) -> None:
+    outcomes = [translated(text) for _ in work.batches[0]]
+    record(database, work, 0, outcomes, learned={}, timings=[], lease_s=60.0)
+
+
+def texts(database: Database) -> list[str]:
+    with database.reading() as connection:
+        found = select(tables.Translation.text).order_by(tables.Translation.job_id, tables.Translation.position)
+        return list(connection.execute(found).scalars())
+
+
+def count(database: Database, table: type[tables.Base], job_id: int) -> int:
+    with database.reading() as connection:
+        column = table.job_id  # type: ignore[attr-defined]
+        return int(connection.execute(select(func.count()).where(column == job_id)).scalar_one())
+
+
+def test_who_slept_while_its_job_was_finished_and_pruned_writes_nothing_into_the_next_job(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    """With numbers that are given anew and epochs from 1, the sleeper's batch looks just like that of the new job."""
+    pruned = add_waiting_job(documents=3, per_shard=3)
+    sleeper = take(database, worker_id=1, lease_s=-1.0)
+    lease_expiry.expire(database)
+    write(database, take(database, worker_id=2), "of the first job")
+    prune_job(database, pruned)
+    add_waiting_job(documents=3, per_shard=3)
+    successor = take(database, worker_id=2)
+
+    with pytest.raises(StaleLease):
+        write(database, sleeper, "late")
+
+    assert texts(database) == []
+    write(database, successor, "of the second job")
+    assert texts(database) == ["of the second job"] * 3
+
+
+def test_who_slept_through_a_restore_writes_nothing_into_the_job_that_has_its_numbers_now(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    backup = Dump.of(database)
+    first = add_waiting_job(documents=3, per_shard=3)
+    sleeper = take(database)
+    backup.restore(database)
+    assert add_waiting_job(documents=3, per_shard=3) == first
+    successor = take(database)
+    assert (successor.shard_id, successor.epoch) == (sleeper.shard_id, sleeper.epoch)
+
+    with pytest.raises(StaleLease):
+        write(database, sleeper, "late")
+    with pytest.raises(StaleLease):
+        log_death(database, sleeper, sleeper.batches[0], "signal 11")
+    leases.release(database, sleeper)
+
+    assert texts(database) == []
+    assert leases.heartbeat(database, 60.0, [sleeper, successor]).tokens == {successor.token}
+    write(database, successor, "of the second job")
+    assert texts(database) == ["of the second job"] * 3
+
+
+def test_a_batch_that_a_restore_undid_is_not_taken_for_recorded(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    """The shard stands behind an epoch of the same number, but of another lease."""
+    add_waiting_job(documents=3, per_shard=3)
+    backup = Dump.of(database)
+    sleeper = take(database)
+    backup.restore(database)
+    leases.release(database, take(database))  # ready, with the same epoch
+
+    with pytest.raises(StaleLease):
+        write(database, sleeper, "late")
+
+    assert texts(database) == []
+
+
+def test_a_late_batch_of_a_pruned_job_is_stale_and_leaves_no_row(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    pruned = add_waiting_job(documents=3, per_shard=3)
+    sleeper = take(database, lease_s=-1.0)
+    lease_expiry.expire(database)
+    write(database, take(database, worker_id=2), "of the first job")
+    prune_job(database, pruned)
+
+    with pytest.raises(StaleLease):
+        write(database, sleeper, "late")
+    with pytest.raises(StaleLease):
+        log_death(database, sleeper, sleeper.batches[0], "signal 11")
+    leases.release(database, sleeper)
+
+    for table in (tables.Translation, tables.Step, tables.ShardEvent, tables.Shard):
+        assert count(database, table, pruned) == 0
+
+
+@ON_SQLITE
+def test_numbers_of_jobs_shards_and_workers_are_never_given_again(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    pruned = add_waiting_job(documents=3, per_shard=3)
+    first = take(database)
+    write(database, first, "of the first job")
+    prune_job(database, pruned)
+
+    again = add_waiting_job(documents=3, per_shard=3)
+
+    assert again > pruned
+    assert take(database).shard_id > first.shard_id

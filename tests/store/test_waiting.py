@@ -1,0 +1,67 @@
+"""How many hints there should be, and where."""
+
+from sqlalchemy import update
+
+from jobs.store import leases
+from jobs.store.database import Database
+from jobs.store.schema.states import DocumentStatus
+from jobs.store.schema.tables import Worker
+from jobs.store.waiting import (
+    JobsAhead,
+    has_expired_lease,
+    hints_wanted,
+    is_served,
+    jobs_ahead,
+)
+from jobs.store.worker_registry import mark_stopped, register
+from tests.rows import AddJob, Line
+
+
+def test_only_live_workers_and_jobs_that_may_be_leased_count(database: Database, add_job: AddJob) -> None:
+    add_job(Line("a"))
+    add_job(Line("a"), paused=True)
+    add_job(Line("a", "甲"))
+    assert hints_wanted(database, 60) == {}
+
+    worker_id = register(database, device="cpu", provider="test", lanes=3)
+    assert hints_wanted(database, 60) == {"cpu": 1}
+    assert hints_wanted(database, -1) == {}
+
+    mark_stopped(database, [worker_id])
+    assert hints_wanted(database, 60) == {}
+
+
+def test_no_lease_has_run_out_where_none_is_held(database: Database, add_job: AddJob) -> None:
+    add_job(Line("a"))
+
+    assert not has_expired_lease(database)
+
+
+def test_a_queue_is_served_by_live_workers_that_have_what_it_asks_for(database: Database) -> None:
+    register(database, device="cpu", provider="test", lanes=1, queues="model:m")
+
+    assert is_served(database, "cpu", "m", 60)
+    assert not is_served(database, "gpu", "m", 60)
+    assert not is_served(database, "cpu", "n", 60)
+    assert not is_served(database, "cpu", "m", -1)
+    with database.writing() as connection:
+        connection.execute(update(Worker).values(process_started=Worker.process_started - 1))
+    assert not is_served(database, "cpu", "m", 60), "the process is gone, though it was heard of a moment ago"
+
+
+def test_what_is_ahead_of_a_job_is_older_or_more_urgent_in_its_queue(database: Database, add_job: AddJob) -> None:
+    older = [Line("a", "甲"), Line("b"), Line("c", status=DocumentStatus.REJECTED), Line("d")]
+    add_job(*older)
+    add_job(Line("a"), priority=-10)
+    add_job(Line("a"), queue="gpu")
+    add_job(Line("a"), paused=True)
+    add_job(Line("a", "甲"))
+    mine = add_job(Line("a"))
+    assert jobs_ahead(database, mine) == JobsAhead(jobs=1, documents=2)
+
+    add_job(Line("a"), Line("b"), priority=10)
+    add_job(Line("a"))
+    assert jobs_ahead(database, mine) == JobsAhead(jobs=2, documents=4)
+    assert jobs_ahead(database, 1) == JobsAhead(jobs=1, documents=2)
+    assert leases.lease(database, 1, 0, 60.0, first_job=mine)
+    assert jobs_ahead(database, mine) == JobsAhead(jobs=0, documents=0), "somebody works on it"

@@ -1,0 +1,210 @@
+"""The loop of a lane, with an engine that answers at once."""
+
+import faulthandler
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from jobs.errors import ModelError, Stopped, StoreError, TransientError, ValueRefused
+from jobs.store import lease_expiry
+from jobs.store.batches import MAX_TOKENS
+from jobs.store.database import Database
+from jobs.store.jobs import cancel
+from jobs.store.schema import tables
+from jobs.store.worker_registry import WorkerStats
+from tests.rows import AddWaitingJob
+from tests.store.worker.echo import Echo, keeper_of, scalar
+from worker import leased_shard
+from worker.drain import drain
+from worker.process.watchdog import Watchdog
+
+
+def test_a_lane_drains_every_job_there_is(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    for _ in range(3):
+        add_waiting_job(documents=5, per_shard=2)
+
+    drain(database, Echo(), keeper_of(database))  # type: ignore[arg-type]
+
+    assert scalar(database, func.count(tables.Translation.position)) == 15
+    assert scalar(database, func.count(tables.Job.id).filter(tables.Job.state == "done")) == 3
+
+
+def test_the_time_of_leasing_and_recording_is_accounted_for(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    add_waiting_job(documents=4, per_shard=4, tokens=MAX_TOKENS // 2)
+
+    drain(database, Echo(), keeper_of(database))  # type: ignore[arg-type]
+
+    with database.reading() as connection:
+        phases = connection.execute(select(tables.Step.phase).order_by(tables.Step.id)).scalars().all()
+    assert phases == ["queue", "record"]
+
+
+def test_a_shift_that_stops_finishes_the_batch_in_hand_and_gives_the_rest_back(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
+    keeper = keeper_of(database)
+    engine = Echo(before=lambda batch, _: keeper.stop() if batch == 1 else None)
+
+    drain(database, engine, keeper)  # type: ignore[arg-type]
+
+    assert scalar(database, func.count(tables.Translation.position)) == 4
+    assert scalar(database, tables.Shard.state) == "ready"
+    assert scalar(database, tables.Shard.crashes) == 0
+
+
+def test_a_cancelled_job_ends_after_the_batch_in_hand(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    job = add_waiting_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
+    keeper = keeper_of(database)
+
+    def somebody_cancels(batch: int, _: object) -> None:
+        if batch == 0:
+            cancel(database, job)
+            keeper.record_heartbeat(WorkerStats())
+
+    drain(database, Echo(before=somebody_cancels), keeper)  # type: ignore[arg-type]
+
+    assert scalar(database, tables.JobCounts.succeeded) == 2
+    assert scalar(database, tables.JobCounts.cancelled) == 4
+    assert scalar(database, tables.Job.state) == "cancelled"
+
+
+def test_a_lane_that_lost_its_lease_is_told_so_between_two_steps_and_drops_its_batch(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=2, per_shard=2)
+    keeper = keeper_of(database, lease_s=-1.0)
+
+    def sleeps_past_its_lease(batch: int, should_stop: Callable[[], bool]) -> None:
+        if keeper.lease_s > 0:
+            return
+        lease_expiry.expire(database)
+        keeper.lease_s = 60.0
+        keeper.record_heartbeat(WorkerStats())
+        assert should_stop()
+        raise Stopped("as the engine does")
+
+    drain(database, Echo(before=sleeps_past_its_lease), keeper)  # type: ignore[arg-type]
+
+    with database.reading() as connection:
+        events = connection.execute(select(tables.ShardEvent.event).order_by(tables.ShardEvent.id)).scalars().all()
+    assert events == ["leased", "expired", "leased", "recorded", "finished"]
+
+
+def test_a_result_that_comes_after_the_lease_is_dropped_and_the_next_lane_does_it(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=2, per_shard=2)
+    keeper = keeper_of(database, lease_s=-1.0)
+
+    def somebody_expires_it(batch: int, _: object) -> None:
+        if batch == 0:
+            lease_expiry.expire(database)
+
+    drain(database, Echo(before=somebody_expires_it), keeper)  # type: ignore[arg-type]
+
+    assert scalar(database, func.count(tables.Translation.position)) == 2
+    with database.reading() as connection:
+        events = connection.execute(select(tables.ShardEvent.event).order_by(tables.ShardEvent.id)).scalars().all()
+    assert events == ["leased", "expired", "stale_commit", "leased", "recorded", "finished"]
+
+
+def test_a_model_that_cannot_run_pauses_its_job_and_the_next_job_goes_on(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    bad, good = add_waiting_job(documents=2, priority=1), add_waiting_job(documents=2)
+    attempts = 0
+
+    def refuse_the_first(batch: int, _: object) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            raise ModelError("the graph has no legs")
+
+    drain(database, Echo(before=refuse_the_first), keeper_of(database))  # type: ignore[arg-type]
+
+    with database.reading() as connection:
+        jobs = {row.id: row for row in connection.execute(select(tables.Job.__table__))}
+    assert (jobs[bad].paused, jobs[bad].reason, jobs[bad].state) == (True, "the graph has no legs", "running")
+    assert jobs[good].state == "done"
+
+
+def test_a_batch_waits_for_a_database_that_is_locked_or_refuses(
+    database: Database, add_waiting_job: AddWaitingJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_waiting_job(documents=2, per_shard=2)
+    refusals = iter([TransientError("locked"), StoreError("permission denied"), TransientError("full")])
+
+    def record(*arguments: Any, **options: Any) -> None:
+        if (error := next(refusals, None)) is not None:
+            raise error
+        real(*arguments, **options)
+
+    real = leased_shard.record
+    monkeypatch.setattr(leased_shard, "record", record)
+    monkeypatch.setattr(leased_shard.time, "sleep", lambda seconds: None)
+
+    drain(database, Echo(), keeper_of(database))  # type: ignore[arg-type]
+
+    assert scalar(database, tables.JobCounts.succeeded) == 2
+
+
+def test_a_batch_that_no_column_takes_is_not_tried_for_ever(
+    database: Database, add_waiting_job: AddWaitingJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends the process, with the shard in hand: after a few deaths the job waits for a person."""
+    add_waiting_job(documents=2, per_shard=2)
+
+    def record(*arguments: Any, **options: Any) -> None:
+        raise ValueRefused("a text holds NUL")
+
+    monkeypatch.setattr(leased_shard, "record", record)
+
+    with pytest.raises(ValueRefused):
+        drain(database, Echo(), keeper_of(database))  # type: ignore[arg-type]
+
+    assert scalar(database, tables.Shard.state) == "leased"
+
+
+@pytest.mark.parametrize("error", [TransientError("the connection was lost"), StoreError("permission denied")])
+def test_a_shard_that_is_let_go_because_the_database_was_away_is_given_back(
+    database: Database, add_waiting_job: AddWaitingJob, error: StoreError
+) -> None:
+    """The heartbeat prolongs whatever its worker has leased: nobody else would ever get it."""
+    add_waiting_job(documents=2, per_shard=2)
+    keeper = keeper_of(database)
+
+    def lose_the_connection(batch: int, _: object) -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        drain(database, Echo(before=lose_the_connection), keeper)  # type: ignore[arg-type]
+
+    assert scalar(database, tables.Shard.state) == "ready"
+    assert scalar(database, tables.Shard.crashes) == 0
+    drain(database, Echo(), keeper)  # type: ignore[arg-type]
+    assert scalar(database, tables.JobCounts.succeeded) == 2
+
+
+def test_a_lane_that_hangs_is_seen_and_one_that_steps_is_not(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=2, per_shard=2)
+    keeper = keeper_of(database)
+    reasons: list[str] = []
+    keeper.watchdog = Watchdog(10.0, 60.0, on_hang=reasons.append)
+
+    def work(batch: int, should_stop: Callable[[], bool]) -> None:
+        for _ in range(30):
+            keeper.watchdog.tick(0.4)
+            should_stop()
+        assert reasons == []
+        keeper.watchdog.tick(11.0)
+        assert reasons == ["no step for 11 s in job 1, shard 1, documents 0 to 1"]
+
+    drain(database, Echo(before=work), keeper)  # type: ignore[arg-type]
+    faulthandler.cancel_dump_traceback_later()
+
+    assert reasons

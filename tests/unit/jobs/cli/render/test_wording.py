@@ -1,0 +1,48 @@
+"""Sentences that people stumbled over, as they read now."""
+
+import importlib.metadata
+
+import pytest
+
+from jobs.cli.render.dry_run import describe
+from jobs.documents import Reject, Rejected
+from jobs.process import how_it_ended
+from jobs.requirements import install_command
+from jobs.submission.dry_run import DryRun, SegmentCounts
+from tests.rows import SPEC
+
+
+def test_a_process_that_a_signal_ended_was_killed() -> None:
+    assert [how_it_ended(code) for code in (1, -9, -63)] == [
+        "exited with code 1",
+        "was killed by SIGKILL (signal 9)",
+        "was killed by signal 63",
+    ]
+
+
+def test_a_missing_package_is_installed_by_its_own_name_wherever_kvjobs_came_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wanted = ["psycopg[binary]>=3.2; extra == 'postgres'", "ir-measures>=0.4.3; extra == 'metrics'", "click>=8.2"]
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _name: wanted)
+
+    assert [install_command(name) for name in ("psycopg", "ir_measures", "click", "kombu")] == [
+        "pip install 'psycopg[binary]>=3.2'",
+        "pip install 'ir-measures>=0.4.3'",
+        "pip install 'click>=8.2'",
+        "pip install kombu",
+    ]
+
+
+def test_one_rejected_line_is_one_line() -> None:
+    dry_run = DryRun(
+        counts=SegmentCounts(2, 2, 0, 0, 0, 0, 0, ()),
+        num_documents=2,
+        estimated_tokens=0,
+        num_rejected=1,
+        rejected=(Rejected(1, None, False, 2, Reject.BAD_JSON, "line 2 is not JSON"),),
+        num_shards=1,
+        num_without_id=0,
+    )
+
+    assert next(describe(dry_run, SPEC, None)) == "documents   2, and 1 rejected line"

@@ -1,0 +1,48 @@
+"""Relevance judgements, as BEIR and TREC write them."""
+
+from pathlib import Path
+
+import pytest
+
+from jobs.errors import CorpusError
+from jobs.retrieval.qrels import find_qrels, read_qrels
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "q1 0 d1 2\nq1 0 d2 0\nq2 0 d1 -1\n",
+        "q1\t0\td1\t2\n\nq1\t0\td2\t0\nq2\t0\td1\t-1",
+        "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\nq2\td1\t-1\n",
+        "q1\td1\t2\r\nq1\td2\t0\r\nq2\td1\t-1\r\n",
+    ],
+)
+def test_judgements_of_both_formats_are_read(tmp_path: Path, content: str) -> None:
+    (tmp_path / "qrels").write_text(content, newline="")
+
+    assert read_qrels(tmp_path / "qrels") == {"q1": {"d1": 2, "d2": 0}, "q2": {"d1": -1}}
+
+
+@pytest.mark.parametrize("line", ["q1 0 d1 high", "q1 d1", "q1", "q1 0 d1 1 x", "q1 0 d1 1.5"])
+def test_what_is_no_judgement_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "qrels").write_text(f"q1 0 d1 1\n{line}\n")
+
+    with pytest.raises(CorpusError, match=r"qrels, line 2: .* is no judgement"):
+        read_qrels(tmp_path / "qrels")
+
+
+def test_a_first_line_that_is_no_header_has_to_be_a_judgement(tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("q1 0 d1 high\nq1 0 d2 1\n")
+
+    with pytest.raises(CorpusError, match=r"qrels, line 1: .* is no judgement"):
+        read_qrels(tmp_path / "qrels")
+
+
+def test_without_judgements_there_is_nothing_to_measure(tmp_path: Path) -> None:
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "dev.tsv").write_text("query-id\tcorpus-id\tscore\n")
+
+    with pytest.raises(CorpusError, match="there is no judgement in it"):
+        read_qrels(find_qrels(tmp_path, "dev"))
+    with pytest.raises(CorpusError, match=r"has no judgements qrels/test\.tsv \(it has those of dev\)"):
+        find_qrels(tmp_path)

@@ -1,0 +1,233 @@
+"""Settings: flags before variables before the file before the defaults."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, strategies
+
+from jobs.errors import SpecError
+from jobs.settings import Settings, hide_passwords, read_settings
+from tests.command_line import Kvjobs
+
+
+@pytest.fixture
+def config_file(home: Path) -> Path:
+    return home / "kvjobs.toml"
+
+
+def test_flags_go_before_variables_before_the_file_before_the_defaults(home: Path, config_file: Path) -> None:
+    config_file.write_text('lanes = 3\nlease_s = 90\nlog_level = "info"\n')
+    environ = {"KVJOBS_HOME": str(home), "KVJOBS_LANES": "4", "KVJOBS_LEASE_S": "120"}
+
+    settings, sources = read_settings({"lanes": 5}, environ)
+
+    assert (settings.lanes, settings.lease_s, settings.log_level, settings.heartbeat_s) == (5, 120, "info", 15)
+    assert {setting.name: setting.source for setting in sources}.items() >= {
+        ("home", "KVJOBS_HOME"),
+        ("database", "default"),
+        ("lanes", "flag"),
+        ("lease_s", "KVJOBS_LEASE_S"),
+        ("heartbeat_s", "default"),
+        ("log_level", str(config_file)),
+    }
+
+
+def test_the_file_of_the_current_folder_goes_before_that_of_home(home: Path, config_file: Path) -> None:
+    config_file.write_text("lanes = 3")
+    Path("kvjobs.toml").write_text("lanes = 2")  # the test runs in a folder of its own
+
+    assert read_settings({}, {"KVJOBS_HOME": str(home)})[0].lanes == 2
+
+
+MOVING = {
+    "database": '"postgresql://elsewhere/jobs"',
+    "broker": '"redis://elsewhere/0"',
+    "models_dir": '"theirs"',
+    "home": '"theirs"',
+    "queues": '"gpu"',
+}
+
+
+HARMLESS = {
+    "lanes": "3",
+    "lease_s": "90.0",
+    "heartbeat_s": "5.0",
+    "poll_s": "2.0",
+    "hang_s": "60.0",
+    "busy_timeout_s": "9.0",
+    "log_level": '"info"',
+}
+
+
+def toml(values: dict[str, str]) -> str:
+    return "".join(f"{name} = {value}\n" for name, value in values.items())
+
+
+def test_a_file_that_merely_lies_in_the_current_folder_moves_no_data(kvjobs: Kvjobs, home: Path) -> None:
+    assert MOVING.keys() | HARMLESS.keys() == {field.name for field in fields(Settings)}  # each was thought about
+    here = Path("kvjobs.toml").absolute()
+    here.write_text(toml(HARMLESS | MOVING))
+    (home / "kvjobs.toml").write_text('queues = "cpu,gpu"\nlanes = 7')
+
+    result = kvjobs("config", "--json")
+
+    found = {row["name"]: row for row in result.json}
+    assert {name for name in found if found[name]["source"] == str(here)} == HARMLESS.keys()
+    assert (found["lanes"]["value"], found["queues"]["value"]) == (3, "cpu,gpu")  # the user's own file goes on holding
+    (sentence,) = result.err.splitlines()
+    assert str(here) in sentence
+    assert all(name in sentence for name in MOVING)
+    assert "--config kvjobs.toml" in sentence
+
+
+def test_a_file_that_somebody_named_is_used_as_it_is(
+    kvjobs: Kvjobs, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Path("kvjobs.toml").write_text(toml(HARMLESS | MOVING))
+    monkeypatch.delenv("KVJOBS_HOME")
+
+    named = kvjobs("--config", "kvjobs.toml", "config", "--json")
+
+    found = {row["name"]: row["value"] for row in named.json}
+    assert named.err == ""
+    assert (found["database"], found["home"]) == ("postgresql://elsewhere/jobs", str(tmp_path / "theirs"))
+    assert {row["source"] for row in named.json} == {str(tmp_path / "kvjobs.toml")}
+
+    monkeypatch.setenv("KVJOBS_CONFIG", "kvjobs.toml")
+    assert kvjobs("config", "--json").json == named.json
+
+
+def test_the_file_of_the_home_folder_is_the_users_own_in_the_current_folder_too(
+    kvjobs: Kvjobs, home: Path, config_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config_file.write_text(f"broker = {MOVING['broker']}")
+    monkeypatch.chdir(home)
+
+    result = kvjobs("config", "--json")
+
+    assert result.err == ""
+    assert {row["name"]: row["source"] for row in result.json}["broker"] == str(config_file)
+
+
+@pytest.mark.parametrize("how", [["--config", "none.toml"], []])
+def test_a_named_file_that_is_not_there_is_refused(
+    kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch, how: list[str]
+) -> None:
+    if not how:
+        monkeypatch.setenv("KVJOBS_CONFIG", "none.toml")
+
+    result = kvjobs(*how, "config")
+
+    assert (result.exit_code, "names none.toml, which does not exist" in result.err) == (2, True)
+
+
+def test_a_variable_that_is_no_setting_is_named_with_what_was_meant(
+    kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("KVJOBS_LANNES", "KVJOBS_COLOUR", "KVJOBS_TEST_POSTGRES", "KVJOBS_FAILPOINTS_LOG", "KVJOBS_WORKERS"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("KVJOBS_BROKER_FILE", "/dev/null")
+
+    result = kvjobs("config")
+
+    assert (result.exit_code, result.err) == (
+        0,
+        "There is no setting KVJOBS_COLOUR; kvjobs config lists those that there are.\n"
+        "There is no setting KVJOBS_LANNES; did you mean KVJOBS_LANES?\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("lane = 3", "there is no setting 'lane'"),
+        ("lanes = ", "not valid TOML"),
+        ('lanes = "many"', "not an integer"),
+        ("lanes = -1", "lanes is -1"),
+        ("lease_s = 1", "must outlive two heartbeats"),
+    ],
+)
+def test_a_wrong_file_is_a_sentence(kvjobs: Kvjobs, config_file: Path, content: str, sentence: str) -> None:
+    config_file.write_text(content)
+
+    result = kvjobs("config")
+
+    assert result.exit_code == 2
+    assert sentence in result.err
+
+
+def test_config_shows_each_value_and_who_said_so(
+    kvjobs: Kvjobs, home: Path, config_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config_file.write_text("lanes = 3")
+    monkeypatch.setenv("KVJOBS_POLL_S", "2")
+
+    rows = {row["name"]: (row["value"], row["source"]) for row in kvjobs("config", "--json").json}
+
+    assert rows["home"] == (str(home), "KVJOBS_HOME")
+    assert rows["database"] == (f"sqlite:///{home}/kvjobs.db", "default")
+    assert rows["lanes"] == (3, str(config_file))
+    assert rows["poll_s"] == (2.0, "KVJOBS_POLL_S")
+    assert "lanes" in kvjobs("config").out
+
+
+def test_flags_of_the_command_line_are_settings(kvjobs: Kvjobs, tmp_path: Path) -> None:
+    rows = {row["name"]: row for row in kvjobs("--home", tmp_path / "other", "config", "--json").json}
+
+    assert rows["home"] == {"name": "home", "value": str(tmp_path / "other"), "source": "flag"}
+    assert rows["models_dir"]["value"] == str(tmp_path / "other" / "models")
+    assert not (tmp_path / "other").exists()
+
+
+# What a URL may hold unescaped where somebody pasted a password into it: anything.
+passwords = strategies.text(min_size=1)
+
+
+@given(passwords)
+@example("a://b:c")
+@example("a?token=b")
+def test_no_character_of_a_password_before_the_host_is_shown(password: str) -> None:
+    shown = hide_passwords(f"postgresql://user:{password}@host/jobs")
+
+    # What looks like a ?token= hides all that follows, the host too.
+    assert shown in ("postgresql://user:***@host/jobs", "postgresql://user:***")
+    assert hide_passwords(f"redis://:{password}@host:6379/0") in ("redis://:***@host:6379/0", "redis://:***")
+    assert hide_passwords(f"user:{password}@host/jobs") in ("user:***@host/jobs", "user:***")
+
+
+@given(passwords, strategies.sampled_from(["password", "sslpassword", "PassFile", "api_key", "access-token", "x%2Dy"]))
+def test_no_character_of_a_password_behind_the_name_of_the_database_is_shown(password: str, parameter: str) -> None:
+    shown = hide_passwords(f"postgresql://user@host:5432/jobs?sslmode=require&{parameter}={password}")
+
+    # A password with an @ could begin at the port.
+    assert shown in (f"postgresql://user@host:5432/jobs?sslmode=require&{parameter}=***", "postgresql://user@host:***")
+    assert hide_passwords(f"{parameter}={password}") == f"{parameter}=***"
+
+
+def test_an_address_without_a_secret_is_shown_as_it_is() -> None:
+    for url in (
+        "sqlite:////home/me@work/kvjobs.db",
+        "postgresql://user@host:5432/jobs?sslmode=require&connect_timeout=3",
+        "postgresql:///jobs?host=/run/postgresql",
+        "redis://10.0.0.1:6379/0",
+        "rediss://host/0?ssl_cert_reqs=required",
+    ):
+        assert hide_passwords(url) == url
+    assert hide_passwords("postgresql://user@tenant:secret@host/jobs") == "postgresql://user@tenant:***@host/jobs"
+
+
+@pytest.mark.parametrize("password", ["s3@s3", "s3@s3/s3", "s3@s3:s3", "s3@s3?s3"])
+def test_a_password_with_an_unescaped_at_sign_is_refused_before_a_part_of_it_is_taken_for_the_host(
+    kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch, password: str
+) -> None:
+    monkeypatch.setenv("KVJOBS_DATABASE", f"postgresql://user:{password}@127.0.0.1:1/jobs")
+
+    result = kvjobs("ls")
+
+    assert (result.exit_code, "s3" in result.out + result.err, "%40" in result.err) == (2, False, True)
+
+
+def test_a_log_level_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="debug, info, warning, error"):
+        read_settings({}, {"KVJOBS_HOME": str(tmp_path), "KVJOBS_LOG_LEVEL": "loud"})

@@ -1,0 +1,329 @@
+"""Greedy and beam search over scripted and random steps: no model, no session."""
+
+import dataclasses
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.unit.worker.engine.search.steps import EOS, START, RandomStep, ScriptedStep, ids, rules, slow_beam_search
+from worker.engine.search.beam import BeamSearch
+from worker.engine.search.generation_config import GenerationConfig
+from worker.engine.search.greedy import GreedySearch
+from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.search.search import follow, search
+
+
+def greedy_search(steps: Any, num_rows: int, rules: GenerationConfig) -> list[Hypothesis]:
+    return [hypothesis for (hypothesis,) in follow(GreedySearch(rules), steps, num_rows)]
+
+
+def beam_search(steps: Any, num_rows: int, rules: GenerationConfig) -> list[list[Hypothesis]]:
+    return follow(BeamSearch(rules, rows_at_first=1), steps, num_rows)
+
+
+def test_greedy_search_stops_a_row_at_its_own_end() -> None:
+    step = ScriptedStep([[7, EOS], [8, EOS], [EOS, EOS]])
+
+    assert ids(greedy_search(step, 2, rules())) == [(7, 8, EOS), (EOS,)]
+
+
+def test_a_row_that_has_ended_is_fed_no_more() -> None:
+    step = ScriptedStep([[7, EOS, 4], [8, 9, 5], [EOS, 9, 6], [EOS, 9, EOS]])
+
+    assert ids(greedy_search(step, 3, rules())) == [(7, 8, EOS), (EOS,), (4, 5, 6, EOS)]
+    assert step.fed == [[START, START, START], [7, 4], [8, 5], [6]]
+
+
+def test_a_sentence_that_has_ended_takes_its_beams_out_of_the_batch() -> None:
+    steps = RandomStep([1, 2, 3, 4, 5], 12, eos_bias=3.0)
+
+    beam_search(steps, 5, rules(num_beams=3, max_new_tokens=20))
+
+    assert steps.num_rows[0] == 5, "equal beams are one row at first"
+    assert steps.num_rows[1] == 15
+    assert sorted(steps.num_rows[1:], reverse=True) == steps.num_rows[1:]
+    assert steps.num_rows[-1] < 15
+
+
+def test_few_rows_move_when_a_row_leaves() -> None:
+    step = ScriptedStep([[7, EOS, 4, 4, 4, 4], [EOS] * 6])
+    moves: list[list[int]] = []
+    select = step.select
+    step.select = lambda rows: (moves.append(rows.tolist()), select(rows))  # type: ignore[method-assign,func-returns-value,return-value,assignment]
+
+    greedy_search(step, 6, rules())
+
+    assert moves == [[0, 5, 2, 3, 4]]
+
+
+def test_the_limit_forces_an_end_where_the_model_says_so() -> None:
+    step = ScriptedStep([[5, 5], [5, 5], [5, EOS]])
+
+    long, natural = greedy_search(step, 2, rules(max_new_tokens=3, forced_eos_id=EOS))
+
+    assert (long.ids, long.truncated) == ((5, 5, EOS), True)
+    assert (natural.ids, natural.truncated) == ((5, 5, EOS), False)
+    assert long.log_prob == pytest.approx(natural.log_prob), "a forced token counts nothing"
+
+
+def test_without_a_forced_end_the_limit_cuts() -> None:
+    (cut,) = greedy_search(ScriptedStep([[5], [6]]), 1, rules(max_new_tokens=2))
+
+    assert (cut.ids, cut.truncated) == ((5, 6), True)
+
+
+@pytest.mark.parametrize("forced_eos_id", [None, EOS])
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_a_hypothesis_is_truncated_only_where_the_model_would_have_gone_on(
+    num_beams: int, forced_eos_id: int | None
+) -> None:
+    three = rules(num_beams=num_beams, max_new_tokens=3, min_new_tokens=2, forced_eos_id=forced_eos_id)
+    (going_on,) = search(RandomStep([1], 12, eos_bias=-50.0), 1, three)
+    (ending,) = search(RandomStep([1], 12, eos_bias=50.0), 1, three)
+
+    assert all(one.truncated for one in going_on)
+    assert ending[0].ids[-1] == EOS
+    assert not ending[0].truncated
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 999), st.integers(1, 4), st.floats(-1, 3))
+def test_who_ends_at_the_limit_without_being_forced_is_not_truncated(
+    seed: int, num_beams: int, eos_bias: float
+) -> None:
+    (found,) = search(RandomStep([seed], 12, eos_bias=eos_bias), 1, rules(num_beams=num_beams, max_new_tokens=3))
+
+    assert [one.truncated for one in found] == [one.ids[-1] != EOS for one in found]
+
+
+def test_a_beam_that_could_only_draw_level_is_not_followed() -> None:
+    """As in transformers, where the running score has to be higher."""
+    steps = RandomStep([1], 12)
+    steps.logits = lambda *_: np.zeros(12, np.float32)  # type: ignore[method-assign]
+
+    assert ids(beam_search(steps, 1, rules(num_beams=2, early_stopping=False, length_penalty=0.0))[0])[0] == (EOS,)
+    assert len(steps.num_rows) == 2
+
+
+def test_a_forced_beginning_costs_nothing_and_stands_first() -> None:
+    for num_beams in (1, 4):
+        for best, *_ in search(RandomStep([1, 2], 12), 2, rules(num_beams=num_beams, forced_bos_id=9)):
+            assert best.ids[0] == 9
+    (one,) = greedy_search(RandomStep([1], 12), 1, rules(forced_bos_id=9, max_new_tokens=1))
+    assert one.log_prob == 0.0
+
+
+def test_forced_beginnings_never_make_up_hypotheses() -> None:
+    forced = rules(num_beams=4, max_new_tokens=2, forced_bos_id=9, forced_eos_id=EOS)
+
+    assert ids(beam_search(RandomStep([1], 12), 1, forced)[0]) == [(9, EOS)]
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_suppressed_ids_are_never_generated(num_beams: int) -> None:
+    suppressed = rules(num_beams=num_beams, suppressed_ids=(3, 4), begin_suppressed_ids=(5, 6))
+
+    for hypotheses in search(RandomStep(list(range(10)), 9), 10, suppressed):
+        for hypothesis in hypotheses:
+            assert not {3, 4} & set(hypothesis.ids)
+            assert hypothesis.ids[0] not in (5, 6)
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_no_end_comes_before_the_minimum(num_beams: int) -> None:
+    exact = rules(num_beams=num_beams, min_new_tokens=6, max_new_tokens=6)
+
+    for hypotheses in search(RandomStep([1, 2, 3], 9, eos_bias=9.0), 3, exact):
+        assert {len(hypothesis.ids) for hypothesis in hypotheses} == {6}
+
+
+def test_suppressing_does_not_change_the_log_prob_of_the_rest() -> None:
+    """As in transformers: probabilities are those of the model, unless it asks for renormalization."""
+    free = greedy_search(RandomStep([1], 9), 1, rules(max_new_tokens=1, suppressed_ids=(EOS,)))[0]
+    renormalized = rules(max_new_tokens=1, suppressed_ids=(EOS,), renormalize_logits=True)
+    logits = RandomStep([], 9).logits(1, (START,)).astype(np.float64)
+
+    assert free.log_prob == pytest.approx(logits[1:].max() - np.log(np.exp(logits).sum()), abs=1e-5)
+    assert greedy_search(RandomStep([1], 9), 1, renormalized)[0].log_prob == pytest.approx(
+        logits[1:].max() - np.log(np.exp(logits[1:]).sum()), abs=1e-5
+    )
+
+
+def test_no_bigram_comes_twice_where_the_model_forbids_it() -> None:
+    free, forbidding = (
+        greedy_search(RandomStep(list(range(20)), 5, eos_bias=-9.0), 20, rules(no_repeat_ngram_size=size))
+        for size in (0, 2)
+    )
+
+    def bigrams(one: Hypothesis) -> list[tuple[int, int]]:
+        return list(zip((START, *one.ids), one.ids, strict=False))
+
+    assert any(len(bigrams(one)) > len(set(bigrams(one))) for one in free)
+    assert all(len(bigrams(one)) == len(set(bigrams(one))) for one in forbidding)
+
+
+def test_bad_sequences_never_come() -> None:
+    free = ids(greedy_search(RandomStep(list(range(20)), 6), 20, rules()))
+    (first, second) = next(one[1:3] for one in free if len(one) > 3)
+    bad = rules(bad_sequences=((first, second),))
+
+    assert all(
+        (first, second) not in itertools.pairwise(one)
+        for one in ids(greedy_search(RandomStep(list(range(20)), 6), 20, bad))
+    )
+
+
+def test_a_bad_sequence_does_not_begin_with_the_start_token() -> None:
+    """As in transformers, which asks for one token more than the sequence needs."""
+    (free,) = greedy_search(RandomStep([1], 9), 1, rules())
+
+    assert greedy_search(RandomStep([1], 9), 1, rules(bad_sequences=((START, free.ids[0]),))) == [free]
+
+
+def test_a_forced_beginning_comes_before_what_is_suppressed_at_the_beginning() -> None:
+    (free,) = greedy_search(RandomStep([1], 9), 1, rules(forced_bos_id=5))
+    (other,) = greedy_search(RandomStep([1], 9), 1, rules(forced_bos_id=5, begin_suppressed_ids=(free.ids[1],)))
+
+    assert other.ids[0] == 5
+    assert other.ids[1] != free.ids[1]
+
+
+def test_a_repetition_penalty_makes_repetition_less_likely() -> None:
+    def num_repeated(**changes: Any) -> int:
+        found = greedy_search(RandomStep(list(range(20)), 8, eos_bias=-9.0), 20, rules(**changes))
+        return sum(len(one.ids) - len(set(one.ids)) for one in found)
+
+    assert num_repeated(repetition_penalty=3.0) < num_repeated()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("num_beams", [1, 3])
+@pytest.mark.parametrize("renormalize", [False, True])
+@pytest.mark.parametrize("penalty", [1.0, 1.2])
+def test_a_row_whose_logits_are_not_finite_ends_alone(
+    value: float, num_beams: int, renormalize: bool, penalty: float
+) -> None:
+    asked = rules(num_beams=num_beams, renormalize_logits=renormalize, repetition_penalty=penalty, min_new_tokens=4)
+    seeds = [1, 2, 3, 4]
+    sound = search(RandomStep(seeds, 12), 4, asked)
+    found = search(RandomStep(seeds, 12, broken={(2, 2): value, (4, 0): value}), 4, asked)
+
+    assert [math.isnan(hypotheses[0].log_prob) for hypotheses in found] == [False, True, False, True]
+    assert [found[0], found[2]] == [sound[0], sound[2]]
+
+
+def test_a_fault_of_one_beam_is_a_fault_of_its_sentence() -> None:
+    asked = rules(num_beams=3, min_new_tokens=4)
+    sound = RandomStep([1, 2], 12)
+    beam_search(sound, 2, dataclasses.replace(asked, max_new_tokens=2, min_new_tokens=2))
+    second_beam = sound.rows[1]
+
+    found = beam_search(RandomStep([1, 2], 12, broken={second_beam: math.nan}), 2, asked)
+
+    assert [math.isnan(hypotheses[0].log_prob) for hypotheses in found] == [True, False]
+    assert found[1] == beam_search(RandomStep([1, 2], 12), 2, asked)[1]
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_a_fault_shows_even_where_the_token_is_forced(num_beams: int) -> None:
+    asked = rules(num_beams=num_beams, forced_bos_id=5, max_new_tokens=1)
+    found = search(RandomStep([1, 2], 12, broken={(2, 0): math.nan}), 2, asked)
+
+    assert [math.isnan(hypotheses[0].log_prob) for hypotheses in found] == [False, True]
+
+
+def test_a_token_that_is_impossible_is_no_fault() -> None:
+    (one,) = greedy_search(RandomStep([2], 12, broken={(2, 0): -math.inf}), 1, rules())
+
+    assert math.isfinite(one.log_prob)
+
+
+def test_logits_that_are_all_impossible_are_a_fault() -> None:
+    everything = rules(suppressed_ids=tuple(range(12)), renormalize_logits=True)
+
+    assert math.isnan(greedy_search(RandomStep([2], 12), 1, everything)[0].log_prob)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=5), st.integers(2, 12), st.floats(-2, 4))
+def test_beam_size_one_equals_greedy(seeds: list[int], max_new_tokens: int, eos_bias: float) -> None:
+    asked = rules(max_new_tokens=max_new_tokens, forced_eos_id=EOS)
+    greedy = greedy_search(RandomStep(seeds, 11, eos_bias=eos_bias), len(seeds), asked)
+    beam = beam_search(RandomStep(seeds, 11, eos_bias=eos_bias), len(seeds), asked)
+
+    assert ids(greedy) == [hypotheses[0].ids for hypotheses in beam]
+    for one, (other, *_) in zip(greedy, beam, strict=True):
+        assert one.log_prob == pytest.approx(other.log_prob, abs=1e-4)
+        assert one.score == pytest.approx(other.score, abs=1e-4)
+        assert one.truncated == other.truncated
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.integers(0, 99), min_size=2, max_size=6),
+    st.integers(1, 4),
+    st.sampled_from([False, True, "never"]),
+    st.floats(-2, 4),
+)
+def test_a_result_does_not_depend_on_its_neighbours(
+    seeds: list[int], num_beams: int, early_stopping: Any, eos_bias: float
+) -> None:
+    asked = rules(num_beams=num_beams, early_stopping=early_stopping)
+    together = search(RandomStep(seeds, 11, eos_bias=eos_bias), len(seeds), asked)
+    alone = [search(RandomStep([seed], 11, eos_bias=eos_bias), 1, asked)[0] for seed in seeds]
+
+    assert [ids(hypotheses) for hypotheses in together] == [ids(hypotheses) for hypotheses in alone]
+
+
+REACHES_FURTHER = {  # with a negative length penalty "never" looks no further than the present length
+    "length_penalty": -1.0,
+    "early_stopping": "never",
+    "max_new_tokens": 9,
+    "min_new_tokens": 0,
+    "vocab_size": 14,
+    "eos_bias": 2.0,
+    "suppressed_ids": (),
+    "forced_eos_id": None,
+}
+
+
+@settings(deadline=None, max_examples=150)
+@example(seed=29, num_beams=3, **REACHES_FURTHER)
+@example(seed=57, num_beams=2, **REACHES_FURTHER)
+@given(
+    seed=st.integers(0, 10_000),
+    num_beams=st.integers(2, 5),
+    length_penalty=st.sampled_from([-1.0, 0.0, 0.6, 1.0, 2.0]),
+    early_stopping=st.sampled_from([False, True, "never"]),
+    max_new_tokens=st.integers(1, 9),
+    min_new_tokens=st.integers(0, 3),
+    vocab_size=st.integers(14, 20),
+    eos_bias=st.floats(-2, 5),
+    suppressed_ids=st.sampled_from([(), (2,), (2, 3)]),
+    forced_eos_id=st.sampled_from([None, EOS]),
+)
+def test_beam_search_equals_its_slow_twin(seed: int, vocab_size: int, eos_bias: float, **changes: Any) -> None:
+    asked = rules(**changes)
+    (fast,) = beam_search(RandomStep([seed], vocab_size, eos_bias=eos_bias), 1, asked)
+    slow = slow_beam_search(seed, vocab_size, eos_bias, asked)
+
+    assert ids(fast) == ids(slow)
+    for one, other in zip(fast, slow, strict=True):
+        assert one.score == pytest.approx(other.score, abs=1e-3)
+        assert one.log_prob == pytest.approx(other.log_prob, abs=1e-3)
+
+
+def test_hypotheses_come_best_first_and_each_once() -> None:
+    for hypotheses in beam_search(RandomStep(list(range(20)), 15), 20, rules(num_beams=4)):
+        assert len(hypotheses) == len(set(ids(hypotheses))) == 4
+        assert [one.score for one in hypotheses] == sorted((one.score for one in hypotheses), reverse=True)
+
+
+def test_a_vocabulary_smaller_than_the_beam_is_searched_too() -> None:
+    for hypotheses in beam_search(RandomStep([1, 2], 4), 2, rules(num_beams=6, max_new_tokens=3)):
+        assert len(hypotheses) == len(set(ids(hypotheses)))

@@ -1,0 +1,86 @@
+"""The memory of scores: what it gives back is what it was given, and what must not be learnt is not."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jobs.outcome import Failed, Outcome, Score, TokenScore
+from jobs.spec import JobSpec, ScoreOptions, Task
+from worker.engine.tasks.batch_result import BatchResult
+from worker.engine.tasks.score_reuse import score_with_reuse
+
+
+class Memory:
+    """In a dictionary."""
+
+    digest = b"model and options"
+
+    def __init__(self) -> None:
+        self.known: dict[bytes, Score] = {}
+
+    def recall_scores(self, keys: Sequence[bytes]) -> dict[bytes, Score]:
+        return {key: self.known[key] for key in keys if key in self.known}
+
+
+class Lengths:
+    """Scores a text by its length, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> BatchResult:
+        self.asked += texts
+        return BatchResult([self._outcome(text) for text in texts], {}, [])
+
+    def _outcome(self, text: str) -> Outcome:
+        if text == "failed":
+            return Failed("non-finite", "NaN")
+        score = Score(float(len(text)), 1, 1, len(text))
+        return replace(score, tokens=(TokenScore("x", 0, 1, math.nan),)) if text == "nan" else score
+
+
+def test_what_is_known_is_not_scored_again() -> None:
+    memory, scorer = Memory(), Lengths()
+
+    def run(*texts: str, **options: Any) -> list[Outcome]:
+        produced = score_with_reuse(scorer, texts, ScoreOptions(**options), memory, lambda: False)
+        memory.known.update({key: one for key, one in produced.learned.items() if isinstance(one, Score)})
+        return produced.outcomes
+
+    first = run("a", "bb", "a", "failed", "nan")
+    asked_first = list(scorer.asked)
+    again = run("ccc", "a", "failed", "nan", "bb")
+
+    assert asked_first == ["a", "bb", "failed", "nan"], "equal documents once"
+    assert scorer.asked[4:] == ["ccc", "failed", "nan"], "a failure and what is no number are never learnt"
+    assert [isinstance(one, Score) and one.reused for one in first] == [False, False, True, False, False]
+    assert [isinstance(one, Score) and one.reused for one in again] == [False, True, False, False, True]
+    assert again[1] == replace(first[0], reused=True)  # type: ignore[type-var]
+    assert len(memory.known) == 3
+
+    scorer.asked.clear()
+    assert run("a", "a", reuse=False) == [first[0], first[0]]
+    assert scorer.asked == ["a", "a"]
+    assert len(memory.known) == 3
+
+
+@pytest.mark.parametrize("change", [{"token_scores": True}, {"max_length": 7}, {"pairs": True}])
+def test_scores_are_known_for_the_options_that_decide_them(change: dict[str, Any]) -> None:
+    def spec(**options: Any) -> JobSpec:
+        return JobSpec(task=Task.SCORE, model="m", model_revision="r", options=ScoreOptions(**options))
+
+    assert spec(reuse=False).memory_digest() == spec().memory_digest()
+    assert spec(**change).memory_digest() != spec().memory_digest()
+    assert replace(spec(), model_revision="s").memory_digest() != spec().memory_digest()
+
+
+def test_a_job_that_was_submitted_before_there_was_this_memory_is_the_same_job() -> None:
+    spec = JobSpec(task=Task.SCORE, model="m", model_revision="r", options=ScoreOptions())
+
+    assert "reuse" not in spec.options_json()
+    for options in (spec.options, ScoreOptions(reuse=False)):
+        json = replace(spec, options=options).options_json()
+        assert JobSpec.restore(task="score", model="m", model_revision="r", options_json=json).options == options

@@ -1,0 +1,93 @@
+"""Which config.json a causal graph is built for."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jobs.errors import ModelError
+from tests.causal_checkpoints import causal_config
+from worker.graphs.causal_weights import CausalSizes
+
+
+def config_of(family: str, **changed: Any) -> dict[str, Any]:
+    sizes = {"width": 32, "layers": 2, "heads": 4, "kv_heads": 2, "head_size": None, "ffn": 48, "vocab_size": 300}
+    return causal_config(family, **(sizes | {"max_positions": 128, "tied": True} | changed))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"architectures": ["GPT2LMHeadModel"]},
+            "GPT2LMHeadModel is not supported; supported are LlamaForCausalLM, Mis",
+        ),
+        ({"architectures": [], "model_type": "gemma"}, "gemma is not supported"),
+        ({"hidden_act": "gelu"}, "hidden_act = gelu; only silu"),
+        ({"num_hidden_layers": 1 << 30}, "there are 1,073,741,824 layers; at most 10,000 are built"),
+        (
+            {"rope_scaling": {"rope_type": "longrope", "factor": 4.0}},
+            "rope_type = longrope; supported are default, linear",
+        ),
+        ({"rope_scaling": {"type": "mrope", "mrope_section": [1, 2]}}, "rope_type = mrope"),
+        ({"rope_scaling": {"rope_type": "linear"}}, r"rope parameters \(linear\) without 'factor'"),
+        ({"rope_scaling": {"rope_type": "linear", "factor": 0}}, r"\(linear\) that make no sense: factor = 0"),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": -4.0}}, r"\(yarn\) that make no sense: factor = -4.0"),
+        ({"rope_scaling": {"rope_type": "dynamic", "factor": "NaN"}}, r"\(dynamic\) that make no sense: factor = NaN"),
+        ({"rope_theta": 0}, r"\(default\) that make no sense: rope_theta = 0"),
+        ({"rope_theta": float("inf")}, r"\(default\) that make no sense: some frequencies are not positive numbers"),
+        ({"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "by kinds of layers"),
+        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5; only 1"),
+        ({"head_dim": 7}, "heads of 7 numbers"),
+        ({"num_key_value_heads": 3}, "4 attention heads, which 3 key/value heads cannot serve"),
+        ({"hidden_size": "wide"}, "not a size"),
+        ({"use_sliding_window": True, "layer_types": ["chunked_attention"] * 2}, "layer_types that are not 2 of"),
+    ],
+)
+def test_what_is_not_built_is_named(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        CausalSizes.read(config_of("qwen2", **changed))
+
+
+def test_a_config_of_transformers_5_says_the_same() -> None:
+    scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
+    old = config_of("llama", rope_theta=5e5, rope_scaling=scaling)
+    new = config_of("llama", rope_parameters={**scaling, "rope_theta": 5e5})
+    del new["rope_theta"]
+    assert CausalSizes.read(old) == CausalSizes.read(new)
+    assert CausalSizes.read(old).rope != CausalSizes.read(config_of("llama", rope_scaling=scaling)).rope
+
+
+@pytest.mark.parametrize(
+    ("family", "changed", "windows"),
+    [
+        ("mistral", {"sliding_window": 8}, (8, 8)),
+        ("mistral", {"sliding_window": 128}, (None, None)),  # as long as the longest sequence
+        ("mistral", {"sliding_window": None}, (None, None)),
+        ("llama", {"sliding_window": 8}, (None, None)),
+        ("qwen2", {"sliding_window": 8}, (None, None)),
+        ("qwen2", {"sliding_window": 8, "use_sliding_window": True, "max_window_layers": 1}, (None, 8)),
+        (
+            "qwen3",
+            {
+                "sliding_window": 8,
+                "use_sliding_window": True,
+                "layer_types": ["sliding_attention", "full_attention"],
+            },
+            (8, None),
+        ),
+    ],
+)
+def test_each_layer_has_the_window_that_transformers_gives_it(
+    family: str, changed: dict[str, Any], windows: tuple[int | None, ...]
+) -> None:
+    assert CausalSizes.read(config_of(family, **changed)).windows == windows
+
+
+def test_turns_are_those_of_the_formula() -> None:
+    """cos and sin of position x base^(-2 i / H), at the first and at a late position."""
+    cosines, sines = CausalSizes.read(config_of("llama", rope_theta=100.0)).rope.turns(50)
+    angles = 49 * 100.0 ** (-np.arange(4) / 4)
+    assert np.array_equal(cosines[0], np.ones(4))
+    np.testing.assert_allclose(cosines[49], np.cos(angles), atol=1e-5)
+    np.testing.assert_allclose(sines[49], np.sin(angles), atol=1e-5)

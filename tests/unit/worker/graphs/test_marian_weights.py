@@ -1,0 +1,33 @@
+"""Which config.json a Marian graph is built for."""
+
+from typing import Any
+
+import pytest
+
+from jobs.errors import ModelError
+from tests.places import GOLDEN
+from worker.graphs.marian_weights import MarianSizes
+from worker.models.json_file import read_json
+
+
+def config_of(family: str) -> dict[str, Any]:
+    return read_json(GOLDEN / family / "config.json")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"normalize_before": True}, "normalize_before = True; only False"),
+        ({"add_final_layer_norm": True}, "add_final_layer_norm"),
+        ({"activation_function": "tanh"}, "activation_function = tanh; known: swish"),
+        ({"decoder_attention_heads": 3}, "heads cannot share equally"),
+        ({"decoder_attention_heads": 1}, "encoder and decoder have 2 and 1 heads"),
+        ({"d_model": None}, "lacks"),
+    ],
+)
+def test_sizes_that_no_graph_can_be_built_of_are_refused_by_name(changes: dict[str, Any], message: str) -> None:
+    config = config_of("tiny-swish-tied")
+    assert (config["d_model"], config["decoder_attention_heads"]) == (16, 2)
+
+    with pytest.raises(ModelError, match=message):
+        MarianSizes.read(config | changes)

@@ -1,0 +1,168 @@
+"""The search for the document that kills, with scripted processes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jobs.errors import ModelError, Stopped
+from jobs.outcome import Quarantined, Translation
+from jobs.store.batches import Batch, PlannedDocument
+from tests.rows import translated
+from worker.engine.tasks.batch_result import BatchResult
+from worker.isolation.sandbox import SandboxDied
+from worker.isolation.suspects import MAX_LOADS, TRIED_ALONE, process_suspects
+
+SEGFAULT = SandboxDied("killed", "was killed by SIGSEGV")
+
+
+class Sandboxes:
+    """Scripted processes: `kills` says of a batch, and how often it was tried, whether its process dies."""
+
+    def __init__(self, kills: Callable[[list[int], int], SandboxDied | None]) -> None:
+        self.tried: list[list[int]] = []
+        self.deaths: list[list[int]] = []
+        self.opened = 0
+        self.open = 0
+        self._kills = kills
+
+    def __call__(self, *_: object) -> "ScriptedSandbox":
+        self.opened += 1
+        self.open += 1
+        return ScriptedSandbox(self)
+
+    def on_death(self, batch: Batch, death: SandboxDied) -> None:
+        self.deaths.append([document.position for document in batch])
+
+    def process(self, batch: Batch) -> BatchResult:
+        positions = [document.position for document in batch]
+        self.tried.append(positions)
+        if (death := self._kills(positions, self.tried.count(positions))) is not None:
+            raise death
+        return BatchResult([translated(document.text) for document in batch], {}, [])
+
+
+class ScriptedSandbox:
+    def __init__(self, sandboxes: Sandboxes) -> None:
+        self.process = sandboxes.process
+        self._sandboxes = sandboxes
+
+    def close(self) -> None:
+        self._sandboxes.open -= 1
+
+
+def poison(*documents: int, death: SandboxDied = SEGFAULT) -> Sandboxes:
+    return Sandboxes(lambda positions, _: death if set(positions) & set(documents) else None)
+
+
+def batch_of(count: int) -> Batch:
+    return tuple(PlannedDocument(position, f"text {position}", 10) for position in range(count))
+
+
+def run(sandboxes: Sandboxes, count: int = 6) -> list[Any]:
+    outcomes = process_suspects(batch_of(count), sandboxes, sandboxes.on_death).outcomes
+    assert sandboxes.open == 0, "every process was closed"
+    return outcomes
+
+
+def test_a_batch_that_kills_nothing_runs_once_and_whole() -> None:
+    sandboxes = poison()
+
+    outcomes = run(sandboxes)
+
+    assert sandboxes.tried == [[0, 1, 2, 3, 4, 5]]
+    assert sandboxes.deaths == []
+    assert [outcome.text for outcome in outcomes] == [f"text {position}" for position in range(6)]
+
+
+def test_one_poison_document_costs_three_processes_and_is_quarantined_alone() -> None:
+    sandboxes = poison(2)
+
+    outcomes = run(sandboxes)
+
+    assert sandboxes.deaths == [[0, 1, 2, 3, 4, 5], [2], [2]]
+    assert sandboxes.tried[1:] == [[0], [1], [2], [3], [4], [5], [2]]
+    assert sandboxes.opened == 4, "a new process after each death, and no more"
+    assert outcomes[2] == Quarantined(
+        "killed", "each of two processes that worked on this document alone was killed by SIGSEGV"
+    )
+    assert [type(outcome) for outcome in outcomes].count(Translation) == 5
+
+
+def test_a_document_that_kills_one_sandbox_only_keeps_its_result() -> None:
+    sandboxes = Sandboxes(
+        lambda positions, times: SEGFAULT if len(positions) > 1 or (positions == [3] and times == 1) else None
+    )
+
+    assert all(isinstance(outcome, Translation) for outcome in run(sandboxes))
+
+
+def test_the_second_try_is_in_a_process_of_its_own() -> None:
+    opened: list[int] = []
+
+    def kills(positions: list[int], times: int) -> SandboxDied | None:
+        opened.append(sandboxes.opened)
+        return SEGFAULT if len(positions) > 1 or positions in ([1], [2]) else None
+
+    sandboxes = Sandboxes(kills)
+
+    outcomes = run(sandboxes)
+
+    assert opened[-1] != opened[-2], "1 and 2, each in a fresh one"
+    assert opened[-2] != opened[-3]
+    assert [isinstance(outcome, Quarantined) for outcome in outcomes] == [False, True, True, False, False, False]
+
+
+def test_two_deaths_of_different_kinds_are_both_in_the_message() -> None:
+    hung = SandboxDied("hung", "gave no sign of life for 3 s")
+    sandboxes = Sandboxes(lambda positions, times: (hung if times == 2 else SEGFAULT) if 1 in positions else None)
+
+    (outcome,) = [outcome for outcome in run(sandboxes) if isinstance(outcome, Quarantined)]
+
+    assert outcome.code == "hung"
+    assert "one was killed by SIGSEGV and one gave no sign of life" in outcome.message
+
+
+def test_a_model_that_always_kills_is_not_blamed_on_the_documents() -> None:
+    sandboxes = poison(*range(6))
+
+    with pytest.raises(ModelError, match=r"died on each of 6 documents.*SIGSEGV.*not the documents"):
+        run(sandboxes)
+    assert len(sandboxes.deaths) == 1 + TRIED_ALONE
+    assert sandboxes.open == 0
+
+
+def test_three_poison_documents_in_a_row_are_still_documents() -> None:
+    outcomes = run(poison(0, 1, 2))
+
+    assert [isinstance(outcome, Quarantined) for outcome in outcomes] == [True] * 3 + [False] * 3
+
+
+def test_poison_documents_that_stand_together_are_still_documents() -> None:
+    outcomes = run(poison(*range(TRIED_ALONE)), 3 * TRIED_ALONE)
+
+    quarantined = [isinstance(outcome, Quarantined) for outcome in outcomes]
+    assert quarantined == [True] * TRIED_ALONE + [False] * 2 * TRIED_ALONE
+
+
+def test_a_model_that_dies_while_it_loads_is_not_blamed_on_the_documents() -> None:
+    deaths: list[Batch] = []
+
+    def open_sandbox() -> ScriptedSandbox:
+        raise SEGFAULT
+
+    with pytest.raises(ModelError, match="loads the model was killed by SIGSEGV"):
+        process_suspects(batch_of(2), open_sandbox, lambda batch, _: deaths.append(batch))
+    assert deaths == [()] * MAX_LOADS
+
+
+def test_errors_of_the_engine_pass_and_leave_no_process_behind() -> None:
+    class Stopping(Sandboxes):
+        def process(self, batch: Batch) -> BatchResult:
+            raise Stopped("as asked")
+
+    sandboxes = Stopping(lambda *_: None)
+
+    with pytest.raises(Stopped):
+        process_suspects(batch_of(2), sandboxes, sandboxes.on_death)
+    assert (sandboxes.opened, sandboxes.open) == (1, 0)

@@ -1,0 +1,69 @@
+"""Which files of a repository on the hub are wanted."""
+
+import pytest
+
+from worker.model_tools.add.hub import wanted
+
+TOKENIZER = ["source.spm", "target.spm", "tokenizer_config.json", "vocab.json"]
+
+
+CONFIGURATION = ["config.json", "generation_config.json"]
+
+
+# --- which files
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["model.safetensors", "pytorch_model.bin", "a.h5"], ["model.safetensors"]),
+        (
+            ["model.safetensors.index.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"],
+            ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json"],
+        ),
+        (["pytorch_model.bin", "onnx/encoder_model.onnx", "onnx/decoder_model_merged.onnx"], ["pytorch_model.bin"]),
+        (
+            [
+                "onnx/encoder_model.onnx",
+                "onnx/encoder_model_quantized.onnx",
+                "onnx/decoder_model_merged.onnx",
+                "onnx/decoder_model_merged.onnx_data",
+                "onnx/decoder_model.onnx",
+            ],
+            ["onnx/decoder_model_merged.onnx", "onnx/decoder_model_merged.onnx_data", "onnx/encoder_model.onnx"],
+        ),
+        (["encoder_model.onnx", "decoder_model.onnx"], ["decoder_model.onnx", "encoder_model.onnx"]),
+    ],
+)
+def test_the_best_form_of_a_model_is_wanted_and_no_other(names, expected):
+    assert wanted([*names, *CONFIGURATION, *TOKENIZER, "README.md"]) == sorted([*expected, *CONFIGURATION, *TOKENIZER])
+
+
+def test_a_model_of_ours_is_wanted_whole():
+    ours = ["decoder.onnx", "encoder.onnx", "kvjobs.json", "vocab.json", "weights.data"]
+
+    assert wanted([*ours, "README.md"]) == ours
+
+
+def test_nothing_is_wanted_where_there_is_no_model():
+    assert wanted(["README.md", "config.json", "encoder_model.onnx", *TOKENIZER]) == []
+
+
+# --- causal language models
+CAUSAL_TOKENIZER = ["special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["model.safetensors", "onnx/model.onnx", "model.gguf"], ["model.safetensors"]),
+        (
+            ["onnx/model.onnx", "onnx/model.onnx_data", "onnx/model_q4.onnx", "onnx/model_fp16.onnx_data"],
+            ["onnx/model.onnx", "onnx/model.onnx_data"],
+        ),
+        (["model.onnx", "model.onnx.data"], ["model.onnx", "model.onnx.data"]),
+    ],
+)
+def test_of_a_causal_model_its_own_tokenizer_is_wanted(names, expected):
+    beside = [*CONFIGURATION, *CAUSAL_TOKENIZER]
+
+    others = ["vocab.json", "merges.txt", "tokenizer.model", "README.md"]
+    assert wanted([*names, *beside, *others]) == sorted([*expected, *beside])

@@ -1,0 +1,111 @@
+"""When a lane is taken for hung, and when it is not."""
+
+import pytest
+
+from worker.process.watchdog import Watchdog
+
+
+class Reasons(list[str]):
+    def __call__(self, reason: str) -> None:
+        self.append(reason)
+
+
+@pytest.fixture
+def reasons() -> Reasons:
+    return Reasons()
+
+
+@pytest.fixture
+def watchdog(reasons: Reasons, monkeypatch: pytest.MonkeyPatch) -> Watchdog:
+    watchdog = Watchdog(hang_s=100.0, lease_s=60.0, on_hang=reasons)
+    monkeypatch.setattr(watchdog, "_arm", lambda: None)
+    return watchdog
+
+
+def pass_time(watchdog: Watchdog, seconds: int) -> None:
+    for _ in range(seconds):
+        watchdog.heard_heartbeat()
+        watchdog.tick(1.0)
+
+
+def test_a_call_that_makes_no_step_is_named(watchdog: Watchdog, reasons: Reasons) -> None:
+    with watchdog.watching("shard 7, documents 3 to 9"):
+        pass_time(watchdog, 100)
+        assert reasons == []
+        pass_time(watchdog, 1)
+
+    assert "shard 7, documents 3 to 9" in reasons[0]
+    assert "101 s" in reasons[0]
+
+
+def test_every_step_is_a_sign_of_life(watchdog: Watchdog, reasons: Reasons) -> None:
+    with watchdog.watching("x") as call:
+        for _ in range(5):
+            pass_time(watchdog, 90)
+            call.step()
+
+    assert reasons == []
+
+
+def test_a_lane_that_does_nothing_is_not_watched(watchdog: Watchdog, reasons: Reasons) -> None:
+    with watchdog.watching("x"):
+        pass_time(watchdog, 50)
+    pass_time(watchdog, 500)
+
+    assert reasons == []
+
+
+def test_waiting_for_the_database_is_not_watched_and_the_step_after_it_is(watchdog: Watchdog, reasons: Reasons) -> None:
+    with watchdog.watching("x") as call:
+        with call.waiting():
+            pass_time(watchdog, 500)
+        pass_time(watchdog, 100)
+        assert reasons == []
+        pass_time(watchdog, 1)
+        assert len(reasons) == 1
+
+
+def test_a_model_whose_steps_are_slow_gets_the_time_it_needs(watchdog: Watchdog, reasons: Reasons) -> None:
+    with watchdog.watching("x") as call:
+        for _ in range(20):
+            pass_time(watchdog, 10)
+            call.step()
+        assert watchdog.deadline_s() == 200.0
+        pass_time(watchdog, 199)
+        assert reasons == []
+        pass_time(watchdog, 2)
+        assert len(reasons) == 1
+
+
+def test_one_slow_step_among_many_changes_nothing(watchdog: Watchdog) -> None:
+    with watchdog.watching("x") as call:
+        pass_time(watchdog, 50)
+        call.step()
+        for _ in range(200):
+            call.step()
+
+    assert watchdog.deadline_s() == 100.0
+
+
+def test_a_heartbeat_without_an_answer_ends_the_process(watchdog: Watchdog, reasons: Reasons) -> None:
+    for _ in range(120):
+        watchdog.tick(1.0)
+    assert reasons == []
+    watchdog.tick(1.0)
+    assert "heartbeat" in reasons[0]
+
+
+def test_connections_without_an_answer_are_cut_though_another_connection_has_answers(
+    reasons: Reasons, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The heartbeat's, say, while a lane waits on one that a proxy has forgotten."""
+    silent = iter([False] * 60 + [True] + [False] * 39)
+    watchdog = Watchdog(hang_s=300.0, lease_s=60.0, on_hang=reasons, cut_connections=lambda: next(silent))
+    monkeypatch.setattr(watchdog, "_arm", lambda: None)
+
+    pass_time(watchdog, 100)
+
+    assert [record.message for record in caplog.records] == [
+        "no answer from the database for the length of a lease; connecting anew"
+    ]
+    assert reasons == []
