@@ -1,20 +1,20 @@
-"""How a shard is cut into batches: the documents that are computed, recorded, and at worst redone, together."""
+"""A shard cut into batches: documents that are computed and recorded together, and at worst computed again."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# A kill costs at most one batch a lane, and SIGTERM waits for one: so seconds, not minutes. But the longer a batch,
+# A kill loses at most one batch per lane, and SIGTERM waits for one: so seconds, not minutes. But the larger a batch,
 # the better its segments sort into model calls of equal length.
 MAX_TOKENS = 4_096
-# A query with a hundred passages is some 15,000 tokens. Queries with fewer should meet: a passage that two of them ask
-# about is read once.
+# A query with a hundred passages is some 15,000 tokens. Smaller queries share a batch: a passage that two of them have
+# is read once.
 MAX_TOKENS_OF_QUERIES = 16_384
 MAX_DOCUMENTS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedDocument:
-    """A document of a shard, as the plan sees it."""
+    """A document of a shard: what the borders of batches depend on."""
 
     position: int
     text: str
@@ -26,10 +26,10 @@ Batch = tuple[PlannedDocument, ...]
 
 
 def plan_batches(documents: Iterable[PlannedDocument], max_tokens: int = MAX_TOKENS) -> tuple[Batch, ...]:
-    """Cut a shard's documents, in order, into batches; those that have ended are left out afterwards.
+    """Cut a shard's documents, in order, into batches; then leave out the documents that have ended.
 
-    The borders depend on the whole shard and never on what is done: whoever takes a half-done shard over computes the
-    very batches that its predecessor would have, so an interrupted run ends in the same bits as an undisturbed one.
+    The borders depend on the whole shard and never on what is done. The next lease of a half-done shard computes the
+    same batches as the previous one would have, so an interrupted run ends in the same bits as an undisturbed one.
     """
     batches: list[list[PlannedDocument]] = [[]]
     tokens = 0

@@ -1,4 +1,4 @@
-"""The circuit breaker: under a bad model processes die one after the other, and no document is to blame."""
+"""The circuit breaker: a job is paused when its worker processes die one after the other, as with a bad model."""
 
 from sqlalchemy import Connection, distinct, func, select, update
 
@@ -9,17 +9,18 @@ from jobs.store.schema.tables import Job, ShardEvent
 MAX_DEATHS = 20
 WITHIN_S = 600.0
 
-PROCESS_GONE = ("lost", "expired")  # a worker with everything that it held
-SANDBOX_DIED = "died"  # a process that was made for one suspect batch
+# Events of a shard
+WORKER_GONE = ("lost", "expired")  # a worker died or fell silent, with its leases
+SANDBOX_DIED = "died"  # a disposable process for one suspect batch died
 QUARANTINED = "quarantined"
 
 
 def pause_after_deaths(connection: Connection, job_id: int) -> bool:
-    """Pause a job under which more than `MAX_DEATHS` processes died within ten minutes, if they did not even finish
-    as many documents; whether it was. (Where somebody kills workers all day, much more is finished in between.)"""
+    """Pause a job if more than `MAX_DEATHS` of its processes died within ten minutes and fewer documents than that were
+    finished; whether it was paused. (A person who kills workers again and again lets more documents finish.)"""
     event = ShardEvent
     lately = (event.job_id == job_id, event.at > db_time(-WITHIN_S))
-    gone = select(func.count(distinct(event.worker_id))).where(*lately, event.event.in_(PROCESS_GONE))
+    gone = select(func.count(distinct(event.worker_id))).where(*lately, event.event.in_(WORKER_GONE))
     died = select(func.count()).select_from(event).where(*lately, event.event == SANDBOX_DIED)
     deaths = connection.execute(gone).scalar_one() + connection.execute(died).scalar_one()
     if deaths <= MAX_DEATHS:

@@ -1,4 +1,4 @@
-"""How documents, shards and jobs come to their end. Runs inside the caller's transaction."""
+"""The end of documents, shards and jobs. Every function runs inside the caller's transaction."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ def end_documents(
     code: str | None = None,
     message: str | None = None,
 ) -> int:
-    """Put the open documents of a range into a terminal state other than a result, and count the rows that changed."""
+    """Give the open documents of a range a terminal status, and add them to the job's counters; how many."""
     ended = connection.execute(
         update(Document)
         .where(Document.job_id == job_id, Document.position >= start, Document.position < stop, *is_open(result))
@@ -36,7 +36,7 @@ def end_documents(
 
 
 def close_cancelled(connection: Connection, job_id: int, shard_ids: Sequence[int]) -> int:
-    """Where the job is to be cancelled, cancel what is left of the shards nobody works on; how many documents."""
+    """If a cancel of the job was requested, cancel the open documents of those shards that are not leased; how many."""
     cancelled = connection.execute(
         update(Shard)
         .where(
@@ -57,12 +57,12 @@ def close_cancelled(connection: Connection, job_id: int, shard_ids: Sequence[int
 
 
 def close_shards(connection: Connection, job_id: int, count: int) -> None:
-    """Count closed shards; with the last one the job is over."""
+    """Subtract closed shards from the open ones; with the last one the job is done or cancelled."""
     if count:
         add_to_counters(connection, job_id, shards_open=-count)
     over = exists().where(JobCounts.job_id == Job.id, JobCounts.shards_open == 0)
     running = (Job.id == job_id, Job.state == JobState.RUNNING, over)
-    something_was = exists().where(JobCounts.job_id == Job.id, JobCounts.cancelled > 0)
-    cancelled = and_(Job.cancel_requested_at.is_not(None), or_(something_was, Job.ingested_at.is_(None)))
+    any_cancelled = exists().where(JobCounts.job_id == Job.id, JobCounts.cancelled > 0)
+    cancelled = and_(Job.cancel_requested_at.is_not(None), or_(any_cancelled, Job.ingested_at.is_(None)))
     connection.execute(update(Job).where(*running, cancelled).values(state=JobState.CANCELLED, finished_at=db_time()))
     connection.execute(update(Job).where(*running).values(state=JobState.DONE, finished_at=db_time()))

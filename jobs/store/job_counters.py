@@ -1,4 +1,4 @@
-"""The books: counters, and the append-only log of what happened to each shard. Only inserted rows are counted."""
+"""The counters of a job. They change only by the number of rows that the same transaction inserted or ended."""
 
 from sqlalchemy import Connection, select, update
 
@@ -6,17 +6,18 @@ from jobs.store.schema.tables import JobCounts
 
 
 def lock_counters(connection: Connection, job_id: int) -> None:
-    """Be the only one who opens or closes anything of this job until the transaction ends.
+    """Lock the job's counters row until the transaction ends: needed before opening or closing anything of the job.
 
-    PostgreSQL lets two transactions run side by side, each blind to what the other has not committed: one closes a
-    shard in which it sees nothing left to do, while another puts a document of it back. Whoever opens or closes takes
-    the row of the job's counters first, then looks. (SQLite has one writer at a time anyway.) The order is always:
-    the shard's row, the counters' row, the job's row.
+    On PostgreSQL, transactions run concurrently and do not see what the others have not committed: one could close a
+    shard in which nothing is left to do while another reopens a document of it. So every transaction that opens or
+    closes documents, shards or a job locks this row first, then reads, then writes. (SQLite has one writer at a time.)
+    Rows are always locked in this order: shard, counters, job.
     """
     connection.execute(select(JobCounts.job_id).where(JobCounts.job_id == job_id).with_for_update())
 
 
 def add_to_counters(connection: Connection, job_id: int, **amounts: int) -> None:
+    """Add to the named counters; an amount may be negative."""
     values = {name: getattr(JobCounts, name) + amount for name, amount in amounts.items() if amount}
     if values:
         connection.execute(update(JobCounts).where(JobCounts.job_id == job_id).values(values))

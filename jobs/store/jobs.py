@@ -1,4 +1,4 @@
-"""What a person may do to a job: pause, resume, cancel, retry."""
+"""The commands on a job: pause, resume, cancel, retry."""
 
 from typing import Any
 
@@ -19,22 +19,22 @@ SHARDS_A_TRANSACTION = 50  # a job of ten million documents must not hold the wr
 
 
 def pause(database: Database, job_id: int, reason: str | None = None) -> None:
-    """Lease no more of its shards; those that are leased end with the batch in hand."""
+    """Lease no more shards of the job; workers release theirs after the batch in hand."""
     with database.writing() as connection:
         _require_unfinished(connection, job_id, "paused")
         connection.execute(update(Job).where(Job.id == job_id).values(paused=True, reason=reason))
 
 
 def resume(database: Database, job_id: int) -> None:
-    """Let its shards be leased again."""
+    """Lease the job's shards again."""
     with database.writing() as connection:
         _require_unfinished(connection, job_id, "resumed")
         connection.execute(update(Job).where(Job.id == job_id).values(paused=False, reason=None))
 
 
 def cancel(database: Database, job_id: int) -> int:
-    """Give up what has no result yet; how many documents that was. Results stay. A shard that is being worked on
-    follows when its worker's batch ends. Where this is interrupted, the reaper goes on, or who cancels again."""
+    """Cancel the documents without a result; how many. Results stay. The documents of a leased shard are cancelled when
+    its worker releases it. If this is interrupted, the reaper or another `cancel` finishes it."""
     with database.writing() as connection:
         state = _require_unfinished(connection, job_id, "cancelled")
         connection.execute(
@@ -49,8 +49,8 @@ def cancel(database: Database, job_id: int) -> int:
 
 
 def interrupted_cancels(database: Database) -> list[int]:
-    """The jobs that are to be cancelled and have shards that nobody works on: their `cancel` has died, or is just
-    about to end them."""
+    """Jobs whose cancel was requested and that have shards which are not leased: their `cancel` was interrupted, or
+    runs at this moment."""
     idle = exists().where(Shard.job_id == Job.id, Shard.state == ShardState.READY)
     closed = exists().where(JobCounts.job_id == Job.id, JobCounts.shards_open == 0)
     asked = (Job.state == JobState.RUNNING, Job.cancel_requested_at.is_not(None))
@@ -59,7 +59,7 @@ def interrupted_cancels(database: Database) -> list[int]:
 
 
 def finish_cancel(database: Database, job_id: int) -> int:
-    """End the documents of the shards that nobody works on; how many. As many may do it at once as like."""
+    """Cancel the open documents of shards that are not leased; how many. May run in several processes at once."""
     cancelled = 0
     while True:
         with database.writing() as connection:
@@ -68,11 +68,11 @@ def finish_cancel(database: Database, job_id: int) -> int:
             )  # a worker that gives its shard back meanwhile is either seen here, or sees us
             job = connection.execute(select(Job.cancel_requested_at, Job.ingested_at).where(Job.id == job_id)).first()
             if job is None or job.cancel_requested_at is None:
-                return cancelled  # somebody retries the job already, so it goes on; or it is gone
+                return cancelled  # the job was retried meanwhile, so it goes on; or it was deleted
             ready = select(Shard.id).where(Shard.job_id == job_id, Shard.state == ShardState.READY)
             shard_ids = connection.execute(ready.limit(SHARDS_A_TRANSACTION)).scalars().all()
             if not shard_ids:
-                # Documents that an unfinished ingest had not cut into a shard yet.
+                # Documents of an unfinished ingest that are in no shard yet.
                 if job.ingested_at is None:
                     result, written = results_of(connection, job_id), (0, _one_past_last(connection, job_id))
                     cancelled += end_documents(connection, result, job_id, *written, DocumentStatus.CANCELLED)
@@ -82,9 +82,9 @@ def finish_cancel(database: Database, job_id: int) -> int:
 
 
 def retry(database: Database, job_id: int) -> int:
-    """Put failed, quarantined and cancelled documents back to wait for a worker; how many. The rest keeps its result.
+    """Reopen failed, quarantined and cancelled documents; how many. Results stay.
 
-    A job that was cancelled goes on; if its corpus was not read to its end, the same submit reads the rest.
+    A cancelled job goes on; if its corpus was not read to its end, submitting it again reads the rest.
     """
     with database.writing() as connection:
         lock_counters(connection, job_id)
@@ -117,7 +117,7 @@ def retry(database: Database, job_id: int) -> int:
             .values(state=state, finished_at=None, cancel_requested_at=None, paused=False, reason=None)
         )
         if state == JobState.RUNNING:
-            close_shards(connection, job_id, 0)  # cancelled, and yet every document had ended
+            close_shards(connection, job_id, 0)  # it was cancelled although every document had ended
         return total
 
 
@@ -139,7 +139,7 @@ def _reopen(connection: Connection, job_id: int, status: DocumentStatus) -> int:
 def _require_unfinished(connection: Connection, job_id: int, verb: str) -> Any:
     state = connection.execute(select(Job.state).where(Job.id == job_id).with_for_update()).scalar()
     if state is None:
-        raise NotFoundError(f"there is no job {job_id}; kvjobs ls shows those there are")
+        raise NotFoundError(f"there is no job {job_id}; kvjobs ls lists the jobs")
     if state not in (JobState.INGESTING, JobState.RUNNING):
         if state == JobState.CANCELLED and verb != "cancelled":
             raise SpecError(f"job {job_id} is cancelled; to take it up again: kvjobs retry {job_id}")

@@ -1,4 +1,4 @@
-"""Leases that ended in the death of their worker: taken back, counted, and a job paused that kills too many."""
+"""Taking back the leases of workers that died or fell silent. A job under which too many die is paused."""
 
 import json
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from jobs.store.schema.tables import Job, Shard
 from jobs.store.shard_events import log_event
 from jobs.store.work import ready_values
 
-# ... until the job is paused: whatever it is, it gets past the sacrificial process too.
+# Leases in a row that ended in the death of their process, until the job is paused: the sandbox did not help.
 MAX_CRASHES = 8
 
 
 def expire(database: Database) -> int:
-    """Take back the leases that have run out; how many. The documents in flight stay in the event as evidence."""
+    """Take back the leases that have run out; how many. The event keeps the positions that were in flight."""
     return _take_back(database, Shard.lease_until < db_time(), "expired")
 
 
@@ -69,7 +69,7 @@ def _take_back(database: Database, which: Any, why: str) -> int:
 
 
 def _pause_for_crashes(connection: Connection, job_id: int, shard_id: int, in_flight: list[int]) -> None:
-    """A model that kills its process must not be tried for ever, nor be blamed on the documents."""
+    """A model that kills its process is not to be tried for ever, and its documents are not to blame."""
     where = f"documents {in_flight[0]} to {in_flight[-1]}" if in_flight else "no document"
     connection.execute(
         update(Job)

@@ -1,9 +1,9 @@
-"""The life of a lease: taken, prolonged, given back, or run out. (What is written under one: `record`.)
+"""The life of a lease: taken, renewed, released, or refused. (Results: `record`. Leases that ran out: `lease_expiry`.)
 
-A lease has an epoch and a token, which are checked in the same transaction as the results: whoever slept past its
-lease finds others and is refused, so nothing is counted twice. The epoch says which lease of its shard it is. The token
-is random: no other lease has it, also where a prune or a restore has given the numbers of jobs and shards to others.
-Times are the database's.
+A lease has an epoch and a token, which are checked in the same transaction that writes results: a worker that slept
+past its lease finds other values and is refused, so nothing is counted twice. The epoch is the number of the lease of
+its shard. The token is random, so no other lease has it, even where a prune or a restored database gave the numbers of
+jobs and shards away again. Times are by the database's clock.
 """
 
 import secrets
@@ -27,18 +27,18 @@ from jobs.store.schema.tables import Document, Job, Ranking, Shard
 from jobs.store.shard_events import log_event
 from jobs.store.work import Work, fence, finish_shard, ready_values, set_in_flight
 
-# Leases in a row that ended in the death of their process, without one recorded batch: the first may be an innocent
-# death; after the second the batch in flight is suspect, and is retried in a disposable process
+# Leases in a row that ended in the death of their process, without one recorded batch. The first may have another
+# cause; after the second the batch in flight is suspect, and is retried in a disposable process
 # (`worker.isolation.sandbox_process`).
 SUSPECT_AFTER = 2
 
 
 @dataclass(frozen=True, slots=True)
 class RenewedLeases:
-    """What a heartbeat found: the leases that are still ours, and those of them that should be given back."""
+    """The leases that a heartbeat has renewed."""
 
     tokens: frozenset[str]
-    to_release: frozenset[str]  # tokens of the leases whose job was paused or cancelled
+    to_release: frozenset[str]  # those of them whose job was paused or cancelled
 
 
 def lease(
@@ -51,10 +51,10 @@ def lease(
     warm: Collection[str] = (),
     first_job: int | None = None,
 ) -> Work | None:
-    """Take the next shard that is ready: of `first_job` while it has any, then highest priority, then a model that is
-    warm (by revision), then the oldest job, then the first range. None if there is none in these queues."""
+    """Lease the next ready shard of these queues; None if there is none. Shards are taken in this order: those of
+    `first_job`, highest priority, a model in `warm` (revisions), oldest job, first range."""
     job_id = _next_job(queues, warm, first_job)
-    with database.reading() as connection:  # an idle worker asks often: it should not queue for the write lock
+    with database.reading() as connection:  # an idle worker asks often, and should not wait for the write lock
         if connection.execute(select(job_id)).scalar() is None:
             return None
     with database.writing() as connection:
@@ -88,8 +88,8 @@ def lease(
 
 
 def heartbeat(database: Database, lease_s: float, works: Collection[Work]) -> RenewedLeases:
-    """Prolong the leases that the lanes of a worker hold. One that is not in the answer is lost: its work must stop at
-    once. A lease that no lane knows of (the answer to it was cut off) is left to run out."""
+    """Renew the leases that the lanes of a worker hold. One that is not in the answer is lost: its work must stop at
+    once. A lease that no lane knows (its COMMIT succeeded, the answer was lost) runs out."""
     if not works:
         return RenewedLeases(frozenset(), frozenset())
     with database.writing() as connection:
@@ -117,14 +117,14 @@ def heartbeat(database: Database, lease_s: float, works: Collection[Work]) -> Re
 
 
 def release(database: Database, work: Work) -> None:
-    """Give a shard back without blame: the next lease goes on where this one stopped. Nothing if it is not ours."""
+    """Give a shard back; the next lease continues where this one stopped. Does nothing if the lease is lost."""
     with database.writing() as connection:
         _release(connection, work)
 
 
 def refuse(database: Database, work: Work, reason: str) -> None:
-    """Give a shard back and pause its job until a person has looked. Nothing if the shard is not ours: by now its
-    number, or that of its job, may mean another."""
+    """Give a shard back and pause its job until a person resumes it. Does nothing if the lease is lost: by now the
+    numbers of shard and job may belong to others."""
     with database.writing() as connection:
         if _release(connection, work):
             running = (Job.id == work.job_id, Job.state == JobState.RUNNING)
@@ -135,7 +135,7 @@ IS_READY = Shard.state == ShardState.READY
 
 
 def _next_job(queues: Queues, warm: Collection[str], first_job: int | None) -> Any:
-    """The job to take a shard from. First the job, then its shard: both are index look-ups, however many shards a
+    """The job whose shard is leased next. The job first, then its shard: both are index look-ups, however many shards a
     paused job has."""
     of_device = Job.queue == CPU if not queues.has_gpu else Job.queue.is_not(None)
     return (
@@ -159,8 +159,8 @@ def _next_job(queues: Queues, warm: Collection[str], first_job: int | None) -> A
 
 
 def _next_shard(connection: Connection, job_id: Any) -> Any:
-    """On PostgreSQL, whoever comes second takes the next shard instead of waiting for the first. The CTE has to be
-    materialized: a subquery may be evaluated once a row, and each time lock another shard than the LIMIT allows."""
+    """The shard to lease. On PostgreSQL, a shard that another transaction has locked is skipped. The CTE has to be
+    materialized: a subquery may be evaluated once per row, and then locks more shards than the LIMIT allows."""
     shard = select(Shard.id).where(Shard.job_id == job_id, IS_READY).order_by(Shard.id).limit(1)
     if connection.dialect.name == "sqlite":
         return shard.scalar_subquery()
@@ -169,7 +169,7 @@ def _next_shard(connection: Connection, job_id: Any) -> Any:
 
 
 def _begin(connection: Connection, taken: Row[*tuple[Any, ...]], worker_id: int, lane: int) -> Work:
-    """What there is to do in a shard that was just leased."""
+    """The work of a shard that was just leased."""
     job = connection.execute(
         select(Job.task, Job.model, Job.model_revision, Job.options).where(Job.id == taken.job_id)
     ).one()
@@ -215,7 +215,7 @@ def _todo(connection: Connection, result: ResultTable, job_id: int, start: int, 
 
 
 def _release(connection: Connection, work: Work) -> bool:
-    """Whether the shard was ours to give back."""
+    """Whether the lease was still valid, and the shard was released."""
     if not connection.execute(update(Shard).where(*fence(work)).values(ready_values())).rowcount:
         return False
     lock_counters(connection, work.job_id)

@@ -1,5 +1,5 @@
-"""What became of a segment or a document the last time, under the same model and options: the memories of translations
-and of scores."""
+"""The translation memory and the score memory: results of segments and documents that were computed before, under the
+same model and options."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -12,11 +12,11 @@ from jobs.store.connection.dialect import insert_rows
 from jobs.store.database import Database
 from jobs.store.schema.tables import MemoryEntry, ScoreEntry
 
-KEYS_A_QUERY = 500  # SQLite takes 32,766 parameters at most, and plans long lists badly
+KEYS_PER_QUERY = 500  # SQLite takes 32,766 parameters at most, and plans long lists badly
 
 
 def recall(database: Database, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
-    """The segments that are known among `keys`."""
+    """The stored translations of segments, by key; keys without one are left out."""
     return {
         row.key: SegmentTranslation(
             texts=tuple(json.loads(row.texts)),
@@ -31,7 +31,7 @@ def recall(database: Database, keys: Sequence[bytes]) -> dict[bytes, SegmentTran
 
 
 def recall_scores(database: Database, keys: Sequence[bytes]) -> dict[bytes, Score]:
-    """The documents that are known among `keys`."""
+    """The stored scores of documents, by key; keys without one are left out."""
     return {
         row.key: Score(
             nll_sum=row.nll_sum,
@@ -47,8 +47,8 @@ def recall_scores(database: Database, keys: Sequence[bytes]) -> dict[bytes, Scor
 
 
 def learn(connection: Connection, entries: Learned) -> None:
-    """Keep new entries, in the transaction that records their documents; an entry that is there stays as it is."""
-    # Sorted: two workers that learn the same keys must not lock them crosswise.
+    """Insert entries, in the transaction that records their documents; an entry that exists stays as it is."""
+    # Sorted: two workers that insert the same keys in different orders would deadlock.
     translations = [_translation(key, one) for key, one in sorted(entries.items()) if not isinstance(one, Score)]
     scores = [_score(key, one) for key, one in sorted(entries.items()) if isinstance(one, Score)]
     insert_rows(connection, MemoryEntry, translations)
@@ -57,8 +57,8 @@ def learn(connection: Connection, entries: Learned) -> None:
 
 def _entries(database: Database, table: Any, keys: Sequence[bytes]) -> Iterator[Row[Any]]:
     with database.reading() as connection:
-        for start in range(0, len(keys), KEYS_A_QUERY):
-            some = keys[start : start + KEYS_A_QUERY]
+        for start in range(0, len(keys), KEYS_PER_QUERY):
+            some = keys[start : start + KEYS_PER_QUERY]
             yield from connection.execute(select(table.__table__).where(table.key.in_(some)))
 
 

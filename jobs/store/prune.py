@@ -1,4 +1,4 @@
-"""Deleting finished jobs with everything of theirs, a batch a transaction, so that workers are not kept waiting."""
+"""Deleting ended jobs with all their rows, one batch per transaction, so that workers do not wait for the lock."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,22 +13,22 @@ from jobs.store.schema.results import RESULTS
 from jobs.store.schema.states import ENDED_STATES, JobState
 from jobs.store.schema.tables import Document, Job, Shard, ShardEvent, Step
 
-ROWS_A_BATCH = 5_000
+ROWS_PER_BATCH = 5_000
 REASON = "being pruned; if that was interrupted: kvjobs db prune {job_id}"
 
 
 def ended_before(connection: Connection, days: float) -> list[int]:
-    """The jobs that ended more than so many days ago."""
+    """Jobs that ended more than so many days ago."""
     ended_at = func.coalesce(Job.finished_at, Job.created_at)
     old = select(Job.id).where(Job.state.in_(ENDED_STATES), ended_at < db_time(-86400 * days)).order_by(Job.id)
     return list(connection.execute(old).scalars())
 
 
 def prune_job(database: Database, job_id: int, advance: Callable[[int], None] = lambda rows: None) -> None:
-    """Delete one ended job. Interrupted, it goes on when it is called again; `advance` hears of deleted rows."""
+    """Delete an ended job; `advance` is called with the number of rows deleted. If interrupted, call it again."""
     with database.writing() as connection:
-        lock_counters(connection, job_id)  # a retry is either seen here, or sees us
-        # From here on the job is not whole: nobody may export it, resume it or find it by its name.
+        lock_counters(connection, job_id)  # a retry commits before this and is seen here, or finds the job failed
+        # From here on the job is incomplete: it cannot be exported, resumed or found by its name.
         claimed = connection.execute(
             update(Job)
             .where(Job.id == job_id, Job.state.in_(ENDED_STATES))
@@ -40,9 +40,9 @@ def prune_job(database: Database, job_id: int, advance: Callable[[int], None] = 
             )
         )
         if not claimed.rowcount:
-            raise SpecError(f"job {job_id} goes on again, or is gone; nothing was deleted")
+            raise SpecError(f"job {job_id} was retried or deleted meanwhile; nothing was deleted")
     positioned = map(_by_position, (*RESULTS.values(), Document))
-    # The shards before their log: nothing more is logged of a shard that is gone.
+    # The shards before their log: nothing is logged about a shard that does not exist.
     for batch in (*positioned, *map(_by_id, (Shard, Step, ShardEvent))):
         while True:
             with database.writing() as connection:
@@ -51,12 +51,12 @@ def prune_job(database: Database, job_id: int, advance: Callable[[int], None] = 
                 break
             advance(deleted)
     with database.writing() as connection:
-        connection.execute(delete(Job).where(Job.id == job_id))  # its counters follow
+        connection.execute(delete(Job).where(Job.id == job_id))  # deletes its counters too
 
 
 def _by_position(table: Any) -> Callable[[Connection, int], int]:
     def batch(connection: Connection, job_id: int) -> int:
-        first = select(table.position).where(table.job_id == job_id).order_by(table.position).limit(ROWS_A_BATCH)
+        first = select(table.position).where(table.job_id == job_id).order_by(table.position).limit(ROWS_PER_BATCH)
         stop = connection.execute(select(func.max(first.subquery().c.position))).scalar()
         if stop is None:
             return 0
@@ -67,7 +67,7 @@ def _by_position(table: Any) -> Callable[[Connection, int], int]:
 
 def _by_id(table: Any) -> Callable[[Connection, int], int]:
     def batch(connection: Connection, job_id: int) -> int:
-        some = select(table.id).where(table.job_id == job_id).limit(ROWS_A_BATCH)
+        some = select(table.id).where(table.job_id == job_id).limit(ROWS_PER_BATCH)
         return connection.execute(delete(table).where(table.id.in_(some))).rowcount
 
     return batch

@@ -1,4 +1,4 @@
-"""Writing down what a batch became, behind the fence of its lease."""
+"""Recording the results of a batch, fenced by its lease."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -34,17 +34,16 @@ def record(
     timings: Iterable[StepTiming],
     lease_s: float,
 ) -> None:
-    """Write the results of one batch, its timings and its counters, prolong the lease, and after the last batch
-    finish the shard: one transaction, behind the fence. Doing it twice (who knows whether a COMMIT whose answer was
-    lost took place?) is harmless.
+    """Write the results, timings and counters of one batch, renew the lease, and after the last batch finish the shard:
+    one transaction, fenced. Repeating it is harmless, as after a COMMIT whose answer was lost.
 
-    Raises StaleLease where the shard has another lease by now, or is gone with its job: nothing is written, and the
-    refusal is logged where there is a shard to log it of.
+    Raises StaleLease where the shard has another lease by now, or was deleted with its job: nothing is written, and the
+    refusal is logged if the shard exists.
     """
     batch = work.batches[index]
     following = work.batches[index + 1] if index + 1 < len(work.batches) else None
     with database.writing() as connection:
-        # The UPDATE takes the row's lock, so nothing can overtake between the check and the inserts.
+        # The UPDATE locks the row, so no other transaction can change the lease between this check and the inserts.
         held = connection.execute(
             update(Shard)
             .where(Shard.in_flight == positions_json(batch), *fence(work))
@@ -67,14 +66,14 @@ def record(
             log_event(connection, work.job_id, work.shard_id, "stale_commit", work.epoch, work.worker_id, len(batch))
     if not accepted:
         raise StaleLease(
-            f"shard {work.shard_id} of job {work.job_id} was taken over after epoch {work.epoch}, or its job is gone; "
-            f"{len(batch)} results dropped"
+            f"shard {work.shard_id} of job {work.job_id} was leased again after epoch {work.epoch}, or its job was "
+            f"deleted; {len(batch)} results dropped"
         )
     failpoint("after-commit")
 
 
 def _was_recorded(connection: Connection, work: Work, following: Batch | None) -> bool:
-    """Whether an earlier try of the same record was committed: then the shard stands exactly behind it."""
+    """Whether an earlier try of the same record was committed: then the shard is exactly one batch further."""
     shard = connection.execute(select(Shard.state, Shard.in_flight).where(*newest_lease(work))).one_or_none()
     if shard is None:
         return False

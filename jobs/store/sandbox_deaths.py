@@ -1,4 +1,4 @@
-"""The log of sacrificial processes that died."""
+"""Deaths of sandboxes: disposable processes that retry a suspect batch."""
 
 from sqlalchemy import select
 
@@ -13,11 +13,11 @@ from jobs.store.work import Work, fence, positions_json
 
 
 def log_death(database: Database, work: Work, batch: Batch, how: str) -> bool:
-    """Log at once, before any result, that a process died with these documents in hand; whether that was one death
-    too many, and the job is paused now. Raises StaleLease where the shard is no longer ours."""
+    """Log at once, before any result, that a sandbox died while it processed these documents; whether the circuit
+    breaker paused the job. `how` is the exit of the process in words. Raises StaleLease where the lease is lost."""
     with database.writing() as connection:
         if connection.execute(select(Shard.id).where(*fence(work)).with_for_update()).first() is None:
-            raise StaleLease(f"shard {work.shard_id} of job {work.job_id} was taken over after epoch {work.epoch}")
+            raise StaleLease(f"shard {work.shard_id} of job {work.job_id} was leased again after epoch {work.epoch}")
         lock_counters(connection, work.job_id)
         detail = f"{positions_json(batch)} {how}"
         log_event(connection, work.job_id, work.shard_id, SANDBOX_DIED, work.epoch, work.worker_id, len(batch), detail)

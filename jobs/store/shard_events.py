@@ -16,6 +16,7 @@ def log_event(
     documents: int | None = None,
     detail: str | None = None,
 ) -> None:
+    """Append an event; `documents` is how many it concerned."""
     connection.execute(
         insert(ShardEvent).values(
             job_id=job_id,

@@ -1,4 +1,4 @@
-"""The work that waits, and the workers that could take it: what decides how many hints there should be."""
+"""Ready shards, and the live workers that could lease them: how many hints each queue needs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ LEASABLE = (Job.state == JobState.RUNNING) & ~Job.paused & Job.cancel_requested_
 
 @dataclass(frozen=True, slots=True)
 class WaitingShards:
-    """The shards of a kind that may be leased now."""
+    """Ready shards of one queue and model."""
 
     queue: str
     model: str
@@ -29,10 +29,10 @@ class WaitingShards:
 
 @dataclass(frozen=True, slots=True)
 class JobsAhead:
-    """Of a job: the jobs that come first, and what they still have to do."""
+    """The jobs whose shards are leased before those of a job."""
 
     jobs: int
-    documents: int
+    documents: int  # without a terminal state
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class LiveWorker:
 
 
 def hints_wanted(database: Database, silence_s: float) -> dict[str, int]:
-    """How many hints there should be in each queue of the broker: one a ready shard, two a lane at most."""
+    """How many hints each queue of the broker should hold: one per ready shard, at most two per lane. `silence_s`: a
+    worker without a heartbeat for so long does not count."""
     with database.reading() as connection:
         workers = list(_live_workers(connection, silence_s))
         most = HINTS_PER_LANE * sum(worker.lanes for worker in workers)
@@ -53,15 +54,15 @@ def hints_wanted(database: Database, silence_s: float) -> dict[str, int]:
 
 
 def is_served(database: Database, queue: str, model: str, silence_s: float) -> bool:
-    """Whether a live worker takes such jobs: a process that is not known to be dead, and that was heard of lately."""
+    """Whether a live worker serves such jobs: with a heartbeat in the last `silence_s`, and not known to be dead."""
     kind = WaitingShards(queue, model, 1)
     with database.reading() as connection:
         return any(_hint_queue(worker.queues, kind) for worker in _live_workers(connection, silence_s))
 
 
 def jobs_ahead(database: Database, job_id: int) -> JobsAhead:
-    """What workers do before this job: what is older, or has a higher priority, in the same queue. Nothing where one
-    is at work on it already."""
+    """The jobs that workers process before this one: older or with a higher priority, in the same queue. None where a
+    shard of this job is leased."""
     mine, counts = aliased(Job), JobCounts
     ended = counts.succeeded + counts.rejected + counts.failed + counts.quarantined + counts.cancelled
     before = (Job.priority > mine.priority) | ((Job.priority == mine.priority) & (Job.id < mine.id))
@@ -85,8 +86,8 @@ def has_expired_lease(database: Database) -> bool:
 
 
 def spread_hints(waiting: list[WaitingShards], workers: list[LiveWorker]) -> dict[str, int]:
-    """Which queues to hint in, and how often. A worker that serves only a job's model hears of it in the queue of
-    the model; everyone else in the queue of the job."""
+    """The number of hints for each queue. A worker that serves a job only by its model is sent hints in the queue of
+    that model; the other workers in the queue of the job."""
     wanted: dict[str, int] = {}
     lanes: dict[str, int] = {}
     for kind in waiting:
@@ -109,7 +110,7 @@ def _hint_queue(queues: Queues, kind: WaitingShards) -> str | None:
 
 
 def _waiting(connection: Connection, limit: int) -> list[WaitingShards]:
-    """By queue and model. Each job's shards are counted up to the limit: a job may have a million."""
+    """Ready shards by queue and model. Each job's are counted up to the limit: a job may have a million."""
     some = select(Shard.id).where(Shard.job_id == Job.id, IS_READY).limit(limit).correlate(Job).subquery()
     count = select(func.count()).select_from(some).correlate(Job).scalar_subquery()
     shards: dict[tuple[str, str], int] = {}

@@ -1,4 +1,4 @@
-"""A leased shard as plain values, and the writes that its lease allows."""
+"""`Work`: a leased shard as plain values; the fence that its lease is; and what a lease may write to its shard."""
 
 import json
 from dataclasses import dataclass
@@ -19,27 +19,27 @@ from jobs.store.shard_events import log_event
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A leased shard as plain values: no transaction is open while an engine runs."""
+    """A leased shard as plain values, because no transaction is open while an engine runs."""
 
     shard_id: int
     job_id: int
     epoch: int
-    token: str  # of the lease, and of no other
+    token: str  # of this lease alone
     worker_id: int
     lane: int
     spec: JobSpec
-    batches: tuple[Batch, ...]  # what is left to do; each is recorded as a whole
-    suspect: bool = False  # the first batch was in flight when processes died, twice in a row
+    batches: tuple[Batch, ...]  # that are left; each is recorded as a whole
+    suspect: bool = False  # processes died with the first batch in flight, twice in a row
 
 
 def fence(work: Work) -> tuple[Any, ...]:
-    """What is true of a shard for as long as the lease of this work lasts."""
+    """Conditions on a shard's row that hold as long as the lease of this work lasts."""
     return (*newest_lease(work), Shard.state == ShardState.LEASED)
 
 
 def newest_lease(work: Work) -> tuple[Any, ...]:
-    """What is true of a shard until another leases it or the lease runs out, also after it was given back or finished
-    under this one."""
+    """Conditions on a shard's row that hold until it is leased again or the lease is taken back, also after it was
+    released or finished under this lease."""
     return (
         Shard.id == work.shard_id,
         Shard.job_id == work.job_id,
@@ -49,23 +49,25 @@ def newest_lease(work: Work) -> tuple[Any, ...]:
 
 
 def shard_exists(connection: Connection, work: Work) -> bool:
-    """Whether the shard still exists; it stays until the transaction ends. Something is logged only of one that does:
-    a prune deletes the shards first, then the log, so none of it is left behind."""
+    """Whether the shard exists; if so it is locked until the transaction ends. Events are logged only for a shard that
+    exists: a prune deletes the shards first, then the log, so no event is left behind."""
     shard = select(Shard.id).where(Shard.id == work.shard_id, Shard.job_id == work.job_id)
     return connection.execute(shard.with_for_update()).first() is not None
 
 
 def positions_json(batch: Batch) -> str:
+    """The positions of a batch, as `shards.in_flight` stores them."""
     return json.dumps([document.position for document in batch], separators=(",", ":"))
 
 
 def set_in_flight(connection: Connection, work: Work, batch: Batch) -> None:
+    """Note that the worker computes this batch now."""
     connection.execute(update(Shard).where(Shard.id == work.shard_id).values(in_flight=positions_json(batch)))
 
 
 def finish_shard(connection: Connection, work: Work) -> None:
-    """Close the shard if every document of it is in a terminal state. A retry may have put some back while the shard
-    was leased: then it is ready again."""
+    """Close the shard if all its documents are in a terminal state. If a retry reopened some while it was leased, the
+    shard becomes ready again."""
     lock_counters(connection, work.job_id)
     left = exists().where(
         Document.job_id == Shard.job_id,
@@ -87,7 +89,7 @@ def finish_shard(connection: Connection, work: Work) -> None:
 
 
 def ready_values() -> dict[str, Any]:
-    """The columns of a shard that may be leased."""
+    """Values for the columns of a shard that becomes ready."""
     return {
         "state": ShardState.READY,
         "lease_owner": None,

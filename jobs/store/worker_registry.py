@@ -1,4 +1,4 @@
-"""The worker processes that there are: for display, and to see at once that one of this machine has died."""
+"""The registry of worker processes: for display, and to see at once that a process of this machine has died."""
 
 import socket
 from dataclasses import asdict, dataclass
@@ -12,7 +12,7 @@ from jobs.store.database import Database
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.tables import Worker
 
-UNKNOWN = ""  # a machine: matches none
+UNKNOWN = ""  # a machine id that matches none
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class WorkerStats:
 def register(
     database: Database, *, device: str, provider: str, lanes: int, queues: str = CPU, node: str | None = None
 ) -> int:
-    """Enter this process; its number among the workers."""
+    """Register this process; the worker's id."""
     me = ProcessId.mine()
     with database.writing() as connection:
         return int(
@@ -55,9 +55,8 @@ def register(
 
 
 def record_heartbeat(database: Database, worker_id: int, stats: WorkerStats) -> bool:
-    """Say that the worker is alive, and what it has warm; whether the database knows it. Where it was marked as
-    stopped, somebody took its process for dead: it is a worker again, and from now on nobody judges it by its
-    process."""
+    """Record that the worker is alive, and its stats; whether the database knows it. If it was marked as stopped, its
+    process was wrongly taken for dead: the mark is removed, and its process is not checked again."""
     was_misjudged = Worker.stopped_at.is_not(None)
     with database.writing() as connection:
         known = connection.execute(
@@ -82,12 +81,12 @@ def mark_stopped(database: Database, worker_ids: list[int]) -> None:
 
 
 def dead_workers(database: Database) -> list[int]:
-    """The workers of this machine that never said that they stopped, and whose process is gone."""
+    """Workers of this machine that are not marked as stopped and whose process has ended."""
     return [worker_id for worker_id, process in _not_stopped(database) if process.is_dead()]
 
 
 def any_alive(database: Database, silence_s: float) -> bool:
-    """Whether a worker runs: one that was heard of lately, and whose process is not known to be dead."""
+    """Whether any worker has a heartbeat in the last `silence_s` and a process that is not known to be dead."""
     return any(
         not process.is_dead() for _, process in _not_stopped(database, Worker.heartbeat_at > db_time(-silence_s))
     )

@@ -119,7 +119,7 @@ def test_a_document_that_no_worker_will_find_is_found(kvjobs: Kvjobs, database: 
 def test_prune_deletes_a_job_with_everything_of_it(
     kvjobs: Kvjobs, database: Database, add_job: AddJob, finished_job: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prune, "ROWS_A_BATCH", 2)
+    monkeypatch.setattr(prune, "ROWS_PER_BATCH", 2)
     kept = add_job(Line("a", "甲"))
     before = {table: rows(database, table, kept) for table in OF_A_JOB}
 
@@ -137,7 +137,7 @@ def test_an_interrupted_prune_leaves_no_job_that_looks_whole(
     def interrupt(_rows: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(prune, "ROWS_A_BATCH", 2)
+    monkeypatch.setattr(prune, "ROWS_PER_BATCH", 2)
     with pytest.raises(KeyboardInterrupt):
         prune.prune_job(database, finished_job, interrupt)
 

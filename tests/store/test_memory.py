@@ -2,7 +2,7 @@
 
 from jobs.outcome import Flag, Score, TokenScore
 from jobs.store.database import Database
-from jobs.store.memory import KEYS_A_QUERY, learn, recall_scores
+from jobs.store.memory import KEYS_PER_QUERY, learn, recall_scores
 
 TOKENS = (TokenScore("he", 0, 2, None), TokenScore("é\x01\0'", 2, 8, -1e-300))
 
@@ -19,5 +19,5 @@ def test_a_score_comes_back_as_it_was(database: Database) -> None:
         learn(connection, dict(SCORES))
         learn(connection, {b"plain": Score(1.0, 1, 1, 1)})  # the first entry stays
 
-    keys = [*SCORES, b"unknown", *(bytes([n % 256, n // 256]) for n in range(KEYS_A_QUERY))]
+    keys = [*SCORES, b"unknown", *(bytes([n % 256, n // 256]) for n in range(KEYS_PER_QUERY))]
     assert recall_scores(database, keys) == SCORES

@@ -1,1 +1,1 @@
-"""The writing of a corpus into the store: a job, its documents and its shards."""
+"""Writing a corpus into the store: a job, its documents and its shards."""

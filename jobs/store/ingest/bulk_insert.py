@@ -1,4 +1,4 @@
-"""The bulk insert of an ingest: documents, the rejection of those whose id is taken, and shards.
+"""The bulk insert of a batch: its documents, the rejection of those whose id is taken, and its shards.
 
 Knows: the fastest way into each database. Does not know: when a batch may be written.
 """
@@ -15,11 +15,11 @@ from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import ShardState
 from jobs.store.schema.tables import Job, JobCounts, Shard
 
-IDS_A_QUERY = 500
+IDS_PER_QUERY = 500
 
 
 def insert_batch(connection: Connection, job_id: int, shards: Sequence[Sequence[Record]]) -> None:
-    """Insert the documents of these shards, and the shards that have something to do; count both."""
+    """Insert the documents of these shards, and those shards that have a document to process; add to the counters."""
     records = [record for shard in shards for record in shard]
     _insert_documents(connection, job_id, records)
     duplicates = _reject_duplicates(connection, job_id, records)
@@ -57,9 +57,9 @@ def insert_batch(connection: Connection, job_id: int, shards: Sequence[Sequence[
 
 
 def enlarge_cache(connection: Connection) -> None:
-    """Room for a bulk insert on this connection. Each random id dirties another page of the index: with the usual
-    2 MB of cache such pages are written several times within one transaction, and copied into the file after each. A
-    million random ids: 16 µs a row and 3.9 GB written without this in batches of 10,000, 10 µs and 1.6 GB with it in
+    """Give SQLite a larger cache on this connection. Each random id changes another page of the index: with the default
+    of 2 MB such pages are written several times within one transaction, and copied into the file after each. A million
+    random ids: 16 µs per row and 3.9 GB written without this, in batches of 10,000; 10 µs and 1.6 GB with it, in
     batches of 20,000. Ids in order: no difference."""
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("PRAGMA cache_size = -131072")  # KiB
@@ -74,35 +74,34 @@ def restore_cache(connection: Connection) -> None:
 
 
 def _insert_documents(connection: Connection, job_id: int, records: Sequence[Record]) -> None:
-    """The one bulk insert. A record whose id is there already is left out without a word. In the order of the corpus,
-    because of two records with one id the first is to stay."""
+    """Insert records in the order of the corpus; of two with one id the first stays, and the other is left out."""
     if connection.dialect.name == "postgresql":
         copy_documents(connection, job_id, records)
         return
-    # Past SQLAlchemy, whose own executemany takes 6.4 µs a row where this takes 3.7; a named tuple is a row as it is.
-    unless_there = "ON CONFLICT (job_id, external_id) DO NOTHING"
+    # Through the driver: 3.7 µs per row, SQLAlchemy's executemany 6.4. A named tuple is a row as it is.
+    unless_taken = "ON CONFLICT (job_id, external_id) DO NOTHING"
     for kind, run in groupby(records, type):
         if kind is Document:
             connection.exec_driver_sql(
                 f"INSERT INTO documents (job_id, {', '.join(Document._fields)})"
-                f" VALUES ({job_id:d}, {', '.join('?' * len(Document._fields))}) {unless_there}",
+                f" VALUES ({job_id:d}, {', '.join('?' * len(Document._fields))}) {unless_taken}",
                 list(run),
             )
         else:
             connection.exec_driver_sql(
                 "INSERT INTO documents (job_id, estimated_tokens, status, position, external_id, numeric_id, line,"
-                f" error_code, error) VALUES ({job_id:d}, 0, 'rejected', ?, ?, ?, ?, ?, ?) {unless_there}",
+                f" error_code, error) VALUES ({job_id:d}, 0, 'rejected', ?, ?, ?, ?, ?, ?) {unless_taken}",
                 [(*record[:4], str(record[4]), record[5]) for record in run],
             )
 
 
-def _mark(connection: Connection) -> str:
-    """What stands for a value in a statement that goes past SQLAlchemy."""
+def _placeholder(connection: Connection) -> str:
+    """The driver's placeholder for a parameter."""
     return "?" if connection.dialect.paramstyle == "qmark" else "%s"
 
 
 def _reject_duplicates(connection: Connection, job_id: int, records: Sequence[Record]) -> set[int]:
-    """The positions of the records that were left out, which are now there as rejected."""
+    """Insert the records whose id was taken as rejected; their positions."""
     document = tables.Document
     here = (document.job_id == job_id) & document.position.between(records[0].position, records[-1].position)
     if connection.scalar(select(func.count()).where(here)) == len(records):
@@ -115,14 +114,14 @@ def _reject_duplicates(connection: Connection, job_id: int, records: Sequence[Re
 
 
 def _first_lines(connection: Connection, job_id: int, ids: Sequence[str | None]) -> dict[str | None, int]:
-    """The line that each of these ids is on. An index look-up an id: given `external_id IN (...)` with ten ids or
-    more, SQLite goes through all documents of the job instead."""
-    mark = _mark(connection)
+    """The line of each of these ids. One index look-up per id: for `external_id IN (...)` with ten ids or more, SQLite
+    scans all documents of the job instead."""
+    placeholder = _placeholder(connection)
     lines: dict[str | None, int] = {}
-    for start in range(0, len(ids), IDS_A_QUERY):
-        some = tuple(ids[start : start + IDS_A_QUERY])
+    for start in range(0, len(ids), IDS_PER_QUERY):
+        some = tuple(ids[start : start + IDS_PER_QUERY])
         found = connection.exec_driver_sql(
-            f"WITH wanted (id) AS (VALUES {', '.join([f'({mark})'] * len(some))})"
+            f"WITH wanted (id) AS (VALUES {', '.join([f'({placeholder})'] * len(some))})"
             " SELECT d.external_id, d.line FROM wanted CROSS JOIN documents d"
             f" WHERE d.job_id = {job_id:d} AND d.external_id = wanted.id",
             some,

@@ -1,7 +1,7 @@
-"""The SQL of an ingest: a job is begun, filled batch by batch, and finished or given up.
+"""The life of an ingest: a job is begun, filled batch by batch, and finished or abandoned.
 
-Every transaction checks the state it builds on (`jobs.ingested`), so that of two ingests of one job each batch is
-written by one, and a killed ingest goes on where it stopped.
+Every transaction checks how many documents are written (`jobs.ingested`), so that of two submits that fill one job only
+one writes each batch, and a killed submit continues where it stopped.
 """
 
 from collections.abc import Callable
@@ -21,28 +21,28 @@ from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus, JobState
 from jobs.store.schema.tables import Job, JobCounts, Shard
 
-DELETED_AT_ONCE = 20_000
+ROWS_PER_DELETE = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """A job as `submit` asks for it."""
+    """What `submit` asks for."""
 
     spec: JobSpec
-    content_key: Callable[[int], str]  # of the first job (0) and of the further ones (1, 2, ...) of this corpus
+    content_key: Callable[[int], str]  # of the first job (0) and of further jobs (1, 2, ...) of this corpus
     source: str
-    source_is_file: bool  # so that two submits from the same source mean the same corpus
+    source_is_file: bool  # only then two submits from the same source are meant to read the same corpus
     corpus_digest: str
     reading: str  # JSON: how the corpus is read
     name: str | None
     priority: int
-    queue: str  # that a worker must serve to do it
-    again: bool  # another job, where there is one already
+    queue: str  # that a worker must serve to process the job
+    again: bool  # make another job where one exists
 
 
 @dataclass(frozen=True, slots=True)
 class IngestBatch:
-    """Some shards in a row, as many as one transaction writes."""
+    """Consecutive shards, as many as one transaction writes."""
 
     shards: list[list[Record]]  # none is empty
 
@@ -57,15 +57,15 @@ class IngestBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestedJob:
-    """How far a job's ingest has come."""
+    """A job, and how far its ingest has come."""
 
     job_id: int
     name: str | None
     state: JobState
-    is_cancelling: bool  # somebody asked for it; workers may still end the batches they hold
+    is_cancelling: bool  # cancel was requested; workers may still be computing batches
     reason: str | None
     ingested: int
-    ingest_digest: str | None  # over the documents that are written
+    ingest_digest: str | None  # sha256 over the documents that are written
     documents: int
     rejected: int
     shards: int
@@ -73,7 +73,9 @@ class IngestedJob:
 
 
 def begin(database: Database, request: JobRequest) -> tuple[IngestedJob, bool]:
-    """The job of this request, and whether it was made just now. One that was given up starts anew."""
+    """The job of this request, and whether this call made it. A job whose ingest was abandoned starts from the
+    beginning. Raises CorpusError where a file has changed since another job began to read it, SpecError where the name
+    belongs to another job."""
     while True:
         with database.writing() as connection:
             key, job_id, state = _find(connection, request)
@@ -83,7 +85,7 @@ def begin(database: Database, request: JobRequest) -> tuple[IngestedJob, bool]:
             if job_id is None:
                 made = _make(connection, request, key)
                 if made is None:
-                    continue  # another submit was quicker: look again
+                    continue  # another submit made it meanwhile: look again
                 return _read(connection, made), True
             if state != JobState.FAILED:
                 unnamed = update(Job).where(Job.id == job_id, Job.name.is_(None))
@@ -96,8 +98,8 @@ def begin(database: Database, request: JobRequest) -> tuple[IngestedJob, bool]:
 
 
 def add_batch(database: Database, job_id: int, batch: IngestBatch, digest: str) -> IngestedJob:
-    """Write the documents and shards of a batch if it is the job's next; say how the job stands now either way.
-    `digest` is that of all documents up to the end of this batch."""
+    """Write the documents and shards of a batch if it is the job's next one; the job as it is afterwards. `digest`:
+    sha256 over all documents up to the end of this batch."""
     with database.writing() as connection:
         enlarge_cache(connection)
         is_next = (Job.id == job_id) & (Job.state == JobState.INGESTING) & (Job.ingested == batch.start)
@@ -110,7 +112,7 @@ def add_batch(database: Database, job_id: int, batch: IngestBatch, digest: str) 
 
 
 def finish(database: Database, job: IngestedJob) -> IngestedJob:
-    """Let the workers see a job whose last batch is written; it is done at once where nothing is left to do."""
+    """Make the job visible to workers if all its batches are written. It is done at once if it has no open shard."""
     with database.writing() as connection:
         restore_cache(connection)
         shards_open = connection.scalar(select(JobCounts.shards_open).where(JobCounts.job_id == job.job_id))
@@ -123,8 +125,8 @@ def finish(database: Database, job: IngestedJob) -> IngestedJob:
 
 
 def abandon(database: Database, job_id: int, reason: str) -> None:
-    """Give up an ingest: the job has failed, its documents go, and its name is free again. Nothing happens to a job
-    that has left the state `ingesting`."""
+    """Fail an ingest: the job's state is `failed`, its documents are deleted, its name is free. Does nothing to a job
+    that is not `ingesting`."""
     with database.writing() as connection:
         unfinished = (Job.id == job_id) & (Job.state == JobState.INGESTING)
         values = {"state": JobState.FAILED, "reason": reason, "name": null(), "finished_at": db_time()}
@@ -136,14 +138,14 @@ def abandon(database: Database, job_id: int, reason: str) -> None:
 
 
 def remove(database: Database, job_id: int) -> None:
-    """Give up an ingest and leave nothing of it behind."""
+    """Fail an ingest and delete the job."""
     abandon(database, job_id, "removed")
     with database.writing() as connection:
         connection.execute(delete(Job).where(Job.id == job_id, Job.state == JobState.FAILED))
 
 
 def first_rejected(database: Database, job_id: int, limit: int) -> list[tuple[int, str]]:
-    """Line number and reason of the job's first rejected documents."""
+    """Line number and reason of the job's first rejected documents, at most `limit`."""
     document = tables.Document
     with database.reading() as connection:
         rows = connection.execute(
@@ -156,8 +158,8 @@ def first_rejected(database: Database, job_id: int, limit: int) -> list[tuple[in
 
 
 def _find(connection: Connection, request: JobRequest) -> tuple[str, int | None, str | None]:
-    """The content key to use, and the job that has it. Another job of the same corpus takes the first key that no
-    job has used up, so that `again` too goes on with an ingest that was killed."""
+    """The content key to use, and number and state of the job that has it, if any. With `again` it is the first key
+    without a complete job, so that a killed submit with `again` is continued too."""
     for number in count():
         key = request.content_key(number)
         job = select(Job.id, Job.state).where(Job.content_key == key).with_for_update()
@@ -182,13 +184,14 @@ def _refuse_changed_source(connection: Connection, request: JobRequest) -> None:
     )
     if other is not None:
         raise CorpusError(
-            f"{request.source} is not what it was when job {other} began to read it, and that job has not read it to "
-            f"the end; give that job up (kvjobs cancel {other}) or put the file back, then submit again"
+            f"{request.source} has changed since job {other} began to read it, and that job has not read it to the "
+            f"end; cancel that job (kvjobs cancel {other}) or restore the file, then submit again"
         )
 
 
 def _take_name(connection: Connection, name: str | None, job_id: int | None) -> None:
-    """Make sure that no other job has the name. One whose corpus was never read to the end loses it."""
+    """Free the name: a job that ended before its corpus was read to the end loses it. Raises SpecError where another
+    job has the name."""
     if name is None:
         return
     owner = connection.execute(
@@ -203,7 +206,7 @@ def _take_name(connection: Connection, name: str | None, job_id: int | None) -> 
 
 
 def _make(connection: Connection, request: JobRequest, key: str) -> int | None:
-    """The new job's number; None where its key or its name was taken meanwhile."""
+    """Insert the job; its number, or None where another job has taken its key or its name meanwhile."""
     job_id: int | None = connection.execute(
         insert_or_ignore(connection, Job)
         .values(
@@ -258,7 +261,7 @@ def _has_documents(connection: Connection, job_id: int) -> bool:
 
 
 def _remove_documents(database: Database, job_id: int) -> None:
-    """Of a job that has failed. In pieces, so that nobody waits for the lock for long."""
+    """Delete the documents of a failed job, in several transactions, so that no other waits long for the lock."""
     document = tables.Document
     while True:
         with database.writing() as connection:
@@ -267,8 +270,8 @@ def _remove_documents(database: Database, job_id: int) -> None:
             first = connection.scalar(select(func.min(document.position)).where(document.job_id == job_id))
             if first is None:
                 return
-            piece = (document.job_id == job_id) & (document.position < first + DELETED_AT_ONCE)
-            connection.execute(delete(document).where(piece))
+            some = (document.job_id == job_id) & (document.position < first + ROWS_PER_DELETE)
+            connection.execute(delete(document).where(some))
 
 
 def _no_counts() -> dict[str, int]:

@@ -1,1 +1,1 @@
-"""What people read: progress, totals, steps, exports, workers, and their own queries."""
+"""Reports for people: job summaries, failures, totals, steps, exports, workers, and their own queries."""

@@ -1,4 +1,4 @@
-"""The proof behind the counters: every document of a job counted again, and compared. Reads them all."""
+"""The recount: every document of a job counted again and compared with its counters, shards and log. Reads them all."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from jobs.store.schema.tables import Document, Job, JobCounts, Shard, ShardEvent
 
 OPEN_SHARDS = (ShardState.READY, ShardState.LEASED)
 LEASED, RECORDED, TAKEN_BACK = "leased", "recorded", ("lost", "expired")  # events
-EVENTS_AT_ONCE = 10_000  # rows fetched
+EVENTS_PER_FETCH = 10_000
 
 
 def find_contradictions(connection: Connection, job_id: int) -> list[str]:
-    """What does not agree about a job, one sentence each; empty when all is well. The connection's transaction makes
-    it one moment, so a job may be running."""
+    """The contradictions in a job's rows, one sentence each; empty when there is none. The connection's transaction
+    sees one moment, so the job may be running."""
     state, task = connection.execute(select(Job.state, Job.task).where(Job.id == job_id)).one()
     result = RESULTS[task]
     return [
@@ -31,7 +31,7 @@ def find_contradictions(connection: Connection, job_id: int) -> list[str]:
 
 
 def _documents(connection: Connection, result: ResultTable, job_id: int, state: str) -> Iterator[str]:
-    """Exactly one terminal state each, and the counters say how many of which."""
+    """Each document has at most one terminal state, and the counters agree with the documents."""
     document = Document
     has_result, has_status = result.position.is_not(None), document.status.is_not(None)
 
@@ -60,9 +60,9 @@ def _documents(connection: Connection, result: ResultTable, job_id: int, state: 
     ).one()
     counters = connection.execute(select(JobCounts).where(JobCounts.job_id == job_id)).one()
     for name in sums:
-        kept = getattr(counters, name, None)
-        if kept is not None and kept != getattr(found, name):
-            yield f"the counter {name} says {kept}, the recount {getattr(found, name)}"
+        counter = getattr(counters, name, None)
+        if counter is not None and counter != getattr(found, name):
+            yield f"the counter {name} says {counter}, the recount {getattr(found, name)}"
     if found.twice:
         yield f"documents with both a result and a failure: {found.twice}"
     if found.waiting and state in (JobState.DONE, JobState.CANCELLED):
@@ -70,7 +70,7 @@ def _documents(connection: Connection, result: ResultTable, job_id: int, state: 
 
 
 def _results(connection: Connection, result: ResultTable, job_id: int) -> Iterator[str]:
-    """Each result belongs to a document and was recorded under a lease that its shard really had."""
+    """Each result belongs to a document, and was recorded under a lease that its shard had."""
     document, shard = Document, Shard
     orphans = connection.execute(
         select(func.count())
@@ -80,7 +80,7 @@ def _results(connection: Connection, result: ResultTable, job_id: int) -> Iterat
     ).scalar_one()
     if orphans:
         yield f"results of no document: {orphans}"
-    astray, ahead = connection.execute(
+    outside, ahead = connection.execute(
         select(
             func.coalesce(func.sum(case((shard.id.is_(None), 1), else_=0)), 0),
             func.coalesce(func.sum(case((result.epoch > shard.lease_epoch, 1), else_=0)), 0),
@@ -98,14 +98,14 @@ def _results(connection: Connection, result: ResultTable, job_id: int) -> Iterat
         )
         .where(result.job_id == job_id)
     ).one()
-    if astray:
-        yield f"results outside the shard that recorded it: {astray}"
+    if outside:
+        yield f"results outside the shard that recorded it: {outside}"
     if ahead:
         yield f"results with an epoch above that of its shard: {ahead}"
 
 
 def _elsewhere(connection: Connection, result: ResultTable, job_id: int) -> Iterator[str]:
-    """No result stands in the table of another task."""
+    """No result is in the table of another task."""
     for other in RESULTS.values():
         found = select(func.count()).select_from(other).where(other.job_id == job_id)
         if other is not result and (number := connection.execute(found).scalar_one()):
@@ -113,13 +113,13 @@ def _elsewhere(connection: Connection, result: ResultTable, job_id: int) -> Iter
 
 
 def _leases(connection: Connection, result: ResultTable, job_id: int) -> Iterator[str]:
-    """The log of each shard, in the order in which it was written: a batch is accepted under the newest lease alone,
-    a lease is taken back once, and no lease has more results than its batches had documents."""
+    """The log of each shard, in the order of its events: batches are accepted under the newest lease only, a lease is
+    taken back at most once, and no lease has more results than its batches had documents."""
     event = ShardEvent
-    told = (LEASED, RECORDED, *TAKEN_BACK)
-    rows = connection.execution_options(yield_per=EVENTS_AT_ONCE).execute(
+    relevant = (LEASED, RECORDED, *TAKEN_BACK)
+    rows = connection.execution_options(yield_per=EVENTS_PER_FETCH).execute(
         select(event.shard_id, event.event, event.epoch, event.documents)
-        .where(event.job_id == job_id, event.event.in_(told))
+        .where(event.job_id == job_id, event.event.in_(relevant))
         .order_by(event.shard_id, event.id)
     )
     stale = twice = 0
@@ -152,7 +152,7 @@ def _leases(connection: Connection, result: ResultTable, job_id: int) -> Iterato
 
 
 def _shards(connection: Connection, result: ResultTable, job_id: int, state: str) -> Iterator[str]:
-    """Ranges do not overlap, what waits is in an open shard, and the counters know how many are open."""
+    """Ranges do not overlap, waiting documents are in open shards, and the counters say how many shards are open."""
     shards = connection.execute(
         select(Shard.id, Shard.start, Shard.stop, Shard.state).where(Shard.job_id == job_id).order_by(Shard.start)
     ).all()

@@ -1,4 +1,4 @@
-"""The documents of a job with what became of each, in the order of the corpus, in bounded memory."""
+"""The documents of a job with their results, in the order of the corpus, in bounded memory."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,15 +27,15 @@ from jobs.store.where.condition import Condition
 from jobs.store.where.values import VIEW
 
 OK, WAITING = "ok", "waiting"
-FIRST_PAGE = 100  # rows, until it is known how long they are
+FIRST_PAGE = 100  # rows; the size of later pages depends on the length of these
 LARGEST_PAGE = 5_000
-CHARACTERS_A_PAGE = 4_000_000
-NUM_OWN = 11  # columns of a document's own, its status the last, before those of its result
+CHARACTERS_PER_PAGE = 4_000_000
+NUM_OWN = 11  # columns of the document, `status` last, before those of its result
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedDocument:
-    """One document, and its result or why it has none."""
+    """A document, and its result or why it has none."""
 
     position: int
     external_id: str | None
@@ -45,8 +45,8 @@ class ExportedDocument:
     fields: str | None  # JSON: the line's other fields
     error_code: str | None
     error: str | None
-    text: str | None  # what was worked on; only where it is asked for
-    next_line: int | None  # where the next document begins; only where it is asked for
+    text: str | None  # its payload; only with `with_text`
+    next_line: int | None  # where the next document begins; only with `with_next_line`
     status: str  # ok | waiting | a DocumentStatus
     result: Mapping[
         str, Any
@@ -62,11 +62,12 @@ def read_documents(
     with_text: bool = False,
     with_next_line: bool = False,
 ) -> Iterator[ExportedDocument]:
-    """The documents of a job by position. Each page is a transaction of its own, so that a slow reader holds up
-    neither a checkpoint nor a vacuum; a result never changes, so a finished job reads the same every time.
+    """The documents of a job by position. Each page is read in its own transaction, so that a slow reader delays
+    neither a checkpoint nor a vacuum. A result never changes, so a finished job reads the same every time.
 
-    A page is so many documents that are wanted; with a condition, those of so many positions. (A database that thinks
-    that few documents match would look at all that are left for each page.)"""
+    A page is a number of matching documents; with a condition, the matching ones among a number of positions. (For a
+    LIMIT behind a condition, a database that expects few matches reads all remaining documents for each page.)
+    """
     with database.reading() as connection:
         result = results_of(connection, job_id)
         last = connection.execute(select(func.max(Document.position)).where(Document.job_id == job_id)).scalar()
@@ -88,11 +89,11 @@ def read_documents(
         after = rows[-1].position if condition is None else after + limit
         if condition is not None and after >= (-1 if last is None else last):
             return
-        limit = max(1, min(LARGEST_PAGE, CHARACTERS_A_PAGE * len(rows) // max(size, 1))) if rows else LARGEST_PAGE
+        limit = max(1, min(LARGEST_PAGE, CHARACTERS_PER_PAGE * len(rows) // max(size, 1))) if rows else LARGEST_PAGE
 
 
 def field_names(database: Database, job_id: int, among: int = 100) -> list[str]:
-    """The names of the other fields that the first documents of a job have, in the order of their appearance."""
+    """Names of the other fields of a job's first documents, in the order in which they occur."""
     names: dict[str, None] = {}
     with database.reading() as connection:
         first = select(Document.fields).where(Document.job_id == job_id).order_by(Document.position).limit(among)
@@ -110,8 +111,8 @@ def _documents(
     with_next_line: bool,
     dialect: str,
 ) -> Select[Any]:
-    """A page: the first `:limit` documents behind position `:after`, in the columns of ExportedDocument, then those
-    of the result."""
+    """One page: the first `:limit` documents after position `:after`; the columns of ExportedDocument, then those of
+    the result."""
     document, following = Document, aliased(Document)
     after, limit = bindparam("after", type_=Integer()), bindparam("limit", type_=Integer())
     status = case((result.position.is_not(None), literal(OK)), else_=func.coalesce(document.status, WAITING))

@@ -11,7 +11,7 @@ from jobs.store.schema.tables import Document
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Documents that ended badly for the same reason."""
+    """Documents that failed, were quarantined or were rejected for the same reason."""
 
     status: str
     code: str | None
@@ -21,7 +21,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class FailedDocument:
-    """One of them."""
+    """One of these documents."""
 
     id: str | None
     line: int
@@ -29,7 +29,7 @@ class FailedDocument:
 
 
 def failures(connection: Connection, job: JobSummary, num_samples: int = 3) -> list[Failure]:
-    """What ended badly, by reason, most frequent first. Reads the documents, and so only if there is something."""
+    """The failures of a job by reason, most frequent first. Reads the documents only if the counters show failures."""
     bad = (DocumentStatus.FAILED, DocumentStatus.QUARANTINED, DocumentStatus.REJECTED)
     if not job.failed + job.quarantined + job.rejected:
         return []

@@ -30,7 +30,7 @@ class JobSummary:
     state: str
     paused: bool
     priority: int
-    reason: str | None  # why it failed or was paused
+    reason: str | None  # why the job failed or was paused
     source: str
     documents: int
     succeeded: int
@@ -54,7 +54,7 @@ class JobSummary:
     finished_at: datetime | None
     model_revision: str
     options: str  # canonical JSON
-    queue: str  # that a worker must serve to do it
+    queue: str  # that a worker must serve to process the job
     cancel_requested_at: datetime | None
     read_at: datetime  # by the database's clock
 
@@ -65,7 +65,7 @@ class JobSummary:
 
     @property
     def shown_state(self) -> str:
-        """The state in one word, as people ask for it."""
+        """The state as it is displayed and filtered by: `paused` and `cancelling` too."""
         if self.has_ended:
             return self.state
         if self.cancel_requested_at:
@@ -83,47 +83,47 @@ class JobSummary:
 
     @property
     def unsuccessful(self) -> int:
-        """Documents that ended without a result."""
+        """Documents in a terminal state without a result."""
         return self.ended_documents - self.succeeded
 
     @property
     def share_done(self) -> float:
-        """Of the documents, from 0 to 1."""
+        """The documents in a terminal state as a share of all, 0 .. 1."""
         return self.ended_documents / self.documents if self.documents else float(self.has_ended)
 
     @property
     def estimated_left(self) -> int:
-        """Tokens in documents that are waiting, as estimated at submit."""
+        """Tokens of the documents that wait, as estimated at submit."""
         return max(0, self.estimated_tokens - self.estimated_done)
 
     @property
     def elapsed_s(self) -> float | None:
-        """From the first lease to the end, or until now; None if no worker has started."""
+        """Seconds from the first lease to the end of the job, or until now; None before the first lease."""
         if self.started_at is None:
             return None
         return max(0.0, ((self.finished_at or self.read_at) - self.started_at).total_seconds())
 
     @property
     def tokens(self) -> int:
-        """By which its speed is measured: those that were generated or scored; of reranking, whose suffixes are
+        """The tokens by which speed is measured: generated or scored ones; for reranking, whose scored suffixes are
         short, those that went through the model."""
         return self.source_tokens if self.task == Task.RERANK else self.target_tokens
 
     @property
     def tokens_per_s(self) -> float | None:
-        """On average since the first lease. (Over the last minute: `RecentSpeed`.)"""
+        """Average since the first lease. (`RecentSpeed`: over the last minute.)"""
         return self.tokens / self.elapsed_s if self.elapsed_s else None
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds to go at the average speed so far; None where nobody can know."""
+        """Seconds that remain at the average speed so far; None while the job is not running or nothing is done."""
         if self.shown_state != JobState.RUNNING or not self.elapsed_s or not self.estimated_done:
             return None
         return self.estimated_left * self.elapsed_s / self.estimated_done
 
     @property
     def exit_code(self) -> int | None:
-        """What `kvjobs wait` ends with: 0 all succeeded, 3 some did not, 1 the ingest failed; None while it goes on."""
+        """Exit code of `kvjobs wait`: 0 all succeeded, 3 some did not, 1 the ingest failed; None before the end."""
         if not self.has_ended:
             return None
         if self.state == JobState.FAILED:
@@ -131,7 +131,7 @@ class JobSummary:
         return 0 if self.state == JobState.DONE and self.succeeded == self.documents else 3
 
     def as_row(self) -> dict[str, Any]:
-        """Every field and what follows from them, for JSON and CSV."""
+        """Every field and every derived property, for JSON and CSV."""
         row = {field.name: getattr(self, field.name) for field in fields(self)}
         row["options"] = json.loads(self.options)
         return row | {name: getattr(self, name) for name in DERIVED}
@@ -140,7 +140,7 @@ class JobSummary:
 DERIVED = ("shown_state", "share_done", "unsuccessful", "elapsed_s", "tokens_per_s", "eta_s", "exit_code")
 SUMMARY_FIELDS = (*(field.name for field in fields(JobSummary)), *DERIVED)
 
-# What v_jobs has, as it has it; SQLite needs to be told which columns are times.
+# All other fields are columns of v_jobs. SQLite does not know the types of a view's columns.
 _FROM_JOBS = {
     "model_revision": Job.model_revision,
     "options": Job.options,
@@ -158,7 +158,7 @@ V_JOBS = table(
 
 
 def find_job(connection: Connection, reference: str) -> JobSummary:
-    """The job with that number or name, or the newest for "last"; raise NotFoundError with a hint."""
+    """The job with this number or name, or the newest for "last". Raises NotFoundError."""
     statement = _summaries()
     if reference == LAST:
         statement = statement.order_by(V_JOBS.c.job_id.desc()).limit(1)
@@ -175,7 +175,7 @@ def find_job(connection: Connection, reference: str) -> JobSummary:
 
 
 def list_jobs(connection: Connection, *, states: Collection[str] = (), limit: int | None = None) -> list[JobSummary]:
-    """Jobs, newest first; of these states (as `JobSummary.shown_state` has them), if any are given."""
+    """Jobs, newest first; with `states` only those whose `JobSummary.shown_state` is among them."""
     statement = _summaries().order_by(V_JOBS.c.job_id.desc()).limit(limit)
     if states:
         shown = case(
@@ -203,5 +203,5 @@ def _summaries() -> Select[Any]:
 
 
 def _not_found(reference: str) -> NotFoundError:
-    asked = "no job yet" if reference == LAST else f"no job {reference!r}"
-    return NotFoundError(f"there is {asked}; kvjobs ls --all lists those there are")
+    missing = "no job yet" if reference == LAST else f"no job {reference!r}"
+    return NotFoundError(f"there is {missing}; kvjobs ls --all lists those there are")

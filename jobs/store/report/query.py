@@ -1,4 +1,4 @@
-"""What people ask in SQL: a whole statement that reads, and does nothing else."""
+"""`kvjobs query`: a SQL statement of the user's that reads, and can do nothing else."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -11,12 +11,12 @@ from jobs.store.report import query_postgresql, query_sqlite
 from jobs.store.report.query_errors import translated_query_errors
 from jobs.store.report.time_limit import TimeLimit
 
-ROWS_A_FETCH = 100
+ROWS_PER_FETCH = 100
 
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """The rows of a query, as they come."""
+    """The rows of a query, fetched as they are read."""
 
     columns: tuple[str, ...]
     rows: Iterator[Sequence[Any]]
@@ -26,19 +26,19 @@ class QueryResult:
 def run_query(
     database: Database, sql: str, parameters: Mapping[str, str], timeout_s: float, *, as_superuser: bool = False
 ) -> Iterator[QueryResult]:
-    """Run one query with its `:name` parameters; whatever it does in the database is undone at the end.
+    """Run one query with its `:name` parameters; whatever it does in the database is rolled back.
 
-    The database may work on it, its rows included, for `timeout_s` in all; how long the reader takes does not count.
-    Raises SpecError for SQL that is wrong or would write, and where PostgreSQL would let the user do more than read
-    tables, unless `as_superuser`; StoreError once the time is over.
+    The database may spend `timeout_s` on it, the fetching of rows included; the reader's own time does not count.
+    Raises SpecError for SQL that is wrong or would write, and, unless `as_superuser`, where the user of a PostgreSQL
+    server may do more than read and write tables; StoreError when the time is over.
     """
     limit = TimeLimit(timeout_s)
-    asked: AbstractContextManager[Any]
+    running: AbstractContextManager[Any]
     if database.is_sqlite:
-        asked = query_sqlite.cursor(database, sql, parameters, limit)
+        running = query_sqlite.cursor(database, sql, parameters, limit)
     else:
-        asked = query_postgresql.cursor(database, sql, parameters, limit, as_superuser=as_superuser)
-    with asked as cursor:
+        running = query_postgresql.cursor(database, sql, parameters, limit, as_superuser=as_superuser)
+    with running as cursor:
         if not cursor.description:
             raise SpecError("the query gives no columns; write a SELECT with some")
         yield QueryResult(tuple(column[0] for column in cursor.description), _fetch(cursor, limit))
@@ -47,7 +47,7 @@ def run_query(
 def _fetch(cursor: Any, limit: TimeLimit) -> Iterator[Sequence[Any]]:
     while True:
         with translated_query_errors(limit), limit:
-            rows = cursor.fetchmany(ROWS_A_FETCH)
+            rows = cursor.fetchmany(ROWS_PER_FETCH)
         if not rows:
             return
         yield from rows

@@ -1,4 +1,4 @@
-"""What a database says of a query that it does not answer, in a sentence."""
+"""Errors of a user's query, in a sentence."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ WOULD_WRITE = ("prohibited", "not authorized", "readonly", "read-only")
 
 @contextmanager
 def translated_query_errors(limit: TimeLimit) -> Iterator[None]:
-    """Raises SpecError for what is wrong with the query, StoreError where its time is over or the server is gone."""
+    """Raises SpecError for an error of the query, StoreError where its time is over or the server is gone."""
     try:
         yield
     except Exception as error:
@@ -22,7 +22,7 @@ def translated_query_errors(limit: TimeLimit) -> Iterator[None]:
         said = (str(error).strip() or type(error).__name__).split("\n")[0]
         if any(words in said for words in STOPPED) and (limit.is_over() or "user request" not in said):
             raise StoreError(
-                f"the query was stopped after {limit.seconds:g} seconds; narrow it down, or allow more with --timeout"
+                f"the query was stopped after {limit.seconds:g} seconds; make it smaller, or allow more with --timeout"
             ) from None
         if any(words in said for words in WOULD_WRITE):
             raise SpecError(f"a query may only read, and this one would do something else ({said})") from None

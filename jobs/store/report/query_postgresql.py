@@ -1,8 +1,8 @@
-"""A query of a person's on PostgreSQL: on a connection of its own, in a read-only transaction that is never committed.
+"""A user's query on PostgreSQL: on its own connection, in a read-only transaction that is never committed.
 
-The server lets a function do what its user may do, read-only transaction or not: write large objects, read files of the
-server, end other sessions. So what is done is undone, a user who may do more than read tables is refused, and the rest
-is the user's rights: a role that may only read is made by `kvjobs db grant-reader`.
+In a read-only transaction too, a function may do whatever its user may do: write large objects, read files of the
+server, end other sessions. So the transaction is rolled back, and a user with such rights is refused. `kvjobs db
+grant-reader` creates a role that may only read.
 """
 
 import contextlib
@@ -21,8 +21,8 @@ from jobs.store.schema.database_roles import excess_privilege
 if TYPE_CHECKING:
     import psycopg
 
-LONGEST_LOOK_S = 0.25  # between two looks at the clock
-CANCEL_S = 5.0  # that the server has to hear of it; then it is told again
+CHECK_EVERY_S = 0.25
+CANCEL_S = 5.0  # for one try to reach the server with a cancel; then another follows
 
 _WORDS = re.compile(
     r"""
@@ -57,9 +57,10 @@ def cursor(
                 f"the database's user {privilege}, so a query could do more than read: connect as a role that may only "
                 "read (kvjobs db grant-reader ROLE makes one), or give --as-superuser"
             )
-        # The server's own limit is for the case that we die meanwhile; a query can lift it, and each FETCH has it anew.
+        # The server's own limit ends the query if this process dies. A query can lift it, and each FETCH starts it
+        # anew.
         connection.execute(f"SET LOCAL statement_timeout = {min(max(1, int(limit.seconds * 1000)), 2**31 - 1)}")
-        # One statement cannot leave the transaction, two could (COMMIT; DELETE ...): DECLARE and PREPARE take one.
+        # DECLARE and PREPARE take one statement; two could leave the transaction (COMMIT; DELETE ...).
         made = connection.cursor() if _is_explained(sql) else connection.cursor(name="kvjobs_query")
         with closing(made) as answer, _cancelled_in_time(connection, limit):
             with translated_query_errors(limit), limit:
@@ -72,7 +73,7 @@ def cursor(
 
 @contextmanager
 def _own_connection(database: Database) -> "Iterator[psycopg.Connection[Any]]":
-    """One that nobody uses afterwards: a query may leave settings and locks behind that belong to the session."""
+    """A connection that is closed afterwards: a query may leave settings and locks in its session."""
     with database.translated_errors():
         pooled = database.engine.raw_connection()
     connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]  # psycopg's
@@ -80,17 +81,17 @@ def _own_connection(database: Database) -> "Iterator[psycopg.Connection[Any]]":
     try:
         yield connection
     finally:
-        connection.close()  # without COMMIT the server undoes it all
+        connection.close()  # without COMMIT the server rolls everything back
 
 
 def _statement(sql: str, parameters: Mapping[str, str]) -> bytes:
-    """As psycopg wants it: `%(name)s` for `:name`, but for those in texts, names and comments. Raises SpecError for
-    anything but one statement that reads."""
+    """The query for psycopg: `%(name)s` for `:name`, except in literals, quoted names and comments. Raises SpecError
+    for anything but one statement that begins like one that reads."""
     named: set[str] = set()
 
     def rewritten(match: re.Match[str]) -> str:
         if match["semicolon"]:
-            raise SpecError("write one statement; a semicolon ends it, and something stands behind")
+            raise SpecError("write one statement; there is text after the semicolon that ends it")
         if name := match["parameter"]:
             named.add(name)
             return f"%({name})s"
@@ -114,28 +115,28 @@ def _statement(sql: str, parameters: Mapping[str, str]) -> bytes:
 
 
 def _is_explained(sql: str) -> bool:
-    """No cursor of the server's can be declared for it."""
+    """Whether it is an EXPLAIN, for which a server-side cursor cannot be declared."""
     beginning = _BEGINNING.match(sql)
     return beginning is not None and beginning["word"].lower() == "explain"
 
 
 @contextmanager
 def _cancelled_in_time(connection: "psycopg.Connection[Any]", limit: TimeLimit) -> Iterator[None]:
-    """Tell the server to stop once the time is over: the query may lift the server's own limit."""
+    """Cancel the query on the server when its time is over: the query may have lifted the server's own limit."""
     import psycopg
 
     ended = threading.Event()
 
-    def look() -> None:
-        pause_s = min(limit.left_s, LONGEST_LOOK_S)
+    def check() -> None:
+        pause_s = min(limit.left_s, CHECK_EVERY_S)
         while not ended.wait(max(pause_s, 0.0)):
-            pause_s = min(limit.left_s, LONGEST_LOOK_S)
+            pause_s = min(limit.left_s, CHECK_EVERY_S)
             if pause_s <= 0:
-                pause_s = LONGEST_LOOK_S
-                with contextlib.suppress(psycopg.Error):  # it ended meanwhile, or is told again
+                pause_s = CHECK_EVERY_S
+                with contextlib.suppress(psycopg.Error):  # it ended meanwhile, or another try follows
                     connection.cancel_safe(timeout=CANCEL_S)
 
-    thread = threading.Thread(target=look, name="kvjobs query's clock", daemon=True)
+    thread = threading.Thread(target=check, name="kvjobs query timeout", daemon=True)
     thread.start()
     try:
         yield

@@ -1,4 +1,4 @@
-"""A query of a person's on SQLite: the file is opened to be read, and an authorizer names all that may be done."""
+"""A user's query on SQLite: the file is opened read-only, and an authorizer allows only what reads."""
 
 import re
 import sqlite3
@@ -13,19 +13,19 @@ from jobs.store.database import Database
 from jobs.store.report.query_errors import translated_query_errors
 from jobs.store.report.time_limit import TimeLimit
 
-STEPS_BETWEEN_LOOKS = 10_000  # of SQLite's machine, between two looks at the clock: about a millisecond
-LARGEST_VALUE = 100_000_000  # bytes that one value may grow to, lest a query eat the memory
+STEPS_PER_CHECK = 10_000  # instructions of SQLite's virtual machine between two checks of the time: about a millisecond
+LARGEST_VALUE = 100_000_000  # bytes of one value, so that a query cannot use up the memory
 
-# All that a query may do; writing, ATTACH, PRAGMA and transactions are not in it.
+# All that a query may do; writing, ATTACH, PRAGMA and transactions are not among it.
 ALLOWED = {
     sqlite3.SQLITE_SELECT,
     sqlite3.SQLITE_READ,
     sqlite3.SQLITE_FUNCTION,
     sqlite3.SQLITE_RECURSIVE,
 }
-# What SQLite documents and what looks at its arguments alone (sqlite.org/lang_corefunc.html and the pages beside it).
-# A library may be built with others, of which some open files (readfile), load code (load_extension) or hand out and
-# take addresses of memory (fts3_tokenizer).
+# Documented functions that read nothing but their arguments (sqlite.org/lang_corefunc.html and its sister pages). A
+# library may be built with others, of which some open files (readfile), load code (load_extension) or return and take
+# addresses of memory (fts3_tokenizer).
 FUNCTIONS = frozenset(
     name
     for line in (
@@ -46,7 +46,7 @@ FUNCTIONS = frozenset(
     for name in line.split()
 )
 
-READING_TABLES = ("json_each", "json_tree")  # functions that give rows, and read their arguments alone
+TABLE_FUNCTIONS = ("json_each", "json_tree")  # they read nothing but their arguments
 
 
 @contextmanager
@@ -58,11 +58,11 @@ def cursor(database: Database, sql: str, parameters: Mapping[str, str], limit: T
     uri = read_only_uri(Path(str(database.engine.url.database)))
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
         add_exp_and_ln(connection)
-        for table in READING_TABLES:  # SQLite makes such a table at its first use, which the authorizer would refuse
+        for table in TABLE_FUNCTIONS:  # SQLite creates such a table at its first use, which the authorizer would refuse
             connection.execute(f"SELECT 1 FROM {table}('[]')").close()
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
         connection.set_authorizer(_authorize)
-        connection.set_progress_handler(limit.is_over, STEPS_BETWEEN_LOOKS)
+        connection.set_progress_handler(limit.is_over, STEPS_PER_CHECK)
         with translated_query_errors(limit), limit:
             answer = connection.execute(sql, {name: _number_or_text(value) for name, value in parameters.items()})
         yield answer
@@ -75,7 +75,8 @@ def _authorize(action: int, first: str | None, second: str | None, _schema: str 
 
 
 def _number_or_text(value: str) -> int | float | str:
-    """SQLite compares 5 with '5' as unequal where no column says what is meant; a text like 007 stays one."""
+    """The value of a parameter. SQLite compares 5 and '5' as unequal where no column decides the type, so what reads as
+    a number is one; a text like 007 stays a text."""
     if re.fullmatch(r"-?(0|[1-9]\d{0,17})", value):
         return int(value)
     return float(value) if re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", value) else value

@@ -1,4 +1,4 @@
-"""How fast jobs are: one over the last minute, and the latest that a model has finished."""
+"""The speed of a job over the last minute, and of the latest job that a model has finished."""
 
 from collections import deque
 
@@ -10,7 +10,7 @@ from jobs.store.schema.tables import Job
 
 
 class RecentSpeed:
-    """Speed over the last minute, from summaries that the caller read one after the other."""
+    """Speed over the last minute, from successive summaries of a job."""
 
     WINDOW_S = 60.0
 
@@ -18,7 +18,7 @@ class RecentSpeed:
         self._samples: deque[tuple[float, JobSummary]] = deque()
 
     def add(self, summary: JobSummary, at: float) -> None:
-        """Take note of a summary that was read at a time of the caller's monotonic clock."""
+        """Add a summary; `at` is when it was read, by the caller's monotonic clock."""
         self._samples.append((at, summary))
         # The oldest sample stays until the one after it is a whole window old.
         while len(self._samples) > 2 and at - self._samples[1][0] >= self.WINDOW_S:
@@ -26,7 +26,7 @@ class RecentSpeed:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """As `JobSummary.tokens` counts them."""
+        """Tokens as in `JobSummary.tokens`."""
         return self._rate("tokens")
 
     @property
@@ -35,7 +35,7 @@ class RecentSpeed:
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds until the tokens that are left are done; None while nothing moves."""
+        """Seconds that remain at this speed; None while no document ends."""
         rate = self._rate("estimated_done")
         return self._samples[-1][1].estimated_left / rate if rate else None
 
@@ -48,8 +48,8 @@ class RecentSpeed:
 
 
 def past_speed(connection: Connection, model_revision: str, task: str) -> float | None:
-    """Estimated tokens of documents per second of the latest job of this task that a model has finished here; None
-    where it has finished none."""
+    """Estimated tokens of documents per second, of the latest job of this task and model revision that is done; None
+    where there is none."""
     latest = (
         select(Job.id)
         .where(

@@ -1,4 +1,4 @@
-"""Where the seconds of a job went, summed by phase, decoder step or lane."""
+"""Where the seconds of a job went: timings summed by phase, decoder step or lane."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,13 +13,13 @@ DECODER_PHASES = ("prefill", "decode")
 
 @dataclass(frozen=True, slots=True)
 class StepSummary:
-    """Model calls (or other phases of a batch) that have something in common. Lanes run side by side, so their
-    seconds add up to more than the clock's."""
+    """The model calls (or other phases of batches) of one group. Lanes run concurrently, so their seconds add up to
+    more than the elapsed time."""
 
     group: str  # a phase, a step number, or worker/lane
     calls: int
     rows: int
-    tokens: int  # positions that were computed
+    tokens: int  # positions computed
     seconds: float
     share: float  # of all seconds in the summary
 
@@ -33,7 +33,7 @@ class StepSummary:
 
 
 def summarize_steps(connection: Connection, job_id: int, by: By) -> list[StepSummary]:
-    """One summary a group; empty for a job without timings."""
+    """One summary per group; empty for a job without timings."""
     sums = (func.sum(Step.calls), func.sum(Step.rows), func.sum(Step.tokens), func.sum(Step.seconds))
     keys: tuple[Any, ...] = {By.PHASE: (Step.phase,), By.STEP: (Step.step,), By.LANE: (Step.worker_id, Step.lane)}[by]
     statement = select(*sums, *keys).where(Step.job_id == job_id).group_by(*keys)

@@ -1,10 +1,10 @@
-"""How long a database has worked on one answer."""
+"""The time that a database may spend on one query."""
 
 import time
 
 
 class TimeLimit:
-    """Runs while the database works, stands while the reader of the rows does. Threads may look at it."""
+    """A stopwatch with a limit: it runs inside `with`. Other threads may read it."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

@@ -1,4 +1,4 @@
-"""The measures of a scoring job as a whole, or of its documents by one of their fields: sums first, division last."""
+"""The measures of a scoring job, as a whole or grouped by a field of its documents: sums first, division last."""
 
 import math
 from collections.abc import Sequence
@@ -18,16 +18,16 @@ from jobs.store.schema.tables import Document, Score
 from jobs.store.where.fields import field_of, resolve
 from jobs.store.where.grammar import read_name
 
-LEAST_INTEGER, GREATEST_INTEGER = -(1 << 63), (1 << 64) - 1  # that JSON's writers have
+LEAST_INTEGER, GREATEST_INTEGER = -(1 << 63), (1 << 64) - 1  # that orjson writes
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The sums over some documents, and what follows from them. Documents without a result are in no sum."""
+    """Sums over documents, and the measures that follow from them. Documents without a result are in no sum."""
 
-    group: Any  # what the field holds; None where it is missing, and for the whole job
-    documents: int  # of which at least a token was scored
-    unscored: int  # with a result, though no token of them could be scored
+    group: Any  # value of the field; None where it is missing, and for the whole job
+    documents: int  # with at least one scored token
+    unscored: int  # with a result, but without a scored token
     num_tokens: int
     num_words: int
     num_bytes: int
@@ -51,15 +51,16 @@ class Totals:
 
 
 def totals(connection: Connection, job: JobSummary) -> Totals:
-    """Of all documents of a job that have a result; raise SpecError for a job that scores nothing."""
+    """Totals of all documents of a job that have a result. Raises SpecError for a job of another task."""
     _require_scores(job)
     return _read(None, connection.execute(select(*_sums()).where(Score.job_id == job.job_id)).one())
 
 
 def totals_by(connection: Connection, job: JobSummary, field: str) -> list[Totals]:
-    """The same for each value of a field that the corpus' lines have besides; raise SpecError where none has it.
+    """Totals for each value of another field of the corpus. Raises SpecError where no document has the field.
 
-    Equal numbers are one value however they are written; a text that says the same is another."""
+    Equal numbers are one value however they are written; a text with the same digits is another value.
+    """
     _require_scores(job)
     path = resolve(connection, job.job_id, read_name(field))
     value = field_of(Document.__table__.c.fields, path, connection.dialect.name)
@@ -93,8 +94,8 @@ def _read(group: Any, row: Sequence[Any]) -> Totals:
 
 
 def _group(number: Any, text: str | None, truth: bool | None, rest: str | None) -> Any:
-    """The one that is not null, as JSON says it. An integer beyond 64 bits is a Fragment where the database knows each
-    digit of it (PostgreSQL), and a double where it does not (SQLite)."""
+    """The one that is not null, as a value for JSON. An integer beyond 64 bits is a Fragment where the database has all
+    its digits (PostgreSQL), and a double where it does not (SQLite)."""
     if number is not None:
         return _number(number)
     if truth is not None:
@@ -104,7 +105,7 @@ def _group(number: Any, text: str | None, truth: bool | None, rest: str | None) 
 
 def _number(number: Any) -> int | float | str | orjson.Fragment:
     if not math.isfinite(number):
-        return str(float(number))  # more than JSON's readers hold
+        return str(float(number))  # JSON has no infinity
     if number != int(number):
         return float(number)
     if LEAST_INTEGER <= number <= GREATEST_INTEGER:
@@ -113,7 +114,7 @@ def _number(number: Any) -> int | float | str | orjson.Fragment:
 
 
 def _rank(group: Any) -> tuple[int, float, str]:
-    """Numbers as they grow, then the rest by how it is written; documents without the field last."""
+    """The sort key of a group: numbers in ascending order, then other values by their JSON, then None."""
     if group is None:
         return 2, 0.0, ""
     written = orjson.dumps(group).decode()

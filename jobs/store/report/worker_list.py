@@ -1,4 +1,4 @@
-"""The workers as they stand: for `kvjobs worker ls` and `ping`."""
+"""The workers and what they do now: for `kvjobs worker ls` and `ping`."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from jobs.store.schema.tables import Shard, Worker
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSummary:
-    """One worker process, and what it holds."""
+    """One worker process, with its leases."""
 
     worker_id: int
     state: str  # busy | idle | stale | stopped
@@ -28,7 +28,7 @@ class WorkerSummary:
     lanes: int
     models: Mapping[str, float]  # warm -> seconds it took to load
     shards: tuple[Mapping[str, int], ...]  # leased: shard_id, job_id, lane
-    in_flight: int  # documents being computed
+    in_flight: int  # documents that it computes now
     kv_bytes: int
     buffer_reuses: int
     version: str
@@ -50,21 +50,22 @@ WORKER_FIELDS = tuple(name for name in WorkerSummary.__dataclass_fields__ if nam
 
 
 def list_workers(connection: Connection, silence_s: float, *, everything: bool = False) -> list[WorkerSummary]:
-    """Newest first; those that have stopped only with `everything`."""
-    heard = (Worker.heartbeat_at > db_time(-silence_s)).label("heard")
-    workers = select(Worker.__table__, heard).order_by(Worker.id.desc())
+    """Workers, newest first; stopped ones only with `everything`. A worker without a heartbeat for `silence_s` is
+    stale."""
+    is_fresh = (Worker.heartbeat_at > db_time(-silence_s)).label("is_fresh")
+    workers = select(Worker.__table__, is_fresh).order_by(Worker.id.desc())
     if not everything:
         workers = workers.where(Worker.stopped_at.is_(None))
-    held = connection.execute(
+    leased = connection.execute(
         select(Shard.id, Shard.job_id, Shard.lane, Shard.lease_owner, Shard.in_flight)
         .where(Shard.state == ShardState.LEASED)
         .order_by(Shard.id)
     ).all()
-    members = []
+    summaries = []
     for row in connection.execute(workers):
-        mine = [shard for shard in held if shard.lease_owner == row.id]
+        mine = [shard for shard in leased if shard.lease_owner == row.id]
         is_dead = ProcessId(row.machine, row.pid, row.process_started).is_dead()
-        members.append(
+        summaries.append(
             WorkerSummary(
                 worker_id=row.id,
                 state=_state(row, is_dead, is_busy=bool(mine)),
@@ -75,7 +76,7 @@ def list_workers(connection: Connection, silence_s: float, *, everything: bool =
                 **{name: getattr(row, name) for name in COPIED},
             )
         )
-    return members
+    return summaries
 
 
 COPIED = (
@@ -87,6 +88,6 @@ COPIED = (
 def _state(row: Any, is_dead: bool, *, is_busy: bool) -> str:
     if row.stopped_at is not None:
         return "stopped"
-    if is_dead or not row.heard:
+    if is_dead or not row.is_fresh:
         return "stale"
     return "busy" if is_busy else "idle"

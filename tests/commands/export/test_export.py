@@ -52,7 +52,7 @@ def test_the_same_job_gives_the_same_bytes_whatever_the_pages(
     whole = kvjobs("export", job).out
 
     monkeypatch.setattr(store_export, "FIRST_PAGE", 3)
-    monkeypatch.setattr(store_export, "CHARACTERS_A_PAGE", 40)
+    monkeypatch.setattr(store_export, "CHARACTERS_PER_PAGE", 40)
 
     assert kvjobs("export", job).out == whole
     assert len(records(whole)) == 50
@@ -61,7 +61,7 @@ def test_the_same_job_gives_the_same_bytes_whatever_the_pages(
 def test_long_documents_make_small_pages(database: Database, add_job: AddJob, monkeypatch: pytest.MonkeyPatch) -> None:
     job = add_job(*(Line(str(number), "x" * 1000) for number in range(20)))
     monkeypatch.setattr(store_export, "FIRST_PAGE", 2)
-    monkeypatch.setattr(store_export, "CHARACTERS_A_PAGE", 1000)
+    monkeypatch.setattr(store_export, "CHARACTERS_PER_PAGE", 1000)
 
     assert [document.position for document in read_documents(database, job)] == list(range(20))
 

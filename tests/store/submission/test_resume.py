@@ -267,7 +267,7 @@ def test_a_file_that_changed_since_the_kill_is_refused_until_the_old_job_is_give
     before = everything(database, 1)
     path.write_bytes(path.read_bytes() + corpus_of("more"))
 
-    with pytest.raises(CorpusError, match=r"kvjobs cancel 1\) or put the file back"):
+    with pytest.raises(CorpusError, match=r"kvjobs cancel 1\) or restore the file"):
         send(database, path, name="nightly")
 
     assert everything(database, 1) == before
@@ -300,11 +300,11 @@ def test_a_file_that_changed_under_a_submit_that_was_killed_and_was_put_back_sta
     assert texts == [json.loads(line)["text"] for line in data.splitlines()]
 
 
-def test_a_file_that_was_put_back_goes_on(database: Database, path: Path) -> None:
+def test_a_file_that_was_restored_goes_on(database: Database, path: Path) -> None:
     data = path.read_bytes()
     killed(database, path)
     path.write_bytes(data + b"\n")
-    with pytest.raises(CorpusError, match="put the file back"):
+    with pytest.raises(CorpusError, match="restore the file"):
         send(database, path)
     path.write_bytes(data)
 
@@ -437,7 +437,7 @@ def test_only_an_unfinished_ingest_can_be_given_up(database: Database, path: Pat
 
 
 def test_documents_are_removed_in_pieces(database: Database, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifecycle, "DELETED_AT_ONCE", 7)
+    monkeypatch.setattr(lifecycle, "ROWS_PER_DELETE", 7)
     killed(database, path, 3)
     with database.writing() as connection:
         connection.execute(update(Job).values(name="nightly"))
