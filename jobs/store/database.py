@@ -37,8 +37,12 @@ class Database:
         transaction that is idle for so long, and no statement waits for a lock for longer than `busy_timeout_s`.
         """
         database = cls.connect(url, busy_timeout_s=busy_timeout_s, silence_s=silence_s)
-        with database.translated_errors():
-            bring_up_to_date(database.engine)
+        try:
+            with database.translated_errors():
+                bring_up_to_date(database.engine)
+        except BaseException:
+            database.close()
+            raise
         return database
 
     @classmethod

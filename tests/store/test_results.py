@@ -1,6 +1,8 @@
 """The rules of a result are the same for every task: one row, behind the fence, in the table of its job's task."""
 
 import math
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -277,23 +279,19 @@ def test_throughput_is_that_of_every_task(database: Database, add_waiting_job: A
 @pytest.mark.parametrize("value", [-800.0, 0.0, 1.0, 709.0, 800.0, None, "x"])
 def test_mathematics_of_ours_are_those_of_sqlite(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where SQLite was built with them. A text counts as no number in ours; nobody takes the exponential of one."""
-    import sqlite3
+    with closing(sqlite3.connect(":memory:")) as theirs, closing(sqlite3.connect(":memory:")) as ours:
+        ours.create_function("exp", 1, sqlite_functions._exp, deterministic=True)
+        ours.create_function("ln", 1, sqlite_functions._ln, deterministic=True)
 
-    theirs, ours = sqlite3.connect(":memory:"), sqlite3.connect(":memory:")
-    ours.create_function("exp", 1, sqlite_functions._exp, deterministic=True)
-    ours.create_function("ln", 1, sqlite_functions._ln, deterministic=True)
-
-    for function in ("exp", "ln"):
-        if value == "x":
-            assert ours.execute(f"SELECT {function}(?)", [value]).fetchone() == (None,)
-            continue
-        try:
-            expected = theirs.execute(f"SELECT {function}(?)", [value]).fetchone()
-        except sqlite3.OperationalError:
-            pytest.skip("this SQLite has no mathematics")
-        assert ours.execute(f"SELECT {function}(?)", [value]).fetchone() == pytest.approx(expected)
-    theirs.close()
-    ours.close()
+        for function in ("exp", "ln"):
+            if value == "x":
+                assert ours.execute(f"SELECT {function}(?)", [value]).fetchone() == (None,)
+                continue
+            try:
+                expected = theirs.execute(f"SELECT {function}(?)", [value]).fetchone()
+            except sqlite3.OperationalError:
+                pytest.skip("this SQLite has no mathematics")
+            assert ours.execute(f"SELECT {function}(?)", [value]).fetchone() == pytest.approx(expected)
 
 
 # totals --------------------------------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 """Opening, migrating and locking a database."""
 
+import os
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,29 @@ def test_a_database_from_a_newer_version_is_refused_and_left_alone(tmp_path: Pat
 
     with pytest.raises(StoreError, match=r"newer kvjobs.*9999"):
         Database.open(url)
+
+
+def test_a_database_that_is_refused_is_closed_at_once(tmp_path: Path) -> None:
+    """A worker that waits for its database opens it again and again: each refusal used to leave two or three files
+    open until Python collected its garbage."""
+    file = tmp_path / "kvjobs.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(
+            "CREATE TABLE alembic_version (version_num); INSERT INTO alembic_version VALUES (9999)"
+        )
+
+    with pytest.raises(StoreError, match="newer kvjobs") as refused:  # its traceback keeps what was not closed
+        Database.open(f"sqlite:///{file}")
+
+    assert _open_files_below(tmp_path) == [], refused.traceback
+
+
+def _open_files_below(folder: Path) -> list[str]:
+    names = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # the descriptor that lists them
+            names.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return [name for name in names if Path(name).is_relative_to(folder)]
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -163,7 +188,7 @@ def test_a_transaction_that_raises_leaves_nothing(sqlite: Database) -> None:
 def test_a_file_that_is_replaced_under_a_program_is_opened_anew(tmp_path: Path) -> None:
     file, copy = tmp_path / "kvjobs.db", tmp_path / "copy.db"
     database = Database.open(f"sqlite:///{file}")
-    with sqlite3.connect(file) as source, sqlite3.connect(copy) as target:
+    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
     with database.writing() as connection:
         connection.exec_driver_sql("CREATE TABLE since_the_copy (x)")
@@ -176,7 +201,7 @@ def test_a_file_that_is_replaced_under_a_program_is_opened_anew(tmp_path: Path) 
         assert connection.execute(text("SELECT name FROM sqlite_master WHERE name = 'since_the_copy'")).all() == []
     with database.writing() as connection:
         connection.exec_driver_sql("CREATE TABLE since_the_restore (x)")
-    with sqlite3.connect(file) as other:
+    with closing(sqlite3.connect(file)) as other:
         assert other.execute("SELECT count(*) FROM since_the_restore").fetchone() == (0,)
     database.close()
 
