@@ -1,1 +1,1 @@
-"""One condition of a person's over the documents of a job: read, checked, and made SQL for each database."""
+"""Conditions on the documents of a job (`--where`): parsed, checked, and compiled to SQL for each database."""

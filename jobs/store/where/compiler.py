@@ -1,9 +1,9 @@
-"""The SQL of a condition: a tree of `jobs.store.where.tree` over the columns of `v_documents`, for each database.
+"""A condition as SQL: a tree of `jobs.store.where.tree` compiled over the columns of `v_documents`, for each database.
 
-A value has a kind: number, text, or truth (true, false). Values of different kinds are neither equal nor unequal: their
-comparison is null, as with a null, and no error, because a field may be a number in one line and a text in the next.
-The two databases choose the same documents, but for numbers that a double does not hold: PostgreSQL knows them exactly.
-Texts are compared by their code points; `like` takes A to Z for a to z.
+A value is a number, a text or a truth value (true, false). A comparison of two kinds is null, and no error, because a
+field may be a number in one line and a text in the next. Both databases choose the same documents, except for numbers
+that a double does not hold: PostgreSQL has them exactly. Texts are compared by code points; `like` takes A to Z for a
+to z.
 """
 
 from collections.abc import Mapping
@@ -31,17 +31,17 @@ from jobs.store.where.values import (
     truth_of,
 )
 
-HEAVIEST = 5_000  # columns and constants in the SQL: calls within calls multiply them
+MAX_WEIGHT = 5_000  # columns and constants in the SQL: nested calls multiply them
 
 
 def compile_condition(node: Node, dialect: str, paths: Mapping[tuple[str, ...], tuple[str, ...]]) -> Column:
-    """To stand behind WHERE, over VIEW. `paths` are fields whose way is another than it seems. Raises SpecError for
-    what is no condition."""
+    """The expression for WHERE, over VIEW. `paths`: names whose field has another path than its dots say. Raises
+    SpecError where the tree is no condition."""
     return _Compiler(dialect, paths).truth(node)
 
 
 class _Compiler:
-    """Makes SQL of a tree, for one database."""
+    """Compiles a tree for one database, node by node."""
 
     def __init__(self, dialect: str, paths: Mapping[tuple[str, ...], tuple[str, ...]]) -> None:
         self._dialect = dialect
@@ -50,7 +50,7 @@ class _Compiler:
         self._paths = paths
 
     def truth(self, node: Node) -> Column:
-        """Of a tree that says true or false; raise SpecError for another."""
+        """The SQL of a tree that is a condition. Raises SpecError for another tree."""
         return self._truth(node).truth  # type: ignore[return-value]  # _truth: not None
 
     def _truth(self, node: Node) -> Value:
@@ -75,8 +75,8 @@ class _Compiler:
 
     def _value(self, node: Node) -> Value:
         value = self._compiled(node)
-        if value.weight > HEAVIEST:
-            raise SpecError("--where is too long, or nested too deep")
+        if value.weight > MAX_WEIGHT:
+            raise SpecError("--where is too long, or nested too deep; make it shorter")
         return value
 
     def _compiled(self, node: Node) -> Value:
@@ -149,11 +149,11 @@ class _Compiler:
         if "null" in (a.kinds, b.kinds):
             return truth_of(literal(None, Boolean()), a, b)
         raise SpecError(
-            f"--where compares {shown(left)}, {a.kinds}, with {shown(right)}, {b.kinds}; a text stands in single quotes"
+            f"--where compares {shown(left)}, {a.kinds}, with {shown(right)}, {b.kinds}; write texts in single quotes"
         )
 
     def _among(self, operand: Node, members: tuple[Node, ...]) -> Value:
-        """A value is looked for among those of its kind: null where there is none."""
+        """`operand in (...)`: a value is compared with the members of its kind; null where there are none."""
         value = self._value(operand)
         texts = [member.value for member in members if isinstance(member, tree.Text)]
         numbers = [member for member in members if isinstance(member, tree.Number)]

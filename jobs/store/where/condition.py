@@ -1,4 +1,4 @@
-"""What is asked of the documents of a job: over the columns of `v_documents`, and the other fields of their lines."""
+"""A condition of `--where`: over the columns of `v_documents` and the other fields of the corpus."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,33 +17,33 @@ from jobs.store.where.values import VIEW, is_column
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What is asked, read but not yet compared with what there is."""
+    """A parsed condition; `of_job` resolves its names."""
 
     tree: Node
-    paths: Mapping[tuple[str, ...], tuple[str, ...]]  # fields with dots that turned out to be one name
+    paths: Mapping[tuple[str, ...], tuple[str, ...]]  # names with dots -> the path of the field in this job
 
     @classmethod
     def parse(cls, source: str) -> "Condition":
-        """Read `perplexity < 50 and lang = 'de'`; raise SpecError for what is no condition, whatever the job."""
+        """Parse `perplexity < 50 and lang = 'de'`. Raises SpecError for what is a condition for no job."""
         condition = cls(read_condition(source), {})
         for dialect in ("sqlite", "postgresql"):
             condition.clause(dialect)
         return condition
 
     def of_job(self, connection: Connection, job_id: int) -> "Condition":
-        """The same, its names found among the documents of a job. Raises SpecError where no document has one, and where
-        the database does not understand it."""
+        """The same condition with its names resolved among the documents of a job. Raises SpecError where no document
+        has a field of that name, and where the database cannot execute the condition."""
         found = replace(self, paths={name.path: _found(connection, job_id, name) for name in self._fields()})
         try:
             clause = found.clause(connection.dialect.name)
             connection.execute(select(VIEW.c.position).where(VIEW.c.job_id == -1, clause))
         except (DBAPIError, RecursionError) as error:
             said = str(error.orig if isinstance(error, DBAPIError) else error).strip().split("\n")[0]
-            raise SpecError(f"--where is no condition that the database understands: {said}") from None
+            raise SpecError(f"the database cannot execute --where: {said}") from None
         return found
 
     def clause(self, dialect: str) -> ColumnElement[Any]:
-        """To stand behind WHERE, over VIEW."""
+        """The expression for WHERE, over VIEW."""
         return compile_condition(self.tree, dialect, self.paths)
 
     def _fields(self) -> list[Name]:
@@ -56,4 +56,4 @@ def _found(connection: Connection, job_id: int, name: Name) -> tuple[str, ...]:
     except SpecError as error:
         if not name.is_quoted:
             raise
-        raise SpecError(f"{error}; a text stands in single quotes: '{name.path[0]}'") from None
+        raise SpecError(f"{error}; write a text in single quotes: '{name.path[0]}'") from None

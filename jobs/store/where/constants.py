@@ -1,4 +1,4 @@
-"""Constants that mean something by what stands beside them: a time, a path, the arguments of `substr`."""
+"""Constants whose meaning depends on their place: a time beside `finished_at`, a path, the numbers of `substr`."""
 
 import re
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from jobs.store.where.values import JSONS, MOMENT, VIEW, Column, Value, is_colum
 
 
 def as_written(sign: str, a: Value, b: Value) -> Value:
-    """`id = 5`: a column of texts is asked for the text of a number."""
+    """The constant `b` for a comparison with `a`: in `id = 5`, where `id` is a text column, the text '5'."""
     if sign in ("=", "<>") and a.is_text_column and b.written is not None and b.number is not None:
         return _text(b.written)
     return b
@@ -24,7 +24,8 @@ def _text(written: str) -> Value:
 
 
 def as_moment(node: Node, a: Value, b: Value) -> Value:
-    """The end of a document is compared with a time however that is written: 2026-01-31, or 2026-01-31T10:00+02:00."""
+    """The constant `b` for a comparison with `a`: beside `finished_at`, an ISO time (2026-01-31, or
+    2026-01-31T10:00+02:00) in the view's own format, in UTC."""
     if not (isinstance(node, tree.Name) and a.is_text_column and node.path[0].lower() == MOMENT):
         return b
     if b.written is None or b.text is None:
@@ -38,7 +39,7 @@ def as_moment(node: Node, a: Value, b: Value) -> Value:
 
 
 def json_path(document: Node, path: Node) -> tuple[Column, Path]:
-    """Of `json_extract(ranking, '$[0].score')`."""
+    """The column and the steps of `json_extract(ranking, '$[0].score')`. Raises SpecError for other arguments."""
     if not (isinstance(document, tree.Name) and is_column(document) and document.path[0].lower() in JSONS):
         raise SpecError(f"--where: json_extract takes one of {', '.join(JSONS)}, and a path in single quotes")
     if not isinstance(path, tree.Text) or not _PATH.fullmatch(path.value):
@@ -54,11 +55,12 @@ _PATH = re.compile(rf"\$(?:{_STEP.pattern})+")
 
 
 def substr_position(node: Node, place: int) -> Column:
-    """The first and the second number behind the text of `substr`."""
+    """The `place`th number of `substr(text, 2, 3)`, from 0."""
     return literal(whole_number(node, 0 if place else 1, 2**31 - 1), Integer())
 
 
 def whole_number(node: Node, least: int, most: int) -> int:
+    """The value of a constant; raises SpecError for any other node."""
     if isinstance(node, tree.Number) and node.written.isdigit() and least <= node.value <= most:
         return int(node.value)
-    raise SpecError(f"--where: {shown(node)} stands where a whole number from {least} to {most} is needed")
+    raise SpecError(f"--where: {shown(node)} is where a whole number from {least} to {most} is needed")

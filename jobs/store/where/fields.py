@@ -1,7 +1,7 @@
-"""The other fields of a document, in SQL: what a line of the corpus has besides, whatever its names and kinds.
+"""The other fields of a document in SQL: everything that its line in the corpus has besides id and payload.
 
-A field is found by its way from the outermost object. Names are parameters, never SQL. Where a name stands twice in an
-object, the last one counts, as JSON's readers have it. U+0000, which PostgreSQL's texts cannot hold, is read as U+FFFD.
+A field has a path from the outermost object. Names are parameters, never SQL. Of two members with the same name the
+last one counts, as in JSON parsers. U+0000, which PostgreSQL's texts cannot hold, is read as U+FFFD.
 """
 
 import json
@@ -34,19 +34,19 @@ from jobs.store.schema.tables import Document
 from jobs.store.where.tree import Name, spell
 from jobs.store.where.values import is_column
 
-FIRST_LOOKED_AT = 100  # documents, before all of them are
+FIRST_DOCUMENTS = 100  # that are searched for a name, before all are
 NAMES_SHOWN = 12
-LONGEST_NUMBER = 1000  # digits of a number that PostgreSQL is given as it stands
+LONGEST_NUMBER = 1000  # digits of a number that PostgreSQL casts as it is written
 
-Path = tuple[str | int, ...]  # names of objects' members; a number counts in a list, from 0
+Path = tuple[str | int, ...]  # names of members of objects, and indices of lists, from 0
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field as the expressions that it is. Of the last four one at most is not null: a value has one kind."""
+    """A field as SQL expressions. At most one of the last four is not null: a value has one kind."""
 
-    is_there: ColumnElement[Any]  # whether the document has it, though it be JSON's null
-    is_null: ColumnElement[Any]  # whether it is JSON's null, or the document has it not
+    is_there: ColumnElement[Any]  # whether the document has it, even as JSON's null
+    is_null: ColumnElement[Any]  # whether it is JSON's null or missing
     number: ColumnElement[Any]  # numeric on PostgreSQL
     text: ColumnElement[Any]
     truth: ColumnElement[Any]
@@ -54,12 +54,12 @@ class Field:
 
 
 def field_of(document: ColumnElement[Any], path: Path, dialect: str) -> Field:
-    """The field of a column that holds a JSON object or list, or null."""
+    """The field at `path` of a column that holds a JSON object or list, or null."""
     return _sqlite(document, path) if dialect == "sqlite" else _postgresql(document, path)
 
 
 def number_in(written: ColumnElement[Any], dialect: str) -> ColumnElement[Any]:
-    """The number that a text says, in JSON's grammar; null for any other text."""
+    """The number that a text is in JSON's grammar; null for any other text."""
     if dialect == "sqlite":
         kind = case((func.json_valid(written) == 1, func.json_type(written)))
         return case((kind.in_(["integer", "real"]), func.json_extract(written, "$")))
@@ -68,30 +68,30 @@ def number_in(written: ColumnElement[Any], dialect: str) -> ColumnElement[Any]:
 
 
 def resolve(connection: Connection, job_id: int, path: tuple[str, ...]) -> tuple[str, ...]:
-    """The way that some document of the job has: `path` as it is, else, where it has dots, as one name. Raises
-    SpecError where no document has either."""
-    ways = [path] if len(path) == 1 else [path, (".".join(path),)]
-    first = select(Document.fields).where(Document.job_id == job_id).order_by(Document.position).limit(FIRST_LOOKED_AT)
+    """The path that some document of the job has: `path` itself, else one name with the dots in it. Raises SpecError
+    where no document has either."""
+    candidates = [path] if len(path) == 1 else [path, (".".join(path),)]
+    first = select(Document.fields).where(Document.job_id == job_id).order_by(Document.position).limit(FIRST_DOCUMENTS)
     objects = [_read(text) for text in connection.execute(first).scalars() if text]
-    for way in ways:
-        if any(_has(one, way) for one in objects):
-            return way
-    for way in ways:
-        has_it = field_of(Document.__table__.c.fields, way, connection.dialect.name).is_there
+    for candidate in candidates:
+        if any(_has(one, candidate) for one in objects):
+            return candidate
+    for candidate in candidates:
+        has_it = field_of(Document.__table__.c.fields, candidate, connection.dialect.name).is_there
         if connection.execute(select(Document.position).where(Document.job_id == job_id, has_it).limit(1)).first():
-            return way
-    names = list(dict.fromkeys(_as_asked(name) for one in objects for name in one))
+            return candidate
+    names = list(dict.fromkeys(_as_written(name) for one in objects for name in one))
     more = ", ..." if names[NAMES_SHOWN:] else ""
-    there = f"there are {', '.join(names[:NAMES_SHOWN])}{more}" if names else "its lines have no other fields"
-    raise SpecError(f"no document has {'.'.join(path)!r}; {there}")
+    known = f"there are {', '.join(names[:NAMES_SHOWN])}{more}" if names else "its lines have no other fields"
+    raise SpecError(f"no document has {'.'.join(path)!r}; {known}")
 
 
-def _as_asked(name: str) -> str:
+def _as_written(name: str) -> str:
     return f"fields.{spell(name)}" if is_column(Name((name,))) else spell(name)
 
 
 def _read(text: str) -> Mapping[str, Any]:
-    """The names are wanted, not the numbers, which may be too long for Python."""
+    """A line's other fields, numbers as texts: only names are needed, and a number may be too long for Python."""
     found = json.loads(text, parse_int=str, parse_float=str)
     return found if isinstance(found, dict) else {}
 
@@ -105,7 +105,7 @@ def _has(value: Any, path: tuple[str, ...]) -> bool:
 
 
 def _sqlite(document: ColumnElement[Any], path: Path) -> Field:
-    """`json_each` takes names as they are; a path of SQLite's cannot hold a quote."""
+    """By `json_each`, whose names are values: a JSON path of SQLite cannot hold a quote."""
     whole = _without_nul(document, func.instr)
     for name in path[:-1]:
         members = _members(whole)
@@ -142,7 +142,7 @@ def _key(name: str | int) -> ColumnElement[Any]:
 
 
 def _postgresql(document: ColumnElement[Any], path: Path) -> Field:
-    """As json, not jsonb: that refuses the whole document for one number that is too long."""
+    """By type json: jsonb refuses the whole document for one number that is too long."""
     value: ColumnElement[Any] = cast(_without_nul(document, func.strpos), JSON)
     for name in path:
         value = value.op("->", return_type=JSON())(_key(name))
@@ -158,21 +158,21 @@ def _postgresql(document: ColumnElement[Any], path: Path) -> Field:
 
 
 def _written(value: ColumnElement[Any]) -> ColumnElement[Any]:
-    """A text without its quotes, all else as JSON has it."""
+    """A text without quotes and escapes; any other value as its JSON."""
     return value.op("#>>", return_type=Text())(literal_column("'{}'"))
 
 
 def _one(
     value: ColumnElement[Any], kind: TypeEngine[Any], wanted: Callable[[ColumnElement[Any]], ColumnElement[Any]]
 ) -> ColumnElement[Any]:
-    """An expression over a value that PostgreSQL is to find once, however often it is named."""
+    """An expression over a value that PostgreSQL evaluates once, however often the expression names it."""
     row = func.unnest(postgresql.array([value])).table_valued(column("value", kind)).render_derived()
     return select(wanted(row.c.value)).scalar_subquery()
 
 
 def _numeric(written: ColumnElement[Any]) -> ColumnElement[Any]:
-    """The number that a text is. What is beyond any that PostgreSQL holds, some 131,000 digits, is infinite, as in
-    SQLite, where a double ends at 309."""
+    """The number that a text is. A number too large for PostgreSQL's numeric (some 131,000 digits) is infinite, as one
+    too large for a double (309 digits) is in SQLite."""
     return _one(written, Text(), _numeric_of)
 
 
@@ -187,7 +187,8 @@ def _numeric_of(written: ColumnElement[Any]) -> ColumnElement[Any]:
 
 
 def _without_nul(document: ColumnElement[Any], find: Any) -> ColumnElement[Any]:
-    r"""JSON without \u0000. A backslash that is escaped itself is put aside meanwhile; U+0001 stands in no JSON."""
-    nul, backslash, aside = r"\u0000", "\\\\", "\x01"
-    cleaned = func.replace(func.replace(func.replace(document, backslash, aside), nul, "\ufffd"), aside, backslash)
+    r"""JSON with U+FFFD for \u0000. Escaped backslashes are U+0001 meanwhile, which cannot occur in JSON."""
+    nul, backslash, placeholder = r"\u0000", "\\\\", "\x01"
+    hidden = func.replace(document, backslash, placeholder)
+    cleaned = func.replace(func.replace(hidden, nul, "\ufffd"), placeholder, backslash)
     return case((find(document, nul) > 0, cleaned), else_=document)

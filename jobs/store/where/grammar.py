@@ -1,7 +1,6 @@
-"""What a person writes behind `--where`, read into a tree: the grammar of SQL's expressions, as far as it is needed.
+"""The parser of `--where`: a subset of SQL's expressions, read into a tree. Operators, weakest binding first:
 
 or   and   not   = <> < <= > >=   is, in, between, like   + -   * / % ||   -x   ( ... )
-
 """
 
 from collections.abc import Callable, Iterator
@@ -31,8 +30,8 @@ from jobs.store.where.tree import (
     spell,
 )
 
-DEEPEST = 40  # levels of parentheses, calls and signs; each costs frames of Python's stack
-LONGEST_CHAIN = 100  # of + or * without parentheses: each is a level of the tree
+MAX_DEPTH = 40  # levels of parentheses, calls and signs; each costs frames of Python's stack
+MAX_CHAIN = 100  # of + or * without parentheses: each is a level of the tree
 FUNCTIONS = (
     "abs",
     "coalesce",
@@ -53,7 +52,7 @@ _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 
 
 def read_condition(source: str) -> Node:
-    """Read `perplexity < 50 and meta.lang = 'de'`; raise SpecError for anything but one expression."""
+    """Parse `perplexity < 50 and meta.lang = 'de'`. Raises SpecError for anything but one expression."""
     parser = _Parser(source)
     if parser.at_end:
         raise SpecError("--where is empty")
@@ -64,8 +63,8 @@ def read_condition(source: str) -> Node:
 
 
 def read_name(source: str) -> tuple[str, ...]:
-    """The way to a field that `source` names: `lang`, `meta.lang`, `"my field"`, `fields.text`; and any other text is
-    the name itself."""
+    """The path of the field that `source` names: `lang`, `meta.lang`, `"my field"`, `fields.text`. A text that is none
+    of these is a name as a whole."""
     try:
         tree = read_condition(source)
     except SpecError:
@@ -74,7 +73,7 @@ def read_name(source: str) -> tuple[str, ...]:
 
 
 class _Parser:
-    """Recursive descent: a method for each strength of binding."""
+    """A recursive descent parser: a method for each level of binding."""
 
     def __init__(self, source: str) -> None:
         self._tokens = split_tokens(source)
@@ -91,7 +90,7 @@ class _Parser:
         if self.at_end:
             return SpecError("--where ends in the middle of a condition")
         text = self._next.text
-        hint = f'; a field of this name stands in double quotes: "{text}"' if self._next.word in WORDS else ""
+        hint = f'; write a field of this name in double quotes: "{text}"' if self._next.word in WORDS else ""
         return SpecError(f"--where does not expect {text[:40]!r} after {self._before()!r}{hint}")
 
     def expression(self) -> Node:
@@ -146,8 +145,8 @@ class _Parser:
         tree, length = operand(), 0
         while self._next.sign in signs:
             length += 1
-            if length > LONGEST_CHAIN:
-                raise SpecError(f"--where joins more than {LONGEST_CHAIN} terms by {self._next.sign}")
+            if length > MAX_CHAIN:
+                raise SpecError(f"--where joins more than {MAX_CHAIN} terms by {self._next.sign}")
             sign = self._take().text
             tree = Operation(sign, tree, operand())
         return tree
@@ -204,7 +203,7 @@ class _Parser:
         return token.text if token.kind == "word" else token.text[1:-1].replace('""', '"')
 
     def _arrow(self, path: list[str]) -> SpecError:
-        """`fields->>'kind'` is one database's own; we say how both are asked."""
+        """The error for `fields->>'kind'`, which says how to write it for both databases."""
         if path[0].lower() == "fields":
             del path[0]
         while self._next.sign in ("->", "->>"):
@@ -244,20 +243,20 @@ class _Parser:
     def _pattern(self) -> str:
         if self._next.kind != "text":
             raise SpecError(
-                "--where: behind like stands a text in single quotes, with % and _ for what may be anything"
+                "--where: after like write a text in single quotes, with % for any text and _ for any character"
             )
         return self._take().text[1:-1].replace("''", "'")
 
     def _truth_value(self, after: str) -> bool | None:
         if self._next.word not in _TRUTHS:
-            raise SpecError(f"--where: behind {after} stands null, true or false")
+            raise SpecError(f"--where: after {after} write null, true or false")
         return _TRUTHS[self._take().word]
 
     @contextmanager
     def _deeper(self) -> Iterator[None]:
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise SpecError(f"--where is nested more than {DEEPEST} levels deep")
+        if self._depth > MAX_DEPTH:
+            raise SpecError(f"--where is nested more than {MAX_DEPTH} levels deep")
         yield
         self._depth -= 1
 
@@ -273,7 +272,7 @@ class _Parser:
         return self._tokens[self._at - 1]
 
     def _takes(self, text: str) -> bool:
-        """Whether the next token is this word or sign, which is taken then."""
+        """Consume the next token if it is this word or sign; whether it was."""
         if text not in (self._next.word, self._next.sign):
             return False
         self._at += 1
@@ -298,5 +297,5 @@ def _negated(negated: bool, tree: Node) -> Node:
 def _number(written: str) -> Number:
     value = Decimal(written)
     if len(written) > 100 or abs(value.adjusted()) > 300:
-        raise SpecError(f"--where: {written[:20]} is no number that a database holds")
+        raise SpecError(f"--where: {written[:20]} is too large, too small or too long for a database's numbers")
     return Number(value, written)

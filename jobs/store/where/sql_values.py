@@ -1,4 +1,4 @@
-"""Values made of values, in the SQL of one database.
+"""Operations on values, in the SQL of one database.
 
 Knows: what the two databases do differently with numbers and texts. Does not know: trees, names.
 """
@@ -18,7 +18,7 @@ from jobs.store.where.values import Column, Value, number_of, there, truth_of
 
 
 class SqlValues:
-    """The SQL of SQLite or of PostgreSQL."""
+    """Operations on values for SQLite or for PostgreSQL, with the same results."""
 
     def __init__(self, dialect: str) -> None:
         self._dialect = dialect
@@ -87,25 +87,26 @@ class SqlValues:
         )
 
     def parsed_number(self, value: Value) -> Value:
-        """The number, or the number that the text says."""
+        """The value's number, or the number that its text says."""
         made = number_in(there(value.text), self._dialect)
         if value.number is not None:
             made = func.coalesce(self.decimal(value), made)
         return number_of(made, value)
 
     def decimal(self, a: Value) -> Column:
-        """A double by the fewest digits that say it: its cast to numeric would keep 15 of 17."""
+        """The number as numeric. A double is cast through its shortest text: a direct cast keeps 15 of 17 digits."""
         number = there(a.number)
         if self._is_sqlite or a.stored == "numeric":
             return number
         return cast(cast(number, Text()) if a.stored == "double" else number, Numeric())
 
     def collated(self, text: Column) -> Column:
-        """Compared by code points, and not by the rules of the server's language."""
+        """A text that is compared by code points, not by the server's locale."""
         return text if self._is_sqlite else text.collate("C")
 
     def _met(self, a: Value, b: Value) -> tuple[Column, Column]:
-        """PostgreSQL would make a double of a numeric beside one, and refuse where none is large enough."""
+        """Both numbers, comparable. PostgreSQL casts a numeric beside a double to double, and fails where it is too
+        large for one."""
         if not self._is_sqlite and {a.stored, b.stored} == {"double", "numeric"}:
             return self.decimal(a), self.decimal(b)
         return there(a.number), there(b.number)
@@ -117,7 +118,7 @@ class SqlValues:
         return Grouping(left.op(sign)(right))
 
     def _in_decimals(self, sign: str, a: Value, b: Value, is_integer: bool) -> Column:
-        """What SQLite says of a division by zero, and of infinity less infinity, is null."""
+        """Arithmetic in PostgreSQL's numeric. As in SQLite, a division by zero and infinity minus infinity are null."""
         left, right = self.decimal(a), self.decimal(b)
         if sign == "%":
             left, right = func.trunc(left), func.trunc(right)

@@ -36,14 +36,14 @@ END = Token("end", "")
 
 
 def split_tokens(source: str) -> list[Token]:
-    """Every token of a condition; raise SpecError for a sign that no condition has."""
+    """The tokens of a condition. Raises SpecError for characters that no condition has."""
     found, at, source = [], 0, source.rstrip()
     if "\0" in source or any("\ud800" <= sign <= "\udfff" for sign in source):
-        raise SpecError("--where holds bytes that are no text in UTF-8")
+        raise SpecError("--where holds bytes that are not UTF-8")
     while at < len(source):
         match = _TOKEN.match(source, at)
         if match is None or match.lastgroup in (None, "forbidden"):
-            raise SpecError(f"--where cannot hold {source[at:].lstrip()[:10]!r}; texts stand in single quotes")
+            raise SpecError(f"--where cannot hold {source[at:].lstrip()[:10]!r}; write texts in single quotes")
         found.append(Token(str(match.lastgroup), match[str(match.lastgroup)]))
         at = match.end()
     return found

@@ -1,6 +1,6 @@
-"""A condition as a tree.
+"""The syntax tree of a condition.
 
-Knows: words and signs. Does not know: which names there are, databases.
+Knows: words and operators. Does not know: which names exist, databases.
 """
 
 import re
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from decimal import Decimal
 
-# What cannot be a name without double quotes.
+# Reserved: a name that is one of these is written in double quotes.
 WORDS = frozenset(
     ("and", "or", "not", "is", "null", "true", "false", "in", "between", "like", "case", "when", "then", "else", "end")
 )
@@ -32,11 +32,11 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A column, or a field by its way from the outermost object."""
+    """A column, or a field by its path from the outermost object."""
 
     path: tuple[str, ...]
-    is_field: bool = False  # it said `fields.`
-    is_quoted: bool = False  # it stood in double quotes
+    is_field: bool = False  # written with the prefix `fields.`
+    is_quoted: bool = False  # written in double quotes
 
     @property
     def written(self) -> str:
@@ -51,7 +51,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Arithmetic and the joining of texts."""
+    """Arithmetic, or the concatenation of texts."""
 
     sign: str
     left: "Node"
@@ -131,7 +131,7 @@ Node = (
 
 
 def names_in(tree: Node) -> Iterator[Name]:
-    """Every name of a tree, from left to right."""
+    """All names in a tree, from left to right."""
     if isinstance(tree, Name):
         yield tree
         return
@@ -148,13 +148,13 @@ def _names_below(value: object) -> Iterator[Name]:
 
 
 def spell(name: str) -> str:
-    """One part of a name as it has to be written."""
+    """One part of a name as it is written in a condition."""
     is_plain = re.fullmatch(r"[^\W\d]\w*", name) and name.lower() not in WORDS
     return name if is_plain else '"' + name.replace('"', '""') + '"'
 
 
 def shown(node: Node) -> str:
-    """For a message."""
+    """The node in a few characters, for a message."""
     match node:
         case Name():
             return node.written
@@ -165,4 +165,4 @@ def shown(node: Node) -> str:
         case Call(function):
             return f"{function}(...)"
         case _:
-            return "what stands there"
+            return "an expression"

@@ -1,4 +1,4 @@
-"""Values of a condition in SQL, by their kind; and the columns of `v_documents`, which are some."""
+"""The values in a condition as SQL expressions, by kind; and the columns of `v_documents` by kind."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,24 +24,24 @@ Column = ColumnElement[Any]
 
 
 def is_column(name: Name) -> bool:
-    """Whether a name is a column's, and no field's."""
+    """Whether a name means a column, and not a field."""
     key = name.path[0] if name.is_quoted else name.path[0].lower()
     return not name.is_field and len(name.path) == 1 and key in VIEW.c and key != "job_id"
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An expression by the kinds that it may have: of the first three, one at most is not null at a time."""
+    """An expression for each kind that the value may have. Of the first three at most one is not null in a row."""
 
     number: Column | None = None
     text: Column | None = None
     truth: Column | None = None
     is_null: Column = field(default_factory=false)
-    weight: int = 1  # how often columns and constants stand in it
-    written: str | None = None  # a constant, as it stands there
+    weight: int = 1  # number of columns and constants in the SQL
+    written: str | None = None  # a constant, as it was written
     is_text_column: bool = False
-    is_integer: bool = False  # of the number: `/` has to know
-    stored: str = ""  # of the number, in PostgreSQL: "double" or "numeric" where it is not an integer or a constant
+    is_integer: bool = False  # the number is an integer, which decides what `/` means
+    stored: str = ""  # the number's type in PostgreSQL: "double" or "numeric", unless it is an integer or a constant
 
     @property
     def kinds(self) -> str:
@@ -50,7 +50,7 @@ class Value:
 
 
 def first_of(expressions: list[Column]) -> Column:
-    """The one that is not null."""
+    """SQL for the one that is not null."""
     return expressions[0] if len(expressions) == 1 else func.coalesce(*expressions)
 
 

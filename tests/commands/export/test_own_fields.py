@@ -68,8 +68,8 @@ def test_a_field_of_the_corpus_is_a_column_of_its_own_kind(
         ("fields->>'kind' = 'noise'", "write kind, without -> and ->>"),
         ("fields->'meta'->>'lang' = 'de'", "write meta.lang,"),
         ("json_extract(fields, 'kind') = 'x'", "a path like '$.meta.lang'"),
-        ('kind = "fluent"', "a text stands in single quotes: 'fluent'"),
-        ("end = 1", 'a field of this name stands in double quotes: "end"'),
+        ('kind = "fluent"', "write a text in single quotes: 'fluent'"),
+        ("end = 1", 'write a field of this name in double quotes: "end"'),
     ],
 )
 def test_a_name_that_no_document_has_is_answered_with_those_that_there_are(
