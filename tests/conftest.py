@@ -11,14 +11,26 @@ from jobs.store.database import Database
 from jobs.store.schema.states import DocumentStatus
 from tests.command_line import Kvjobs, Result
 from tests.databases import empty, migrated, own_database
-from tests.places import TESTS
+from tests.layers import layer_of, rules_of
 from tests.rows import AddJob, AddWaitingJob, Line, insert_job, insert_waiting_job
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with the name of its folder below tests/: `pytest -m "unit or store"`."""
     for item in items:
-        item.add_marker(item.path.relative_to(TESTS).parts[0])
+        item.add_marker(layer_of(item.path))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    with rules_of(layer_of(item.path)):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    with rules_of(layer_of(item.path)):
+        return (yield)
 
 
 @pytest.fixture
