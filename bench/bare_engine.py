@@ -15,7 +15,7 @@ from jobs.settings import read_settings
 from jobs.spec import Task, TranslateOptions
 from jobs.store.batches import PlannedDocument, plan_batches
 from jobs.submission.shards import SHARD_TOKENS
-from worker.engine.tasks.translation import NoMemory
+from worker.engine.tasks.result_memory import NoMemory
 from worker.lane import Lane
 from worker.model_tools.admission import admit
 from worker.warm import WarmModels
@@ -29,7 +29,7 @@ def main() -> None:
     translator = Lane(0, WarmModels(settings.models_dir, threads=available_cores())).translator(spec)
 
     def translate(some: list[str]) -> None:
-        translator.translate(some, spec.options, memory=NoMemory(), memory_digest=b"", should_stop=lambda: False)
+        translator.translate(some, spec.options, memory=NoMemory(), should_stop=lambda: False)
 
     translate(["Fog in the morning."])
     started = time.perf_counter()

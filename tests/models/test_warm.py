@@ -13,6 +13,7 @@ from jobs.outcome import Ranking, Score, Translation
 from jobs.spec import JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
 from tests.causal_checkpoints import write_causal_checkpoint
 from worker.batch_processing import process_batch
+from worker.engine.tasks.result_memory import NoMemory
 from worker.lane import Lane
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
@@ -23,17 +24,6 @@ PAIR = json.dumps({"source": "It will rain in Arden.", "target": "雅顿将有�
 
 
 QUERY = json.dumps({"query": "hello", "candidates": [{"id": "a", "text": "hello world"}, {"id": "b", "text": "word"}]})
-
-
-class NoMemory:
-    """Remembers nothing."""
-
-    digest = b""
-
-    def recall(self, keys: Any) -> dict[bytes, Any]:
-        return {}
-
-    recall_scores = recall
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,8 @@ from jobs.spec import TranslateOptions
 from tests.tiny_models import Case, assert_golden, decode
 from worker.engine.search.generation_config import read_generation
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
-from worker.engine.tasks.translation import NoMemory, Translator
+from worker.engine.tasks.result_memory import NoMemory
+from worker.engine.tasks.translation import Translator
 from worker.graphs.file_names import DECODER
 from worker.graphs.marian import rebuild_decoder
 from worker.graphs.precision import Precision
@@ -73,7 +74,6 @@ def test_documents_go_through_the_bundled_model_from_text_to_text(demo: Any) -> 
         ["\n".join(demo.texts), *demo.texts],
         TranslateOptions(beam_size=1),
         memory=NoMemory(),
-        memory_digest=b"",
         should_stop=lambda: False,
     )
 

@@ -63,7 +63,8 @@ from pathlib import Path
 from jobs.spec import TranslateOptions
 from worker.demo.examples import lines
 from worker.engine.seq2seq.open import open_translation_model
-from worker.engine.tasks.translation import NoMemory, Translator
+from worker.engine.tasks.result_memory import NoMemory
+from worker.engine.tasks.translation import Translator
 from worker.process.memory_limits import _data_size
 from worker.text.marian_tokenizer import MarianTokenizer
 import json
@@ -75,7 +76,7 @@ model, tokenizer = open_translation_model(folder), MarianTokenizer.open(folder)
 
 def translate():
     translator = Translator(model, tokenizer)
-    rest = dict(memory=NoMemory(), memory_digest=b"", should_stop=lambda: False)
+    rest = dict(memory=NoMemory(), should_stop=lambda: False)
     return translator, translator.translate(texts, TranslateOptions(beam_size=1, batch_size=256), **rest).outcomes
 
 resource.setrlimit(resource.RLIMIT_DATA, (int(_data_size()) + (120 << 20), resource.RLIM_INFINITY))

@@ -22,7 +22,6 @@ Knows: one model, one lane. Does not know: jobs, shards, tables.
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import orjson
@@ -37,20 +36,10 @@ from worker.engine.search.logit_rules import Floats
 from worker.engine.seq2seq.pair_batches import IdPair, make_batches
 from worker.engine.seq2seq.protocol import Seq2SeqModel
 from worker.engine.tasks.batch_result import BatchResult
+from worker.engine.tasks.tokenizers import PairTokenizer
 from worker.text.marian_tokenizer import TargetPiece
 
 _END = "</s>"  # how the end of a sentence is shown
-
-
-class Tokenizer(Protocol):
-    """Text to ids, of either side."""
-
-    @property
-    def eos_id(self) -> int: ...
-    def check_language(self, language: str | None) -> None: ...
-    def encode(self, text: str, language: str | None) -> list[int]: ...
-    def cut_target(self, text: str) -> list[TargetPiece]: ...
-    def target_piece(self, piece_id: int) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +64,7 @@ class PairScorer:
 
     buffer_stats: BufferStats = BufferStats()
 
-    def __init__(self, model: Seq2SeqModel, tokenizer: Tokenizer) -> None:
+    def __init__(self, model: Seq2SeqModel, tokenizer: PairTokenizer) -> None:
         """A distribution over fewer ids is another one: a model that was added with `--head target` gives each token
         more than its checkpoint does, and cannot score what its head lacks."""
         self.model = model

@@ -13,7 +13,7 @@ Knows: one model, one lane. Does not know: jobs, shards, tables, files.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import orjson
@@ -30,28 +30,12 @@ from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.prompt_templates import TEMPLATES, Template
+from worker.engine.tasks.tokenizers import TextTokenizer, check_vocabulary
 
 NO_QUERY = "the query holds no text"
 NO_TEXT = "the candidate holds no text"
 NOT_IN_CORPUS = "the corpus has no text for the candidate"
 NO_TOKEN = "the tokenizer makes no token of it"
-
-
-class Encoded(Protocol):
-    """A text as a tokenizer cuts it."""
-
-    @property
-    def ids(self) -> Sequence[int]: ...
-
-
-class Tokenizer(Protocol):
-    """Text to ids, none added."""
-
-    bos_id: int | None
-
-    @property
-    def max_id(self) -> int: ...
-    def encode(self, text: str) -> Encoded: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +63,9 @@ class _UnscorableError(Exception):
 class Reranker:
     """One lane's engine for one model: the model is shared, the reader's buffers are not."""
 
-    def __init__(self, model: CausalModel, tokenizer: Tokenizer) -> None:
+    def __init__(self, model: CausalModel, tokenizer: TextTokenizer) -> None:
         """Raises ModelError where the two do not belong together."""
-        if tokenizer.max_id >= model.vocab_size:
-            raise ModelError(
-                f"the tokenizer gives ids up to {tokenizer.max_id}, but the model knows {model.vocab_size}: "
-                "tokenizer.json and the graphs belong to different models"
-            )
+        check_vocabulary(tokenizer, model)
         self.model = model
         self.reader = model.new_reader()
         self._tokenizer = tokenizer
@@ -144,7 +124,7 @@ class Reranker:
 class _Sequences:
     """Makes the tokens of a query and a document, no more than `max_length`. A text is tokenized once."""
 
-    def __init__(self, template: Template, tokenizer: Tokenizer, max_length: int) -> None:
+    def __init__(self, template: Template, tokenizer: TextTokenizer, max_length: int) -> None:
         self._template = template
         self._max_length = max_length
         self._start: Ids = () if tokenizer.bos_id is None else (tokenizer.bos_id,)

@@ -11,6 +11,7 @@ from typing import Protocol
 from jobs.outcome import Score
 from jobs.spec import ScoreOptions
 from worker.engine.tasks.batch_result import BatchResult
+from worker.engine.tasks.result_memory import ResultMemory
 
 
 class Scorer(Protocol):
@@ -19,16 +20,8 @@ class Scorer(Protocol):
     def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> BatchResult: ...
 
 
-class Memory(Protocol):
-    """Known scores of documents, and the digest of the model and options that they depend on."""
-
-    @property
-    def digest(self) -> bytes: ...
-    def recall_scores(self, keys: Sequence[bytes]) -> dict[bytes, Score]: ...
-
-
 def score_with_reuse(
-    scorer: Scorer, texts: Sequence[str], options: ScoreOptions, memory: Memory, should_stop: Callable[[], bool]
+    scorer: Scorer, texts: Sequence[str], options: ScoreOptions, memory: ResultMemory, should_stop: Callable[[], bool]
 ) -> BatchResult:
     """Score every text. With `options.reuse`, compute equal texts once and those in the memory not at all; without it,
     do not use the memory, and learn nothing for it. Raises what the scorer raises."""

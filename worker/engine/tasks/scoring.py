@@ -14,7 +14,6 @@ Knows: one model, one lane. Does not know: graphs, packing, jobs, tables.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -27,20 +26,9 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import merge_flags
+from worker.engine.tasks.tokenizers import TextTokenizer, check_vocabulary
 from worker.engine.tasks.windows import Span, cut
 from worker.text.causal_tokenizer import Encoded
-
-
-class Tokenizer(Protocol):
-    """Text to ids; and what the ids say."""
-
-    bos_id: int | None
-    eos_id: int | None
-
-    @property
-    def max_id(self) -> int: ...
-    def encode(self, text: str) -> Encoded: ...
-    def token_text(self, token_id: int) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +60,9 @@ class _Document:
 class Scorer:
     """One lane's engine for one model: the model is shared, the buffers are not."""
 
-    def __init__(self, model: CausalModel, tokenizer: Tokenizer) -> None:
+    def __init__(self, model: CausalModel, tokenizer: TextTokenizer) -> None:
         """Raises ModelError where the two do not belong together."""
-        if tokenizer.max_id >= model.vocab_size:
-            raise ModelError(
-                f"the tokenizer gives ids up to {tokenizer.max_id}, but the model knows {model.vocab_size}: "
-                "tokenizer.json and the graphs belong to different models"
-            )
+        check_vocabulary(tokenizer, model)
         self.model = model
         self.reader: Reader = model.new_reader()  # the one in use: a lane pays for one set of buffers
         self._is_packed = True

@@ -14,7 +14,6 @@ import logging
 import math
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
-from typing import Protocol
 
 from jobs.outcome import Failed, Flag, Outcome, SegmentTranslation
 from jobs.spec import CachePolicy, TranslateOptions
@@ -26,30 +25,11 @@ from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import join_document, join_pieces, merge_flags, runs_away
+from worker.engine.tasks.result_memory import ResultMemory
+from worker.engine.tasks.tokenizers import TranslationTokenizer
 from worker.text.segments import Span, segment
 
 log = logging.getLogger(__name__)
-
-
-class Memory(Protocol):
-    """What segments became before, under the same model and options."""
-
-    def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]: ...
-
-
-class NoMemory:
-    """Remembers nothing."""
-
-    def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
-        return {}
-
-
-class Tokenizer(Protocol):
-    """Text to ids, ids to text."""
-
-    def check_language(self, language: str | None) -> None: ...
-    def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]: ...
-    def decode(self, ids: Sequence[int]) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +51,7 @@ class _Document:
 class Translator:
     """One lane's engine for one model: the model is shared, the buffers are not."""
 
-    def __init__(self, model: Seq2SeqModel, tokenizer: Tokenizer) -> None:
+    def __init__(self, model: Seq2SeqModel, tokenizer: TranslationTokenizer) -> None:
         self.model = model
         self.decoder: Decoder = model.new_decoder()  # the one in use: a lane pays for one set of buffers
         self._policy = CachePolicy()
@@ -87,8 +67,7 @@ class Translator:
         texts: Sequence[str],
         options: TranslateOptions,
         *,
-        memory: Memory,
-        memory_digest: bytes,
+        memory: ResultMemory,
         should_stop: Callable[[], bool],
     ) -> BatchResult:
         """Translate every text; raise SpecError where the model cannot do as asked, Stopped where told to stop.
@@ -103,7 +82,7 @@ class Translator:
         run = RunContext(Stopwatch(options.timing), should_stop)
         with run.measure("segment", rows=len(texts)):
             sentences, documents = _cut(texts, options)
-        keys = [_key(memory_digest, sentence) for sentence in sentences]
+        keys = [_key(memory.digest, sentence) for sentence in sentences]
         known = memory.recall(keys) if options.reuse and keys else {}
         unknown = [place for place, key in enumerate(keys) if key not in known]
         results = self._translate_sentences([sentences[place] for place in unknown], rules, options, run)

@@ -18,7 +18,7 @@ from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq import exported_decoder
 from worker.engine.seq2seq.exported_steps import ExportedSteps
 from worker.engine.tasks.batch_result import BatchResult
-from worker.engine.tasks.translation import NoMemory, Translator
+from worker.engine.tasks.translation import Translator
 
 GREEDY = TranslateOptions(beam_size=1)
 DIGEST = b"model and options"
@@ -49,6 +49,8 @@ class WordTokenizer:
 class DictMemory(dict[bytes, SegmentTranslation]):
     """Remembers what it is told."""
 
+    digest = DIGEST
+
     def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
         return {key: self[key] for key in keys if key in self}
 
@@ -72,7 +74,7 @@ def translate(
     should_stop: Callable[[], bool] = lambda: False,
 ) -> BatchResult:
     return translator.translate(
-        texts, options, memory=memory or NoMemory(), memory_digest=DIGEST, should_stop=should_stop
+        texts, options, memory=DictMemory() if memory is None else memory, should_stop=should_stop
     )
 
 
@@ -185,6 +187,8 @@ def test_learned_segments_say_what_documents_say(translator: Translator) -> None
 
 def test_without_reuse_the_memory_is_neither_asked_nor_taught(translator: Translator, tokenizer: WordTokenizer) -> None:
     class Forbidden:
+        digest = DIGEST
+
         def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
             raise AssertionError("asked")
 
