@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PORT = "worker.port:PORT"
 SUPERVISOR = "worker.supervisor"  # `python -m` runs it: the parent process of an embedded worker
 COMMANDS = {  # module:attribute, by the name of the command
-    "worker": "worker.cli.worker:worker",
+    "worker": "worker.cli.worker.group:worker",
     "models": "worker.cli.models.group:models",
     "bench": "worker.cli.bench:bench",
 }

@@ -1,0 +1,65 @@
+"""`kvjobs worker`: process jobs until told to stop."""
+
+import contextlib
+import threading
+
+import click
+
+from jobs.cli.context import Context
+from jobs.cli.render.messages import print_message
+from jobs.dispatch.worker_arguments import WorkerArguments, new_node
+from jobs.formatting import counted
+from jobs.queues import Queues
+from jobs.settings import hide_passwords
+
+
+@click.group(invoke_without_command=True)
+@click.option(
+    "--lanes",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Threads, each with its own KV buffers.  [default: one per core, one for a GPU]",
+)
+@click.option("--queues", metavar="NAME,...", help="The queues to serve: cpu, gpu, model:NAME.  [default: by device]")
+@click.option("--device", metavar="DEVICE", default="cpu", show_default=True, help="cpu, or cuda:0 for the first GPU.")
+@click.option("--drain", is_flag=True, help="Stop when no work is left.")
+@click.pass_context
+def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: str, drain: bool) -> int:
+    """Run a worker.
+
+    It leases shards of the submitted jobs, keeps their models loaded, and stops on Ctrl-C or SIGTERM after its current
+    batch. Any number of workers can run at once, on any number of machines; with a broker, hints wake them.
+    """
+    if ctx.invoked_subcommand:
+        return 0
+    # Loaded here: `worker ls` needs none of it.
+    from worker.engine.runtime.device import check_device, lanes_of
+    from worker.process.child import Child
+    from worker.process.connect import connect_with_retry
+    from worker.process.stderr_log import log_to_stderr
+    from worker.supervisor import stop_on_signals, supervise
+
+    context: Context = ctx.obj
+    settings = Context({**context.flags, "lanes": lanes, "queues": queues}, context.debug).settings
+    serves = Queues.parse(settings.queues, check_device(device))
+    log_to_stderr(settings)
+    uses_hints = bool(settings.broker) and not drain
+    arguments = WorkerArguments(settings, drain, device, new_node() if uses_hints else None)
+    stop, child = threading.Event(), Child(arguments)
+    stop_on_signals(stop, child)
+    database = connect_with_retry(settings, stop.wait)
+    if database is None:
+        return 0
+    with contextlib.ExitStack() as stack:
+        started = f"Worker started with {counted(lanes_of(device, settings.lanes), 'lane')} on {serves}"
+        if uses_hints:
+            from worker.fleet.hint_exchange import exchange_hints  # loads Celery
+
+            started += f", woken by {hide_passwords(settings.broker)}"
+            stack.enter_context(exchange_hints(arguments, database, child, stop, print_message))
+        print_message(f"{started}; Ctrl-C stops it after the current batch.")
+        code = supervise(arguments, database, child, stop)
+        is_stopped = stop.is_set()
+    if code == 0:
+        print_message("No work is left." if drain and not is_stopped else "The worker has stopped.")
+    return code
