@@ -1,7 +1,7 @@
-"""What a submit asks for, task by task: the options of the command line, and the value that they make.
+"""The options of `kvjobs submit` that belong to a task, and the value that they make.
 
-An option belongs to the tasks whose options (`jobs.spec`) have a field of its name. To give one that the task does not
-have is an error: nothing that was asked for is left out in silence.
+An option belongs to the tasks whose options (`jobs.spec`) have a field of its name. An option of another task is
+refused rather than ignored.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from jobs.spec import OPTIONS, Bos, CachePolicy, Method, Options, Task, Timing, 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-# How a corpus is read depends on the task too. (Whether pairs are scored, on the model: see `refuse_fields`.)
+# How a corpus is read depends on the task too. (Whether pairs are scored depends on the model: see `refuse_fields`.)
 OF_CORPUS: Mapping[str, Collection[Task]] = {
     "text_field": (Task.TRANSLATE, Task.SCORE),
     "source_field": (Task.SCORE,),
@@ -40,7 +40,7 @@ class GroupedCommand(click.Command):
 
 
 class TaskOption(click.Option):
-    """An option that not every task has."""
+    """An option of some tasks, with the heading under which the help lists it."""
 
     def __init__(self, *args: Any, heading: str, **kw: Any) -> None:
         super().__init__(*args, **kw)
@@ -48,14 +48,14 @@ class TaskOption(click.Option):
 
 
 def task_options(command: Command) -> Command:
-    """The options of all tasks, in the order of the help."""
+    """Add the options of all tasks to a command, in the order of its help."""
     for decorate in reversed((*_TRANSLATE, *_SCORE, *_RERANK)):
         command = decorate(command)
     return command
 
 
-def make_options(task: Task, values: Mapping[str, Any]) -> Options:
-    """The options of a task, from the values of this call's options; raise SpecError for one that the task has not."""
+def parse_task_options(task: Task, values: Mapping[str, Any]) -> Options:
+    """The options of a task from the values of this call; raises SpecError for an option of another task."""
     names = {field.name for field in dataclasses.fields(OPTIONS[task])}
     for name in values:
         if name not in names and task not in OF_CORPUS.get(name, ()) and is_given(name):
@@ -70,19 +70,19 @@ def make_options(task: Task, values: Mapping[str, Any]) -> Options:
 
 
 def refuse_fields(names: Collection[str], model: str, why: str) -> None:
-    """Raise SpecError where one of these options was given, which a model of this kind has no use for."""
+    """Raise SpecError if one of these options was given: a model of this kind does not use them."""
     for name in names:
         if is_given(name):
-            raise SpecError(f"{flag(name)} makes no sense here: {model} {why}; leave it out")
+            raise SpecError(f"{flag(name)} has no meaning here: {model} {why}; leave it out")
 
 
 def is_given(name: str) -> bool:
-    """Whether the option of that name stands on the command line of this call."""
+    """Whether this option was given on the command line, even with its default value."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def flag(name: str) -> str:
-    """As it is written: `--beam-size`."""
+    """The option as the user writes it: `--beam-size`."""
     parameter = next(one for one in click.get_current_context().command.params if one.name == name)
     return parameter.opts[-1]
 
@@ -106,33 +106,45 @@ def _choice(kind: Any) -> click.Choice[str]:
 _T, _S, _R = "Translate", "Score", "Rerank"
 
 _TRANSLATE = (
-    _option(
-        _T, "--beam-size", type=int, help="Hypotheses followed at once; 1 is greedy search.  [default: the model's]"
-    ),
+    _option(_T, "--beam-size", type=int, help="Number of beams; 1 is greedy search.  [default: the model's]"),
     _option(
         _T,
         "--n-best",
         type=int,
         default=1,
         show_default=True,
-        help="Translations kept for each document; some may be equal, of other tokens.",
+        help="Translations to keep of each document. Different tokens may make equal texts.",
     ),
     _option(
-        _T, "--length-penalty", type=float, help="Exponent on length when beams are ranked.  [default: the model's]"
+        _T,
+        "--length-penalty",
+        type=float,
+        help="Exponent of the length by which the score of a beam is divided.  [default: the model's]",
     ),
-    _option(_T, "--max-new-tokens", type=int, help="The longest translation of a segment.  [default: the model's]"),
+    _option(
+        _T,
+        "--max-new-tokens",
+        type=int,
+        help="The longest translation of a segment, in tokens.  [default: the model's]",
+    ),
     _option(
         _T,
         "--allow-pad",
         is_flag=True,
-        help="Let the model say padding where its settings do not forbid it, as transformers does.",
+        help="Allow the padding token in translations if the model's settings do not forbid it, as transformers does.",
     ),
-    _option(_T, "--source-language", default="en", show_default=True, help="For the sentence splitter, e.g. en or de."),
+    _option(
+        _T,
+        "--source-language",
+        default="en",
+        show_default=True,
+        help="The language for splitting sentences, e.g. en or de.",
+    ),
     _option(
         _T,
         "--target-language",
         metavar="LABEL",
-        help="For a model with several target languages, e.g. fra. Also when it scores pairs.",
+        help="For a model with several target languages, e.g. fra; also if it scores pairs.",
     ),
     _option(
         _T,
@@ -140,17 +152,15 @@ _TRANSLATE = (
         default="auto",
         show_default=True,
         metavar="MODE",
-        help="Reuse keys and values: auto, on, off or hybrid:N.",
+        help="Use the KV cache: auto, on, off, or hybrid:N (not for the first N steps).",
     ),
-    _option(
-        _T, "--batch-size", type=int, default=32, show_default=True, help="Segments that one model call processes."
-    ),
+    _option(_T, "--batch-size", type=int, default=32, show_default=True, help="Segments in one model call."),
     _option(
         _T,
         "--reuse/--no-reuse",
         default=True,
         show_default=True,
-        help="Take segments that were translated before from memory; and documents that were scored before.",
+        help="Reuse stored translations of segments, and stored scores of documents, or compute all again.",
     ),
 )
 _SCORE = (
@@ -160,22 +170,22 @@ _SCORE = (
         type=_choice(Window),
         default=Window.STRIDE.value,
         show_default=True,
-        help="How a document is read that is longer than the model's context: in windows that overlap, in windows one "
-        "after the other, or its start alone.",
+        help="How to read a document longer than the model's context: in overlapping windows, in windows side by side, "
+        "or only its beginning.",
     ),
     _option(
         _S,
         "--max-length",
         type=int,
         metavar="TOKENS",
-        help="The longest window; for rerank the longest query with its candidate.  [default: what the model takes]",
+        help="The longest window; for rerank, the longest query with its candidate.  [default: the model's context]",
     ),
     _option(
         _S,
         "--stride",
         type=int,
         metavar="TOKENS",
-        help="From one window to the next.  [default: half of --max-length]",
+        help="The distance from one window to the next.  [default: half of --max-length]",
     ),
     _option(
         _S,
@@ -183,19 +193,30 @@ _SCORE = (
         type=_choice(Bos),
         default=Bos.AUTO.value,
         show_default=True,
-        help="What stands before the first token, so that it can be scored; auto: the tokenizer's BOS if it has one.",
+        help="The token to put before the first one, so that this can be scored; auto: the tokenizer's BOS, if it has "
+        "one.",
     ),
-    _option(_S, "--token-scores", is_flag=True, help="Keep the log-probability of every token."),
+    _option(_S, "--token-scores", is_flag=True, help="Store the log-probability of every token."),
     _option(
         _S,
         "--packing/--no-packing",
         default=True,
         show_default=True,
-        help="Many documents in one row of a model call, without padding.",
+        help="Put several documents into one row of a model call, instead of padding.",
     ),
-    _option(_S, "--source-field", default="source", show_default=True, help="With a translation model: the source."),
     _option(
-        _S, "--target-field", default="target", show_default=True, help="With a translation model: what is scored."
+        _S,
+        "--source-field",
+        default="source",
+        show_default=True,
+        help="With a translation model: the field of the source.",
+    ),
+    _option(
+        _S,
+        "--target-field",
+        default="target",
+        show_default=True,
+        help="With a translation model: the field of the target, which is scored.",
     ),
 )
 _RERANK = (
@@ -204,7 +225,7 @@ _RERANK = (
         "--run",
         type=click.Path(),
         metavar="FILE",
-        help="A run in TREC's format: what was found for the queries of CORPUS, which is a folder as BEIR has them.",
+        help="A TREC run with the candidates of each query; CORPUS is then a folder in BEIR's layout.",
     ),
     _option(
         _R,
@@ -212,14 +233,14 @@ _RERANK = (
         type=_choice(Method),
         default=Method.QUERY_LIKELIHOOD.value,
         show_default=True,
-        help="A candidate's score: the mean log-probability of the query after the document, or of the document after "
-        "the query.",
+        help="The score of a candidate: the mean log-probability of the query given the document, or of the document "
+        "given the query.",
     ),
     _option(
         _R,
         "--template",
         metavar="TEXT",
-        help="What the model reads; holds {query} and {document}, and ends with what is scored.  [default: the "
+        help="The prompt: contains {query} and {document}, and ends with the one that is scored.  [default: the "
         "method's]",
     ),
     _option(
@@ -229,13 +250,13 @@ _RERANK = (
         default=0.0,
         show_default=True,
         metavar="WEIGHT",
-        help="How much the first stage's score counts, from 0 (the model alone) to 1 (the first stage alone).",
+        help="The weight of the first stage's score, from 0 (only the model) to 1 (only the first stage).",
     ),
     _option(
         _R,
         "--prefix-cache/--no-prefix-cache",
         default=True,
         show_default=True,
-        help="Compute only once what several sequences begin with.",
+        help="Compute a common beginning of several sequences only once.",
     ),
 )

@@ -42,8 +42,8 @@ def test_a_cancelled_job_is_refused_with_the_commands_that_go_on(
 
     assert (refused.exit_code, refused.out) == (2, "")
     assert refused.err.splitlines()[-1] == (
-        "Error: job 1 was submitted before with this corpus and these options, and cancelled; to go on with it: kvjobs "
-        "retry 1, and for a new job submit it with --again"
+        "Error: job 1 has this corpus and these options, and was cancelled; to continue it: kvjobs retry 1, and for a "
+        "new job submit with --again"
     )
     assert kvjobs("retry", 1).exit_code == 0
     assert kvjobs("submit", corpus).exit_code == 0
@@ -66,7 +66,7 @@ def test_a_paused_job_is_not_said_to_go_on(kvjobs: Kvjobs, database: Database, c
     assert told.exit_code == 0
     assert told.err.splitlines()[-2:] == [
         "Job 1: 2 documents; it was submitted before and is paused (the disk is full). (--again makes a new job.)",
-        "To go on: kvjobs resume 1",
+        "To resume it: kvjobs resume 1",
     ]
 
 
@@ -77,7 +77,7 @@ def test_a_job_that_has_a_name_already_keeps_it_and_says_so(kvjobs: Kvjobs, data
 
     told = kvjobs("submit", corpus, "--name", "weekly")
 
-    assert "It keeps the name that it has, 'nightly'; it did not get 'weekly'." in told.err.splitlines()
+    assert "The job keeps its name 'nightly'; it was not renamed to 'weekly'." in told.err.splitlines()
 
 
 @ON_SQLITE
@@ -89,8 +89,8 @@ def test_what_came_through_a_pipe_is_not_said_to_be_kept(
 
     monkeypatch.setattr("jobs.submission.submit.submit", interrupted)
 
-    assert "what is read is kept. To go on: " in kvjobs("submit", corpus).err
-    assert "Interrupted. To go on, send the same input again: " in kvjobs("submit", "-").err
+    assert "the documents read so far are kept. To continue: " in kvjobs("submit", corpus).err
+    assert "Interrupted. To continue, send the same input again: " in kvjobs("submit", "-").err
 
 
 # scripts ------------------------------------------------------------------------------------------------------------
@@ -134,11 +134,11 @@ def test_json_is_the_job_on_one_line_and_everything_else_is_json_on_standard_err
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["-q", "--json"], "--json and -q exclude one another"),
-        (["-q", "--wait"], "-q takes standard output, .* -o FILE"),
-        (["--json", "--wait", "-o", "-"], "--json takes standard output, .* -o FILE"),
+        (["-q", "--json"], "--json and -q exclude each other"),
+        (["-q", "--wait"], "-q writes to standard output, .* -o FILE"),
+        (["--json", "--wait", "-o", "-"], "--json writes to standard output, .* -o FILE"),
         (["-q", "--dry-run"], "--dry-run makes no job"),
-        (["--strict", "--max-rejected", "1"], "--strict is --max-rejected 0"),
+        (["--strict", "--max-rejected", "1"], "--strict is the same as --max-rejected 0"),
     ],
 )
 @ON_SQLITE
@@ -183,7 +183,7 @@ def test_a_dry_run_rejects_what_a_submit_rejects(kvjobs: Kvjobs, database: Datab
     assert (dry_run["documents"], dry_run["rejected"]) == (job["documents"], job["rejected"])
     assert dry_run["shards"] == job["shards"]
     assert dry_run["estimated_tokens"] == job["estimated_tokens"]
-    assert "ids         2 documents without one: the number of the line stands for it\n" in told
+    assert "ids         2 documents without one: the line number is used instead\n" in told
     assert "the id 'a' was used before, on line 2; change one of the two" in told
 
 
@@ -193,7 +193,7 @@ def test_a_line_without_an_id_whose_number_is_an_id_is_told_so(
     corpus = tmp_path / "c.csv"
     corpus.write_text("id,text\n3,one\n,two\n,three\nb,four\n")
 
-    assert "\n2 documents without an id: the number of the line stands for it.\n" in kvjobs("submit", corpus).err
+    assert "\n2 documents without an id: the line number is used instead.\n" in kvjobs("submit", corpus).err
     (rejected,) = kvjobs("query", "select error from v_documents where status = 'rejected'", "--json").json
     assert rejected["error"] == (
         "the line has no id, and its number 3, which stands for it, was used before, on line 2; give it one"
@@ -271,13 +271,13 @@ def test_an_interrupted_wait_advises_a_command_that_comes_to_the_same_end(
         return result.err.splitlines()[-1]
 
     watch = f"kvjobs --home={home} watch"
-    assert advice("--again") == f"Interrupted; what is done is kept. To go on: {watch} 1 --work -o -"
+    assert advice("--again") == f"Interrupted; finished documents are kept. To continue: {watch} 1 --work -o -"
     assert advice("--again", "-o", "my out.jsonl", "--max-rejected", "5%").endswith(
-        f"To go on: {watch} 2 --work -o 'my out.jsonl' --max-rejected 5%"
+        f"To continue: {watch} 2 --work -o 'my out.jsonl' --max-rejected 5%"
     )
     assert json.loads(advice("-o", "x.jsonl", "--json"))["error"] == {
         "code": "interrupted",
-        "message": f"Interrupted; what is done is kept. To go on: {watch} 1 --work -o x.jsonl --json",
+        "message": f"Interrupted; finished documents are kept. To continue: {watch} 1 --work -o x.jsonl --json",
         "hint": f"{watch} 1 --work -o x.jsonl --json",
     }
 
@@ -304,5 +304,5 @@ def test_a_job_that_is_cancelled_while_somebody_waits_writes_nothing(
 
     assert result.exit_code == 3
     assert not Path("out.jsonl").exists()
-    assert "was cancelled: 2 of 4 documents translated, and no results written." in result.err
-    assert f"To go on with it: kvjobs retry {running_job}" in result.err
+    assert "was cancelled: 2 of 4 documents translated, and no results are written." in result.err
+    assert f"To continue it: kvjobs retry {running_job}" in result.err

@@ -111,3 +111,44 @@ def test_files_that_say_something_else_are_refused_however_warm_the_model_is(mod
     with pytest.raises(ModelError, match="have changed since the job was submitted"):
         lane.open(spec)
     assert spec.model_revision not in lane.warm
+
+
+# dry runs ------------------------------------------------------------------------------------------------------------
+
+LINES = {
+    "text.jsonl": '{"text": "hello world"}\n{"text": "' + "hello " * 200 + '"}\nnot json\n',
+    "pairs.jsonl": PAIR + "\n",
+    "queries.jsonl": QUERY + "\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "model", "says"),
+    [
+        ("text.jsonl", "score", "tiny", ["documents   2, and 1 rejected line", "too long    1 for the model"]),
+        ("pairs.jsonl", "score", "demo-en-zh", ["documents   1\n", "tokens      17, the longest sequence 9"]),
+        ("queries.jsonl", "rerank", "tiny", ["queries     1\n", "candidates  2, each read with its query"]),
+    ],
+)
+def test_a_dry_run_counts_what_the_model_would_read(
+    kvjobs: Kvjobs, home: Path, models_dir: Path, name: str, task: str, model: str, says: list[str]
+) -> None:
+    (home / "models").symlink_to(models_dir)
+    Path(name).write_text(LINES[name], encoding="utf-8")
+
+    dry_run = kvjobs("submit", name, "--task", task, "--model", model, "--dry-run")
+
+    assert dry_run.exit_code == 0, dry_run.err
+    for line in says:
+        assert line in dry_run.out
+    assert kvjobs("ls", "--json").json == []
+
+
+def test_fields_of_the_other_kind_of_scoring_are_refused(kvjobs: Kvjobs, home: Path, models_dir: Path) -> None:
+    (home / "models").symlink_to(models_dir)
+    Path("a.jsonl").write_text(LINES["text.jsonl"], encoding="utf-8")
+
+    for model, flag in (("tiny", "--source-field"), ("demo-en-zh", "--text-field")):
+        refused = kvjobs("submit", "a.jsonl", "--task", "score", "--model", model, flag, "x")
+        assert refused.exit_code == 2
+        assert f"{flag} has no meaning here: {model}" in refused.err

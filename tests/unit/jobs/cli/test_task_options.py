@@ -7,7 +7,7 @@ import click
 import pytest
 
 from jobs.cli.commands.submit import submit
-from jobs.cli.task_options import OF_CORPUS, TaskOption, make_options
+from jobs.cli.task_options import OF_CORPUS, TaskOption, parse_task_options
 from jobs.spec import OPTIONS, Bos, CachePolicy, Method, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
 from tests.command_line import Kvjobs
 
@@ -19,7 +19,7 @@ def asked(*arguments: str) -> object:
     helping = {"help_option_names": ["-h", "--help"]}  # as of the whole command line: click keeps what it makes first
     with submit.make_context("submit", ["corpus.jsonl", *arguments], **helping) as context:
         values = {name: value for name, value in context.params.items() if name in _task_names()}
-        return make_options(Task(context.params["task"]), values)
+        return parse_task_options(Task(context.params["task"]), values)
 
 
 def _task_names() -> set[str]:

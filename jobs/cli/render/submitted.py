@@ -1,0 +1,41 @@
+"""What `kvjobs submit` says about the job that it made or found."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from jobs.formatting import counted
+from jobs.submission.submitted_job import PriorState, SubmittedJob
+
+if TYPE_CHECKING:
+    from jobs.store.report.job_summary import JobSummary
+
+
+def describe_submitted(
+    submitted: SubmittedJob, *, asked_name: str | None, paused: "JobSummary | None"
+) -> Iterator[str]:
+    """The messages, in order; `paused` is the job if it stays paused."""
+    yield _first_sentence(submitted, paused)
+    if asked_name is not None and asked_name != submitted.name:
+        yield f"The job keeps its name {submitted.name!r}; it was not renamed to {asked_name!r}."
+    if 0 < submitted.without_id < submitted.documents - submitted.rejected:
+        yield f"{counted(submitted.without_id, 'document')} without an id: the line number is used instead."
+
+
+def _first_sentence(submitted: SubmittedJob, paused: "JobSummary | None") -> str:
+    label = f"Job {submitted.job_id}" + (f" ({submitted.name})" if submitted.name else "")
+    size = counted(submitted.documents, "document")
+    if submitted.rejected:
+        share = "all" if submitted.rejected == submitted.documents else f"{submitted.rejected:,}"
+        size += f", {share} of them rejected (kvjobs show {submitted.job_id} says why)"
+    match submitted.prior_state:
+        case PriorState.NEW:
+            return f"{label}: {size}."
+        case PriorState.RESUMED:
+            return f"{label}: {size}; reading continued where it was interrupted."
+        case PriorState.RUNNING:
+            state = "is running"
+            if paused:
+                state = "is paused" + (f" ({paused.reason})" if paused.reason else "")
+            return f"{label}: {size}; it was submitted before and {state}. (--again makes a new job.)"
+        case _:
+            return f"{label}: {size}; it was submitted before and is complete. (--again makes a new job.)"

@@ -1,0 +1,171 @@
+"""The options of `kvjobs submit` that every task has, and the checked value that they make."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from jobs.cli.job_exit import MaxRejected, json_option
+from jobs.errors import SpecError
+from jobs.queues import CPU, check_queue
+from jobs.spec import Task, Timing
+from jobs.submission.job_name import check_name
+from jobs.submission.tolerance import Tolerance
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+PRIORITIES = {"low": -10, "normal": 0, "high": 10}
+
+
+class Priority(click.ParamType[int]):
+    """low, normal, high, or a number: higher goes first."""
+
+    name = "priority"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return PRIORITIES[value] if value in PRIORITIES else int(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither low, normal, high nor a whole number", param, ctx)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitOptions:
+    """One call of `kvjobs submit`; raises SpecError for options that exclude one another."""
+
+    corpus: str  # a path, or - for standard input
+    task: Task
+    model: str | None
+    wait: bool
+    output: Path | None  # of the results, with `wait`
+    name: str | None
+    priority: int
+    queue: str
+    form: str | None  # format of the corpus; None: by the name of the file
+    delimiter: str | None
+    id_field: str
+    strict: bool
+    tolerance: Tolerance | None
+    dry_run: bool
+    quiet: bool
+    as_json: bool
+    again: bool
+    of_task: Mapping[str, Any]  # the other options: those of tasks
+
+    def __post_init__(self) -> None:
+        if self.output and not self.wait:
+            raise SpecError("-o needs --wait; without it, export the results later: kvjobs export JOB -o FILE")
+        if self.strict and self.tolerance:
+            raise SpecError("--strict is the same as --max-rejected 0; give only one of the two")
+        self._check_standard_output()
+        check_name(self.name)
+        check_queue(self.queue)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "SubmitOptions":
+        """From the parameters of the command."""
+        own = {field.name for field in dataclasses.fields(cls)}
+        common = {name: value for name, value in values.items() if name in own}
+        of_task = {name: value for name, value in values.items() if name not in own}
+        return cls(**common | {"task": Task(common["task"])}, of_task=of_task)
+
+    @property
+    def results(self) -> Path | None:
+        """Where the results go: a file, `-` for standard output, or None for nowhere."""
+        if self.output is None and self.wait and self.task is not Task.SCORE:
+            return Path("-")
+        return self.output
+
+    def _check_standard_output(self) -> None:
+        """Standard output carries one thing: the results, the job's number, or its JSON."""
+        if self.quiet and self.as_json:
+            raise SpecError("--json and -q exclude each other; give only one of the two")
+        if self.quiet and self.dry_run:
+            raise SpecError("--dry-run makes no job, so -q has no number to print; leave -q out")
+        if (self.quiet or self.as_json) and str(self.results) == "-" and not self.dry_run:
+            raise SpecError(
+                f"{'-q' if self.quiet else '--json'} writes to standard output, and so would the results; write the "
+                "results to a file with -o FILE"
+            )
+
+
+def submit_options(command: Command) -> Command:
+    """Add the options to a command, in the order of its help."""
+    for decorate in reversed(_OPTIONS):
+        command = decorate(command)
+    return command
+
+
+_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.option(
+        "--task",
+        type=click.Choice([task.value for task in Task]),
+        default=Task.TRANSLATE.value,
+        show_default=True,
+        help="What to do with each document.",
+    ),
+    click.option(
+        "--model", metavar="NAME", help="A model's name, or its folder.  [default: the bundled one for the task]"
+    ),
+    click.option(
+        "--wait",
+        is_flag=True,
+        help="Show progress until the job ends, then write its results. Starts a worker if none serves the job.",
+    ),
+    click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        help="With --wait: the file for the results; - is standard output.  [default: standard output, but no file for "
+        "scores]",
+    ),
+    click.option("--name", help="A name for the job; commands take it in place of the job's number."),
+    click.option(
+        "--priority",
+        type=Priority(),
+        default="normal",
+        show_default=True,
+        metavar="P",
+        help="low, normal, high, or a number; higher goes first.",
+    ),
+    click.option(
+        "--queue",
+        default=CPU,
+        show_default=True,
+        metavar="NAME",
+        help="cpu: any worker may process the job; gpu: only workers with a GPU.",
+    ),
+    click.option("--format", "form", metavar="FORMAT", help="jsonl, txt, csv or tsv.  [default: by the file's name]"),
+    click.option("--delimiter", metavar="SIGN", help="CSV, TSV: the character between two cells: ';', '|', tab ..."),
+    click.option(
+        "--id-field",
+        default="id",
+        show_default=True,
+        help="The field that holds a document's id. Where it is missing or empty, the line number is the id.",
+    ),
+    click.option("--text-field", default="text", show_default=True, help="The field to translate or to score."),
+    click.option("--strict", is_flag=True, help="Refuse the whole corpus if a single line cannot be read."),
+    click.option(
+        "--max-rejected",
+        "tolerance",
+        type=MaxRejected(),
+        metavar="N|P%",
+        help="Refuse the corpus if more lines than this cannot be read (10, 0.5%). With no more than this, and all "
+        "other documents ok, --wait exits with 0.",
+    ),
+    click.option(
+        "--dry-run", is_flag=True, help="Read the corpus and report what a job would process; submit nothing."
+    ),
+    click.option("-q", "--quiet", is_flag=True, help="Print only the job's number, and errors."),
+    json_option,
+    click.option("--again", is_flag=True, help="Make a new job even if this corpus was submitted before."),
+    click.option(
+        "--timing",
+        type=click.Choice([timing.value for timing in Timing]),
+        default=Timing.STEPS.value,
+        show_default=True,
+        help="Store the time of every model step, of every batch, or nothing.",
+    ),
+)
