@@ -1,16 +1,16 @@
 """
-Every error a person may meet, grouped by what the caller does next.
+Every error that a user may see, grouped by what the caller does next.
 
     KvjobsError                 exit 1   operational failure
-    ├── SpecError               exit 2   the user can fix what was asked
-    │   └── CorpusError         exit 2   ... and here are the lines
+    ├── SpecError               exit 2   the request cannot be carried out; the user can change it
+    │   └── CorpusError         exit 2   ... and the message names the file and its lines
     ├── ModelError              exit 2   the model on disk cannot be used as it is
     ├── NotFoundError           exit 5   no such job, no such model
-    ├── StoreError              exit 1   the database refuses, and says why
-    │   ├── TransientError      exit 1   ... waiting may fix it: the worker tries again
-    │   └── ValueRefused        exit 1   ... because of the values that were to be written: no other try would do better
-    ├── StaleLease              exit 1   another worker holds the shard now; the work is dropped
-    └── Stopped                 exit 130 somebody asked us to stop
+    ├── StoreError              exit 1   the database refused, and the message says why
+    │   ├── TransientError      exit 1   ... for now: a worker tries again
+    │   └── ValueRefused        exit 1   ... because of the values to be written: trying again would not help
+    ├── StaleLease              exit 1   another worker has leased the shard since; the results are dropped
+    └── Stopped                 exit 130 the work was stopped on request
 
 A document that cannot be processed is data, not an error: its outcome is `Failed` (`jobs.outcome`).
 The message of each error is one sentence for a person: what is wrong, where, and what to do.
@@ -18,14 +18,14 @@ The message of each error is one sentence for a person: what is wrong, where, an
 
 
 class KvjobsError(Exception):
-    """Something went wrong that kvjobs knows about."""
+    """The base of all errors that kvjobs raises on purpose; anything else is a bug."""
 
     exit_code = 1
-    code = "operational"  # for programs: a word that stays as it is
+    code = "operational"  # for programs: does not change between versions
 
 
 class SpecError(KvjobsError):
-    """What was asked for cannot be done as asked; the message says what to change."""
+    """The request cannot be carried out as given; the message says what to change."""
 
     exit_code = 2
     code = "refused"
@@ -52,21 +52,21 @@ class NotFoundError(KvjobsError):
 
 
 class StoreError(KvjobsError):
-    """The database refuses; the message says why."""
+    """The database refused; the message says why."""
 
 
 class TransientError(StoreError):
-    """The database is busy, full or away: what was asked may succeed later."""
+    """The database is busy, full or unreachable: the same request may succeed later."""
 
     code = "unavailable"
 
 
 class ValueRefused(StoreError):
-    """The database does not take these values, whoever writes them and whenever."""
+    """The database does not accept these values, so trying again would fail too."""
 
 
 class StaleLease(KvjobsError):
-    """The shard's epoch has moved on: whatever this worker computed is dropped."""
+    """The shard has a newer lease epoch, so the results of this worker are dropped."""
 
 
 class Stopped(KvjobsError):

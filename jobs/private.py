@@ -1,5 +1,7 @@
-"""Files and folders of ours that hold what people submitted: nobody but their owner may read them, whatever the umask
-says. What was there before is left as it is; `kvjobs doctor` tells who may read it."""
+"""Files and folders that hold submitted data: created so that only their owner can read them, whatever the umask.
+
+Existing ones keep their permissions; `kvjobs doctor` reports those that others can read.
+"""
 
 import os
 import stat
@@ -10,18 +12,18 @@ FOLDER, FILE = 0o700, 0o600
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it that are missing, for its owner alone. Raises OSError."""
+    """Create a folder and its missing parents, readable only by their owner. Raises OSError."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
-        with suppress(FileExistsError):  # another process was quicker: it is ours too
+        with suppress(FileExistsError):  # another process of this user created it
             folder.mkdir(mode=FOLDER)
-            folder.chmod(FOLDER)  # a umask may take bits away from mkdir
+            folder.chmod(FOLDER)  # the umask may have removed bits from the mode of mkdir
     if not path.is_dir():
-        path.mkdir()  # says why it cannot be
+        path.mkdir()  # raises the error that says why
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file for its owner alone, unless there is one already. Raises OSError."""
+    """Create an empty file that only its owner can read, if there is none. Raises OSError."""
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE)
     except FileExistsError:
@@ -33,8 +35,7 @@ def make_file(path: Path) -> None:
 
 
 def is_readable_by_others(path: Path) -> bool:
-    """Whether an account other than the owner's may read this file: its own mode allows it, and so does every folder
-    above it."""
+    """Whether another account can read this file: its mode and those of all folders above it allow that."""
     mode = path.stat().st_mode
     folders = [folder.stat().st_mode for folder in path.absolute().parents]
     everybody = mode & stat.S_IROTH and all(folder & stat.S_IXOTH for folder in folders)

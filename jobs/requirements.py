@@ -1,5 +1,5 @@
-"""Packages that kvjobs asks for, and how one that is missing is installed: by its own name, so the command is the same
-wherever kvjobs itself was installed from (a checkout, a wheel, an index)."""
+"""The command that installs a missing package. It names the package, not an extra of kvjobs, so it is the same wherever
+kvjobs was installed from (a checkout, a wheel, an index)."""
 
 import importlib.metadata
 import re
@@ -9,10 +9,10 @@ _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?P<rest>[^;]*)")
 
 
 def install_command(package: str) -> str:
-    """`pip install 'psycopg[binary]>=3.2'` for psycopg: in the version that kvjobs wants, if it wants it."""
+    """For psycopg `pip install 'psycopg[binary]>=3.2'`: with the version that kvjobs requires, if it requires one."""
     try:
         wanted = importlib.metadata.requires(DISTRIBUTION) or []
-    except importlib.metadata.PackageNotFoundError:  # found in a folder, not installed
+    except importlib.metadata.PackageNotFoundError:  # kvjobs runs from a folder without being installed
         wanted = []
     for requirement in wanted:
         match = _REQUIREMENT.match(requirement)

@@ -1,4 +1,4 @@
-"""Settings: flags, then KVJOBS_* variables, then kvjobs.toml, then defaults. Read once, at the entry points."""
+"""Settings: from flags, else KVJOBS_* variables, else kvjobs.toml, else defaults. Read once, at the entry points."""
 
 import os
 import re
@@ -12,19 +12,19 @@ from typing import Any
 from jobs.errors import SpecError
 
 BROKERS = ("redis://", "rediss://", "redis+socket://", "unix://", "sentinel://")
-SECRET = ("database", "broker")  # may hold a password: also read from the file that KVJOBS_<NAME>_FILE names
-# user:password@host, where a password that nobody escaped may hold anything, an @ and a / too: up to the last @.
-# What begins otherwise (a message, an address without its scheme) is hidden from its first colon.
+SECRET = ("database", "broker")  # may contain a password: can also be read from a file that KVJOBS_<NAME>_FILE names
+# user:password@host. An unescaped password may contain any character, also @ and /, so it ends at the last @. Of a text
+# without a scheme at its start (a message, an incomplete address) everything from the first colon on is hidden.
 _IN_AUTHORITY = re.compile(r"\A(?:[\w+.-]+://|(?![\w+.-]+://))[^:]*:(?P<secret>.*)@", re.DOTALL)
-# ?password=, ?sslpassword=, ... behind the name of the database. All that follows is hidden: it may hold an &.
+# ?password=, ?sslpassword=, ... after the name of the database. All that follows is hidden: the value may contain an &.
 _IN_PARAMETER = re.compile(
     r"(?:\A|[?&;\s])[\w.%-]*(?:pass|pwd|secret|token|key|credential|auth|%)[\w.%-]*\s*=(?P<secret>.*)",
     re.DOTALL | re.IGNORECASE,
 )
 PREFIX, FILE_NAME = "KVJOBS_", "kvjobs.toml"
-# What a kvjobs.toml may set that merely lies in the current folder.
+# Settings that a kvjobs.toml in the current folder may change although the user did not name the file.
 MOVING_NO_DATA = ("lanes", "lease_s", "heartbeat_s", "poll_s", "hang_s", "busy_timeout_s", "log_level")
-# Variables of ours that are no settings: of this module, of docker-compose.yml, of the shells' completion.
+# KVJOBS_* variables that are not settings: those of this module and of docker-compose.yml.
 OTHER_VARIABLES = {
     *("KVJOBS_CONFIG", *(f"KVJOBS_{name.upper()}_FILE" for name in SECRET)),
     *("KVJOBS_MODELS", "KVJOBS_WORKERS", "KVJOBS_POSTGRES_PORT", "KVJOBS_REDIS_PORT"),
@@ -35,18 +35,18 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Every setting, with its default and its meaning."""
+    """Every setting, with its meaning and default."""
 
     home: Path  # where kvjobs keeps its data
     database: str = ""  # SQLAlchemy URL; empty: kvjobs.db under home
-    broker: str = ""  # URL of the Redis that wakes the fleet's workers; empty: workers look for work themselves
-    models_dir: Path  # models by name; each a folder
-    queues: str = ""  # that a worker serves: cpu, gpu, model:NAME, separated by commas; empty: by its device
+    broker: str = ""  # URL of the Redis that wakes the workers of a fleet; empty: workers poll the database
+    models_dir: Path  # holds a folder for each model, by name
+    queues: str = ""  # the queues that a worker serves: cpu, gpu, model:NAME, separated by commas; empty: by its device
     lanes: int = 0  # threads of a worker, each with its own KV buffers; 0: one per core
-    lease_s: float = 60.0  # how long a worker may be silent before its shard goes to another
-    heartbeat_s: float = 15.0  # how often it speaks
+    lease_s: float = 60.0  # a worker without a heartbeat for so long loses its shards to others
+    heartbeat_s: float = 15.0  # time between two heartbeats
     poll_s: float = 1.0  # how often an idle worker looks for work
-    hang_s: float = 120.0  # a lane that makes no step for so long (or 20 times the usual) is killed with its process
+    hang_s: float = 120.0  # a lane without a step for so long (or 20 times the usual) is killed with its process
     busy_timeout_s: float = 30.0  # how long to wait for a SQLite database that another program has locked
     log_level: str = "warning"
 
@@ -58,37 +58,39 @@ class Settings:
         if self.log_level not in LOG_LEVELS:
             raise SpecError(f"log_level is {self.log_level!r}; it can be {', '.join(LOG_LEVELS)}")
         if self.hang_s <= 0:
-            raise SpecError(f"hang_s is {self.hang_s:g}; give a number of seconds above 0")
+            raise SpecError(f"hang_s is {self.hang_s:g}; give a number of seconds greater than 0")
         if self.broker and not self.broker.startswith(BROKERS):
-            # The text may hold a password, so it is not repeated.
-            raise SpecError(f"the broker setting is not the URL of a Redis; write {BROKERS[0]}host:6379/0")
+            # Its value may contain a password, so the message does not repeat it.
+            raise SpecError(f"the setting broker is not the URL of a Redis server; write {BROKERS[0]}HOST:6379/0")
         if self.lanes < 0:
             raise SpecError(f"lanes is {self.lanes}; give 1 or more, or 0 for one per core")
 
     @property
     def database_url(self) -> str:
-        """The database to use: the one that was set, else a SQLite file under home."""
+        """The URL of the database that was set, else of a SQLite file under home."""
         return self.database or f"sqlite:///{self.home / 'kvjobs.db'}"
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting as it stands, and who said so."""
+    """The value of a setting, and where it comes from."""
 
     name: str
     value: Any
     source: str  # flag | the variable's name | the file's path | default
 
 
-def _in_silence(_sentence: str) -> None:
+def _ignore(_sentence: str) -> None:
     pass
 
 
 def read_settings(
-    flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ, *, warn: Callable[[str], None] = _in_silence
+    flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ, *, warn: Callable[[str], None] = _ignore
 ) -> tuple[Settings, list[Setting]]:
-    """The settings and, for `kvjobs config`, where each one came from; `warn` hears what was asked for and is not done.
-    Raise SpecError for a bad one."""
+    """The settings and, for `kvjobs config`, where each comes from; `warn` is called for values that are ignored.
+
+    Raises SpecError for an invalid one.
+    """
     for sentence in _unknown_variables(environ):
         warn(sentence)
     named = _named_file(flags, environ)
@@ -115,24 +117,24 @@ def read_settings(
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A kvjobs.toml, and what it says."""
+    """A kvjobs.toml and its values."""
 
     path: Path
     values: Mapping[str, Any]
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for each variable that looks like one of ours and is none: its setting would be missed in silence."""
+    """A warning for each KVJOBS_* variable that is unknown, and so would be ignored silently."""
     known = {f"KVJOBS_{field.name.upper()}" for field in fields(Settings)} | OTHER_VARIABLES
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in known and not name.startswith(FOR_TESTS):
             near = get_close_matches(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known], n=1)
-            meant = f"did you mean {PREFIX}{near[0]}?" if near else "kvjobs config lists those that there are."
+            meant = f"did you mean {PREFIX}{near[0]}?" if near else "kvjobs config lists all settings."
             yield f"There is no setting {name}; {meant}"
 
 
 def _named_file(flags: Mapping[str, Any], environ: Mapping[str, str]) -> _File | None:
-    """The file that somebody named."""
+    """The file that --config or KVJOBS_CONFIG names."""
     path = flags.get("config") or environ.get("KVJOBS_CONFIG")
     if not path:
         return None
@@ -144,21 +146,21 @@ def _named_file(flags: Mapping[str, Any], environ: Mapping[str, str]) -> _File |
 
 
 def _found_here(home: Path, warn: Callable[[str], None]) -> Iterator[_File]:
-    """kvjobs.toml in the current folder, without the settings that say where data goes: it may have come with somebody
-    else's files."""
+    """kvjobs.toml in the current folder, without the settings that could redirect data: the folder may have come from
+    somebody else."""
     try:
         if Path.cwd() == home.resolve():
             return
-    except FileNotFoundError:  # the folder was deleted under our feet
+    except FileNotFoundError:  # the current folder has been deleted
         return
     for file in _read_file(Path(FILE_NAME)):
-        aside = [name for name in file.values if name not in MOVING_NO_DATA]
-        if aside:
+        ignored = [name for name in file.values if name not in MOVING_NO_DATA]
+        if ignored:
             warn(
-                f"Left aside in {file.path}, which nobody named: {', '.join(aside)}. To use "
-                f"{'it' if len(aside) == 1 else 'them'}: kvjobs --config {FILE_NAME} ..., or KVJOBS_CONFIG."
+                f"Ignored in {file.path}, since the file was not named: {', '.join(ignored)}. To use "
+                f"{'it' if len(ignored) == 1 else 'them'}: kvjobs --config {FILE_NAME} ..., or KVJOBS_CONFIG."
             )
-        yield _File(file.path, {name: value for name, value in file.values.items() if name not in aside})
+        yield _File(file.path, {name: value for name, value in file.values.items() if name not in ignored})
 
 
 def _find_home(flags: Mapping[str, Any], environ: Mapping[str, str], named: _File | None) -> tuple[Path, str]:
@@ -168,13 +170,13 @@ def _find_home(flags: Mapping[str, Any], environ: Mapping[str, str], named: _Fil
         return Path(environ["KVJOBS_HOME"]).expanduser().absolute(), "KVJOBS_HOME"
     if named and "home" in named.values:
         return _cast("home", Path, named.values["home"], str(named.path)), str(named.path)
-    import platformdirs  # here: a health check, which has a home, is to be quick
+    import platformdirs  # here, so that a health check, whose home is set, does not load it
 
     return Path(platformdirs.user_data_dir("kvjobs", appauthor=False)), "default"
 
 
 def _read_file(path: Path, *, must_exist: bool = False) -> list[_File]:
-    """What a file says; nothing where there is none. Raises SpecError for one that cannot be understood."""
+    """The values of a file; empty if there is no file. Raises SpecError for one that cannot be read."""
     path = path.absolute()
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -188,12 +190,12 @@ def _read_file(path: Path, *, must_exist: bool = False) -> list[_File]:
         raise SpecError(f"{path} cannot be read: {error.strerror}") from None
     known = [field.name for field in fields(Settings)]
     if unknown := sorted(values.keys() - set(known)):
-        raise SpecError(f"{path}: there is no setting {unknown[0]!r}; known are {', '.join(known)}")
+        raise SpecError(f"{path}: there is no setting {unknown[0]!r}; the settings are {', '.join(known)}")
     return [_File(path, values)]
 
 
 def _read_secret(name: str, path: Path) -> str:
-    """What the file says, as Docker and Kubernetes hand over secrets."""
+    """The content of a file, which is how Docker and Kubernetes pass secrets."""
     try:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -210,11 +212,13 @@ def _cast(name: str, kind: Any, value: Any, source: str) -> Any:
 
 
 def hide_passwords(url: str) -> str:
-    """The URL of a database or a broker, as it may be shown: rather too little of it than a part of a secret."""
+    """The URL of a database or a broker without its passwords; in doubt, more of it is hidden."""
     authority, parameter = _IN_AUTHORITY.search(url), _IN_PARAMETER.search(url)
     start, end = authority.span("secret") if authority else (len(url), len(url))
     if parameter is None:
         return url if authority is None else f"{url[:start]}***{url[end:]}"
-    if authority is None or parameter.start("secret") <= end:  # one within the other: who knows which is meant?
+    if (
+        authority is None or parameter.start("secret") <= end
+    ):  # one within the other: it is unclear which holds the password
         return f"{url[: min(start, parameter.start('secret'))]}***"
     return f"{url[:start]}***{url[end : parameter.start('secret')]}***"

@@ -1,4 +1,4 @@
-"""What a command is handed: the settings, read when the first command asks for them, and the database."""
+"""What each command receives: the settings, read on first use, and the database."""
 
 import shlex
 import sys
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Context:
-    """The global options of one call. `kvjobs --help` makes none, so it loads no settings and no database."""
+    """The global options of one call."""
 
-    flags: Mapping[str, Any] = field(default_factory=dict)  # setting -> what the command line says
+    flags: Mapping[str, Any] = field(default_factory=dict)  # setting -> its value on the command line, or None
     debug: bool = False  # show a traceback with an error
 
     @property
@@ -28,11 +28,11 @@ class Context:
 
     @property
     def sources(self) -> "list[Setting]":
-        """Each setting and who said so."""
+        """Each setting, and where its value comes from."""
         return self._read[1]
 
     def command(self, *arguments: object) -> str:
-        """Another call of kvjobs with the same global options, to be typed; without the password of a database."""
+        """A command line for the user to type, with the same global options; passwords are hidden."""
         from jobs.settings import hide_passwords
 
         given = {name: value for name, value in self.flags.items() if value is not None}
@@ -41,7 +41,7 @@ class Context:
 
     @contextmanager
     def database(self) -> "Iterator[Database]":
-        """The database, its schema up to date; closed at the end."""
+        """The database with its schema up to date; closed at the end of the block."""
         from jobs.store.database import Database
 
         database = Database.open(self.settings.database_url, busy_timeout_s=self.settings.busy_timeout_s)
@@ -52,7 +52,7 @@ class Context:
 
     @contextmanager
     def database_as_it_is(self) -> "Iterator[Database]":
-        """The database, whatever its schema; for those that look after it."""
+        """The database whatever its schema, for the commands that maintain it."""
         from jobs.store.database import Database
 
         database = Database.connect(self.settings.database_url, busy_timeout_s=self.settings.busy_timeout_s)
@@ -70,5 +70,5 @@ class Context:
 
 
 def this_command() -> str:
-    """What was typed, to be typed again."""
+    """The command line of this process, for the user to type again."""
     return shlex.join(["kvjobs", *sys.argv[1:]])

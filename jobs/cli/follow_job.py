@@ -8,14 +8,16 @@ from jobs.store.database import Database
 from jobs.store.report.job_summary import JobSummary, find_job
 
 POLL_S = 0.5
-PATIENCE_S = 120.0  # a database that does not answer for so long is not waited for
+PATIENCE_S = 120.0  # how long to wait for a database that does not answer
 
 
 def follow(
     database: Database, job_id: int, update: Callable[[JobSummary], None], *, timeout_s: float | None = None
 ) -> JobSummary:
-    """Read a job again and again until it has ended or the time is up; the last summary. A database that is away for
-    a while (locked, restarted) is waited for."""
+    """Read a job every POLL_S seconds until it has ended or the time is up; return the last summary.
+
+    A database that does not answer (locked, restarted) is tried for PATIENCE_S seconds; then raises TransientError.
+    """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     answered_at = time.monotonic()
     while True:

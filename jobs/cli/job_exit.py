@@ -1,4 +1,4 @@
-"""How a command about one job ends: with which exit code, with which JSON, and what goes on with it if interrupted."""
+"""How a command about one job ends: its exit code, its JSON, and the command that continues it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,18 +34,18 @@ max_rejected_option = click.option(
     "tolerance",
     type=MaxRejected(),
     metavar="N|P%",
-    help="End with 0 if at most so many lines were rejected (10, 0.5%) and all other documents succeeded.",
+    help="Exit with 0 if no more lines than this were rejected (10, 0.5%) and all other documents succeeded.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the job as JSON.")
 
 
 def exit_code_of(job: "JobSummary", tolerance: Tolerance | None) -> int:
-    """Of a command that a job's outcome ends; 0 while the job goes on."""
+    """The exit code for the outcome of a job; 0 while it has not ended."""
     return 0 if is_tolerated(job, tolerance) else job.exit_code or 0
 
 
 def is_tolerated(job: "JobSummary", tolerance: Tolerance | None) -> bool:
-    """Whether nothing is wrong with a job that has ended but for lines that may be rejected."""
+    """Whether a job has ended with no failure other than rejected lines, and no more of these than allowed."""
     return (
         tolerance is not None
         and job.exit_code == FAILED_PARTLY
@@ -55,8 +55,8 @@ def is_tolerated(job: "JobSummary", tolerance: Tolerance | None) -> bool:
 
 
 def print_job(job: "JobSummary", exit_code: int, **more: Any) -> None:
-    """The job as one line of JSON on standard output: what `kvjobs ls --json` has of it, with the exit code of this
-    command in the place of the job's, and what else the command has to say."""
+    """Print the job to standard output as one line of JSON: the keys of `kvjobs ls --json`, with the exit code of this
+    command instead of the job's, and `more`."""
     from jobs.cli.render.output import to_json
 
     click.echo(to_json(job.as_row() | more | {"exit_code": exit_code}).decode())
@@ -65,7 +65,7 @@ def print_job(job: "JobSummary", exit_code: int, **more: Any) -> None:
 def watch_command(
     context: Context, job_id: int, output: Path | None, tolerance: Tolerance | None, as_json: bool
 ) -> str:
-    """What leads to the end that an interrupted `submit --wait` was to have, and makes no other job."""
+    """The command that continues an interrupted `submit --wait` to the same result, without making another job."""
     options = ["-o", output] if output else []
     options += ["--max-rejected", tolerance] if tolerance else []
     options += ["--json"] if as_json else []

@@ -1,6 +1,7 @@
-"""The entry of `kvjobs`: the table of commands, loaded one at a time, and the one place where errors become words.
+"""The entry point of `kvjobs`: the table of commands, and the one place where errors become exit codes.
 
-`kvjobs --help` reads this table alone, so it loads neither sqlalchemy nor celery nor rich nor onnxruntime.
+`kvjobs --help` prints this table and imports no command, so it loads neither sqlalchemy nor celery nor rich nor
+onnxruntime.
 """
 
 import errno
@@ -24,7 +25,7 @@ PROGRAM = "kvjobs"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where a command is, and its help in short (a test compares it with the command's own)."""
+    """Where a command is, and the first sentence of its help (a test compares the two)."""
 
     target: str  # module:attribute
     help: str
@@ -35,41 +36,39 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "submit": Entry("jobs.cli.commands.submit:submit", "Submit CORPUS to be translated, scored or reranked."),
         "worker": Entry(worker_port.COMMANDS["worker"], "Run a worker."),
         "watch": Entry("jobs.cli.commands.watch:watch", "Follow a job until it ends."),
-        "wait": Entry("jobs.cli.commands.watch:wait", "Wait until a job ends; its outcome is the exit code."),
-        "pause": Entry("jobs.cli.commands.control:pause", "Start no more work of a job until it is resumed."),
-        "resume": Entry("jobs.cli.commands.control:resume", "Let a paused job go on."),
-        "cancel": Entry("jobs.cli.commands.control:cancel", "Give up what a job has not done yet; results stay."),
-        "retry": Entry(
-            "jobs.cli.commands.control:retry", "Put failed, quarantined and cancelled documents back to work."
-        ),
+        "wait": Entry("jobs.cli.commands.watch:wait", "Wait until a job ends; the exit code is its outcome."),
+        "pause": Entry("jobs.cli.commands.control:pause", "Pause a job until it is resumed."),
+        "resume": Entry("jobs.cli.commands.control:resume", "Resume a paused job."),
+        "cancel": Entry("jobs.cli.commands.control:cancel", "Cancel the rest of a job; its results are kept."),
+        "retry": Entry("jobs.cli.commands.control:retry", "Process failed, quarantined and cancelled documents again."),
     },
     "Results": {
         "ls": Entry("jobs.cli.commands.ls:ls", "List jobs, newest first."),
-        "show": Entry("jobs.cli.commands.show:show", "Show what a job is, how far it is, and what went wrong."),
-        "export": Entry("jobs.cli.commands.export:export", "Write the results of a job in the order of its corpus."),
+        "show": Entry("jobs.cli.commands.show:show", "Show the options, progress and failures of a job."),
+        "export": Entry("jobs.cli.commands.export:export", "Write the results of a job, in the order of its corpus."),
         "totals": Entry(
             "jobs.cli.commands.totals:show_totals", "Show the perplexity of a whole corpus, or of its parts."
         ),
         "metrics": Entry(
             "jobs.cli.commands.metrics:metrics",
-            "Measure the rankings of a job by judgements, before reranking and after.",
+            "Measure the rankings of a job against relevance judgements.",
         ),
-        "steps": Entry("jobs.cli.commands.steps:steps", "Show where the seconds of a job went."),
-        "query": Entry("jobs.cli.commands.query:query", "Ask the database in SQL, read-only."),
+        "steps": Entry("jobs.cli.commands.steps:steps", "Show where a job spent its time."),
+        "query": Entry("jobs.cli.commands.query:query", "Query the database in SQL, read-only."),
     },
     "Installation": {
-        "models": Entry(worker_port.COMMANDS["models"], "See the models that there are, and add others."),
-        "bench": Entry(worker_port.COMMANDS["bench"], "Measure this machine."),
-        "db": Entry("jobs.cli.commands.db:db", "Look after the database."),
+        "models": Entry(worker_port.COMMANDS["models"], "List, add, inspect and verify models."),
+        "bench": Entry(worker_port.COMMANDS["bench"], "Measure the speed of this machine."),
+        "db": Entry("jobs.cli.commands.db:db", "Maintain the database."),
         "config": Entry("jobs.cli.commands.config:config", "Show every setting and where it comes from."),
-        "doctor": Entry("jobs.cli.commands.doctor:doctor", "Check this installation and say how to mend it."),
+        "doctor": Entry("jobs.cli.commands.doctor:doctor", "Check this installation and suggest repairs."),
     },
 }
 COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
 
 class LazyGroup(click.Group):
-    """Commands by name; each is imported when it is called."""
+    """Imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -105,30 +104,30 @@ class LazyGroup(click.Group):
 @click.command(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 all documents succeeded, 1 operational failure, 2 usage or input refused, 3 finished but "
-    "some documents failed, 4 timeout while waiting, 5 no such job or model, 130 interrupted.",
+    epilog="Exit codes: 0 all documents succeeded, 1 operational failure, 2 wrong usage or refused input, 3 the job "
+    "ended but some documents failed, 4 timeout while waiting, 5 no such job or model, 130 interrupted.",
 )
-@click.option("--home", metavar="FOLDER", help="Where kvjobs keeps its data.  [env: KVJOBS_HOME]")
+@click.option("--home", metavar="FOLDER", help="The folder where kvjobs keeps its data.  [env: KVJOBS_HOME]")
 @click.option(
     "--database",
     metavar="URL",
-    help="Where the jobs are. If the address holds a password, set the variable instead.  [env: KVJOBS_DATABASE]",
+    help="The address of the database. If it contains a password, set the variable instead.  [env: KVJOBS_DATABASE]",
 )
-@click.option("--config", metavar="FILE", help="Use the settings of this kvjobs.toml.  [env: KVJOBS_CONFIG]")
+@click.option("--config", metavar="FILE", help="Read the settings from this kvjobs.toml.  [env: KVJOBS_CONFIG]")
 @click.option("--debug", is_flag=True, help="Show a traceback with an error.")
 @click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, home: str | None, database: str | None, config: str | None, debug: bool) -> None:
     """Translate, score and rerank whole corpora in the background, on your own machines.
 
-    A corpus is submitted as a job, workers process it, and every result lands in a database.
-    JOB is the number of a job, its name, or "last".
+    A corpus is submitted as a job, workers process it, and every result is stored in a database. Where a command takes
+    JOB, give the job's number, its name, or "last" for the newest.
     """
     ctx.obj = Context({"home": home, "database": database, "config": config}, debug)
 
 
 def main() -> None:
-    """The console script."""
+    """Run the command line of this process, and exit."""
     prepare_streams()
     if instruction := os.environ.get("_KVJOBS_COMPLETE"):
         from click.shell_completion import shell_complete
@@ -138,7 +137,7 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command; its exit code."""
+    """Run one command; return its exit code."""
     as_json = "--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)
     with messages_as(MessageFormat.JSON if as_json else MessageFormat.PLAIN):
         return _run(arguments)
@@ -159,7 +158,7 @@ def _run(arguments: Sequence[str]) -> int:
     except Exception as error:
         settle_streams()
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
-            return 0  # whoever read us has seen enough
+            return 0  # the reader of our output, such as head, closed the pipe: it has enough
         if debug:
             import traceback
 
@@ -169,7 +168,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _called(arguments: Sequence[str]) -> str:
-    """`kvjobs submit`, or `kvjobs` where no command stands."""
+    """`kvjobs submit`; or `kvjobs`, where no command was given."""
     return " ".join([PROGRAM, *(name for name in arguments if name in COMMANDS)][:2])
 
 

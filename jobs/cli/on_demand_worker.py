@@ -16,24 +16,24 @@ from jobs.store.waiting import is_served
 from jobs.worker_port import worker_port
 
 LOOK_EVERY_S = 2.0
-SOON_S = 1.0  # a worker that has nothing in hand ends sooner
+SOON_S = 1.0  # a worker without a batch stops sooner than this
 
 
 class OnDemandWorker:
-    """Brings a worker along for a job that no other worker serves, at whatever moment of its life that is."""
+    """Starts a worker for a job whenever no other worker serves it."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
-        self.note = ""  # for the line of progress: why nothing moves
+        self.note = ""  # for the progress line: why the job waits
         self._settings = settings
         self._database = database
         self._worker: EmbeddedWorker | None = None
-        self._turn = JobsAheadNotice(database)
+        self._jobs_ahead = JobsAheadNotice(database)
         self._next_look = 0.0
-        self._no_gpu_is_news = True
+        self._is_missing_gpu_news = True
         self._is_released = False
 
-    def look(self, job: JobSummary) -> None:
-        """Start a worker where none serves the job. Raises KvjobsError where the job cannot go on by itself."""
+    def ensure(self, job: JobSummary) -> None:
+        """Start a worker if none serves the job. Raises KvjobsError if a worker paused the job, or ours failed."""
         if job.paused and job.reason:
             raise KvjobsError(f"job {job.label} is paused: {job.reason}")
         if self._worker:
@@ -44,9 +44,9 @@ class OnDemandWorker:
         if job.has_ended or job.state == JobState.INGESTING or time.monotonic() < self._next_look:
             return
         self._next_look = time.monotonic() + LOOK_EVERY_S
-        with contextlib.suppress(TransientError):  # a database that is away for a moment: we look again
+        with contextlib.suppress(TransientError):  # the database does not answer: try again later
             if is_served(self._database, job.queue, job.model, self._settings.lease_s):
-                self.note = self._turn.wait(job)
+                self.note = self._jobs_ahead.note(job)
             else:
                 self._start_worker(job)
 
@@ -55,37 +55,38 @@ class OnDemandWorker:
             device = worker_port().device_for(job.queue)
         except SpecError as error:
             self.note = "no worker with a GPU"
-            if self._no_gpu_is_news:
+            if self._is_missing_gpu_news:
                 print_message(
-                    f"Job {job.label} waits for a worker with a GPU, as its queue says. None runs, and there can be "
-                    f"none here: {error}. Where there is a GPU, start one with: kvjobs worker --device cuda:0"
+                    f"Job {job.label} waits for a worker with a GPU, because its queue is gpu. No such worker runs, "
+                    f"and none can be started here: {error}. On a machine with a GPU: kvjobs worker --device cuda:0"
                 )
-            self._no_gpu_is_news = False
+            self._is_missing_gpu_news = False
             return
         self.note = ""
         reap(self._database)
         self._worker = EmbeddedWorker(self._settings, job.job_id, device)
 
     def release(self) -> None:
-        """The job needs our worker no more. It may have begun a batch of another, for which its results need not
-        wait."""
+        """Ask our worker to stop after its batch: the job is done. The batch may be another job's, so do not wait."""
         self._is_released = True
         if self._worker:
             self._worker.ask_to_stop()
 
     def stop(self) -> None:
-        """Let our worker finish its batch, and wait for its end."""
+        """Wait until our worker has finished its batch and stopped."""
         if self._worker is None:
             return
         try:
             if self._is_released and not self._worker.ends_within(SOON_S):
-                print_message("The worker that was brought finishes a batch of another job; Ctrl-C leaves at once.")
+                print_message(
+                    "The worker started for this job is finishing a batch of another job; Ctrl-C stops it at once."
+                )
             self._worker.stop()
-        except KeyboardInterrupt:  # the results are written: only the other job's batch is lost
+        except KeyboardInterrupt:  # the results are written: only the batch of the other job is lost
             self._worker.kill()
         self._worker = None
 
     def kill(self) -> None:
-        """End our worker at once."""
+        """Kill our worker."""
         if self._worker:
             self._worker.kill()

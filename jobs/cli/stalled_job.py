@@ -12,37 +12,37 @@ from jobs.store.report.job_summary import JobSummary
 from jobs.store.waiting import JobsAhead, is_served, jobs_ahead
 from jobs.store.worker_registry import any_alive
 
-SILENCE_S = 60.0  # a worker that was not heard of for so long counts as gone
-HINT_AFTER_S = 3.0  # a worker that has just been started needs a moment
+SILENCE_S = 60.0  # a worker without a heartbeat for so long counts as gone
+HINT_AFTER_S = 3.0  # a worker that was just started needs a moment
 
 
 class JobsAheadNotice:
-    """While nobody works on a job: what is ahead of it. Says once what that is."""
+    """Tells, once, which jobs are processed before this one."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._is_told = False
+        self._is_printed = False
 
-    def wait(self, job: JobSummary) -> str:
-        """In few words for the line of progress; empty where nothing is ahead."""
+    def note(self, job: JobSummary) -> str:
+        """A short text for the progress line; empty where no job is ahead."""
         ahead = jobs_ahead(self._database, job.job_id)
         if not ahead.jobs:
             return ""
-        if not self._is_told:
+        if not self._is_printed:
             print_message(jobs_ahead_message(ahead))
-        self._is_told = True
+        self._is_printed = True
         return f"waits for {counted(ahead.jobs, 'job')} ahead of it"
 
 
 class StallNotice:
-    """Says once why a job does not move."""
+    """Tells, once, why a job makes no progress."""
 
     def __init__(self, database: Database) -> None:
-        self.note = ""  # for the line of progress
+        self.note = ""  # for the progress line
         self._database = database
-        self._turn = JobsAheadNotice(database)
+        self._jobs_ahead = JobsAheadNotice(database)
         self._since = time.monotonic()
-        self._said: str | None = None
+        self._printed: str | None = None
 
     def update(self, job: JobSummary) -> None:
         if time.monotonic() - self._since < HINT_AFTER_S or job.has_ended:
@@ -51,23 +51,23 @@ class StallNotice:
         hint = None
         if job.shown_state == PAUSED:
             reason = f" ({job.reason})" if job.reason else ""
-            hint = f"Job {job.label} is paused{reason}. To go on: kvjobs resume {job.job_id}"
+            hint = f"Job {job.label} is paused{reason}. To resume it: kvjobs resume {job.job_id}"
         elif job.shards_open:
-            with contextlib.suppress(TransientError):  # nobody knows
+            with contextlib.suppress(TransientError):  # unknown for now
                 hint = no_worker_message(self._database, job.queue, job.model)
-                self.note = self._turn.wait(job) if hint is None else ""
-        if hint and hint != self._said:
+                self.note = self._jobs_ahead.note(job) if hint is None else ""
+        if hint and hint != self._printed:
             print_message(hint)
-        self._said = hint
+        self._printed = hint
 
 
 def no_worker_message(database: Database, queue: str, model: str) -> str | None:
-    """What to do where no worker serves the jobs of a queue and model; None where one does."""
+    """What to do if no worker serves the jobs of this queue and model; None if one does."""
     if is_served(database, queue, model, SILENCE_S):
         return None
     if not any_alive(database, SILENCE_S):
         return "No worker is running. To start one: kvjobs worker"
-    return f"No worker serves the queue {queue} now; what each one serves: kvjobs worker ls"
+    return f"No worker serves the queue {queue} now. To see what each one serves: kvjobs worker ls"
 
 
 def jobs_ahead_message(ahead: JobsAhead) -> str:

@@ -1,17 +1,19 @@
-"""The three standard streams: there whatever the shell closed, and never a reason for a message of Python's own."""
+"""The three standard streams: usable even if the shell closed them, and never the cause of a Python traceback."""
 
 import io
 import os
 import sys
 from typing import Any, TextIO
 
-STANDARD_OUTPUT = "standard output"  # the file that an error names
+STANDARD_OUTPUT = "standard output"  # the file name in its errors
 
 
 def prepare_streams() -> None:
-    """Give a stream that the shell closed (`>&-`) its number back, lest the next file that is opened, which may be the
-    database, gets it. What is written to a closed standard output fails as it should; messages without a standard
-    error go nowhere."""
+    """Open /dev/null in the place of a stream that the shell closed (`>&-`).
+
+    Otherwise the next file that is opened, such as the database, would get its number, and be written to. Writing to a
+    closed standard output still fails; messages to a closed standard error are dropped.
+    """
     for number, access in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
         try:
             os.fstat(number)
@@ -24,7 +26,7 @@ def prepare_streams() -> None:
 
 
 def settle_streams() -> None:
-    """Let what cannot be written go nowhere, instead of to a message of Python's last flush."""
+    """Drop what cannot be flushed: Python would flush again at exit, and print a traceback."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -35,7 +37,7 @@ def settle_streams() -> None:
 
 
 class _StandardOutput(io.FileIO):
-    """Raises an OSError that names standard output. Python's names no file, so it could be any file's."""
+    """Raises an OSError that names standard output; Python's own names no file."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -45,9 +47,9 @@ class _StandardOutput(io.FileIO):
 
 
 def _standard_output(encoding: str) -> TextIO:
-    """Buffered whatever PYTHONUNBUFFERED says: a file itself may take a part of what is written, and say nothing."""
+    """Buffered, whatever PYTHONUNBUFFERED says: an unbuffered file may write a part of the data without an error."""
     buffer = io.BufferedWriter(_StandardOutput(1, "w", closefd=False))
-    # An old locale must not turn a translation into a crash.
+    # backslashreplace: an old locale must not turn a translation into a crash.
     return io.TextIOWrapper(buffer, encoding, errors="backslashreplace", line_buffering=buffer.isatty())
 
 

@@ -1,4 +1,4 @@
-"""What `submit --wait` and `watch --work` do: see that somebody works on a job, follow it, write the results."""
+"""What `submit --wait` and `watch --work` do: see that a worker serves the job, follow it, and write its results."""
 
 import contextlib
 import os
@@ -36,13 +36,14 @@ def wait_for_job(
     *,
     again: str,
 ) -> JobSummary:
-    """See a job through to its results, which go to `output` (`-`: standard output; None: nowhere); how it ended.
+    """Wait until a job has ended, write its results to `output` (`-`: standard output; None: nowhere), and return it.
 
-    Ctrl-C once ends after the batch in hand with a KeyboardInterrupt that advises the command `again`, twice at once.
+    The first Ctrl-C finishes the current batch, then raises a KeyboardInterrupt that advises the command `again`; the
+    second kills the worker and exits at once.
     """
     if job.paused:
         resume(database, job.job_id)
-        print_message(f"Job {job.label} was paused" + (f" ({job.reason})" if job.reason else "") + "; it goes on.")
+        print_message(f"Job {job.label} was paused" + (f" ({job.reason})" if job.reason else "") + "; it is resumed.")
     worker = OnDemandWorker(settings, database)
     with _interruptible(worker):
         try:
@@ -56,9 +57,9 @@ def wait_for_job(
                 print_message(end_message(job, output, tolerance, _totals(database, job)))
         except KeyboardInterrupt:
             if not job.has_ended:
-                print_message("Finishing the batch in hand; Ctrl-C again leaves at once.")
+                print_message("Finishing the current batch; press Ctrl-C again to stop at once.")
             worker.stop()
-            raise KeyboardInterrupt(f"Interrupted; what is done is kept. To go on: {again}") from None
+            raise KeyboardInterrupt(f"Interrupted; finished documents are kept. To continue: {again}") from None
         finally:
             worker.stop()
     return job
@@ -68,7 +69,7 @@ def _follow(database: Database, job: JobSummary, worker: OnDemandWorker) -> JobS
     with progress() as shown:
 
         def update(summary: JobSummary) -> None:
-            worker.look(summary)
+            worker.ensure(summary)
             shown.update(summary, worker.note)
 
         return follow(database, job.job_id, update)
@@ -76,15 +77,15 @@ def _follow(database: Database, job: JobSummary, worker: OnDemandWorker) -> JobS
 
 @contextlib.contextmanager
 def _interruptible(worker: OnDemandWorker) -> Iterator[None]:
-    """The first signal raises KeyboardInterrupt, a second one ends everything where it stands."""
-    asked = False
+    """The first signal raises KeyboardInterrupt, the second kills the worker and exits."""
+    is_interrupted = False
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
+        nonlocal is_interrupted
+        if is_interrupted:
             worker.kill()
             os._exit(INTERRUPTED)
-        asked = True
+        is_interrupted = True
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
@@ -99,7 +100,7 @@ def _write(database: Database, job: JobSummary, output: Path | None) -> None:
     if output is None:
         return
     if str(output) == "-":
-        sys.stdout.flush()  # what follows goes past its buffer
+        sys.stdout.flush()  # the results bypass its text buffer
         write_results(database, job, sys.stdout.buffer, Format.JSONL)
     else:
         export_file(database, job, output)

@@ -87,7 +87,7 @@ def test_tokens_that_differ_are_a_failure(kvjobs: Kvjobs, model: Path, monkeypat
     result = kvjobs("bench", "cache", "--model", model, "--tokens", "3", "--source-tokens", "8", "--repeats", 1)
 
     assert result.exit_code == 1
-    assert "2 segments came out differently" in result.err
+    assert "2 segments translated differently" in result.err
     assert result.out.splitlines()[1].split()[-1] == "no"
 
 

@@ -45,7 +45,7 @@ def test_path_is_that_of_the_file(kvjobs: Kvjobs, home: Path) -> None:
 def test_upgrade_makes_the_tables_and_says_so(kvjobs: Kvjobs, home: Path) -> None:
     assert f"schema {HEAD}, was empty" in kvjobs("db", "upgrade").err
     assert "up to date" in kvjobs("db", "upgrade").err
-    assert kvjobs("db", "check").out == "All is well.\n"
+    assert kvjobs("db", "check").out == "No problem found.\n"
 
 
 @ON_SQLITE
@@ -80,7 +80,7 @@ def test_what_is_no_database_is_a_sentence(kvjobs: Kvjobs, home: Path) -> None:
 
 def test_jobs_that_agree_are_well(kvjobs: Kvjobs, finished_job: int, mixed_job: int, running_job: int) -> None:
     for job in (finished_job, mixed_job, running_job):
-        assert kvjobs("db", "check", job).out == "All is well.\n"
+        assert kvjobs("db", "check", job).out == "No problem found.\n"
     assert kvjobs("db", "check", "nobody").exit_code == 5
 
 

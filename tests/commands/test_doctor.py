@@ -23,7 +23,7 @@ def test_doctor_looks_and_changes_nothing(kvjobs: Kvjobs, home: Path) -> None:
     assert list(home.iterdir()) == []
     for name in ("python", "package jobs", "package worker", "sqlalchemy", "sqlite", "machine", "home", "database"):
         assert found[name]["ok"], found[name]
-    assert "first submit makes it" in found["database"]["found"]
+    assert "first submit creates it" in found["database"]["found"]
 
 
 def test_a_problem_is_shown_with_its_cure(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +33,7 @@ def test_a_problem_is_shown_with_its_cure(kvjobs: Kvjobs, monkeypatch: pytest.Mo
 
     assert result.exit_code == 1
     assert "PROBLEM  sqlite" in result.out
-    assert "-> use a Python that was built with SQLite 99.0.0" in result.out
+    assert "-> use a Python built with SQLite 99.0.0" in result.out
 
 
 def test_a_dependency_that_is_missing_or_old_is_named(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ def test_a_dependency_that_is_missing_or_old_is_named(kvjobs: Kvjobs, monkeypatc
 
     assert found["click"]["ok"]
     assert not found["rich"]["ok"]
-    assert found["no-such-distribution"]["found"] == "is not installed"
+    assert found["no-such-distribution"]["found"] == "not installed"
     assert found["no-such-distribution"]["mend"] == "pip install 'no-such-distribution>=1'"
     assert "torch" not in found
 
@@ -82,7 +82,7 @@ def test_a_package_of_the_current_folder_that_hides_ours_is_found(
 def test_a_full_disk_and_a_home_that_cannot_be_are_found(
     kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(doctor, "LITTLE_DISK", 1 << 80)
+    monkeypatch.setattr(doctor, "LEAST_FREE_DISK", 1 << 80)
     assert not checks(kvjobs)["disk"]["ok"]
 
     (tmp_path / "file").touch()

@@ -174,7 +174,7 @@ def test_steps_say_where_the_seconds_went(kvjobs: Kvjobs, timed_job: int) -> Non
 
 
 def test_steps_of_a_job_without_timings(kvjobs: Kvjobs, finished_job: int) -> None:
-    assert "no timings" in kvjobs("steps", finished_job).err
+    assert "no step times" in kvjobs("steps", finished_job).err
     assert kvjobs("steps", finished_job, "--json").json == []
 
 
@@ -239,7 +239,7 @@ def test_leaving_a_watch_is_130_and_says_that_the_job_goes_on(
     result = kvjobs(command, running_job)
 
     assert result.exit_code == 130
-    assert "goes on. To follow it again: kvjobs " in result.err
+    assert "continues. To follow it again: kvjobs " in result.err
     assert result.err.rstrip().endswith(f"watch {running_job}")
 
 
@@ -267,7 +267,7 @@ def test_who_waits_in_vain_is_told_why(
     paused = add_job(Line("w"), paused=True, reason="eight workers died")
 
     assert kvjobs("wait", running_job, "--timeout", "0.1").err.count("No worker is running") == 1
-    assert "paused (eight workers died). To go on: kvjobs resume" in kvjobs("wait", paused, "--timeout", "0.1").err
+    assert "paused (eight workers died). To resume it: kvjobs resume" in kvjobs("wait", paused, "--timeout", "0.1").err
 
 
 # pause, resume, cancel, retry ---------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ def test_who_waits_in_vain_is_told_why(
 def test_pause_and_resume_say_what_comes_next(kvjobs: Kvjobs, running_job: int) -> None:
     assert f"kvjobs resume {running_job}" in kvjobs("pause", running_job, "--reason", "lunch").err
     assert kvjobs("show", running_job).out.startswith("Job 1 (running): paused (lunch)")
-    assert "goes on" in kvjobs("resume", running_job).err
+    assert "is resumed" in kvjobs("resume", running_job).err
     assert "was not paused" in kvjobs("resume", running_job).err
 
 
@@ -312,7 +312,7 @@ def test_a_cancelled_job_is_taken_up_by_retry_and_every_command_says_so(kvjobs: 
         )
     assert f"Next: kvjobs retry {running_job}" in kvjobs("show", running_job).out
     assert kvjobs("retry", running_job).err == (
-        f"2 documents of job {running_job} (running) put back. To follow it: kvjobs watch {running_job}\n"
+        f"2 documents of job {running_job} (running) will run again. To follow it: kvjobs watch {running_job}\n"
     )
     assert kvjobs("show", running_job, "--json").json["shown_state"] == "running"
     assert kvjobs("db", "check", running_job).exit_code == 0
@@ -321,7 +321,7 @@ def test_a_cancelled_job_is_taken_up_by_retry_and_every_command_says_so(kvjobs: 
 def test_a_job_that_is_being_cancelled_is_not_said_to_go_on(kvjobs: Kvjobs, add_job: AddJob) -> None:
     job = add_job(Line("a"), cancel_requested_at=db_time())
 
-    assert kvjobs("resume", job).err == f"Job {job} is being cancelled. To take it up again: kvjobs retry {job}\n"
+    assert kvjobs("resume", job).err == f"Job {job} is being cancelled. To continue it: kvjobs retry {job}\n"
 
 
 def finish(database: Database, job_id: int) -> None:

@@ -106,13 +106,13 @@ def test_add_says_what_it_made_and_where(kvjobs: Kvjobs, checkpoint: Path, home:
     folder = home / "models" / "opus-tiny-int8"
     lines = result.out.splitlines()
     assert result.exit_code == 0
-    assert lines[0].startswith("Model opus-tiny-int8, made in ")
+    assert lines[0].startswith("Model opus-tiny-int8, added in ")
     assert lines[1].startswith(f"  folder     {folder}, ")
     assert lines[2:5] == ["  kind       translation", "  layout     kv", "  precision  int8"]
     assert lines[5].startswith("  head       target, ")
     assert lines[6] == f"  source     {checkpoint}"
     assert result.err.splitlines() == [
-        "int8 is near fp32; how near, on your documents: kvjobs models verify opus-tiny-int8 --sample CORPUS",
+        "int8 is close to fp32. To measure how close: kvjobs models verify opus-tiny-int8 --sample CORPUS",
         "Next: kvjobs submit CORPUS --model opus-tiny-int8 --wait",
     ]
     assert folder.is_dir()
@@ -184,7 +184,9 @@ def test_verify_of_a_wrong_model_is_1(kvjobs: Kvjobs, added: Path) -> None:
     result = kvjobs("models", "verify", "opus-tiny", "--limit", "5")
 
     assert result.exit_code == 1
-    assert "Error: checkpoint: the model does not say the same as the other side (checkpoint, in numpy)" in result.err
+    assert (
+        "Error: checkpoint: the model's results differ from those of the reference (checkpoint, in numpy)" in result.err
+    )
 
 
 # --- causal language models

@@ -292,7 +292,7 @@ def test_a_reader_reads_and_does_nothing_else(
         monkeypatch.setenv("KVJOBS_DATABASE", reading)
 
         assert (made.exit_code, again.exit_code) == (0, 0), made.err + again.err
-        assert "was made and may read" in made.err
+        assert "was created and can read" in made.err
         assert "cr'et" not in made.err
         for command in ("show", "export", "steps", "watch"):
             assert kvjobs(command, finished_job).exit_code == 0, command

@@ -84,4 +84,4 @@ def test_fields_of_the_other_kind_of_scoring_are_refused(kvjobs: Kvjobs, home: P
     for model, flag in (("tiny", "--source-field"), ("demo-en-zh", "--text-field")):
         refused = kvjobs("submit", "a.jsonl", "--task", "score", "--model", model, flag, "x")
         assert refused.exit_code == 2
-        assert f"{flag} makes no sense here: {model}" in refused.err
+        assert f"{flag} has no meaning here: {model}" in refused.err

@@ -66,10 +66,10 @@ def on_demand(database: Database, brought: list[Brought]) -> OnDemandWorker:
     return OnDemandWorker(read_settings({})[0], database)
 
 
-def look(on_demand: OnDemandWorker, database: Database, job_id: int) -> None:
+def ensure(on_demand: OnDemandWorker, database: Database, job_id: int) -> None:
     with database.reading() as connection:
         job = find_job(connection, str(job_id))
-    on_demand.look(job)
+    on_demand.ensure(job)
 
 
 def other_worker(database: Database, queues: str = "cpu") -> int:
@@ -82,12 +82,12 @@ def test_where_no_worker_runs_one_is_brought_for_the_job(
     add_job(Line("a"), Line("b"))
     mine = add_job(Line("a"))
 
-    look(on_demand, database, mine)
-    look(on_demand, database, mine)
+    ensure(on_demand, database, mine)
+    ensure(on_demand, database, mine)
 
     assert [(one.job_id, one.device) for one in brought] == [(mine, "cpu")]
     brought[0].lives = False  # it ended, and nobody asked it to
-    look(on_demand, database, mine)
+    ensure(on_demand, database, mine)
     assert len(brought) == 2
 
 
@@ -97,11 +97,11 @@ def test_a_worker_that_serves_the_job_is_left_to_it_for_as_long_as_it_is_there(
     mine = add_job(Line("a"))
     worker = other_worker(database)
 
-    look(on_demand, database, mine)
+    ensure(on_demand, database, mine)
     assert brought == []
 
     mark_stopped(database, [worker])
-    look(on_demand, database, mine)
+    ensure(on_demand, database, mine)
     assert [one.job_id for one in brought] == [mine]
 
 
@@ -115,7 +115,7 @@ def test_beside_a_worker_that_cannot_help_one_is_brought(
         with database.writing() as connection:
             connection.execute(update(Worker).values(heartbeat_at=db_time(-120)))
 
-    look(on_demand, database, mine)
+    ensure(on_demand, database, mine)
 
     assert [one.job_id for one in brought] == [mine]
 
@@ -129,13 +129,13 @@ def test_what_is_ahead_is_said_once_and_the_line_of_progress_tells_that_the_job_
     other_worker(database)
 
     for _ in range(3):
-        look(on_demand, database, mine)
+        ensure(on_demand, database, mine)
 
     assert capsys.readouterr().err == "3 jobs with 60 documents are ahead of it.\n"
     assert on_demand.note == "waits for 3 jobs ahead of it"
     with database.writing() as connection:
         connection.execute(update(Job).where(Job.id != mine).values(paused=True))
-    look(on_demand, database, mine)
+    ensure(on_demand, database, mine)
     assert on_demand.note == ""
 
 
@@ -152,7 +152,7 @@ def test_a_job_for_a_gpu_says_that_there_is_none_and_waits(
     monkeypatch.setattr(device, "GPU_FILES", ())
 
     for _ in range(2):
-        look(on_demand, database, mine)
+        ensure(on_demand, database, mine)
 
     assert brought == []
     assert on_demand.note == "no worker with a GPU"
@@ -172,7 +172,7 @@ def test_a_job_for_a_gpu_gets_a_worker_that_has_it(
     monkeypatch.setattr(device, "GPU_FILES", ("/",))
     monkeypatch.setattr(device, "check_device", lambda name: name)
 
-    look(on_demand, database, mine)
+    ensure(on_demand, database, mine)
 
     assert [one.device for one in brought] == ["cuda:0"]
 
@@ -183,7 +183,7 @@ def test_a_job_that_its_worker_paused_ends_the_wait(
     mine = add_job(Line("a"), paused=True, reason="the model changed")
 
     with pytest.raises(KvjobsError, match="is paused: the model changed"):
-        look(on_demand, database, mine)
+        ensure(on_demand, database, mine)
 
 
 def test_the_results_do_not_wait_for_the_batch_of_another_job(
@@ -207,4 +207,6 @@ def test_the_results_do_not_wait_for_the_batch_of_another_job(
     wait_for_job.wait_for_job(read_settings({})[0], database, running, None, None, again="")
 
     assert Brought.told == ["stop", "written", "ended"]
-    assert capsys.readouterr().err.splitlines()[-1].startswith("The worker that was brought finishes a batch of")
+    assert (
+        capsys.readouterr().err.splitlines()[-1].startswith("The worker started for this job is finishing a batch of")
+    )

@@ -39,7 +39,10 @@ def test_a_submit_from_the_terminal_says_what_it_waits_for(
 def test_a_deletion_that_nobody_can_confirm_says_what_to_give(kvjobs: Kvjobs, finished_job: int) -> None:
     result = kvjobs("db", "prune", finished_job)
 
-    assert (result.exit_code, "nobody can confirm; to delete without a question give --yes" in result.err) == (2, True)
+    assert (result.exit_code, "nobody can confirm; to delete without confirmation give --yes" in result.err) == (
+        2,
+        True,
+    )
 
 
 class Terminal:

@@ -102,7 +102,7 @@ def test_ctrl_c_keeps_what_is_done_and_prints_the_command_that_goes_on(machine: 
     _, said = submit.communicate(timeout=40)
 
     assert submit.returncode == 130
-    advised = said.splitlines()[-1].rpartition("To go on: kvjobs ")[2]
+    advised = said.splitlines()[-1].rpartition("To continue: kvjobs ")[2]
     assert advised == "watch 1 --work -o out.jsonl"
     assert not (machine.folder / "out.jsonl").exists()
     kept = int(str(job(machine)["succeeded"]))

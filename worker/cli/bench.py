@@ -1,9 +1,9 @@
-"""`kvjobs bench`: what this machine makes of a model."""
+"""`kvjobs bench`: how fast this machine runs a model."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from itertools import chain, cycle, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,15 +17,28 @@ if TYPE_CHECKING:
     from worker.engine.tasks.cache_report import CacheReport
     from worker.text.marian_tokenizer import MarianTokenizer
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+
 FIELDS = (
     *("target_tokens", "ratio", "is_equal", "num_different", "num_segments", "source_tokens", "batch_size"),
     *("num_beams", "repeats", "on", "off", "on_growth", "off_growth"),
     *("kv_bytes", "buffer_allocations", "buffer_reuses"),
 )
+COLUMNS = (
+    Column("target_tokens", "TOKENS OUT", right=True),
+    Column("ratio", "FASTER BY", lambda ratio: f"{ratio:.1f} x", right=True),
+    Column("on", "TOKENS/S WITH", lambda measured: f"{measured['tokens_per_second']:,.0f}", right=True, rank=1),
+    Column("off", "TOKENS/S WITHOUT", lambda measured: f"{measured['tokens_per_second']:,.0f}", right=True, rank=2),
+    Column("on", "MS/STEP WITH", lambda measured: f"{1000 * measured['seconds_per_step']:.1f}", right=True, rank=5),
+    Column("off", "MS/STEP WITHOUT", lambda measured: f"{1000 * measured['seconds_per_step']:.1f}", right=True, rank=6),
+    Column("on_growth", "GROWTH WITH", lambda growth: f"{growth:.2f}", right=True, rank=3),
+    Column("off_growth", "GROWTH WITHOUT", lambda growth: f"{growth:.2f}", right=True, rank=4),
+    Column("is_equal", "SAME TOKENS"),
+)
 
 
 class Lengths(click.ParamType[tuple[int, ...]]):
-    """5,50: whole numbers with commas between them."""
+    """Whole numbers separated by commas: 5,50."""
 
     name = "lengths"
 
@@ -33,12 +46,17 @@ class Lengths(click.ParamType[tuple[int, ...]]):
         try:
             return tuple(int(part) for part in value.split(","))
         except ValueError:
-            self.fail(f"{value!r} is no list of whole numbers such as 5,50", param, ctx)
+            self.fail(f"{value!r} is not a list of whole numbers such as 5,50", param, ctx)
+
+
+def _number(name: str, least: int, default: int, text: str) -> Callable[[Command], Command]:
+    kind = click.IntRange(min=least)
+    return click.option(name, metavar="N", type=kind, default=default, show_default=True, help=text)
 
 
 @click.group()
 def bench() -> None:
-    """Measure this machine."""
+    """Measure the speed of this machine."""
 
 
 @bench.command()
@@ -52,13 +70,15 @@ def bench() -> None:
     metavar="N,...",
     default="5,50",
     show_default=True,
-    help="Tokens of each translation: forced, so that both ways take the same steps.",
+    help="The length of each translation; forced, so that both runs take the same number of steps.",
 )
-@click.option("--source-tokens", metavar="N", type=click.IntRange(min=2), default=30, show_default=True)
-@click.option("--batch-size", metavar="N", type=click.IntRange(min=1), default=32, show_default=True)
-@click.option("--segments", metavar="N", type=click.IntRange(min=1), help="How many.  [default: one batch]")
-@click.option("--beam-size", metavar="N", type=click.IntRange(min=1), default=1, show_default=True)
-@click.option("--repeats", metavar="N", type=click.IntRange(min=1), default=3, show_default=True)
+@_number("--source-tokens", 2, 30, "The length of each segment.")
+@_number("--batch-size", 1, 32, "Segments in one model call.")
+@click.option(
+    "--segments", metavar="N", type=click.IntRange(min=1), help="Segments to translate.  [default: one batch]"
+)
+@_number("--beam-size", 1, 1, "Number of beams; 1 is greedy search.")
+@_number("--repeats", 1, 3, "Measure so many times, and take the median.")
 @output_options()
 @click.pass_obj
 def cache(
@@ -73,10 +93,10 @@ def cache(
     beam_size: int,
     repeats: int,
 ) -> int:
-    """Translate the same segments with the cache and without, in turns.
+    """Translate the same segments with and without the KV cache.
 
-    One thread, as a lane has it; medians over the repeats. With the cache a late step takes about as long as an early
-    one (growth 1), and both ways must give the same tokens: exit code 1 if they do not.
+    Both run in turns, in one thread as in a lane; the medians are shown. GROWTH is the time of a late step divided by
+    that of an early one: about 1 with the cache. Both must give the same tokens: exit code 1 if they do not.
     """
     from worker.engine.seq2seq.open import open_translation_model
     from worker.engine.tasks.cache_report import measure_cache
@@ -106,25 +126,12 @@ def cache(
     different = sum(report.num_different for report in reports)
     if different:
         print_message(
-            f"Error: {counted(different, 'segment')} came out differently with the cache and without; "
-            "this must not be: report it with the model's kvjobs models inspect"
+            f"Error: {counted(different, 'segment')} translated differently with and without the cache; "
+            f"this is a bug: report it with the output of kvjobs models inspect {folder.name}"
         )
         return 1
-    print_message("The tokens are the same with the cache and without.")
+    print_message("The tokens are the same with and without the cache.")
     return 0
-
-
-COLUMNS = (
-    Column("target_tokens", "TOKENS OUT", right=True),
-    Column("ratio", "FASTER BY", lambda ratio: f"{ratio:.1f} x", right=True),
-    Column("on", "TOKENS/S WITH", lambda measured: f"{measured['tokens_per_second']:,.0f}", right=True, rank=1),
-    Column("off", "TOKENS/S WITHOUT", lambda measured: f"{measured['tokens_per_second']:,.0f}", right=True, rank=2),
-    Column("on", "MS/STEP WITH", lambda measured: f"{1000 * measured['seconds_per_step']:.1f}", right=True, rank=5),
-    Column("off", "MS/STEP WITHOUT", lambda measured: f"{1000 * measured['seconds_per_step']:.1f}", right=True, rank=6),
-    Column("on_growth", "GROWTH WITH", lambda growth: f"{growth:.2f}", right=True, rank=3),
-    Column("off_growth", "GROWTH WITHOUT", lambda growth: f"{growth:.2f}", right=True, rank=4),
-    Column("is_equal", "SAME TOKENS"),
-)
 
 
 def _row(report: "CacheReport", source_tokens: int) -> dict[str, Any]:
@@ -138,12 +145,12 @@ def _row(report: "CacheReport", source_tokens: int) -> dict[str, Any]:
 
 
 def _segments(tokenizer: "MarianTokenizer", num_tokens: int) -> Iterator[list[int]]:
-    """Segments of real words, each of so many tokens: text of the bundled model's kind, cut where the length says."""
+    """Segments of exactly `num_tokens` tokens, cut from weather bulletins like those of the bundled model."""
     from worker.demo.grammar import unseen_bulletins
 
     language = min(tokenizer.languages, default=None)
     texts = cycle([bulletin.english for bulletin in unseen_bulletins(20, seed=1)])
-    head = tokenizer.encode("", language)  # the label, if there is one, and the end
+    head = tokenizer.encode("", language)  # the language label, if any, and the end of the sentence
     pieces = chain.from_iterable(tokenizer.encode(text, None)[:-1] for text in texts)
     while True:
         yield [*head[:-1], *islice(pieces, num_tokens - len(head)), head[-1]]

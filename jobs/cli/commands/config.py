@@ -1,4 +1,4 @@
-"""`kvjobs config`: every setting and who said so."""
+"""`kvjobs config`: every setting and where it comes from."""
 
 import click
 
@@ -13,11 +13,13 @@ from jobs.settings import SECRET, hide_passwords
 def config(context: Context, output: Output) -> None:
     """Show every setting and where it comes from.
 
-    Flags go before KVJOBS_* variables, these before kvjobs.toml, and that before the defaults. Passwords are hidden.
+    Flags override KVJOBS_* variables, these override kvjobs.toml, and that overrides the defaults. Passwords are
+    hidden.
 
-    The file is the one that --config or KVJOBS_CONFIG names; else kvjobs.toml in the home folder, and before it
-    kvjobs.toml in the current folder. That one came perhaps with somebody else's data, so of its settings those alone
-    are used that move no data (lanes, lease_s, heartbeat_s, poll_s, hang_s, busy_timeout_s, log_level).
+    The file is the one that --config or KVJOBS_CONFIG names. Without one, kvjobs.toml in the current folder overrides
+    kvjobs.toml in the home folder. A file in the current folder may have come with somebody else's data, so only those
+    of its settings are used that cannot redirect data: lanes, lease_s, heartbeat_s, poll_s, hang_s, busy_timeout_s,
+    log_level.
     """
     settings = context.settings
     rows = []

@@ -1,4 +1,4 @@
-"""What changes the state of a job: pause, resume, cancel, retry. Each says what it changed and what comes next."""
+"""The commands that change a job's state: pause, resume, cancel, retry. Each prints the change and what to do next."""
 
 from typing import TYPE_CHECKING
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("reference", metavar="JOB")
-@click.option("--reason", help="Shown with the job.")
+@click.option("--reason", help="A text that is shown with the job.")
 @json_option
 @click.pass_obj
 def pause(context: Context, reference: str, reason: str | None, as_json: bool) -> None:
-    """Start no more work of a job until it is resumed.
+    """Pause a job until it is resumed.
 
-    Workers end the batch in hand and keep its results.
+    Workers finish the batch that they are processing and keep its results.
     """
     from jobs.store import jobs
 
@@ -30,7 +30,7 @@ def pause(context: Context, reference: str, reason: str | None, as_json: bool) -
         job = _find(database, reference)
         jobs.pause(database, job.job_id, reason)
         job = _find(database, str(job.job_id))
-    print_message(f"Job {job.label} is paused. To go on: kvjobs resume {job.job_id}")
+    print_message(f"Job {job.label} is paused. To resume it: kvjobs resume {job.job_id}")
     if as_json:
         print_job(job, 0)
 
@@ -40,7 +40,7 @@ def pause(context: Context, reference: str, reason: str | None, as_json: bool) -
 @json_option
 @click.pass_obj
 def resume(context: Context, reference: str, as_json: bool) -> None:
-    """Let a paused job go on."""
+    """Resume a paused job."""
     from jobs.store import jobs
 
     with context.database() as database:
@@ -48,10 +48,10 @@ def resume(context: Context, reference: str, as_json: bool) -> None:
         jobs.resume(database, job.job_id)
         was, job = job, _find(database, str(job.job_id))
     if job.cancel_requested_at:
-        print_message(f"Job {job.label} is being cancelled. To take it up again: kvjobs retry {job.job_id}")
+        print_message(f"Job {job.label} is being cancelled. To continue it: kvjobs retry {job.job_id}")
     else:
-        told = "goes on" if was.paused else "was not paused"
-        print_message(f"Job {job.label} {told}. To follow it: kvjobs watch {job.job_id}")
+        change = "is resumed" if was.paused else "was not paused"
+        print_message(f"Job {job.label} {change}. To follow it: kvjobs watch {job.job_id}")
     if as_json:
         print_job(job, 0, was_paused=was.paused)
 
@@ -61,9 +61,9 @@ def resume(context: Context, reference: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def cancel(context: Context, reference: str, as_json: bool) -> None:
-    """Give up what a job has not done yet; results stay.
+    """Cancel the rest of a job; its results are kept.
 
-    A worker that is busy with the job ends the batch in hand first. Doing it twice is harmless.
+    Workers finish the batch that they are processing. Cancelling a job twice is harmless.
     """
     from jobs.store import jobs
 
@@ -75,10 +75,10 @@ def cancel(context: Context, reference: str, as_json: bool) -> None:
         f"{counted(cancelled, 'document')} of job {job.label} cancelled; {counted(job.succeeded, 'result')} kept."
     )
     if job.has_ended:
-        print_message(f"To write them: kvjobs export {job.job_id} --only ok -o FILE")
-        print_message(f"To take it up again: kvjobs retry {job.job_id}")
+        print_message(f"To export them: kvjobs export {job.job_id} --only ok -o FILE")
+        print_message(f"To continue the job: kvjobs retry {job.job_id}")
     else:
-        print_message(f"Workers still end the batches they hold. To wait for them: kvjobs wait {job.job_id}")
+        print_message(f"Workers are still finishing their batches. To wait for them: kvjobs wait {job.job_id}")
     if as_json:
         print_job(job, 0, changed=cancelled)
 
@@ -88,10 +88,9 @@ def cancel(context: Context, reference: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def retry(context: Context, reference: str, as_json: bool) -> None:
-    """Put failed, quarantined and cancelled documents back to work.
+    """Process failed, quarantined and cancelled documents again.
 
-    A job that was cancelled goes on. Rejected lines stay rejected: mend the corpus and submit it again. Results stay
-    as they are.
+    A cancelled job continues. Results are kept. Rejected lines stay rejected: correct the corpus and submit it again.
     """
     from jobs.cli.render.job_page import next_command
     from jobs.store import jobs
@@ -102,10 +101,10 @@ def retry(context: Context, reference: str, as_json: bool) -> None:
         again = jobs.retry(database, job.job_id)
         was, job = job, _find(database, str(job.job_id))
     if job.state == JobState.INGESTING:
-        print_message(f"Job {job.label} is taken up again. To read the rest of its corpus: {next_command(job)}")
+        print_message(f"Job {job.label} continues. To read the rest of its corpus: {next_command(job)}")
     elif again or was.state != job.state:
         print_message(
-            f"{counted(again, 'document')} of job {job.label} put back. To follow it: kvjobs watch {job.job_id}"
+            f"{counted(again, 'document')} of job {job.label} will run again. To follow it: kvjobs watch {job.job_id}"
         )
     else:
         print_message(f"Job {job.label} has no failed, quarantined or cancelled document; nothing changed.")

@@ -1,4 +1,4 @@
-"""`kvjobs db`: the database itself."""
+"""`kvjobs db`: maintenance of the database."""
 
 import sys
 from typing import TYPE_CHECKING, TextIO
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @click.group()
 def db() -> None:
-    """Look after the database."""
+    """Maintain the database."""
 
 
 @db.command()
 @click.pass_obj
 def path(context: Context) -> None:
-    """Print where the database is: the file, or the URL without its password."""
+    """Print the database's file or URL, without a password."""
     with context.database_as_it_is() as database:
         url = database.engine.url
         click.echo(visible(url.database if database.is_sqlite else database.shown_url))
@@ -34,9 +34,9 @@ def path(context: Context) -> None:
 @db.command()
 @click.pass_obj
 def upgrade(context: Context) -> None:
-    """Bring the tables up to date.
+    """Upgrade the tables to this version of kvjobs.
 
-    A SQLite file is upgraded by every command; any other database waits for this one.
+    Every command upgrades a SQLite file; any other database is upgraded by this command alone.
     """
     from jobs.store.schema import migrate
 
@@ -54,10 +54,11 @@ def upgrade(context: Context) -> None:
 @output_options()
 @click.pass_obj
 def check(context: Context, output: Output, reference: str | None) -> int:
-    """Compare the tables with what they should be; with a JOB, count it again.
+    """Check the tables, and with a JOB its counters.
 
-    The recount reads every document of the job: each must be in exactly one terminal state or wait, the counters must
-    say what is there, and no result may carry an epoch that its shard never had. Exit code 1 if anything is wrong.
+    The tables and views are compared with those of this version. With a JOB every document is read: each must be
+    waiting or in exactly one terminal state, the job's counters must agree with its documents, and no result may have a
+    lease epoch that its shard never had. Exit code 1 if anything is wrong.
     """
     from jobs.store.report.consistency_check import find_contradictions
     from jobs.store.report.job_summary import find_job
@@ -77,30 +78,36 @@ def check(context: Context, output: Output, reference: str | None) -> int:
                 )
     output.record(
         {"ok": not found, "problems": found},
-        lambda: click.echo("\n".join(map(visible, found)) if found else "All is well."),
+        lambda: click.echo("\n".join(map(visible, found)) if found else "No problem found."),
     )
     return 1 if found else 0
 
 
 @db.command()
 @click.argument("references", metavar="[JOB]...", nargs=-1)
-@click.option("--older-than", "days", type=click.FloatRange(min=0), metavar="DAYS", help="Jobs that ended before then.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--older-than",
+    "days",
+    type=click.FloatRange(min=0),
+    metavar="DAYS",
+    help="Delete jobs that ended more than so many days ago.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.pass_obj
 def prune(context: Context, references: tuple[str, ...], days: float | None, yes: bool) -> None:
-    """Delete finished jobs with everything of theirs.
+    """Delete finished jobs, their documents and results.
 
-    The memories of translations and of scores stay. The file does not shrink: its space goes to later jobs.
-    Interrupted, the same command goes on.
+    Segments and scores that later jobs may reuse are kept. A SQLite file does not shrink: later jobs use the free
+    space. If interrupted, run the same command again.
     """
     from jobs.store.prune import prune_job
 
     if bool(references) == (days is not None):
-        raise click.UsageError("Name jobs, or give --older-than DAYS.")
+        raise click.UsageError("Name jobs, or give --older-than DAYS; not both.")
     with context.database() as database:
         jobs = _jobs_to_prune(database, references, days)
         if not jobs:
-            print_message("There is no such job; nothing was deleted.")
+            print_message("No such job; nothing was deleted.")
             return
         documents = sum(job.documents for job in jobs)
         what = f"{counted(len(jobs), 'job')} with {counted(documents, 'document')}"
@@ -117,28 +124,32 @@ def prune(context: Context, references: tuple[str, ...], days: float | None, yes
     "--password-file",
     "password",
     type=click.File(encoding="utf-8"),
-    help="A file whose first line becomes the role's password; - for standard input.",
+    help="A file whose first line is the password to set for the role; - for standard input.",
 )
 @click.pass_obj
 def grant_reader(context: Context, role: str, password: TextIO | None) -> None:
-    """Let a role of PostgreSQL read, and do nothing else.
+    """Give a PostgreSQL role read access, and no more.
 
-    It is made where it is missing. It may read the tables and views of kvjobs, those that a later upgrade makes too:
-    what ls, show, watch, export, steps, totals and query need. A role that may do more than that is refused. To be run
-    as the user who upgrades the tables.
+    The role is created if it does not exist. It may read the tables and views of kvjobs, also those that later upgrades
+    create: enough for ls, show, watch, export, steps, totals and query. A role that has more rights is refused. Run
+    this command as the user who upgrades the tables.
     """
     from jobs.store.schema import database_roles
 
     with context.database() as database:
         if database.is_sqlite:
-            raise SpecError("a SQLite database is a file: let its readers read that and its folder (chmod)")
-        said = password.readline().rstrip("\n") if password is not None else None
+            raise SpecError(
+                "a SQLite database has no roles; give its readers access to the file and its folder with chmod"
+            )
+        first_line = password.readline().rstrip("\n") if password is not None else None
         with database.writing() as connection:
-            is_new = database_roles.grant_reader(connection, role, said)
+            is_new = database_roles.grant_reader(connection, role, first_line)
         url = database.engine.url.set(username=role, password=None).render_as_string()
-    print_message(f"The role {role} {'was made and may' if is_new else 'may'} read the database: KVJOBS_DATABASE={url}")
-    if is_new and said is None:
-        print_message(f"It has no password yet; in psql: \\password {role}")
+    print_message(
+        f"The role {role} {'was created and can' if is_new else 'can'} read the database: KVJOBS_DATABASE={url}"
+    )
+    if is_new and first_line is None:
+        print_message(f"It has no password yet. To set one, in psql: \\password {role}")
 
 
 def _jobs_to_prune(database: "Database", references: tuple[str, ...], days: float | None) -> "list[JobSummary]":
@@ -154,5 +165,7 @@ def _jobs_to_prune(database: "Database", references: tuple[str, ...], days: floa
 
 def _confirm(question: str) -> None:
     if not sys.stdin.isatty():
-        raise SpecError("standard input is no terminal, so nobody can confirm; to delete without a question give --yes")
+        raise SpecError(
+            "standard input is not a terminal, so nobody can confirm; to delete without confirmation give --yes"
+        )
     click.confirm(visible(question), abort=True, err=True)

@@ -1,4 +1,4 @@
-"""`kvjobs doctor`: what is wrong with this installation, and how to mend it."""
+"""`kvjobs doctor`: what is wrong with this installation, and how to repair it."""
 
 import importlib.metadata
 import importlib.util
@@ -33,29 +33,29 @@ DISTRIBUTION = "kvjobs"
 PACKAGES = ("jobs", "worker")  # common names: an unrelated distribution `worker` exists
 OLDEST_PYTHON = (3, 11)
 OLDEST_SQLITE = (3, 35, 0)  # UPDATE ... RETURNING
-LITTLE_DISK = 1 << 30
+LEAST_FREE_DISK = 1 << 30
 REDIS_SETTINGS = {"maxmemory-policy": "noeviction", "appendonly": "yes"}
 STAND_INS = {"onnxruntime": ("onnxruntime-gpu",)}  # distributions that bring the same package
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at."""
+    """One check and its result; the fields are the keys of `--json`."""
 
     name: str
     ok: bool
     found: str
-    mend: str = ""  # what to do where it is not well
-    is_warning: bool = False  # it works, and could be better
+    mend: str = ""  # what to do if it is not ok, or a warning
+    is_warning: bool = False  # it works, but should be changed
 
 
 @click.command()
 @output_options()
 @click.pass_obj
 def doctor(context: Context, output: Output) -> int:
-    """Check this installation and say how to mend it.
+    """Check this installation and suggest repairs.
 
-    Nothing is changed or loaded: no database is made, no model opened. Exit code 1 if anything is wrong.
+    Nothing is changed: no database is created, no model is opened. Exit code 1 if anything is wrong.
     """
     checks = list(examine(context))
     healthy = all(check.ok for check in checks)
@@ -64,7 +64,7 @@ def doctor(context: Context, output: Output) -> int:
 
 
 def examine(context: Context) -> Iterator[Check]:
-    """Every check, one after the other; none spoils the next."""
+    """Run every check; one that fails does not stop the others."""
     yield from _guarded("python", _python)
     yield from _guarded("packages", _packages)
     yield from _guarded("dependencies", _dependencies)
@@ -73,7 +73,7 @@ def examine(context: Context) -> Iterator[Check]:
     try:
         settings = context.settings
     except KvjobsError as error:
-        yield Check("settings", False, str(error), "correct it, then run: kvjobs config")
+        yield Check("settings", False, str(error), "correct the setting, then run: kvjobs config")
         return
     yield from _guarded("home", lambda: _home(settings))
     yield from _guarded("database", lambda: _database(context))
@@ -85,8 +85,8 @@ def examine(context: Context) -> Iterator[Check]:
 def _guarded(name: str, look: Callable[[], Iterator[Check]]) -> Iterator[Check]:
     try:
         yield from look()
-    except Exception as error:  # a check that fails is a finding, not an end
-        yield Check(name, False, f"cannot be checked: {error}", "run again with: kvjobs --debug doctor")
+    except Exception as error:  # a check that fails is a finding too
+        yield Check(name, False, f"this check failed: {error}", "for a traceback: kvjobs --debug doctor")
 
 
 def _python() -> Iterator[Check]:
@@ -96,7 +96,7 @@ def _python() -> Iterator[Check]:
 
 
 def _packages() -> Iterator[Check]:
-    """Both packages must be ours: whoever comes first on the path wins, without a word."""
+    """Both packages must be ours: Python silently takes the first of that name on its path."""
     ours = Path(jobs.__file__).resolve().parents[1]
     providers = importlib.metadata.packages_distributions()
     for name in PACKAGES:
@@ -104,10 +104,10 @@ def _packages() -> Iterator[Check]:
         place = Path(spec.origin).resolve() if spec and spec.origin else None
         others = sorted(set(providers.get(name, [])) - {DISTRIBUTION})
         if others:
-            found, mend = f"the distribution {others[0]} brings it too", f"pip uninstall {others[0]}"
+            found, mend = f"the distribution {others[0]} has a package of this name too", f"pip uninstall {others[0]}"
         elif place is None or place.parents[1] != ours:
-            found = f"is {place or 'missing'}, not beside {ours / 'jobs'}"
-            mend = "start kvjobs in another folder, or install it again, from where you had it"
+            found = f"Python finds {place or 'none'}, not the one beside {ours / 'jobs'}"
+            mend = "run kvjobs in another folder, or reinstall it from where you got it"
         else:
             found, mend = str(place.parent), ""
         yield Check(f"package {name}", not mend, found, mend)
@@ -120,7 +120,7 @@ def _dependencies() -> Iterator[Check]:
         yield Check(
             "dependencies",
             False,
-            f"{DISTRIBUTION} runs from a folder and is not installed",
+            f"{DISTRIBUTION} runs from a folder, without being installed",
             "in that folder: pip install .",
         )
         return
@@ -132,34 +132,40 @@ def _dependencies() -> Iterator[Check]:
         name, least = match[1], match[2] or "0"
         version = next(filter(None, map(_version, (name, *STAND_INS.get(name, ())))), None)
         ok = version is not None and _numbers(version) >= _numbers(least)
-        yield Check(name, ok, version or "is not installed", f"pip install '{name}>={least}'")
+        yield Check(name, ok, version or "not installed", f"pip install '{name}>={least}'")
 
 
 def _sqlite() -> Iterator[Check]:
     oldest = ".".join(map(str, OLDEST_SQLITE))
     ok = sqlite3.sqlite_version_info >= OLDEST_SQLITE
-    yield Check("sqlite", ok, sqlite3.sqlite_version, f"use a Python that was built with SQLite {oldest} or newer")
+    yield Check("sqlite", ok, sqlite3.sqlite_version, f"use a Python built with SQLite {oldest} or newer")
 
 
 def _machine() -> Iterator[Check]:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    limit = Path("/sys/fs/cgroup/memory.max")  # of the container, if we are in one
+    limit = Path("/sys/fs/cgroup/memory.max")  # of the container, if this is one
     if limit.is_file() and (text := limit.read_text().strip()).isdecimal():
         memory = min(memory, int(text))
-    yield Check("machine", True, f"{counted(available_cores(), 'core')}, {size(memory)} memory")
+    yield Check("machine", True, f"{counted(available_cores(), 'core')}, {size(memory)} of memory")
 
 
 def _home(settings: "Settings") -> Iterator[Check]:
     home = settings.home
     there = next(folder for folder in (home, *home.parents) if folder.exists())
     writable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
-    found = f"{home}" if there == home else f"{home} (will be made)"
+    found = f"{home}" if there == home else f"{home} (will be created)"
     yield Check(
-        "home", writable, found if writable else f"{there} cannot be written", "set KVJOBS_HOME to a folder of yours"
+        "home",
+        writable,
+        found if writable else f"{there} cannot be written",
+        "set KVJOBS_HOME to a folder that you can write to",
     )
     free = shutil.disk_usage(there).free
     yield Check(
-        "disk", free >= LITTLE_DISK, f"{size(free)} free", "free some space, or set KVJOBS_HOME to another disk"
+        "disk",
+        free >= LEAST_FREE_DISK,
+        f"{size(free)} free",
+        "free some space, or set KVJOBS_HOME to a folder on another disk",
     )
 
 
@@ -169,30 +175,30 @@ def _database(context: Context) -> Iterator[Check]:
     url = context.settings.database_url
     shown = hide_passwords(url)
     if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
-        yield Check("database", True, f"{shown} (the first submit makes it)")
+        yield Check("database", True, f"{shown} (the first submit creates it)")
         return
     try:
         with context.database_as_it_is() as database:
             version = migrate.schema_version(database.engine)
     except KvjobsError as error:
-        yield Check("database", False, str(error), "kvjobs config shows where the address comes from")
+        yield Check("database", False, str(error), "to see where the address comes from: kvjobs config")
         return
     ok = version == migrate.HEAD
-    found = f"{shown}, schema {version or 'empty'}" + ("" if ok else f", needs {migrate.HEAD}")
+    found = f"{shown}, schema {version or 'empty'}" + ("" if ok else f", must be {migrate.HEAD}")
     yield Check("database", ok, found, "kvjobs db upgrade")
     if url.startswith("sqlite:///"):
         yield from _readable_by_others(Path(url.removeprefix("sqlite:///")))
 
 
 def _readable_by_others(file: Path) -> Iterator[Check]:
-    """What the database holds is what people submitted; a file from an older version was made as the umask says."""
+    """The database holds what people submitted. Older versions created its files with the permissions of the umask."""
     files = [file, *(file.with_name(f"{file.name}-{part}") for part in ("wal", "shm"))]
     open_to_others = [one for one in files if one.exists() and is_readable_by_others(one)]
     if open_to_others:
         yield Check(
             "database files",
             True,
-            f"other accounts of this machine may read {', '.join(map(str, open_to_others))}",
+            f"other accounts of this machine can read {', '.join(map(str, open_to_others))}",
             f"chmod 600 {shlex.join(map(str, open_to_others))}",
             is_warning=True,
         )
@@ -205,28 +211,31 @@ def _broker(settings: "Settings") -> Iterator[Check]:
     try:
         found = configuration(make_app(settings.broker), *REDIS_SETTINGS)
     except KvjobsError as error:
-        yield Check("broker", False, str(error), "start Redis, or correct the address: kvjobs config shows it")
+        yield Check("broker", False, str(error), "start Redis, or correct the address that kvjobs config shows")
         return
     yield Check("broker", True, shown)
     if found is None:
-        yield Check("broker settings", True, "cannot be seen: CONFIG GET is forbidden here")
+        yield Check("broker settings", True, "unknown: this Redis does not allow CONFIG GET")
         return
     for name, wanted in REDIS_SETTINGS.items():
         yield Check(
             f"broker {name}",
             True,
             found[name] or "unknown",
-            f"hints may get lost, which costs seconds: in redis.conf, say {name} {wanted}",
+            f"hints may get lost, which delays jobs by seconds; in redis.conf, set: {name} {wanted}",
             is_warning=found[name] != wanted,
         )
 
 
 def _models(settings: "Settings") -> Iterator[Check]:
-    """Whether every file is there; what is in them: kvjobs models inspect."""
+    """Whether the files of every model are complete; `kvjobs models inspect` opens them."""
     found = worker_port().installed_models(settings.models_dir)
     if not found:
         yield Check(
-            "models", False, f"none in {settings.models_dir}", "put a model's folder there, or install kvjobs again"
+            "models",
+            False,
+            f"none in {settings.models_dir}",
+            "add one: kvjobs models add SOURCE; or reinstall kvjobs, for the bundled ones",
         )
     for model in found:
         is_complete = model.problem is None
@@ -234,7 +243,7 @@ def _models(settings: "Settings") -> Iterator[Check]:
             f"model {model.name}",
             is_complete,
             model.problem or str(model.path),
-            "" if is_complete else "mend the folder, or move it away",
+            "" if is_complete else "repair the folder, or move it away",
         )
 
 

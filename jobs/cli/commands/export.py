@@ -22,44 +22,47 @@ from jobs.formatting import counted
     "--output",
     "path",
     type=click.Path(path_type=Path),
-    help="The file to write; .jsonl, .csv, .tsv, .txt and .run tell the format, .gz and .zst behind them compress it.  "
-    "[default: standard output]",
+    help="The file to write. Its name sets the format: .jsonl, .csv, .tsv, .txt or .run; a further .gz or .zst "
+    "compresses it.  [default: standard output]",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(Format, case_sensitive=False),
-    help="How to write it.  [default: by the name of the file, else jsonl]",
+    help="The format.  [default: by the name of the file, else jsonl]",
 )
 @click.option(
     "--only",
     type=click.Choice(Only, case_sensitive=False),
-    help="Documents with a result, without one, or still waiting; all: whatever they are.",
+    help="Only documents with a result (ok), that ended without one (failed), or that have not ended (waiting); all: "
+    "every document.  [default: those that ended]",
 )
 @click.option(
     "--where",
     metavar="CONDITION",
-    help="Over the columns of v_documents and the corpus' own fields: \"perplexity < 50 and lang = 'de'\".",
+    help='Only documents that meet a condition on columns of v_documents or fields of the corpus: "perplexity < 50 and '
+    "lang = 'de'\".",
 )
 @click.option(
     "--with",
     "extras",
     type=click.Choice(Extra, case_sensitive=False),
     multiple=True,
-    help="Add what was worked on, or numbers.  [repeatable]",
+    help="Add the text of the document, its log-probability, or its numbers of tokens.  [repeatable]",
 )
 @click.option(
     "--add",
     "additions",
     metavar="NAME[=AS]",
     multiple=True,
-    help="Original: put a part of the result at the end of each line: perplexity, translation ...  [repeatable]",
+    help="With --format original: add a value of the result to each line: perplexity, translation ...  [repeatable]",
 )
-@click.option("--delimiter", metavar="SIGN", help="CSV: what stands between two cells: ';', '|', tab ...")
+@click.option("--delimiter", metavar="SIGN", help="CSV: the character between two cells: ';', '|', tab ...")
 @click.option(
     "--defuse/--raw",
     default=True,
-    help="CSV, TSV: put an apostrophe before texts that a spreadsheet would run, or keep them.  [default: defuse]",
+    help="CSV, TSV: put an apostrophe before a text that a spreadsheet would take for a formula, or not.  "
+    "[default: defuse]",
 )
 @click.pass_obj
 def export(
@@ -74,32 +77,34 @@ def export(
     delimiter: str | None,
     defuse: bool,
 ) -> None:
-    """Write the results of a job in the order of its corpus.
+    """Write the results of a job, in the order of its corpus.
 
-    Every document that is in a terminal state is a record: id, status (ok, failed, rejected, quarantined,
-    cancelled), translation, score or ranking, error where there is one, and the other fields of its line, each number
-    as it was written. A field of the corpus that has the name of one of ours stands under "fields". The same job gives
-    the same bytes, whenever it is exported.
+    Every document in a terminal state is a record: id, status (ok, failed, rejected, quarantined, cancelled),
+    translation, score or ranking, the error if there is one, and the other fields of its line, numbers exactly as
+    written there. A field of the corpus with the name of a key of ours is under "fields". A job that has ended is
+    always exported to the same bytes.
 
-    A score holds nll_sum (-log p in nats, over the scored tokens), num_tokens, num_words, num_bytes, and what follows
-    from them: perplexity, word_perplexity, byte_perplexity, bits_per_byte. A ranking holds the candidates, best first;
-    in CSV and TSV each has a row.
+    A score holds nll_sum (the sum of -log p over the scored tokens, in nats), num_tokens, num_words and num_bytes, and
+    what is computed from them: perplexity, word_perplexity, byte_perplexity, bits_per_byte. A ranking holds the
+    candidates, best first; in CSV and TSV each candidate is a row.
 
-    --format original writes the lines of the corpus itself, as they came in, those that are wanted: copied from the
-    file where it is still there unchanged, else written anew from the database (jsonl then has the id and the text
-    first). Lines that could not be read are never in it. --add puts parts of the result at the end of each line: as
-    keys of its object, as columns of a csv or tsv (with the delimiter that it has), in a txt behind a tab.
+    --format original writes lines of the corpus as they were submitted: copied from the file if that is unchanged, else
+    written from the database (in jsonl with the id and the text first). Rejected lines are left out. --add appends
+    values of the result to each line: as keys in jsonl, as columns in csv and tsv, after a tab in txt.
 
     \b
     kvjobs export last --format original --add perplexity --add bits_per_byte=bpb
 
-    txt is a line a document, in the order of the corpus and as many as it has: the translation, a line break in it
-    written as a space, or the perplexity; empty where there is no result. Of a txt corpus its blank lines count too.
+    --format txt writes one line for each document, in the order of the corpus: the translation with its line breaks
+    replaced by spaces, or the perplexity; an empty line where there is no result. For a txt corpus, blank lines of the
+    corpus are written too.
 
-    Of rankings --format trec writes a run, and --format cohere what Cohere's rerank endpoint answers, a query a line.
+    For rankings, --format trec writes a TREC run, and --format cohere the answers of Cohere's rerank endpoint, a query
+    a line.
 
-    In CSV and TSV a text that begins with = + - @ and is no number gets an apostrophe in front, lest a spreadsheet run
-    it; --raw keeps it as it is. In TSV a backslash, tab or newline within a text is written \\\\, \\t or \\n.
+    In CSV and TSV a text that begins with = + - or @ and is no number gets an apostrophe in front, so that no
+    spreadsheet runs it; --raw writes it unchanged. In TSV a backslash, tab or newline within a text is written \\\\,
+    \\t or \\n.
     """
     from jobs.cli.export.originals import Addition
     from jobs.corpus.corpus import separator_of
@@ -116,7 +121,7 @@ def export(
         delimiter=separator_of(delimiter) if delimiter else ",",
     )
     to_file = path is not None and str(path) != "-"
-    form = export.of_file(path if to_file else None)
+    form = export.format_for(path if to_file else None)
     with context.database() as database:
         with database.reading() as connection:
             job = find_job(connection, reference)
@@ -126,10 +131,10 @@ def export(
             num_written = export_file(database, job, path, export)
             print_message(f"Wrote {counted(num_written, 'document')} of job {job.job_id} to {path}.")
         else:
-            sys.stdout.flush()  # what follows goes past its buffer
+            sys.stdout.flush()  # the results bypass its text buffer
             write_results(database, job, sys.stdout.buffer, form, export)
         if job.waiting and only not in (Only.WAITING, Only.ALL):
-            what = "their lines are empty" if form is Format.TXT else "not in it"
+            missing = "with an empty line each" if form is Format.TXT else "and left out"
             print_message(
-                f"Job {job.job_id} has not ended; still waiting, and {what}: {counted(job.waiting, 'document')}."
+                f"Job {job.job_id} has not ended; still waiting, {missing}: {counted(job.waiting, 'document')}."
             )

@@ -1,4 +1,4 @@
-"""`kvjobs ls`: the jobs that there are."""
+"""`kvjobs ls`: the list of jobs."""
 
 import click
 
@@ -27,14 +27,14 @@ COLUMNS = (
 
 
 @click.command()
-@click.option("-a", "--all", "everything", is_flag=True, help="All jobs, however many.")
+@click.option("-a", "--all", "everything", is_flag=True, help="List all jobs, without a limit.")
 @click.option(
     "--state",
     "states",
     metavar="STATE",
     type=click.Choice(SHOWN_STATES),
     multiple=True,
-    help=f"One of {', '.join(SHOWN_STATES)}.  [repeatable]",
+    help=f"Only jobs in this state: {', '.join(SHOWN_STATES)}.  [repeatable]",
 )
 @click.option(
     "--limit",
@@ -42,7 +42,7 @@ COLUMNS = (
     type=click.IntRange(min=1),
     default=DEFAULT_LIMIT,
     show_default=True,
-    help="How many at most.",
+    help="List at most so many jobs.",
 )
 @output_options(csv=True, ids=True)
 @click.pass_obj
@@ -55,9 +55,9 @@ def ls(context: Context, output: Output, everything: bool, states: tuple[str, ..
     shown = jobs if everything else jobs[:limit]
     if output.is_table and not jobs:
         print_message(
-            "There is no such job." if states else "There is no job yet; submit a corpus: kvjobs submit CORPUS"
+            "No job is in such a state." if states else "There is no job yet; submit a corpus: kvjobs submit CORPUS"
         )
         return
     output.rows((job.as_row() for job in shown), COLUMNS, SUMMARY_FIELDS)
     if len(shown) < len(jobs):
-        print_message(f"Only the newest {limit} are shown; --all shows every job, --limit N as many as you like.")
+        print_message(f"Only the newest {limit} are shown; --all shows every job, --limit N another number.")

@@ -1,4 +1,4 @@
-"""`kvjobs metrics`: how good the rankings of a job are, by judgements."""
+"""`kvjobs metrics`: how good the rankings of a job are, by relevance judgements."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,22 +23,22 @@ FIELDS = ("measure", "before", "after", "gain")
     metavar="FILE",
     type=click.Path(path_type=Path),
     required=True,
-    help="The judgements, as TREC or BEIR write them.",
+    help="The relevance judgements, in the format of TREC or BEIR.",
 )
 @click.option(
     "--measure",
     "measures",
     metavar="NAME",
     multiple=True,
-    help="As ir-measures names it.  [repeatable; default: nDCG@10, RR@10, R@10, R@100]",
+    help="A measure, by its name in ir-measures.  [repeatable; default: nDCG@10, RR@10, R@10, R@100]",
 )
 @output_options(csv=True)
 @click.pass_obj
 def metrics(context: Context, output: Output, reference: str, qrels: Path, measures: tuple[str, ...]) -> None:
-    """Measure the rankings of a job by judgements, before reranking and after.
+    """Measure the rankings of a job against relevance judgements.
 
-    Each figure is the mean over the queries that are judged; one that is judged and was not ranked counts 0. Needs the
-    package ir-measures: pip install ir-measures.
+    Both orders are measured: the first stage's (before) and the reranked one (after). A value is the mean over the
+    queries that have judgements; such a query without a ranking counts as 0. Needs the package ir-measures.
     """
     from jobs.cli.export.rankings import ranked_queries, require_rankings
     from jobs.retrieval.metrics import MEASURES, compare
@@ -64,7 +64,9 @@ def metrics(context: Context, output: Output, reference: str, qrels: Path, measu
     )
     output.rows((_as_row(one) for one in found), columns, FIELDS)
     if job.waiting:
-        print_message(f"Job {job.label} has not ended; still waiting, and not ranked: {counted(job.waiting, 'query')}.")
+        print_message(
+            f"Job {job.label} has not ended; still waiting, and not ranked yet: {counted(job.waiting, 'query')}."
+        )
 
 
 def _as_row(one: "Measured") -> dict[str, Any]:

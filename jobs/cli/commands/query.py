@@ -1,4 +1,4 @@
-"""`kvjobs query`: questions in SQL."""
+"""`kvjobs query`: read-only SQL."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,17 +22,19 @@ NAMES = ("name", "model", "source", "host", "node", "queue", "queues", "flags", 
     "--limit",
     metavar="N",
     type=click.IntRange(min=1),
-    help=f"How many rows at most.  [default: {TABLE_LIMIT} in a table, else all]",
+    help=f"Print at most so many rows.  [default: {TABLE_LIMIT} in a table, else all]",
 )
 @click.option(
     "--timeout",
     metavar="SECONDS",
     type=click.FloatRange(min=0),
     default=30,
-    show_default="30",
-    help="How long the database may work on it.",
+    show_default=True,
+    help="Stop a query that takes longer.",
 )
-@click.option("--as-superuser", is_flag=True, help="PostgreSQL: ask also as a user who may do more than read tables.")
+@click.option(
+    "--as-superuser", is_flag=True, help="PostgreSQL: run the query even as a user who may do more than read tables."
+)
 @output_options(csv=True)
 @click.pass_obj
 def query(
@@ -44,13 +46,13 @@ def query(
     timeout: float,
     as_superuser: bool,
 ) -> None:
-    """Ask the database in SQL, read-only.
+    """Query the database in SQL, read-only.
 
     The views v_jobs, v_documents, v_steps, v_phases, v_throughput, v_shards, v_shard_events and v_workers keep their
-    columns from version to version; the tables may change. SQL "-" is read from standard input.
+    columns in later versions; the tables may change. If SQL is "-", the query is read from standard input.
 
-    Whatever a query does is undone at its end. On PostgreSQL its functions may do what the user may do: a superuser is
-    refused, and kvjobs db grant-reader makes a role that may only read.
+    A query is rolled back at its end. On PostgreSQL, however, it can call any function that the user may call, so a
+    superuser is refused; kvjobs db grant-reader creates a role that can only read.
 
     \b
     kvjobs query "select status, count(*) from v_documents where job_id = :job group by 1" -p job 3
@@ -68,11 +70,11 @@ def query(
         rows = _CountedRows(fields, islice(answer.rows, limit))
         output.rows(rows, [Column(field, field, is_text=_may_be_text(field)) for field in fields], fields)
         if rows.count == limit and next(answer.rows, None) is not None:
-            print_message(f"Only the first {limit} rows; --limit allows more.")
+            print_message(f"Only the first {limit} rows are shown; --limit N shows more.")
 
 
 class _CountedRows:
-    """Rows by the names of their columns; how many there were is known afterwards."""
+    """Rows as dicts by column name; `count` is the number of rows read so far."""
 
     def __init__(self, fields: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
         self.fields = fields
@@ -86,12 +88,12 @@ class _CountedRows:
 
 
 def _may_be_text(field: str) -> bool | None:
-    """Not where the views have an id or a name; elsewhere what stands there tells."""
+    """False for columns of the views that hold ids or names; None otherwise: the cells decide."""
     return False if field in NAMES or field.endswith("id") else None
 
 
 def _distinct(columns: Sequence[str]) -> list[str]:
-    """`select 1, 1` has two columns of one name: the second becomes 1_2."""
+    """Unique names: in `select 1, 1` the second column becomes 1_2."""
     names: list[str] = []
     for column in columns:
         name, number = column, 2

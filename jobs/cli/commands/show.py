@@ -1,4 +1,4 @@
-"""`kvjobs show`: all about one job on one page."""
+"""`kvjobs show`: one job on one page."""
 
 import click
 
@@ -12,9 +12,9 @@ from jobs.cli.render.output import Output, output_options
 @output_options()
 @click.pass_obj
 def show(context: Context, output: Output, reference: str) -> None:
-    """Show what a job is, how far it is, and what went wrong.
+    """Show the options, progress and failures of a job.
 
-    The counts, the options, where the seconds went, failures by reason with samples, and what to do next.
+    Also where its time went, failed documents by reason with samples, and what to do next.
     """
     from jobs.cli.render.job_page import describe, next_command
     from jobs.cli.render.layout import print_page

@@ -1,4 +1,4 @@
-"""`kvjobs steps`: where the seconds of a job went."""
+"""`kvjobs steps`: where a job spent its time."""
 
 from dataclasses import asdict
 
@@ -20,15 +20,15 @@ FIELDS = ("group", "calls", "rows", "tokens", "seconds", "share", "mean_ms", "me
     type=click.Choice(By, case_sensitive=False),
     default=By.PHASE.value,
     show_default=True,
-    help="By phase, decoder step, or worker/lane.",
+    help="Group the times by phase, decoder step, or worker and lane.",
 )
 @output_options(csv=True)
 @click.pass_obj
 def steps(context: Context, output: Output, reference: str, by: By) -> None:
-    """Show where the seconds of a job went.
+    """Show where a job spent its time.
 
-    Seconds are those of all lanes together. With --by step the milliseconds of a call should stay flat as the
-    translation grows: then the cache works.
+    Seconds are summed over all lanes. With --by step, the milliseconds of a call stay flat as the translation grows if
+    the KV cache works.
     """
     from jobs.store.report.job_summary import find_job
     from jobs.store.report.steps import summarize_steps
@@ -38,7 +38,7 @@ def steps(context: Context, output: Output, reference: str, by: By) -> None:
         summaries = summarize_steps(connection, job.job_id, by)
     rows = [asdict(summary) | {"mean_ms": summary.mean_ms, "mean_rows": summary.mean_rows} for summary in summaries]
     if output.is_table and not rows:
-        print_message(f"Job {job.label} has no timings: it has not started, or was submitted with --timing off.")
+        print_message(f"Job {job.label} has no step times: it has not started, or was submitted with --timing off.")
         return
     title = {By.PHASE: "PHASE", By.STEP: "STEP", By.LANE: "WORKER/LANE"}[by]
     output.rows(

@@ -1,4 +1,4 @@
-"""`kvjobs totals`: the measures of a scoring job as a whole, or by a field."""
+"""`kvjobs totals`: the perplexity of a scoring job's corpus, as a whole or by a field."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ def _measure(value: float | None) -> str:
 
 
 def _value(group: Any) -> str:
-    """A value of the field: each digit of it, and lists and objects as JSON."""
+    """A value of the field as the corpus has it; numbers, lists and objects as JSON."""
     if group is None or isinstance(group, str):
         return group or NOTHING
     return to_json(group).decode()
@@ -43,16 +43,16 @@ COLUMNS = (
 @click.command("totals")
 @click.argument("reference", metavar="JOB")
 @click.option(
-    "--by", "field", metavar="FIELD", help="A line for each value of this field of the corpus: lang, meta.lang."
+    "--by", "field", metavar="FIELD", help="Print a row for each value of this field of the corpus: lang, meta.lang."
 )
 @output_options(csv=True)
 @click.pass_obj
 def show_totals(context: Context, output: Output, reference: str, field: str | None) -> None:
     """Show the perplexity of a whole corpus, or of its parts.
 
-    The sums are over all scored tokens, words or bytes, and the division comes last: a mean of the documents'
-    perplexities would be something else. Documents of which no token could be scored are counted apart; those without
-    a result are in no figure.
+    Log-likelihoods are summed over all scored tokens and divided once, by the number of tokens, words or bytes: this is
+    not the mean of the documents' perplexities. Documents with no scored token are counted as unscored. Documents
+    without a result are left out.
     """
     from jobs.store.report.job_summary import find_job
     from jobs.store.report.totals import totals, totals_by
@@ -65,10 +65,10 @@ def show_totals(context: Context, output: Output, reference: str, field: str | N
     output.rows((as_row(one) for one in found), (*group, *COLUMNS), names)
     if job.waiting:
         print_message(
-            f"Job {job.label} has not ended; still waiting, and in no figure: {counted(job.waiting, 'document')}."
+            f"Job {job.label} has not ended; still waiting, and left out: {counted(job.waiting, 'document')}."
         )
 
 
 def as_row(one: "Totals") -> dict[str, Any]:
-    """All that is known, for JSON and CSV."""
+    """Every value, for JSON and CSV."""
     return {name: getattr(one, name) for name in ("group", *COUNTS, *MEASURES)}

@@ -1,4 +1,4 @@
-"""`kvjobs watch` and `kvjobs wait`: until the job has ended."""
+"""`kvjobs watch` and `kvjobs wait`: follow a job until it has ended."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,12 +22,12 @@ TIMED_OUT = 4
 
 @click.command()
 @click.argument("reference", metavar="JOB")
-@click.option("--work", is_flag=True, help="Bring a worker if none serves the job, as submit --wait does.")
+@click.option("--work", is_flag=True, help="Start a worker if none serves the job, as submit --wait does.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="With --work: the file of results; - is standard output.  [default: none is written]",
+    help="With --work: the file for the results; - is standard output.  [default: no results are written]",
 )
 @max_rejected_option
 @json_option
@@ -42,18 +42,20 @@ def watch(
 ) -> int:
     """Follow a job until it ends.
 
-    Documents and tokens done, tokens per second over the last minute, the time left as the tokens left say, and what
-    failed. Leaving with Ctrl-C does not disturb the job. The exit code is that of `kvjobs wait`.
+    Shows the documents and tokens done, tokens per second over the last minute, the estimated time left, and the number
+    of failures. Ctrl-C stops the display, not the job. The exit code is that of `kvjobs wait`.
 
-    With --work it goes on as an interrupted `submit --wait` would have: a paused job is resumed, a worker works on it
-    here if none does elsewhere, and -o gets the results.
+    --work continues an interrupted `submit --wait`: a paused job is resumed, a worker is started on this machine if
+    none serves the job, and the results are written to -o.
     """
     from jobs.store.report.job_summary import find_job
 
     if output and not work:
-        raise SpecError("-o needs --work; without it, write the results with: kvjobs export JOB -o FILE")
+        raise SpecError("-o needs --work; without it, export the results: kvjobs export JOB -o FILE")
     if as_json and str(output) == "-":
-        raise SpecError("--json takes standard output, where the results would go too; give them a file with -o FILE")
+        raise SpecError(
+            "--json writes to standard output, and so would the results; write the results to a file with -o FILE"
+        )
     with context.database() as database:
         with database.reading() as connection:
             job = find_job(connection, reference)
@@ -78,7 +80,9 @@ def _work(
     if output and str(output) != "-":
         check_place(output, corpus=job.source)
     if job.state == "ingesting":
-        print_message(f"The corpus of job {job.label} is not read to its end. If nobody reads it: {next_command(job)}")
+        print_message(
+            f"The corpus of job {job.label} is not read completely. If no submit is reading it: {next_command(job)}"
+        )
     again = watch_command(context, job.job_id, output, tolerance, as_json)
     return wait_for_job(context.settings, database, job, output, tolerance, again=again)
 
@@ -98,7 +102,7 @@ def _watch(context: Context, database: "Database", job: "JobSummary") -> "JobSum
 
             job = follow(database, job.job_id, update)
     except KeyboardInterrupt:
-        raise _left(context, job) from None
+        raise _interrupted(context, job) from None
     print_message(f"Next: {next_command(job)}")
     return job
 
@@ -106,16 +110,16 @@ def _watch(context: Context, database: "Database", job: "JobSummary") -> "JobSum
 @click.command()
 @click.argument("reference", metavar="JOB")
 @click.option(
-    "--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="How long to wait at most.  [default: no end]"
+    "--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="Wait at most so long.  [default: no limit]"
 )
 @max_rejected_option
 @json_option
 @click.pass_obj
 def wait(context: Context, reference: str, timeout: float | None, tolerance: Tolerance | None, as_json: bool) -> int:
-    """Wait until a job ends; its outcome is the exit code.
+    """Wait until a job ends; the exit code is its outcome.
 
-    0: every document succeeded. 3: some failed, were rejected or cancelled. 1: its corpus was never read to the end.
-    4: it has not ended within the timeout.
+    0: all documents succeeded. 3: some failed, were rejected, quarantined or cancelled. 1: the corpus was never read
+    completely. 4: the job has not ended within the timeout.
     """
     from jobs.cli.follow_job import follow
     from jobs.cli.stalled_job import StallNotice
@@ -127,7 +131,7 @@ def wait(context: Context, reference: str, timeout: float | None, tolerance: Tol
         try:
             job = follow(database, job.job_id, StallNotice(database).update, timeout_s=timeout)
         except KeyboardInterrupt:
-            raise _left(context, job) from None
+            raise _interrupted(context, job) from None
     code = exit_code_of(job, tolerance)
     if not job.has_ended:
         code = TIMED_OUT
@@ -136,13 +140,15 @@ def wait(context: Context, reference: str, timeout: float | None, tolerance: Tol
         )
     else:
         allowed = f"; {counted(job.rejected, 'line')} rejected, as --max-rejected allows"
-        told = f"Job {job.label} is {job.state}: {job.succeeded:,} of {counted(job.documents, 'document')} succeeded"
-        print_message(f"{told}{allowed if is_tolerated(job, tolerance) else ''}.")
+        message = f"Job {job.label} is {job.state}: {job.succeeded:,} of {counted(job.documents, 'document')} succeeded"
+        print_message(f"{message}{allowed if is_tolerated(job, tolerance) else ''}.")
     if as_json:
         print_job(job, code)
     return code
 
 
-def _left(context: Context, job: "JobSummary") -> KeyboardInterrupt:
-    """Whoever leaves with Ctrl-C hears that the job does not end with it."""
-    return KeyboardInterrupt(f"Job {job.label} goes on. To follow it again: {context.command('watch', job.job_id)}")
+def _interrupted(context: Context, job: "JobSummary") -> KeyboardInterrupt:
+    """Tell the user that Ctrl-C did not end the job."""
+    return KeyboardInterrupt(
+        f"The job {job.label} continues. To follow it again: {context.command('watch', job.job_id)}"
+    )

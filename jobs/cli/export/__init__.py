@@ -1,1 +1,1 @@
-"""What an export is made of: which documents, which of their values, which format, which file."""
+"""Exports: which documents, which of their values, in which format, to which file."""

@@ -1,4 +1,4 @@
-"""An export, whoever asks for it: which documents, what of them, in which format, and where to."""
+"""The options of an export, and writing it to a file or a stream."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jobs.store.report.job_summary import JobSummary
     from jobs.store.where.condition import Condition
 
-# What the name of a file tells, before .gz or .zst.
+# The format that a file name means, before .gz or .zst.
 SUFFIXES = {
     ".jsonl": Format.JSONL,
     ".csv": Format.CSV,
@@ -30,34 +30,34 @@ WITH_EXTRAS = (Format.JSONL, Format.CSV, Format.TSV)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """What is asked for; raise SpecError for what does not go together."""
+    """The options of one export."""
 
-    form: Format | None = None  # None: as the name of the file says, else JSON Lines
+    form: Format | None = None  # None: by the name of the file, else JSON Lines
     only: Only | None = None
     condition: "Condition | None" = None
     extras: Sequence[Extra] = ()
-    additions: "Sequence[Addition]" = ()  # to the lines of the corpus
+    additions: "Sequence[Addition]" = ()  # values to append to the lines of the corpus
     defuse: bool = True
     delimiter: str = ","  # of CSV
 
-    def of_file(self, path: Path | None) -> Format:
-        """The format in which it is written there; None is standard output."""
+    def format_for(self, path: Path | None) -> Format:
+        """The format for a file; None: standard output. Raises SpecError for options that this format does not take."""
         form = self.form or (Format.JSONL if path is None else format_of(path))
         if self.extras and form not in WITH_EXTRAS:
-            raise SpecError(f"--format {form} has no place for more; leave --with {self.extras[0]} out")
+            raise SpecError(f"--format {form} cannot hold more values; leave --with {self.extras[0]} out")
         if self.additions and form is not Format.ORIGINAL:
-            raise SpecError(f"--add is for --format original, and the format is {form}; {form} has the results anyway")
+            raise SpecError(f"--add is for --format original, and {form} has the results anyway; leave --add out")
         if self.delimiter != "," and form is not Format.CSV:
             raise SpecError(f"--delimiter is for --format csv, and the format is {form}; leave it out")
         return form
 
 
 def export_file(database: "Database", job: "JobSummary", path: Path, export: Export | None = None) -> int:
-    """Write a file of results, all of it or nothing; how many documents."""
+    """Write a file of results, either completely or not at all; return the number of documents."""
     from jobs.cli.export.result_file import result_file
 
     export = export or Export()
-    form = export.of_file(path)
+    form = export.format_for(path)
     check_format(form, job.task)
     with result_file(path, corpus=job.source) as target:
         return write_results(database, job, target, form, export)
@@ -66,7 +66,7 @@ def export_file(database: "Database", job: "JobSummary", path: Path, export: Exp
 def write_results(
     database: "Database", job: "JobSummary", target: BinaryIO, form: Format, export: Export | None = None
 ) -> int:
-    """Write the results of a job; how many documents. Raises SpecError for what the job has not."""
+    """Write the results of a job; return the number of documents. Raises SpecError for values that the job lacks."""
     from jobs.cli.export.originals import write_originals
     from jobs.cli.export.rankings import ranking_format
     from jobs.store.report.export import field_names, read_documents
@@ -78,7 +78,7 @@ def write_results(
         return write_originals(database, job, target, export, to_terminal=to_terminal)
     only, condition = export.only, export.condition
     if form is Format.TXT and only is None and condition is None:
-        only = Only.ALL  # line N is always that of document N
+        only = Only.ALL  # so that line N is always that of document N
     records: RecordFormat
     if form in (Format.TREC, Format.COHERE):
         records = ranking_format(form, job)
@@ -109,7 +109,7 @@ def write_results(
 
 
 def format_of(path: Path) -> Format:
-    """By the name: results.csv.gz is CSV; anything unknown is JSON Lines."""
+    """The format by the file name: results.csv.gz is CSV; an unknown suffix is JSON Lines."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in (".gz", ".zst"):
         suffixes.pop()
@@ -117,16 +117,16 @@ def format_of(path: Path) -> Format:
 
 
 def check_format(form: Format, task: str) -> None:
-    """Raise SpecError where the results of a task cannot be written so: better before the work than after it."""
+    """Raise SpecError if this format cannot hold the results of a task; called before the work too, to fail early."""
     if form in (Format.TREC, Format.COHERE) and task != Task.RERANK:
-        run = " (which a name that ends in .run means)" if form is Format.TREC else ""
+        run = " (the format of a file named .run)" if form is Format.TREC else ""
         raise SpecError(f"--format {form}{run} is for jobs that rerank, and the task is {task}; choose another")
     if form is Format.TXT and task == Task.RERANK:
-        raise SpecError("a ranking is more than a line of text: write it as jsonl, csv, tsv, trec or cohere")
+        raise SpecError("a ranking does not fit into one line of text; write it as jsonl, csv, tsv, trec or cohere")
 
 
 def _is_text(database: "Database", job: "JobSummary") -> bool:
-    """Whether the corpus is a txt, of which each line counts, blank or not."""
+    """Whether the corpus is a txt file, in which blank lines count too."""
     from jobs.corpus.original import is_text
     from jobs.store.corpus_source import find_source
 

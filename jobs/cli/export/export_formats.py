@@ -4,8 +4,8 @@
     {"id", "status", "score": {"nll_sum", "num_tokens", ..., "perplexity", ...}, "flags"?, "tokens"?, "error"?, ...}
     {"id", "status", "ranking": [{"id", "rank", "score", "first_score"?, "error"?}, ...], "flags"?, "error"?, ...}
 
-The other fields of the corpus' line follow by their own names. One that has the name of a key of ours is never lost
-and never in its place: it stands under "fields".
+The other fields of the corpus' line follow under their own names. A field with the name of one of these keys is kept
+under "fields" instead.
 """
 
 import enum
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 
 
 class Format(enum.StrEnum):
-    """How an export is written."""
+    """The formats of an export."""
 
     JSONL = "jsonl"
     CSV = "csv"
     TSV = "tsv"
-    TXT = "txt"  # the translation or the perplexity alone, a line a document
-    ORIGINAL = "original"  # the lines of the corpus as they came in
-    TREC = "trec"  # of rankings: a run
-    COHERE = "cohere"  # of rankings: as Cohere's rerank endpoint answers
+    TXT = "txt"  # only the translation or the perplexity, a line a document
+    ORIGINAL = "original"  # the lines of the corpus as they were submitted
+    TREC = "trec"  # rankings as a TREC run
+    COHERE = "cohere"  # rankings as the answers of Cohere's rerank endpoint
 
 
-# What Python, or a terminal, or another program takes for the end of a line.
+# What Python, a terminal or another program takes for the end of a line.
 _BREAKS = re.compile("[ \\t]*[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+[ \\t]*")
 _JSON_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 
 
 class RecordFormat(Protocol):
-    """Bytes that a file begins with, and those of one document."""
+    """Writes a format: `head` is the beginning of the file, `line` a document."""
 
     def head(self) -> bytes: ...
 
@@ -60,7 +60,7 @@ class JsonLines:
 
     shape: Shape
     extras: Sequence[str] = ()  # keys
-    is_payload: bool = False  # the text is JSON itself
+    is_payload: bool = False  # the text is itself JSON: a pair, or a query with its candidates
 
     def head(self) -> bytes:
         return b""
@@ -83,13 +83,15 @@ class JsonLines:
 @dataclass(frozen=True)
 class Delimited:
     """CSV: quoted. TSV: never quoted; backslash, tab and newline are written \\\\, \\t and \\n, so a line is a row.
-    In both a text that a spreadsheet would take for a formula gets an apostrophe in front, with `defuse`."""
+
+    In both, `defuse` puts an apostrophe before a text that a spreadsheet would take for a formula.
+    """
 
     shape: Shape
     tabs: bool
     field_columns: Sequence[str]  # fields of the corpus that are columns; the rest is JSON in the column `fields`
     extras: Sequence[str] = ()  # keys
-    optional: Sequence[str] = ()  # columns that the job's options asked for
+    optional: Sequence[str] = ()  # columns that depend on the options of the job
     defuse: bool = True  # formulas
     delimiter: str = ","  # of CSV
     to_terminal: bool = False
@@ -133,10 +135,10 @@ class Delimited:
 
 
 class PlainLines:
-    """A line a document, empty where there is no result. Each that could end a line is written as a space."""
+    """A line a document, empty where there is no result; line breaks within a text are written as spaces."""
 
     def __init__(self, shape: Shape, keeps_blank_lines: bool, to_terminal: bool = False) -> None:
-        """With `keeps_blank_lines`, line N is that of the document on line N of the corpus."""
+        """With `keeps_blank_lines`, line N belongs to the document on line N of the corpus."""
         self._shape = shape
         self._keeps_blank_lines = keeps_blank_lines
         self._clean = visible if to_terminal else str
@@ -148,12 +150,12 @@ class PlainLines:
     def line(self, document: "ExportedDocument") -> bytes:
         num_blank = document.line - self._next_line if self._keeps_blank_lines else 0
         self._next_line = document.line + 1
-        text = self._shape.in_words(document.result) if document.result else None
+        text = self._shape.as_text(document.result) if document.result else None
         return b"\n" * num_blank + f"{self._clean(one_line(text or ''))}\n".encode()
 
 
 def one_line(text: str) -> str:
-    """The text with a space for each of its line breaks, of whichever kind."""
+    """The text with its line breaks, of any kind, replaced by spaces."""
     return _BREAKS.sub(" ", text).strip()
 
 
@@ -168,7 +170,7 @@ def record_format(
     keeps_blank_lines: bool = False,
     to_terminal: bool = False,
 ) -> RecordFormat:
-    """The writer of a format; raise SpecError for an extra that the job's task has not."""
+    """The writer of a format; raises SpecError for an extra that the job's task does not have."""
     shape, options = SHAPES[job.task], json.loads(job.options)
     keys = extra_keys(shape, extras)
     if form is Format.JSONL:
@@ -180,7 +182,7 @@ def record_format(
 
 
 class _Number:
-    """A number as the corpus wrote it: no text, so no spreadsheet guard."""
+    """A number as written in the corpus: not a text, so it never gets an apostrophe."""
 
     def __init__(self, digits: str | None) -> None:
         self.digits = digits
@@ -190,14 +192,14 @@ class _Number:
 
 
 def _id(document: "ExportedDocument") -> Any:
-    """As the corpus wrote it; a number of any length stays exact."""
+    """The id as written in the corpus; a number of any length stays exact."""
     if document.numeric_id and document.external_id and _JSON_NUMBER.fullmatch(document.external_id):
         return orjson.Fragment(document.external_id)
     return document.external_id
 
 
 def _split_fields(document: "ExportedDocument", reserved: frozenset[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The other fields of the corpus' line: those that keep their names, and those whose names are ours."""
+    """The other fields of the corpus' line: those under their own names, and those whose names are reserved."""
     fields = read_fields(document.fields)
     if reserved.isdisjoint(fields):
         return fields, {}

@@ -1,5 +1,5 @@
-"""`kvjobs export --format original`: the lines of the corpus as they came in, those that are wanted; with `--add` each
-with some of its result."""
+"""`kvjobs export --format original`: lines of the corpus as they were submitted; with `--add`, values of the result are
+appended to each."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """A part of the result, and the name that it gets: `perplexity`, or `perplexity=ppl`."""
+    """A value of the result, and the name to write it under: `perplexity`, or `perplexity=ppl`."""
 
     key: str
     name: str
@@ -49,8 +49,11 @@ def write_originals(
     *,
     to_terminal: bool,
 ) -> int:
-    """Write the lines of the documents that are wanted, and never one that could not be read; how many. Raises
-    SpecError for a job whose corpus has no lines, and for an addition that the task or the corpus has no place for."""
+    """Write the lines of the selected documents, except rejected ones; return how many.
+
+    Raises SpecError for a corpus that does not consist of lines, and for an addition that the results do not have or
+    whose name the corpus uses.
+    """
     with database.reading() as connection:
         source = find_source(connection, job.job_id)
     layout = CorpusLayout.parse(source.reading)
@@ -89,11 +92,11 @@ def write_originals(
 def _lines(
     database: "Database", job: "JobSummary", layout: CorpusLayout, source: CorpusSource
 ) -> "Iterator[tuple[Lines, bool]]":
-    """The lines of the corpus, and whether they are copied from it."""
+    """The lines of the corpus, and whether they are copied from its file."""
     with copied_lines(layout, job.source, source.digest, source.first_line) as copied:
         if copied is None:
             print_message(
-                f"The corpus is not in {job.source} as it was, so its lines are written anew from the database."
+                f"{job.source} no longer holds the corpus as submitted, so its lines are written from the database."
             )
             yield RewrittenLines(layout, field_names(database, job.job_id), has_ids=source.has_ids), False
         else:
@@ -110,7 +113,7 @@ def _check_names(
     for addition in additions:
         if addition.key not in parts:
             raise SpecError(
-                f"--add {addition.key}: the results of job {job.label} have no such part; they have {', '.join(parts)}"
+                f"--add {addition.key}: the results of job {job.label} have no such value; they have {', '.join(parts)}"
             )
         if addition.name in taken:
             raise SpecError(
@@ -120,7 +123,7 @@ def _check_names(
 
 
 def _written(value: Any, layout: CorpusLayout, defuse: bool) -> str:
-    """As JSON; or as a cell of a table; in a txt each value is on the line of its text, behind a tab."""
+    """The value as JSON, as a cell of a table, or for txt as text without line breaks and tabs."""
     if layout.format is Format.JSONL:
         return to_json(value).decode()
     if value is None:
@@ -131,7 +134,7 @@ def _written(value: Any, layout: CorpusLayout, defuse: bool) -> str:
 
 
 def _visible(lines: bytes) -> bytes:
-    """For a terminal, which a corpus must not steer."""
+    """Lines that are safe to print on a terminal."""
     return b"".join(
         f"{visible(line)}\n".encode() for line in lines.decode("utf-8", "replace").removesuffix("\n").split("\n")
     )

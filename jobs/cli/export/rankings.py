@@ -1,4 +1,4 @@
-"""The rankings of a job in the formats of other programs, and as the orders that measures are taken of."""
+"""The rankings of a job in the formats of other programs, and as the orders that `kvjobs metrics` measures."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RankingFormat:
-    """A TREC run or Cohere's answers. A query that could not be ranked keeps the order in which its candidates came;
-    one that could not be read has none."""
+    """A TREC run or Cohere's answers. A query that could not be ranked keeps the order of its candidates; one that
+    could not be read is left out."""
 
     writer: TrecRun | CohereLines
 
@@ -27,20 +27,20 @@ class RankingFormat:
         return self.writer.head()
 
     def line(self, document: ExportedDocument) -> bytes:
-        """All lines of a query. Needs the document's text."""
+        """All lines of a query. The document must have its text."""
         query = ranked_query(document)
         return b"" if query is None else self.writer.line(query)
 
 
 def ranking_format(form: Format, job: "JobSummary") -> RankingFormat:
-    """The writer; raise SpecError for a job that ranks nothing."""
+    """The writer; raises SpecError for a job of another task."""
     require_rankings(job, f"--format {form}")
     tag = f"kvjobs-{PurePath(job.model).name}"
     return RankingFormat(TrecRun(tag) if form is Format.TREC else CohereLines())
 
 
 def ranked_queries(database: "Database", job: "JobSummary") -> Iterator[RankedQuery]:
-    """Every query of a job that is in a terminal state and could be read."""
+    """Every query in a terminal state that could be read."""
     for document in read_documents(database, job.job_id, with_text=True):
         if query := ranked_query(document):
             yield query

@@ -1,4 +1,4 @@
-"""What a result looks like in an export, task by task: keys of JSON, columns and rows of a table."""
+"""The result of each task in an export: keys of JSON, columns and rows of a table."""
 
 import enum
 from abc import ABC, abstractmethod
@@ -19,19 +19,19 @@ Cells = dict[str, Any]
 
 
 class Extra(enum.StrEnum):
-    """What an export can hold besides; the times and the numbers of a run differ from the next run's."""
+    """Further values that `--with` adds to an export."""
 
-    TEXT = "text"  # what was worked on
+    TEXT = "text"  # the document itself
     LOG_PROB = "log_prob"  # of a translation, natural logarithm
-    TOKENS = "tokens"  # how many went in and came out, were scored or shared
+    TOKENS = "tokens"  # numbers of tokens: read, generated, scored, shared
 
 
 @dataclass(frozen=True)
 class Shape(ABC):
-    """The form of one task's results."""
+    """How the results of one task are written."""
 
     main: str  # the key of the result in JSON
-    columns: tuple[str, ...]  # of a table, in the place of that key
+    columns: tuple[str, ...]  # of a table, instead of that key
     counts: tuple[str, ...]  # the extra `tokens`: columns of the result
     extras: frozenset[Extra]
     optional: Mapping[str, Callable[[Mapping[str, Any]], bool]] = field(default_factory=dict)  # key -> whether the
@@ -39,25 +39,25 @@ class Shape(ABC):
 
     @property
     def keys(self) -> frozenset[str]:
-        """Ours, whether a record has them or not: so a field of the corpus is found in the same place in every one."""
+        """Every key that a record may have; reserved in all records, so that a corpus field is always in one place."""
         extras = (*self.counts, *(extra for extra in self.extras if extra is not Extra.TOKENS))
         return frozenset({"id", "status", "flags", "error", "fields", self.main, *self.optional, *extras})
 
     @property
     def table_keys(self) -> frozenset[str]:
-        """The same of a table, in which the error is flat."""
+        """The reserved names of a table, where the error takes several columns."""
         return self.keys | {*self.columns, "error_code", "error_message", "line"}
 
     @abstractmethod
     def in_json(self, result: Mapping[str, Any]) -> Cells:
-        """The keys of a document that has this result; without one the main key is null."""
+        """The keys of a document with this result; if it is empty, the main key is null."""
 
     @abstractmethod
     def in_table(self, result: Mapping[str, Any]) -> Iterator[Cells]:
-        """The rows of a document with this result; one without a result has one row too."""
+        """The rows of a document with this result; one row if it is empty."""
 
-    def in_words(self, result: Mapping[str, Any]) -> str | None:
-        """What a result is in one text, where it is one."""
+    def as_text(self, result: Mapping[str, Any]) -> str | None:
+        """The result as one line of text; None if it has no such form."""
         return None
 
 
@@ -71,7 +71,7 @@ class _Translation(Shape):
     def in_table(self, result: Mapping[str, Any]) -> Iterator[Cells]:
         yield {"translation": result.get("text"), "nbest": result.get("alternatives")}
 
-    def in_words(self, result: Mapping[str, Any]) -> str | None:
+    def as_text(self, result: Mapping[str, Any]) -> str | None:
         return str(result["text"])
 
 
@@ -85,7 +85,7 @@ class _Score(Shape):
     def in_table(self, result: Mapping[str, Any]) -> Iterator[Cells]:
         yield {**(_measured(result) if result else {}), "tokens": result.get("token_scores")}
 
-    def in_words(self, result: Mapping[str, Any]) -> str | None:
+    def as_text(self, result: Mapping[str, Any]) -> str | None:
         perplexity = _measured(result)["perplexity"]
         return None if perplexity is None else str(perplexity)
 
@@ -137,13 +137,13 @@ SHAPES: Mapping[str, Shape] = {
 
 
 def extra_keys(shape: Shape, extras: Sequence[Extra]) -> list[str]:
-    """The keys that these extras add, in one order, each once; raise SpecError for one that the task has not."""
+    """The keys that these extras add, in a fixed order; raises SpecError for an extra that the task does not have."""
     keys: list[str] = []
     for extra in Extra:
         if extra not in extras:
             continue
         if extra not in shape.extras:
-            raise SpecError(f"--with {extra}: there is none where the result is a {shape.main}; leave it out")
+            raise SpecError(f"--with {extra} is not for jobs whose result is a {shape.main}; leave it out")
         keys += shape.counts if extra is Extra.TOKENS else [extra.value]
     return keys
 
@@ -154,8 +154,8 @@ def extra_values(keys: Sequence[str], document: "ExportedDocument") -> Cells:
 
 
 def addable(shape: Shape, options: Mapping[str, Any]) -> list[str]:
-    """What of the results of a job with these options can be added to a line of its corpus."""
-    columns = () if shape is SHAPES[Task.RERANK] else shape.columns  # those are of a candidate
+    """The values that --add can append to a line of the corpus, for a job with these options."""
+    columns = () if shape is SHAPES[Task.RERANK] else shape.columns  # a table has a row for each candidate
     extras = [extra.value for extra in Extra if extra in shape.extras and extra not in (Extra.TEXT, Extra.TOKENS)]
     optional = (name for name, is_asked_for in shape.optional.items() if is_asked_for(options))
     names = (shape.main, *columns, *optional, *extras, *shape.counts, "flags", "status", "error")
@@ -163,7 +163,7 @@ def addable(shape: Shape, options: Mapping[str, Any]) -> list[str]:
 
 
 def added_value(shape: Shape, key: str, document: "ExportedDocument") -> Any:
-    """That part of a document's result; None where it has none."""
+    """A value of a document's result; None if the document has none."""
     if key in ("status", "error"):
         return getattr(document, key)
     values = shape.in_json(document.result) if document.result else {}

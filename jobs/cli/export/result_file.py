@@ -1,4 +1,4 @@
-"""A file of results: written beside its place and moved there when it is whole; never in the place of the corpus."""
+"""A file of results: written under a temporary name and renamed when complete; never over the corpus."""
 
 import fcntl
 import gzip
@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 
 from jobs.errors import SpecError, StoreError
 
-# What the process has open already: `-o /dev/stdout`, or bash's `-o >(command)`, which is /dev/fd/63.
+# Files that the process has open already: `-o /dev/stdout`, or bash's `-o >(command)`, which is /dev/fd/63.
 _OPEN_ALREADY = re.compile(
     r"/dev/(?:(?P<name>stdout|stderr)|fd/(?P<number>[0-9]{1,9}))|/proc/self/fd/(?P<same>[0-9]{1,9})"
 )
@@ -21,9 +21,11 @@ _NUMBERS = {"stdout": 1, "stderr": 2}
 
 @contextmanager
 def result_file(path: Path, *, corpus: str) -> Iterator[BinaryIO]:
-    """Open a file for writing that is there under its name only once everything is in it: a run that breaks off
-    leaves what was there before. Compressed where the name ends in .gz or .zst. A pipe or device is written to
-    directly. Raises SpecError for a place that cannot be, StoreError when the disk refuses."""
+    """Open a file for writing that appears under its name only when it is complete: until then, what was there before
+    stays. A name that ends in .gz or .zst is compressed. A pipe or device is written to directly.
+
+    Raises SpecError for a path that cannot be written, StoreError if the disk refuses.
+    """
     check_place(path, corpus=corpus)
     place = Path(os.path.realpath(path))
     try:
@@ -43,7 +45,7 @@ def result_file(path: Path, *, corpus: str) -> Iterator[BinaryIO]:
 
 
 def check_place(path: Path, *, corpus: str) -> None:
-    """Raise SpecError where no file of results may be written: better before the work than after it."""
+    """Raise SpecError if no file of results may be written here; called before the work too, to fail early."""
     if (number := _open_already(path)) is not None:
         if not _is_writable(number):
             raise SpecError(f"{path} is not open for writing; name a file, or - for standard output")
@@ -52,15 +54,15 @@ def check_place(path: Path, *, corpus: str) -> None:
     if place.is_dir():
         raise SpecError(f"{path} is a folder; name a file in it")
     if not place.parent.is_dir():
-        raise SpecError(f"the folder of {path} does not exist; make it first: mkdir -p '{path.parent}'")
+        raise SpecError(f"the folder of {path} does not exist; create it first: mkdir -p '{path.parent}'")
     source = Path(corpus)
     same = place == Path(os.path.realpath(source))
     if same or (place.exists() and source.is_file() and place.samefile(source)):
-        raise SpecError(f"{path} is the corpus itself; name another file")
+        raise SpecError(f"{path} is the corpus itself, which must not be overwritten; name another file")
 
 
 def _open_already(path: Path) -> int | None:
-    """The number of the open file that this path means."""
+    """The descriptor of the open file that this path means; None for any other path."""
     found = _OPEN_ALREADY.fullmatch(str(path))
     if found is None:
         return None
@@ -76,14 +78,14 @@ def _is_writable(number: int) -> bool:
 
 @contextmanager
 def _replaced(place: Path) -> Iterator[BinaryIO]:
-    # Nobody can guess its name and put a link to another file there, which "x" would not follow either.
+    # A random name, so that nobody can put a link to another file there; "x" would not follow one either.
     beside = place.with_name(f".kvjobs-{secrets.token_hex(8)}.part")
     with beside.open("xb") as file:
         try:
             with _compressed(file, place.suffix) as target:
                 yield target
             file.flush()
-            os.fsync(file.fileno())  # what replaces an older file is on the disk first
+            os.fsync(file.fileno())  # on the disk before it replaces an older file
             beside.replace(place)
         finally:
             beside.unlink(missing_ok=True)

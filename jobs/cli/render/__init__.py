@@ -1,1 +1,1 @@
-"""What people see: tables, pages, progress, numbers and words."""
+"""What people see: tables, pages, progress, messages and errors."""

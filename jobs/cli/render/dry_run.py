@@ -1,4 +1,4 @@
-"""`kvjobs submit --dry-run`: what would be done, as lines for a person."""
+"""The output of `kvjobs submit --dry-run`: lines for a person, or an object of JSON."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +18,7 @@ def describe(dry_run: DryRun, spec: JobSpec, tokens_per_s: float | None) -> Iter
     )
     if 0 < dry_run.num_without_id < dry_run.num_documents:
         without = counted(dry_run.num_without_id, "document")
-        yield f"ids         {without} without one: the number of the line stands for it"
+        yield f"ids         {without} without one: the line number is used instead"
     yield from _segments(counts) if isinstance(counts, SegmentCounts) else _sequences(counts, spec)
     widest = max((bucket.num_sequences for bucket in counts.histogram), default=1)
     for bucket in counts.histogram:
@@ -27,9 +27,9 @@ def describe(dry_run: DryRun, spec: JobSpec, tokens_per_s: float | None) -> Iter
     yield f"shards      {count(dry_run.num_shards)}"
     if tokens_per_s:
         minutes = dry_run.estimated_tokens / tokens_per_s / 60
-        yield f"estimate    {minutes:,.1f} minutes at the speed of the last job that was {_done(spec)} with this model"
+        yield f"estimate    {minutes:,.1f} minutes, at the speed of the last job {_done(spec)} with this model"
     else:
-        yield f"estimate    none: no job was {_done(spec)} with this model here yet"
+        yield f"estimate    none: no job has been {_done(spec)} with this model here yet"
     for rejected in dry_run.rejected:
         yield f"rejected    line {rejected.line}: {rejected.reason}"
     if dry_run.num_rejected > len(dry_run.rejected):
@@ -46,7 +46,7 @@ def as_record(dry_run: DryRun, spec: JobSpec, tokens_per_s: float | None) -> dic
         "documents": dry_run.num_documents + dry_run.num_rejected,
         "rejected": dry_run.num_rejected,
         "rejected_lines": [{"line": one.line, "error": one.reason} for one in dry_run.rejected],  # the first of them
-        "without_id": dry_run.num_without_id,  # of those that are not rejected
+        "without_id": dry_run.num_without_id,  # of the documents that are not rejected
         "shards": dry_run.num_shards,
         "tokens": counts.num_tokens,
         "longest": counts.longest,

@@ -1,9 +1,9 @@
-"""An error on its way out: a sentence for people, and, where --json was asked for, an object for programs.
+"""How an error is printed: as a sentence for people, or with --json as an object for programs.
 
     {"error": {"code": "not_found", "message": "there is no job 7; kvjobs ls ...", "hint": "kvjobs ls ..."}}
 
-It is the last line of standard error, as with gh, docker, kubectl and aws: whoever reads standard output gets data or
-nothing, and never has to tell an error from a job.
+It is the last line of standard error, as with gh, docker, kubectl and aws: standard output holds data or nothing, so a
+program never has to tell an error from a job.
 """
 
 import errno
@@ -19,11 +19,11 @@ from jobs.errors import KvjobsError
 INTERRUPTED = 130
 USAGE = 2
 
-# What to do about an error of a kind, where its sentence does not say.
+# What to do about an error of a kind, where its message does not say.
 HINTS = {
     "usage": "{command} --help",
     "refused": "{command} --help",
-    "corpus": "mend the corpus, or see what would be read of it: kvjobs submit CORPUS --dry-run",
+    "corpus": "correct the corpus, or see what would be read of it: kvjobs submit CORPUS --dry-run",
     "model": "kvjobs models ls",
     "not_found": "kvjobs ls --all",
     "unavailable": "run it again later",
@@ -34,7 +34,7 @@ HINTS = {
 
 
 def report_error(error: BaseException, sentence: str, command: str) -> int:
-    """Say to standard error why a command failed; the exit code. `sentence` is `error` in words."""
+    """Print to standard error why a command failed; return its exit code. `sentence` explains `error`."""
     code, exit_code = _code(error), _exit_code(error)
     if message_format() is MessageFormat.JSON:
         sentence = error.format_message() if isinstance(error, click.ClickException) else sentence
@@ -44,20 +44,20 @@ def report_error(error: BaseException, sentence: str, command: str) -> int:
     elif isinstance(error, click.ClickException):
         error.show()
     elif isinstance(error, KeyboardInterrupt | click.Abort):
-        _print(sentence)  # somebody wanted it so
+        _print(sentence)  # not an error: the user interrupted
     else:
         _print(f"Error: {sentence}")
     return exit_code
 
 
 def explain(error: Exception) -> str:
-    """One sentence: what is wrong, and what to do."""
+    """One sentence that says what is wrong and what to do."""
     if isinstance(error, KvjobsError):
         return str(error) or (type(error).__doc__ or "").strip()
     if isinstance(error, ModuleNotFoundError) and error.name:
         root = error.name.partition(".")[0]
         if root in ("jobs", "worker"):
-            return f"this installation of kvjobs lacks {error.name}; install kvjobs again, then run: kvjobs doctor"
+            return f"this installation of kvjobs lacks {error.name}; reinstall kvjobs, then run: kvjobs doctor"
         from jobs.requirements import install_command
 
         return f"the Python package {root} is not installed; run: {install_command(root)}"
@@ -65,7 +65,7 @@ def explain(error: Exception) -> str:
         return f"a Python package cannot be loaded ({error}); run: kvjobs doctor"
     if isinstance(error, OSError) and error.filename == STANDARD_OUTPUT:
         reason = "it is closed" if error.errno == errno.EBADF else error.strerror
-        return f"standard output cannot be written ({reason}); send it to a file or to a program"
+        return f"cannot write to standard output ({reason}); redirect it to a file or a program"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return (
@@ -75,7 +75,7 @@ def explain(error: Exception) -> str:
 
 
 def _code(error: BaseException) -> str:
-    """A short word that stays as it is."""
+    """The stable code of an error, for programs."""
     if isinstance(error, KvjobsError):
         return error.code
     if isinstance(error, click.ClickException):
@@ -94,8 +94,8 @@ def _exit_code(error: BaseException) -> int:
 
 
 def _hint(code: str, message: str, command: str) -> str:
-    """What to do. By the rule of our sentences it is the command at the end, or stands behind the semicolon; else it is
-    what helps with errors of this kind."""
+    """What to do. Messages are written so that it is the command after the last colon, or what follows the semicolon;
+    a message with neither gets the hint of its code."""
     first, _, _ = message.partition("\n")
     _, is_advice, advised = first.rpartition(": ")
     if is_advice and advised.startswith(("kvjobs ", "pip install ")):

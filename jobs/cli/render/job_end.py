@@ -12,39 +12,41 @@ from jobs.submission.tolerance import Tolerance
 
 
 def end_message(job: JobSummary, output: Path | None, tolerance: Tolerance | None, whole: Totals | None) -> str:
-    """How far, how fast, where the results are, and what to look at; of a scoring job `whole` are its totals."""
+    """The outcome of a job, its speed, where the results are, and what to look at; `whole`: totals of a scoring job."""
     words = TASK_TERMS[job.task]
     done = f"Job {job.label} is {job.state}: {count(job.succeeded)} of {words.counted(job.documents)} {words.done}"
-    took = "" if job.elapsed_s is None else f" in {duration(job.elapsed_s)}"  # none: no worker has begun it
+    took = "" if job.elapsed_s is None else f" in {duration(job.elapsed_s)}"  # None: no worker has started it
     speed = f" ({job.tokens_per_s:,.0f} tokens/s)" if job.tokens_per_s else ""
-    known = f"; {reused(job)}" if job.documents_reused or job.segments_reused else ""  # a speed beyond the model's
+    reuse = (
+        f"; {reused(job)}" if job.documents_reused or job.segments_reused else ""
+    )  # explains a speed that the model alone does not reach
     place = f"; results in {output}" if output and str(output) != "-" else ""
     more = f"\nWhat went wrong: kvjobs show {job.job_id}" if job.unsuccessful else ""
     if job.rejected and job.rejected == job.unsuccessful:
-        more += f" (to end with 0 all the same: --max-rejected {job.rejected})"
+        more += f" (to accept these lines, with exit code 0: --max-rejected {job.rejected})"
     if is_tolerated(job, tolerance):
-        more = f"\n{counted(job.rejected, 'line')} rejected, as --max-rejected allows: kvjobs show {job.job_id}"
+        more = f"\n{counted(job.rejected, 'line')} rejected, which --max-rejected allows: kvjobs show {job.job_id}"
     more += f"\nWhere the time went: kvjobs steps {job.job_id}"
-    return f"{done}{took}{speed}{known}{place}.{_perplexity(job, whole) if whole else ''}{more}"
+    return f"{done}{took}{speed}{reuse}{place}.{_perplexity(job, whole) if whole else ''}{more}"
 
 
 def cancelled_message(job: JobSummary) -> str:
-    """Somebody else ended it: a file that looks whole would mislead."""
+    """For a job that somebody cancelled meanwhile: no file is written, since it would look complete."""
     words = TASK_TERMS[job.task]
     return (
         f"Job {job.label} was cancelled: {count(job.succeeded)} of {words.counted(job.documents)} {words.done}, and no "
-        f"results written.\nTo go on with it: kvjobs retry {job.job_id}"
-        f"\nTo write what there is: kvjobs export {job.job_id} --only ok -o FILE"
+        f"results are written.\nTo continue it: kvjobs retry {job.job_id}"
+        f"\nTo export these results: kvjobs export {job.job_id} --only ok -o FILE"
     )
 
 
 def _perplexity(job: JobSummary, whole: Totals) -> str:
-    """That of the whole corpus, and what to do with it."""
+    """The perplexity of the corpus, and how to filter the corpus by it."""
     if whole.perplexity is None:
         return "\nNo token was scored."
-    said = f"\nPerplexity of the corpus: {whole.perplexity:,.4f} by token ({counted(whole.num_tokens, 'token')})"
+    text = f"\nPerplexity of the corpus: {whole.perplexity:,.4f} per token ({counted(whole.num_tokens, 'token')})"
     if whole.bits_per_byte is not None:
-        said += f", {whole.bits_per_byte:.4f} bits per byte"
-    unscored = f"; not a token scored of {counted(whole.unscored, 'document')}" if whole.unscored else ""
-    lines = f"\nOnly the better lines: kvjobs export {job.job_id} --where 'perplexity < 50' --format original"
-    return f"{said}{unscored}.{lines}"
+        text += f", {whole.bits_per_byte:.4f} bits per byte"
+    unscored = f"; no token could be scored in {counted(whole.unscored, 'document')}" if whole.unscored else ""
+    lines = f"\nTo keep the better lines: kvjobs export {job.job_id} --where 'perplexity < 50' --format original"
+    return f"{text}{unscored}.{lines}"

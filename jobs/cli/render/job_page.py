@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from jobs.store.report.steps import StepSummary
 
 PHASES_SHOWN = 3
-LONGEST_MESSAGE = 200  # characters of a failed document's error; the export has it whole
+LONGEST_MESSAGE = 200  # characters of an error message; the export has all of it
 
 
 def describe(job: "JobSummary", phases: "Sequence[StepSummary]", bad: "Sequence[Failure]") -> Iterator[str]:
-    """The page, line by line."""
+    """The lines of the page."""
     yield f"Job {job.label}: {job.shown_state}" + (f" ({job.reason})" if job.reason else "")
     yield f"  task       {job.task}"
     yield f"  corpus     {job.source}"
@@ -30,7 +30,7 @@ def describe(job: "JobSummary", phases: "Sequence[StepSummary]", bad: "Sequence[
     yield f"  time       {_times(job)}"
     if phases:
         yield ""
-        yield "Where the seconds went (of all lanes together)"
+        yield "Where the time went (seconds summed over all lanes)"
         for phase in phases[:PHASES_SHOWN]:
             yield (
                 f"  {phase.group:<11}{percent(phase.share):>8}  {duration(phase.seconds):>12}  "
@@ -49,12 +49,12 @@ def describe(job: "JobSummary", phases: "Sequence[StepSummary]", bad: "Sequence[
 
 
 def next_command(job: "JobSummary") -> str:
-    """What most people do with a job in this state."""
+    """The command that most people run next with a job in this state."""
     from jobs.store.schema.states import JobState
 
     if job.state == JobState.INGESTING:
         task = "" if job.task == Task.TRANSLATE else f" --task {job.task}"
-        return f"kvjobs submit {job.source}{task}"  # goes on where it was interrupted
+        return f"kvjobs submit {job.source}{task}"  # continues where it was interrupted
     if job.state == JobState.FAILED:
         return f"kvjobs db prune {job.job_id}"
     if not job.has_ended:
@@ -75,7 +75,7 @@ def _tokens(job: "JobSummary") -> str:
 
 
 def reused(job: "JobSummary") -> str:
-    """How much of it was known from before, and not computed again."""
+    """How much was taken from earlier jobs instead of being computed."""
     if job.task == Task.SCORE:
         return f"{count(job.documents_reused)} of {counted(job.succeeded, 'document')} reused"
     return f"{count(job.segments_reused)} of {counted(job.segments, 'segment')} reused"
@@ -95,8 +95,8 @@ def _documents(job: "JobSummary") -> str:
         "cancelled": job.cancelled,
         "waiting": job.waiting,
     }
-    told = ", ".join(f"{count(number)} {name}" for name, number in parts.items() if number)
-    return f"{count(job.documents)}, {percent(job.share_done)} done" + (f": {told}" if told else "")
+    counts = ", ".join(f"{count(number)} {name}" for name, number in parts.items() if number)
+    return f"{count(job.documents)}, {percent(job.share_done)} done" + (f": {counts}" if counts else "")
 
 
 def _times(job: "JobSummary") -> str:

@@ -1,8 +1,8 @@
-"""Rows and pages for people, in the width of their terminal.
+"""Tables and pages in the width of the terminal.
 
-An id, a name or a number is never cut: half of one misleads. Where a table is too wide, its texts are shortened, then
-columns are left out, those that say least first; where that is not enough, each row becomes a block of lines. What was
-left out is said. Where nobody looks (a file, a pipe), everything stays, as wide as it is.
+An id, a name or a number is never cut, since a part of it would mislead. If a table is too wide, its texts are
+shortened, then columns are left out in the order of their rank, and a message names them; if that is not enough, each
+row becomes a block of lines. In a file or a pipe nothing is shortened or left out.
 """
 
 import re
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from jobs.cli.render.output import Column
 
 GAP = "  "
-LONGEST_NAME = 40  # anything longer, of several words, is taken for a text where nobody knows
-SHORTEST_TEXT = 20  # of a text that is shortened in a table
-LONGEST_TEXT = 20  # lines of a text in a block
-NARROWEST = 20  # in which a value is folded: in less it reads better as one line
-_LABEL = re.compile(r"\s*\S+\s{2,}|\s*")  # of a line of a page: what its continuation is indented by
+LONGEST_NAME = 40  # a longer cell of several words is taken for a text, unless the column says otherwise
+SHORTEST_TEXT = 20  # a text in a table is not shortened further
+LONGEST_TEXT = 20  # lines of a text in a block; the rest is left out
+NARROWEST = 20  # columns; a narrower value is not folded, since it reads better as one line
+_LABEL = re.compile(r"\s*\S+\s{2,}|\s*")  # of a line of a page; its continuation lines are indented by its width
 
 
 @dataclass(frozen=True, slots=True)
 class FittedTable:
-    """What is printed, and what is not."""
+    """The lines of a table or of blocks, and what is missing from them."""
 
     lines: Sequence[str]
     left_out: Sequence[str] = ()  # titles of columns
@@ -39,7 +39,7 @@ class FittedTable:
 
 
 def print_table(rows: Iterable[Mapping[str, Any]], columns: "Sequence[Column]") -> None:
-    """Print rows as a table; on a terminal in its width, as `fit_table` does it."""
+    """Print rows as a table; on a terminal `fit_table` fits it into the width."""
     cells = [[visible(column.show(row[column.key])) for column in columns] for row in rows]
     if not sys.stdout.isatty():
         for line in _table(cells, columns, _widths(cells, columns), rule=False):
@@ -56,8 +56,10 @@ def print_table(rows: Iterable[Mapping[str, Any]], columns: "Sequence[Column]") 
 
 
 def print_page(lines: Iterable[str], *, indent: int | None = None) -> None:
-    """Print lines of a page (`  label   value`); on a terminal, those that are too long go on below where the value
-    begins: at `indent`, else behind the first gap."""
+    """Print lines of a page (`  label   value`).
+
+    On a terminal, long lines are folded; continuation lines start at `indent`, or else below the value.
+    """
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     for line in map(visible, lines):
         for part in _fold_line(line, width, indent) if width else [line]:
@@ -65,7 +67,7 @@ def print_page(lines: Iterable[str], *, indent: int | None = None) -> None:
 
 
 def fit_table(cells: Sequence[Sequence[str]], columns: "Sequence[Column]", width: int) -> FittedTable:
-    """A table no wider than `width`, or a block a row."""
+    """A table that is at most `width` columns wide, or else a block for each row."""
     natural, texts = _widths(cells, columns), _texts(cells, columns)
 
     def narrowed(shown: Sequence[int]) -> list[int] | None:
@@ -90,7 +92,7 @@ def _widths(cells: Sequence[Sequence[str]], columns: "Sequence[Column]") -> list
 
 
 def _texts(cells: Sequence[Sequence[str]], columns: "Sequence[Column]") -> list[bool]:
-    """Which columns are prose."""
+    """For each column, whether it holds texts, which may be shortened."""
     return [
         any(_reads_as_text(row[i]) for row in cells) if column.is_text is None else column.is_text
         for i, column in enumerate(columns)
@@ -98,12 +100,12 @@ def _texts(cells: Sequence[Sequence[str]], columns: "Sequence[Column]") -> list[
 
 
 def _reads_as_text(cell: str) -> bool:
-    """Long, and of several words or in a script without spaces."""
+    """Whether a cell is long and has several words, or a script without spaces."""
     return cell_len(cell) > LONGEST_NAME and (" " in cell or cell_len(cell) > len(cell))
 
 
 def _narrowed(widths: list[int], is_text: Sequence[bool], width: int) -> list[int] | None:
-    """The widths, those of texts smaller where they have to be; None where even that does not fit."""
+    """The widths, with texts narrowed as needed; None if the table does not fit even so."""
     excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
     while excess > 0:
         wide = [i for i, is_one in enumerate(is_text) if is_one and widths[i] > SHORTEST_TEXT]
@@ -112,7 +114,7 @@ def _narrowed(widths: list[int], is_text: Sequence[bool], width: int) -> list[in
         widest = max(wide, key=lambda i: widths[i])
         others = [widths[i] for i in wide if widths[i] < widths[widest]]
         by = min(excess, widths[widest] - max([SHORTEST_TEXT, *others]))
-        widths[widest] -= by or 1  # several are as wide: in turns
+        widths[widest] -= by or 1  # several have this width: narrow them in turns
         excess -= by or 1
     return widths
 
@@ -156,7 +158,7 @@ def _fold_line(line: str, width: int, indent: int | None) -> list[str]:
 
 
 def _fold(text: str, width: int) -> list[str]:
-    """Lines of a text, broken at spaces. A word that is longer than a line stays whole, for the terminal to wrap."""
+    """A text as lines, broken at spaces. A word longer than a line is not broken: the terminal wraps it."""
     if cell_len(text) <= width or width < NARROWEST:
         return [text]
     lines = [""]

@@ -1,4 +1,4 @@
-"""The progress of a job on standard error: on a terminal one line that moves, elsewhere a line now and then."""
+"""The progress of a job on standard error: one live line on a terminal, elsewhere a new line every few seconds."""
 
 import sys
 import time
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 LINE_EVERY_S = 10.0
-SHORTEST_BAR = 6  # columns, with a space on either side
+SHORTEST_BAR = 6  # columns, with a space on each side
 
 
 class Progress(Protocol):
-    """Where a job's progress is shown."""
+    """Shows the progress of a job; `note` says why the job waits."""
 
     def update(self, job: JobSummary, note: str = "") -> None: ...
 
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """Progress on standard error: alive on a terminal, in lines elsewhere."""
+    """A display for the progress of one job."""
     if not sys.stderr.isatty() or message_format() is not MessageFormat.PLAIN:
         yield _Lines()
         return
@@ -40,15 +40,15 @@ def progress() -> Iterator[Progress]:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=None),
-        TextColumn("{task.fields[told]}", markup=False),
+        TextColumn("{task.fields[text]}", markup=False),
     )
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     with Bars(*columns, console=console, expand=True, refresh_per_second=4) as bars:
-        yield _Bar(bars, bars.add_task("", total=None, told=""))
+        yield _Bar(bars, bars.add_task("", total=None, text=""))
 
 
 class _Bar:
-    """One moving line."""
+    """One live line with a bar."""
 
     def __init__(self, bars: "Bars", task: "TaskID") -> None:
         self._bars = bars
@@ -66,12 +66,12 @@ class _Bar:
             description=name,
             total=job.documents or None,
             completed=job.ended_documents,
-            told=visible(progress_text(job, self._pace, note, room - len(name))),
+            text=visible(progress_text(job, self._pace, note, room - len(name))),
         )
 
 
 class _Lines:
-    """A line when the state changes, and every few seconds."""
+    """A line when the state changes, and every LINE_EVERY_S seconds."""
 
     def __init__(self) -> None:
         self._pace = RecentSpeed()
@@ -88,8 +88,10 @@ class _Lines:
 
 
 def progress_text(job: JobSummary, pace: RecentSpeed, note: str = "", room: int | None = None) -> str:
-    """How far, how fast, how long still, what failed; or why it has not begun. What has no room in so many characters
-    is left out, the least important first: a number is never cut."""
+    """Documents done, speed, time left and failures; or, with a `note`, why the job waits.
+
+    `room` is the number of characters that fit: parts that do not are left out, the least important first.
+    """
     done = f"{count(job.ended_documents)}/{TASK_TERMS[job.task].counted(job.documents)} ({percent(job.share_done)})"
     if note and not job.has_ended:
         return f"{done}, {note}"
@@ -98,7 +100,7 @@ def progress_text(job: JobSummary, pace: RecentSpeed, note: str = "", room: int 
     if speed is not None:
         parts["speed"] = f"{speed:,.0f} tokens/s"
     if job.has_ended:
-        if job.elapsed_s is not None:  # none: no worker has begun it
+        if job.elapsed_s is not None:  # None: no worker has started it
             parts["time"] = f"in {duration(job.elapsed_s)}"
     elif pace.eta_s is not None:
         parts["time"] = f"{duration(pace.eta_s)} to go"

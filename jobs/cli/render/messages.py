@@ -13,42 +13,42 @@ from jobs.cli.render.terminal import visible
 
 
 class MessageFormat(enum.Enum):
-    """To whom a command speaks on standard error."""
+    """How a command prints messages to standard error."""
 
-    PLAIN = "plain"  # to people
-    JSON = "json"  # to a program: a JSON object a line
-    QUIET = "quiet"  # to nobody, but of errors
+    PLAIN = "plain"  # as text, for people
+    JSON = "json"  # one JSON object a line, for programs
+    QUIET = "quiet"  # not at all; errors are printed as text
 
 
 _voice = ContextVar("voice", default=MessageFormat.PLAIN)
 
 
 def print_message(message: str) -> None:
-    """Print a message: to standard error, line by line safe; in the voice of this command."""
+    """Print a message to standard error, in the format of this command, without characters that steer a terminal."""
     lines = [visible(line) for line in message.split("\n")]
     match _voice.get():
         case MessageFormat.PLAIN:
             for line in lines:
-                # Not click.echo, which looks up the file behind sys.stderr: while a line of progress moves, that is
-                # rich's, and a message has to go above it.
+                # Not click.echo, which writes to the file behind sys.stderr: during live progress sys.stderr is rich's,
+                # which prints the message above the moving line.
                 print(line, file=sys.stderr, flush=True)
         case MessageFormat.JSON:
             click.echo(json.dumps({"message": "\n".join(lines)}, ensure_ascii=False), err=True)
 
 
 def message_format() -> MessageFormat:
-    """That of this command."""
+    """The format of this command."""
     return _voice.get()
 
 
 def silence_messages() -> None:
-    """Say nothing more in this command; only an error is told."""
+    """Print no more messages in this command, except errors."""
     _voice.set(MessageFormat.QUIET)
 
 
 @contextmanager
 def messages_as(how: MessageFormat) -> Iterator[None]:
-    """While inside, unless `silence_messages` is called."""
+    """Use this format inside the `with` block, unless `silence_messages` is called."""
     before = _voice.set(how)
     try:
         yield

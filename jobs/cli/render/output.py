@@ -1,4 +1,4 @@
-"""The forms in which a command gives its data: a table for people, JSON, CSV, or ids alone."""
+"""The formats in which a command prints its data: a table for people, JSON, CSV, or only the ids."""
 
 import csv
 import enum
@@ -24,10 +24,10 @@ Row = Mapping[str, Any]
 
 # What a spreadsheet takes for the start of a formula (OWASP, "CSV injection").
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")  # as any corpus may have it in a column: no formula
+NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")  # a negative number is not a formula
 
-# JSON escapes U+0000 to U+001F by itself. A terminal obeys these too: DEL, U+0080 to U+009F, and the marks that
-# reverse the direction of writing; here in UTF-8.
+# JSON escapes U+0000 to U+001F by itself. These control a terminal too: DEL, U+0080 to U+009F, and the marks that
+# reverse the direction of writing. In UTF-8.
 _UNESCAPED = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]|\xef\xbb\xbf")
 
 
@@ -40,31 +40,31 @@ class Form(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the table that people see."""
+    """A column of a table."""
 
     key: str  # of the row
     title: str
     show: Callable[[Any], str] = plain
-    right: bool = False  # numbers
-    rank: int = 0  # 0: always shown; else, where the terminal is too narrow, the highest is left out first
-    is_text: bool | None = False  # prose, which may be shortened; an id, a name, a number never is. None: see the cells
+    right: bool = False  # align to the right: numbers
+    rank: int = 0  # 0: always shown; else, on a narrow terminal, the highest rank is left out first
+    is_text: bool | None = False  # a text may be shortened; an id, a name, a number never is. None: the cells decide
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """How this call wants its data."""
+    """The format that this call asked for."""
 
     form: Form = Form.TABLE
-    defuse: bool = False  # CSV: no text that a spreadsheet would run
+    defuse: bool = False  # CSV: put an apostrophe before texts that a spreadsheet would take for formulas
 
     @property
     def is_table(self) -> bool:
         return self.form is Form.TABLE
 
     def rows(self, rows: Iterable[Row], columns: Sequence[Column], fields: Sequence[str]) -> None:
-        """Print rows: `columns` for people, every one of `fields` for programs. The first field is the id.
+        """Print rows: `columns` in a table, all `fields` in JSON and CSV. The first field is the id.
 
-        JSON, CSV and ids are printed as they come; a table is laid out as a whole.
+        JSON, CSV and ids are printed row by row; a table needs all rows first, for its widths.
         """
         if self.form is Form.JSON:
             print_json_rows({name: row[name] for name in fields} for row in rows)
@@ -79,7 +79,7 @@ class Output:
             print_table(rows, columns)
 
     def _csv_rows(self, rows: Iterable[Row], fields: Sequence[str]) -> None:
-        """To a pipe or a file exactly, in UTF-8; `click.echo` would take out what looks like a terminal's escapes."""
+        """Unchanged UTF-8 to a pipe or a file: `click.echo` would remove what looks like terminal escapes."""
         is_terminal = sys.stdout.isatty()
         clean = visible if is_terminal else str
         sys.stdout.flush()
@@ -94,7 +94,7 @@ class Output:
         sys.stdout.buffer.flush()
 
     def record(self, values: Row, show: Callable[[], None]) -> None:
-        """Print one thing: JSON for programs, else what `show` prints for people."""
+        """Print one object: as JSON, or by calling `show`."""
         if self.form is Form.JSON:
             click.echo(to_json(values, indent=True).decode())
         else:
@@ -102,7 +102,7 @@ class Output:
 
 
 def output_options(*, csv: bool = False, ids: bool = False) -> Callable[[Command], Command]:
-    """The options --json, --csv and -q; the command gets one `output`."""
+    """Add the options --json, --csv and -q to a command, which receives them as one `output`."""
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
@@ -113,16 +113,16 @@ def output_options(*, csv: bool = False, ids: bool = False) -> Callable[[Command
                 form for form, wanted in ((Form.JSON, as_json), (Form.CSV, as_csv), (Form.IDS, only_ids)) if wanted
             ]
             if len(chosen) > 1:
-                raise click.UsageError("--json, --csv and -q exclude one another.")
+                raise click.UsageError("--json, --csv and -q exclude each other: give only one.")
             if defuse and not as_csv:
-                raise click.UsageError("--defuse is about CSV: give --csv, too.")
+                raise click.UsageError("--defuse is for CSV: give --csv too.")
             return command(*args, output=Output(next(iter(chosen), Form.TABLE), defuse), **kw)
 
         decorated: Any = call
         if ids:
             decorated = click.option("-q", "--quiet", "only_ids", is_flag=True, help="Print ids only.")(decorated)
         if csv:
-            what = "CSV: put an apostrophe before texts that a spreadsheet would run, or keep them."
+            what = "CSV: put an apostrophe before a text that a spreadsheet would take for a formula, or not."
             decorated = click.option("--defuse/--raw", default=False, help=f"{what}  [default: raw]")(decorated)
             decorated = click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")(decorated)
         return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(decorated)  # type: ignore[no-any-return]  # Any: click
@@ -131,7 +131,7 @@ def output_options(*, csv: bool = False, ids: bool = False) -> Callable[[Command
 
 
 def print_json_rows(rows: Iterable[Any]) -> None:
-    """Print a JSON list, one row a line, as the rows come."""
+    """Print a JSON list, one row a line, without waiting for the last row."""
     separator = "["
     for row in rows:
         click.echo(f"{separator}\n  " if separator == "[" else ",\n  ", nl=False)
@@ -141,15 +141,14 @@ def print_json_rows(rows: Iterable[Any]) -> None:
 
 
 def to_json(value: Any, *, indent: bool = False) -> bytes:
-    """JSON without a character that a terminal would obey; a number that JSON has not (NaN) is null."""
+    """JSON without characters that control a terminal; NaN and infinities are null."""
     options = orjson.OPT_PASSTHROUGH_DATETIME | (orjson.OPT_INDENT_2 if indent else 0)
     text = orjson.dumps(value, _to_json_value, options)
     return _UNESCAPED.sub(_json_escape, text) if _UNESCAPED.search(text) else text
 
 
 def csv_cell(value: Any, clean: Callable[[str], str] = str, *, defuse: bool = True) -> Any:
-    """A cell; with `defuse` none that a spreadsheet takes for a formula: such a text gets an apostrophe in front.
-    Numbers stay."""
+    """A value as a cell; `defuse` puts an apostrophe before a text that a spreadsheet would take for a formula."""
     if isinstance(value, str):
         text = clean(value)
         return f"'{text}" if defuse and is_formula(value) else text
@@ -161,12 +160,12 @@ def csv_cell(value: Any, clean: Callable[[str], str] = str, *, defuse: bool = Tr
 
 
 def is_formula(text: str) -> bool:
-    """Whether a spreadsheet would run it."""
+    """Whether a spreadsheet would take this text for a formula."""
     return text.startswith(FORMULA_STARTS) and not NUMBER.fullmatch(text)
 
 
 def csv_line(cells: Sequence[Any], delimiter: str = ",") -> str:
-    """A line of CSV. A cell with a line break of either kind is quoted, which Python does only for its own kind."""
+    """A line of CSV. Cells with either kind of line break are quoted; Python quotes only its own kind."""
     buffer = io.StringIO()
     csv.writer(buffer, delimiter=delimiter, lineterminator="\r\n").writerow(cells)
     return buffer.getvalue().removesuffix("\r\n") + "\n"
@@ -177,7 +176,7 @@ def _json_escape(match: re.Match[bytes]) -> bytes:
 
 
 def _to_json_value(value: Any) -> Any:
-    """What orjson does not know."""
+    """Values of types that orjson does not know."""
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, Decimal):  # PostgreSQL's sums

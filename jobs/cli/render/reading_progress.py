@@ -1,4 +1,4 @@
-"""How far the reading of a corpus is: nothing for a small one, a line that moves on a terminal, else silence."""
+"""The progress of reading a corpus: a live line on a terminal, nothing elsewhere."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ from jobs.submission.progress import IngestProgress
 
 @contextmanager
 def reading_progress() -> Iterator[Callable[[IngestProgress], None]]:
-    """What `submit` calls after each batch."""
+    """The function for `submit` to call after each batch."""
     if not sys.stderr.isatty() or message_format() is not MessageFormat.PLAIN:
         yield lambda progress: None
         return
@@ -23,16 +23,16 @@ def reading_progress() -> Iterator[Callable[[IngestProgress], None]]:
     columns = (
         TextColumn("reading"),
         BarColumn(bar_width=None),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[text]}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, expand=True, transient=True) as bar:
-        task = bar.add_task("", total=None, told="")
+        task = bar.add_task("", total=None, text="")
         started = time.monotonic()
 
         def update(progress: IngestProgress) -> None:
             speed = progress.documents / max(time.monotonic() - started, 1e-3)
-            told = f"{counted(progress.documents, 'document')}, {speed:,.0f}/s, {counted(progress.lines, 'line')}"
-            bar.update(task, total=progress.num_bytes, completed=progress.bytes_read, told=told)
+            text = f"{counted(progress.documents, 'document')}, {speed:,.0f}/s, {counted(progress.lines, 'line')}"
+            bar.update(task, total=progress.num_bytes, completed=progress.bytes_read, text=text)
 
         yield update

@@ -1,4 +1,4 @@
-"""What the documents of a job are called, and what is done to them, task by task."""
+"""How messages name the documents of each task, and what is done to them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from jobs.spec import Task
 
 @dataclass(frozen=True, slots=True)
 class TaskTerms:
-    """How people speak of a task."""
+    """The nouns and verbs of a task."""
 
     document: str
     doing: str

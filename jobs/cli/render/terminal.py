@@ -1,4 +1,4 @@
-"""Text that is safe to print on a terminal: characters from a corpus never steer it."""
+"""Text that is safe to print: no character of a corpus can control the terminal."""
 
 import re
 

@@ -116,8 +116,8 @@ def test_a_document_without_a_result_has_an_empty_cell(kvjobs: Kvjobs, score: Sc
         (["--add", "perplexity=n"], "has a field 'n' already"),
         (["--add", "perplexity=late"], "line 2 of the corpus has a field 'late' already"),
         (["--add", "perplexity", "--add", "num_tokens=perplexity"], "has a field 'perplexity' already"),
-        (["--add", "translation"], "no such part; they have score, nll_sum, num_tokens"),
-        (["--add", "tokens"], "no such part"),
+        (["--add", "translation"], "no such value; they have score, nll_sum, num_tokens"),
+        (["--add", "tokens"], "no such value"),
         (["--with", "text"], "leave --with text out"),
     ],
 )
@@ -143,7 +143,7 @@ def test_txt_is_a_line_a_document_whatever_became_of_it(kvjobs: Kvjobs, running_
     running = kvjobs("export", running_job, "--format", "txt")
 
     assert running.out == "甲\n乙\n\n\n"
-    assert "still waiting, and their lines are empty: 1 document." in running.err
+    assert "still waiting, with an empty line each: 1 document." in running.err
     assert kvjobs("export", mixed_job, "--format", "txt").out == "好\n\n\n\n\n"
     assert kvjobs("export", mixed_job, "--format", "txt", "--only", "ok").out == "好\n"
 
@@ -190,7 +190,7 @@ def test_a_run_is_refused_for_what_has_no_ranking_before_anything_is_done(
     for call in (("export", finished_job), ("submit", "c.jsonl", "--wait")):
         refused = kvjobs(*call, "-o", "x.run")
         assert refused.exit_code == 2
-        assert "(which a name that ends in .run means) is for jobs that rerank" in refused.err
+        assert "(the format of a file named .run) is for jobs that rerank" in refused.err
     assert len(kvjobs("ls", "--json").json) == 1
 
 

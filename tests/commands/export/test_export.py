@@ -70,7 +70,7 @@ def test_a_running_job_gives_what_it_has_and_says_how_much_waits(kvjobs: Kvjobs,
     result = kvjobs("export", running_job)
 
     assert [record["id"] for record in records(result.out)] == ["a", "b", "c"]
-    assert "still waiting, and not in it: 1 document." in result.err
+    assert "still waiting, and left out: 1 document." in result.err
     assert [record["status"] for record in records(kvjobs("export", running_job, "--only", "waiting").out)] == [
         "waiting"
     ]

@@ -81,17 +81,17 @@ print("LOADED", [name for name in ("onnxruntime", "numpy", "sentencepiece") if n
         (
             "ls --json >&-",
             1,
-            '{"error": {"code": "operational", "message": "standard output cannot be written (it is closed); send it',
+            '{"error": {"code": "operational", "message": "cannot write to standard output (it is closed); redirect it',
         ),
         (
             "--help >&- <&-",
             1,
-            "Error: standard output cannot be written (it is closed); send it to a file or to a program",
+            "Error: cannot write to standard output (it is closed); redirect it to a file or a program",
         ),
-        ("--version >/dev/full", 1, "Error: standard output cannot be written (No space left on device)"),
+        ("--version >/dev/full", 1, "Error: cannot write to standard output (No space left on device)"),
         # More than the buffer holds: it is written before the end.
-        ("submit --help >&-", 1, "Error: standard output cannot be written (it is closed)"),
-        ("submit --help >/dev/full", 1, "Error: standard output cannot be written (No space left on device)"),
+        ("submit --help >&-", 1, "Error: cannot write to standard output (it is closed)"),
+        ("submit --help >/dev/full", 1, "Error: cannot write to standard output (No space left on device)"),
         ("ls >&- <&-", 0, "There is no job yet"),
         ("ls 2>&-", 0, ""),
         ("--help | true", 0, ""),
@@ -124,7 +124,7 @@ def test_output_is_buffered_whatever_the_environment_says(home: Path) -> None:
     )
 
     assert done.returncode == 1
-    assert done.stderr.startswith("Error: standard output cannot be written (No space left on device); send it to ")
+    assert done.stderr.startswith("Error: cannot write to standard output (No space left on device); redirect it to ")
 
 
 def test_a_closed_pipe_is_no_error(home: Path) -> None:

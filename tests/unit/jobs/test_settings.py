@@ -133,7 +133,7 @@ def test_a_variable_that_is_no_setting_is_named_with_what_was_meant(
 
     assert (result.exit_code, result.err) == (
         0,
-        "There is no setting KVJOBS_COLOUR; kvjobs config lists those that there are.\n"
+        "There is no setting KVJOBS_COLOUR; kvjobs config lists all settings.\n"
         "There is no setting KVJOBS_LANNES; did you mean KVJOBS_LANES?\n",
     )
 

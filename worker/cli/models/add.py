@@ -1,4 +1,4 @@
-"""`kvjobs models add`: a checkpoint or an export becomes a model."""
+"""`kvjobs models add`: make a model of a checkpoint or an export."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 @click.option(
     "--precision",
     type=click.Choice([str(precision) for precision in Precision]),
-    help="fp32 says what the checkpoint says; int8 is faster and near it; fp16 is for GPUs.  [default: fp32]",
+    help="fp32 computes what the checkpoint does; int8 is faster and close to it; fp16 is for GPUs.  [default: fp32]",
 )
 @click.option(
     "--head",
     type=click.Choice([str(head) for head in HeadChoice]),
-    help="Target ids that a translation model can say: every one, or those of target.spm.  [default: full; target for "
-    "int8]",
+    help="The target tokens that a translation model can generate: all, or only those of target.spm.  [default: full; "
+    "target for int8]",
 )
 @click.option(
-    "--name", help="What to call it.  [default: the last part of SOURCE, and the precision unless it is fp32]"
+    "--name", help="The name of the model.  [default: the last part of SOURCE, and the precision unless fp32]"
 )
-@click.option("--force", is_flag=True, help="Replace a model of that name.")
+@click.option("--force", is_flag=True, help="Replace a model of the same name.")
 @click.option(
     "--accept-departures",
     is_flag=True,
-    help="Take an export although its graph computes something else than its config.json asks for.",
+    help="Add an export even if its graph does not compute what its config.json asks for.",
 )
 @click.option(
     "--checkpoint",
     metavar="FOLDER",
-    help="What an export was made of, to compare a sample with.  [default: the weights beside it, if any]",
+    help="The checkpoint of an export, to compare results with.  [default: the weights beside the export, if any]",
 )
 @output_options()
 @click.pass_obj
@@ -58,14 +58,17 @@ def add(
     accept_departures: bool,
     checkpoint: str | None,
 ) -> None:
-    """Make a model of SOURCE and put it into the models folder.
+    """Add SOURCE to the models folder.
 
-    SOURCE is a checkpoint of a translation model (Marian, OPUS-MT) or of a causal language model (Llama, Mistral,
-    Qwen2, Qwen3): an id of the Hugging Face hub, OWNER/NAME or OWNER/NAME@REVISION, or a folder. Graphs are built of
-    it. An ONNX export is copied as it is; one of a causal model is compared with what its config.json asks for, and
-    with its checkpoint where that is at hand. Quantized checkpoints, adapters (LoRA), GGUF files, and models that bring
-    code of their own are refused by name. Nothing half-made stays behind: what was interrupted can be run again, and a
-    download goes on where it stopped. HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE and HF_TOKEN hold.
+    SOURCE is the checkpoint of a translation model (Marian, OPUS-MT) or of a causal language model (Llama, Mistral,
+    Qwen2, Qwen3), or an ONNX export: an id on the Hugging Face hub, OWNER/NAME or OWNER/NAME@REVISION, or a folder.
+
+    ONNX graphs are built from a checkpoint. An export is copied unchanged; if it is a causal model, its graph is
+    checked against its config.json, and against its checkpoint if there is one. Quantized checkpoints, adapters (LoRA),
+    GGUF files and models with their own code are refused.
+
+    An interrupted command leaves no incomplete model; run it again, and the download continues where it stopped.
+    HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE and HF_TOKEN are respected.
     """
     from worker.model_tools.add.add import Request, add_model
 
@@ -89,11 +92,11 @@ def add(
     if output.is_table:
         if added.precision == Precision.FP16:
             print_message(
-                "fp16 is for GPUs: kvjobs worker --device cuda:0. On a CPU, fp32 is as fast and exact, int8 faster."
+                "fp16 is for GPUs: kvjobs worker --device cuda:0. On a CPU, fp32 is as fast and exact, int8 is faster."
             )
         if added.precision == Precision.INT8:
             print_message(
-                f"int8 is near fp32; how near, on your documents: kvjobs models verify {added.name} --sample CORPUS"
+                f"int8 is close to fp32. To measure how close: kvjobs models verify {added.name} --sample CORPUS"
             )
         queue = " --queue gpu" if added.precision == Precision.FP16 else ""
         task = " --task score" if added.kind == ModelKind.CAUSAL else ""
@@ -101,8 +104,8 @@ def add(
 
 
 def describe_added(added: "Added") -> Iterator[str]:
-    """What `add` made, line by line."""
-    yield f"Model {added.name}, made in {duration(added.seconds)}"
+    """The lines of the page about a new model."""
+    yield f"Model {added.name}, added in {duration(added.seconds)}"
     yield f"  folder     {added.path}, {size(added.num_bytes)}"
     yield f"  kind       {added.kind}"
     yield f"  layout     {added.layout}"

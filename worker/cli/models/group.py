@@ -1,4 +1,4 @@
-"""`kvjobs models`: the models that there are, what is in them, and how others become one."""
+"""`kvjobs models` with its subcommands."""
 
 import click
 
@@ -10,7 +10,7 @@ from worker.cli.models.verify import verify
 
 @click.group()
 def models() -> None:
-    """See the models that there are, and add others."""
+    """List, add, inspect and verify models."""
 
 
 for command in (ls, add, inspect, verify):

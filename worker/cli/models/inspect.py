@@ -22,10 +22,10 @@ LANGUAGES_SHOWN = 20
 @output_options()
 @click.pass_obj
 def inspect(context: Context, output: Output, name: str) -> int:
-    """Open a model and say what it is: its layout, its cache, the inputs and outputs of each graph.
+    """Describe a model: layout, cache, vocabulary, graphs.
 
-    NAME is a model's name or the path of its folder. For a model that cannot be run: what is wrong with it, and how to
-    export it right; the exit code is 1.
+    NAME is a model's name or the path of its folder. If the model cannot be run, the page says why and how to export it
+    correctly, and the exit code is 1.
     """
     from jobs.cli.render.layout import print_page
     from worker.model_tools.inspect.inspect import inspect_model
@@ -36,7 +36,7 @@ def inspect(context: Context, output: Output, name: str) -> int:
 
 
 def describe(model: "ModelDescription") -> Iterator[str]:
-    """The page, line by line."""
+    """The lines of the page."""
     yield f"Model {model.name}: {'can run' if not model.problems else 'cannot run'}"
     for problem in model.problems:
         yield f"  PROBLEM    {problem}"
@@ -75,8 +75,8 @@ def _vocabulary(model: "ModelDescription") -> Iterator[str]:
     )
     if model.unlisted_pad_id is not None:
         yield (
-            f"  padding    id {count(model.unlisted_pad_id)} is never generated, though the model's settings allow it: "
-            "submit --allow-pad does as transformers does"
+            f"  padding    id {count(model.unlisted_pad_id)} is never generated, though the model's settings allow it; "
+            "submit --allow-pad allows it, as transformers does"
         )
     if model.languages:
         more = len(model.languages) - LANGUAGES_SHOWN

@@ -1,4 +1,4 @@
-"""`kvjobs models ls`: the models that have a name."""
+"""`kvjobs models ls`: the list of models."""
 
 import os
 
@@ -16,14 +16,15 @@ from worker.models.registry import ModelFolder, check_files, kind_of, layout_of,
 @output_options(csv=True, ids=True)
 @click.pass_obj
 def ls(context: Context, output: Output) -> None:
-    """List the models by name: those of the models folder, then the bundled ones that they do not hide.
+    """List the models by name.
 
-    Only looks whether every file is there; `kvjobs models inspect NAME` opens them.
+    First those in the models folder, then the bundled ones whose names are not taken. STATE tells whether all files
+    exist; `kvjobs models inspect NAME` opens them.
     """
     folders = list_models(context.settings.models_dir)
     if output.is_table and not folders:
         print_message(
-            f"There is no model in {context.settings.models_dir}. The path of a model folder works as a name too."
+            f"There is no model in {context.settings.models_dir}. The path of a model's folder is a name too."
         )
         return
     output.rows(

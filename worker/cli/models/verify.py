@@ -1,4 +1,4 @@
-"""`kvjobs models verify`: whether a model computes what it was made of."""
+"""`kvjobs models verify`: whether a model computes what its checkpoint does."""
 
 import dataclasses
 from pathlib import Path
@@ -54,7 +54,9 @@ CAUSAL_CHECK_COLUMNS = (
 @click.command()
 @click.argument("name", default=DEFAULT_MODEL)
 @click.option(
-    "--sample", metavar="CORPUS", help="Texts to try it with, as submit reads them.  [default: weather bulletins]"
+    "--sample",
+    metavar="CORPUS",
+    help="A corpus to take the texts from, as for submit.  [default: bundled weather bulletins]",
 )
 @click.option(
     "--limit",
@@ -62,12 +64,18 @@ CAUSAL_CHECK_COLUMNS = (
     type=click.IntRange(min=1),
     default=100,
     show_default=True,
-    help="Of the sample: sentences to translate, or documents to score.",
+    help="Use at most so many sentences (to translate) or documents (to score).",
 )
-@click.option("--against", metavar="NAME", help="Another model with the same vocabulary, to compare with.")
-@click.option("--checkpoint", metavar="FOLDER", help="What an exported causal model was made of, to compare with.")
-@click.option("--source-language", metavar="CODE", default="en", show_default=True, help="For cutting sentences.")
-@click.option("--target-language", metavar="LABEL", help="Of a multilingual model, without >> and <<.")
+@click.option("--against", metavar="NAME", help="Compare with this model, which has the same vocabulary.")
+@click.option("--checkpoint", metavar="FOLDER", help="Compare an exported causal model with this checkpoint.")
+@click.option(
+    "--source-language", metavar="CODE", default="en", show_default=True, help="The language for splitting sentences."
+)
+@click.option(
+    "--target-language",
+    metavar="LABEL",
+    help="For a model with several target languages: the label, without >> and <<.",
+)
 @output_options()
 @click.pass_obj
 def verify(
@@ -81,14 +89,18 @@ def verify(
     source_language: str,
     target_language: str | None,
 ) -> int:
-    """Compare a model with itself and with what it was made of.
+    """Verify a model against its checkpoint and itself.
 
-    Each token with the cache against the same without; graphs of our own against the checkpoint itself (through
-    transformers where it is installed, else in numpy); int8 and fp16 against fp32: segments and tokens that are the
-    same, chrF of the texts, and by how much log-probabilities drift, in nats a token. Of a causal language model, the
-    log-probability of each token: together and alone, behind a beginning that was computed once and whole, against the
-    checkpoint, also past each limit that config.json names; and what int8 and fp16 cost, in nats a token and in
-    perplexity. Exit code 1 if something differs that has to be the same.
+    Translation models: tokens with the KV cache against those without; native graphs against the checkpoint (through
+    transformers if it is installed, else a numpy implementation); int8 and fp16 against fp32. The table shows the share
+    of equal segments and tokens, the chrF of the texts, and the difference of log-probabilities in nats per token
+    (DRIFT).
+
+    Causal language models: the log-probability of each token in a batch against alone, after a shared prefix against
+    computed whole, and against the checkpoint, also beyond every limit in config.json; and what int8 and fp16 cost, in
+    nats per token and in perplexity.
+
+    Exit code 1 if results differ that must be equal.
     """
     models_dir = context.settings.models_dir
     folder = find_model(name, models_dir)
@@ -122,11 +134,11 @@ def verify(
         if check.note:
             print_message(f"{check.name}: {check.note}")
     if not is_causal and any(check.chrf is None for check in checks if check.name in ("precision", "model")):
-        print_message(f"chrF was left out: it needs the package sacrebleu: {install_command('sacrebleu')}")
+        print_message(f"No chrF: it needs the package sacrebleu; to install it: {install_command('sacrebleu')}")
     failed = [check for check in checks if check.has_failed]
     for check in failed:
         print_message(
-            f"Error: {check.name}: the model does not say the same as the other side ({check.against}); do not use it, "
-            f"and report it with what `kvjobs models inspect {folder.name}` prints"
+            f"Error: {check.name}: the model's results differ from those of the reference ({check.against}); do not "
+            f"use it, and report this with the output of: kvjobs models inspect {folder.name}"
         )
     return 1 if failed else 0
