@@ -18,7 +18,7 @@ from jobs.errors import ModelError
 from worker.graphs.causal_weights import CausalSizes
 from worker.graphs.file_names import BODY, HEAD
 from worker.graphs.weights import WrittenWeights
-from worker.models.registry import CAUSAL_TOKENIZER, CAUSAL_TOKENIZER_EXTRAS, CONFIGURATION
+from worker.models.file_names import CAUSAL_TOKENIZER, CAUSAL_TOKENIZER_EXTRAS, CONFIGURATION
 
 DEMO = Path(__file__).parents[1] / "worker/demo/lm"
 

@@ -16,9 +16,12 @@ from worker.engine.causal.protocol import CausalModel
 from worker.engine.runtime.device import CPU_PROVIDER, Device, Provider
 from worker.engine.seq2seq.open import open_translation_model
 from worker.engine.seq2seq.protocol import Seq2SeqModel
+from worker.models.contents.kind import kind_of
+from worker.models.contents.required_files import check_files
 from worker.models.half_precision import needs_half, runs_on_gpu
+from worker.models.model_folder import FileStamp, ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind
-from worker.models.registry import FileStamp, ModelFolder, check_files, find_model, kind_of, read_manifest
+from worker.models.registry import find_model
 from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.marian_tokenizer import MarianTokenizer
 

@@ -35,7 +35,8 @@ class Port:
         return count_work(corpus, spec, models_dir, spool, on_progress)
 
     def installed_models(self, models_dir: Path) -> list[InstalledModel]:
-        from worker.models.registry import check_files, list_models
+        from worker.models.contents.required_files import check_files
+        from worker.models.registry import list_models
 
         found = []
         for folder in list_models(models_dir):

@@ -16,7 +16,7 @@ from worker.model_tools.verify.references import open_seq2seq_reference
 from worker.model_tools.verify.seq2seq import Seq2SeqFamily
 from worker.model_tools.verify.transformers_references import TransformersMarian
 from worker.model_tools.verify.verify import verify
-from worker.models.registry import ModelFolder
+from worker.models.model_folder import ModelFolder
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 

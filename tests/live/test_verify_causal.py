@@ -16,7 +16,7 @@ from worker.model_tools.verify.numpy_causal import NumpyCausal
 from worker.model_tools.verify.references import open_causal_reference
 from worker.model_tools.verify.transformers_references import TransformersCausal
 from worker.model_tools.verify.verify import verify
-from worker.models.registry import ModelFolder
+from worker.models.model_folder import ModelFolder
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 

@@ -6,11 +6,9 @@ import onnx
 import pytest
 
 from worker.models import registry
-from worker.models.registry import (
-    ModelFolder,
-    check_files,
-    layout_of,
-)
+from worker.models.contents.layout_name import layout_of
+from worker.models.contents.required_files import check_files
+from worker.models.model_folder import ModelFolder
 
 TOKENIZER = ["source.spm", "target.spm", "vocab.json"]
 

@@ -20,7 +20,8 @@ from worker.graphs.marian import write_marian
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.models.checkpoint.checkpoint import Checkpoint
-from worker.models.registry import ModelFolder, check_files
+from worker.models.contents.required_files import check_files
+from worker.models.model_folder import ModelFolder
 
 TINY = GOLDEN / "tiny-swish-tied"
 

@@ -11,7 +11,8 @@ from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.formatting import counted
-from worker.models.registry import DEFAULT_MODEL, check_files, find_model
+from worker.models.contents.required_files import check_files
+from worker.models.registry import DEFAULT_MODEL, find_model
 
 if TYPE_CHECKING:
     from worker.engine.tasks.cache_report import CacheReport

@@ -20,7 +20,7 @@ from worker.demo.grammar import Bulletin, unseen_bulletins
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.seq2seq.open import open_translation_model
-from worker.models.registry import has_weights
+from worker.models.contents.present_files import has_weights
 from worker.text.marian_tokenizer import MarianTokenizer
 
 DEFAULT_MODEL = Path(__file__).parent / "en-zh"

@@ -24,7 +24,7 @@ from worker.engine.causal.open import open_language_model
 from worker.engine.causal.protocol import Group
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
-from worker.models.registry import has_weights
+from worker.models.contents.present_files import has_weights
 from worker.text.causal_tokenizer import CausalTokenizer
 
 DEFAULT_MODEL = Path(__file__).parent / "lm"

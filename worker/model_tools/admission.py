@@ -11,18 +11,14 @@ from worker.engine.tasks.pair_scoring import PairScorer
 from worker.engine.tasks.reranking import Reranker
 from worker.engine.tasks.scoring import Scorer
 from worker.graphs.precision import Precision
-from worker.model_tools.add.causal_files import open_fitting_tokenizer
+from worker.models.contents.kind import kind_of
+from worker.models.contents.required_files import check_files
 from worker.models.departures.departures import departures_in
 from worker.models.half_precision import advise
+from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind
-from worker.models.registry import (
-    ModelFolder,
-    check_files,
-    default_model,
-    find_model,
-    kind_of,
-    read_manifest,
-)
+from worker.models.registry import default_model, find_model
+from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.marian_tokenizer import MarianTokenizer
 from worker.text.tokenizer_trial import try_tokenizer
 
@@ -117,7 +113,7 @@ def _check_causal(folder: ModelFolder, options: ScoreOptions | RerankOptions) ->
         )
     try_tokenizer(folder.path)
     model = open_language_model(folder.path)
-    tokenizer = open_fitting_tokenizer(folder.path, model.vocab_size)
+    tokenizer = CausalTokenizer.open(folder.path, model.vocab_size)
     if isinstance(options, ScoreOptions):
         Scorer(model, tokenizer).score([], options, should_stop=lambda: False)
     else:

@@ -19,8 +19,9 @@ from jobs.submission.used_ids import TABLES, UsedIds
 from worker.engine.causal.open import open_language_model
 from worker.engine.seq2seq.open import open_translation_model
 from worker.engine.tasks.prompt_templates import TEMPLATES, Template
+from worker.models.contents.kind import kind_of
 from worker.models.model_kind import ModelKind
-from worker.models.registry import find_model, kind_of
+from worker.models.registry import find_model
 from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.marian_tokenizer import MarianTokenizer
 from worker.text.segment_counts import count_segments

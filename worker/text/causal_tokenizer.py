@@ -103,8 +103,11 @@ class CausalTokenizer:
         self._has_bytes = bool(description["model"].get("byte_fallback"))
 
     @classmethod
-    def open(cls, folder: Path) -> Self:
-        """Load the tokenizer of a model folder; raise ModelError that names the file at fault."""
+    def open(cls, folder: Path, vocab_size: int | None = None) -> Self:
+        """Load the tokenizer of a model folder; raise ModelError that names the file at fault.
+
+        `vocab_size`: of the model, where it is known; a tokenizer that makes higher ids is refused.
+        """
         file = folder / "tokenizer.json"
         description = _read_object(file)
         config = _read_object(folder / "tokenizer_config.json", is_optional=True)
@@ -124,12 +127,18 @@ class CausalTokenizer:
                 raise ModelError(f"{name.file} says that {key} is {name.content!r}, which {file} does not have")
         special_ids = {ids[content] for content in special if content in ids}
         bos, eos = names["bos_token"], names["eos_token"]
-        return cls(
+        opened = cls(
             tokenizer,
             written,
             bos_id=ids[bos.content] if bos else ids.get(_default_bos(folder, config)),
             eos_id=ids[eos.content] if eos else _configured_eos(folder, config, special_ids),
         )
+        if vocab_size is not None and opened.max_id >= vocab_size:
+            raise ModelError(
+                f"{file} makes ids up to {opened.max_id:,}, and the model knows those below {vocab_size:,}: the files "
+                "belong to different models"
+            )
+        return opened
 
     @property
     def vocab_size(self) -> int:

@@ -10,8 +10,8 @@ import pytest
 from jobs.errors import ModelError
 from tests.checkpoints import random_weights, write_marian_checkpoint, write_pickle, write_weights
 from worker.models.checkpoint.checkpoint import Checkpoint
+from worker.models.contents.present_files import has_weights
 from worker.models.model_kind import ModelKind
-from worker.models.registry import has_weights
 
 SIZES = {"width": 16, "layers": 2, "ffn": 32, "vocab_size": 72}
 

@@ -5,15 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from worker.models.file_names import DECODER, ENCODER, MERGED, WITH_PAST
 from worker.models.layout.graph_signature import GraphSignature, Tensor
-from worker.models.layout.seq2seq_layout import (
-    DECODER,
-    ENCODER,
-    MERGED,
-    WITH_PAST,
-    CacheShape,
-    LayoutKind,
-)
+from worker.models.layout.seq2seq_layout import CacheShape, LayoutKind
 
 IDS = "tensor(int64)"
 

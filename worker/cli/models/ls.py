@@ -9,7 +9,11 @@ from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.errors import ModelError
 from jobs.formatting import size
-from worker.models.registry import ModelFolder, check_files, kind_of, layout_of, list_models, read_manifest
+from worker.models.contents.kind import kind_of
+from worker.models.contents.layout_name import layout_of
+from worker.models.contents.required_files import check_files
+from worker.models.model_folder import ModelFolder, read_manifest
+from worker.models.registry import list_models
 
 
 @click.command()

@@ -12,8 +12,10 @@ from jobs.cli.render.output import Column, Output, output_options
 from jobs.errors import SpecError
 from jobs.formatting import NOTHING, count, counted, percent
 from jobs.requirements import install_command
+from worker.models.contents.kind import kind_of
+from worker.models.contents.required_files import check_files
 from worker.models.model_kind import ModelKind
-from worker.models.registry import DEFAULT_MODEL, check_files, find_model, kind_of
+from worker.models.registry import DEFAULT_MODEL, find_model
 
 if TYPE_CHECKING:
     from worker.model_tools.verify.protocol import Family

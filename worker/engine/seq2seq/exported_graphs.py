@@ -20,17 +20,9 @@ from jobs.spec import CachePolicy
 from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.engine.runtime.session import open_session
 from worker.engine.seq2seq.exported_kv_cache import ExportedKVCache
+from worker.models.file_names import DECODER, ENCODER, MERGED, WITH_PAST
 from worker.models.layout.graph_signature import GraphSignature
-from worker.models.layout.seq2seq_layout import (
-    DECODER,
-    ENCODER,
-    MERGED,
-    WITH_PAST,
-    Layout,
-    LayoutKind,
-    find_graphs,
-    read_layout,
-)
+from worker.models.layout.seq2seq_layout import Layout, LayoutKind, find_graphs, read_layout
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,22 +25,18 @@ from worker.model_tools.add.causal_files import build_causal, compare_sample, co
 from worker.model_tools.add.marian_files import build_marian, copy_marian_export, head_size, try_marian
 from worker.model_tools.add.staging import Staging, staging, taken
 from worker.model_tools.add.target_ids import HeadChoice
+from worker.model_tools.origin import Origin
 from worker.models.checkpoint.checkpoint import Checkpoint
+from worker.models.contents.kind import kind_of
+from worker.models.contents.present_files import has_exported_graphs, has_weights
+from worker.models.contents.required_files import check_files, refuse_unknown_graphs
 from worker.models.departures.departures import departures_in
+from worker.models.file_names import CONFIG
 from worker.models.json_file import read_json
-from worker.models.layout.causal_config import CONFIG
 from worker.models.manifest import MANIFEST, Manifest
+from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
-from worker.models.origin import Origin
-from worker.models.registry import (
-    ModelFolder,
-    check_files,
-    has_graphs,
-    has_weights,
-    is_plain,
-    kind_of,
-    refuse_other_names,
-)
+from worker.models.registry import is_model_name
 from worker.models.unsupported import GGUF, refused_gguf
 from worker.text.tokenizer_trial import try_tokenizer
 
@@ -156,7 +152,7 @@ def _name(request: Request) -> str:
         name = os.path.basename(os.path.abspath(part))
         if request.precision not in (None, Precision.FP32):
             name += f"-{request.precision}"
-    if not is_plain(name):
+    if not is_model_name(name):
         raise SpecError(f"{name!r} cannot be the name of a model: choose a plain one with --name, without / or a dot")
     return name
 
@@ -190,7 +186,7 @@ def _fill(stage: Staging, origin: Origin, request: Request) -> Manifest:
         _refuse_options(request, "was made by `kvjobs models add`")
         manifest = _copy_ours(stage.path, origin)
     elif _builds(origin.folder):
-        refuse_other_names(origin.folder)
+        refuse_unknown_graphs(origin.folder)
         if request.checkpoint is not None:
             raise SpecError(f"--checkpoint is for exports, and graphs are built of {request.source}: leave it out")
         manifest = _build(stage.path, origin, request)
@@ -214,9 +210,9 @@ def _fill(stage: Staging, origin: Origin, request: Request) -> Manifest:
 def _builds(folder: Path) -> bool:
     """Whether graphs are built of a checkpoint. One of another architecture may lie beside an export of it."""
     if not has_weights(folder):
-        return not has_graphs(folder)
+        return not has_exported_graphs(folder)
     config = folder / CONFIG
-    return not has_graphs(folder) or not config.is_file() or architecture_of(read_json(config)) is not None
+    return not has_exported_graphs(folder) or not config.is_file() or architecture_of(read_json(config)) is not None
 
 
 def _checkpoint(folder: Path, request: Request) -> Path | None:

@@ -7,25 +7,18 @@ from pathlib import Path
 from jobs.errors import ModelError
 from worker.graphs.architectures import MARIAN
 from worker.graphs.precision import Precision
+from worker.model_tools.origin import Origin
 from worker.model_tools.verify.checks import Verdict
 from worker.models.checkpoint.checkpoint import Checkpoint
+from worker.models.contents.required_files import check_causal_tokenizer
+from worker.models.file_names import CAUSAL_TOKENIZER, CAUSAL_TOKENIZER_EXTRAS, CONFIG, CONFIGURATION, GENAI_CONFIG
 from worker.models.json_file import read_json
-from worker.models.layout.causal_config import CONFIG, GENAI_CONFIG
 from worker.models.layout.causal_layout import find_causal_graph
 from worker.models.manifest import Manifest
+from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import UNNAMED
-from worker.models.origin import Origin
-from worker.models.registry import (
-    CAUSAL_TOKENIZER,
-    CAUSAL_TOKENIZER_EXTRAS,
-    CONFIGURATION,
-    ModelFolder,
-    check_causal_tokenizer,
-)
 from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.tokenizer_trial import try_tokenizer
-
-TOKENIZER_JSON = CAUSAL_TOKENIZER[0]
 
 _SAMPLE = 4  # bulletins
 
@@ -72,7 +65,7 @@ def try_causal(folder: Path) -> None:
     """Open it as a worker would; raise ModelError where that fails, or the tokenizer is another model's."""
     from worker.engine.causal.open import open_language_model  # loads onnxruntime
 
-    open_fitting_tokenizer(folder, open_language_model(folder).vocab_size)
+    CausalTokenizer.open(folder, open_language_model(folder).vocab_size)
 
 
 def compare_sample(model: ModelFolder, checkpoint: Path, *, is_accepted: bool) -> list[str]:
@@ -94,17 +87,6 @@ def compare_sample(model: ModelFolder, checkpoint: Path, *, is_accepted: bool) -
             f"export it with another exporter, or take it as it is with --accept-departures"
         )
     return [] if check.verdict is Verdict.SAME else [f"differs from its checkpoint by {gap}"]
-
-
-def open_fitting_tokenizer(folder: Path, vocab_size: int) -> CausalTokenizer:
-    """The tokenizer of a model folder; raise ModelError where it makes ids that a model of `vocab_size` has not."""
-    tokenizer = CausalTokenizer.open(folder)
-    if tokenizer.max_id >= vocab_size:
-        raise ModelError(
-            f"{folder / TOKENIZER_JSON} makes ids up to {tokenizer.max_id:,}, and the model knows those below "
-            f"{vocab_size:,}: the files belong to different models"
-        )
-    return tokenizer
 
 
 def _check_tokenizer(folder: Path) -> None:

@@ -22,26 +22,29 @@ from jobs import __version__
 from jobs.errors import KvjobsError, ModelError, SpecError
 from worker.model_tools.add.download import Remote, bars, download
 from worker.model_tools.add.hub_errors import explained, network_errors, reason_of, status_of
-from worker.models.checkpoint.checkpoint import INDEX, PICKLE, SAFETENSORS, check_architecture
-from worker.models.json_file import read_json
-from worker.models.manifest import MANIFEST
-from worker.models.model_kind import ModelKind, names_causal
-from worker.models.registry import (
-    CAUSAL,
+from worker.models.checkpoint.checkpoint import check_architecture
+from worker.models.contents.kind import kind_of
+from worker.models.contents.required_files import lacks_tokenizer
+from worker.models.file_names import (
+    CAUSAL_GRAPH,
     CAUSAL_TOKENIZER,
     CAUSAL_TOKENIZER_EXTRAS,
     CHECKPOINT,
     CONFIGURATION,
     DECODER,
     ENCODER,
+    INDEX,
+    MARIAN_TOKENIZER,
+    MARIAN_TOKENIZER_EXTRAS,
     MERGED,
-    TOKENIZER,
-    TOKENIZER_EXTRAS,
+    PICKLE,
+    SAFETENSORS,
     WITH_PAST,
-    ModelFolder,
-    kind_of,
-    lacks_tokenizer,
 )
+from worker.models.json_file import read_json
+from worker.models.manifest import MANIFEST
+from worker.models.model_folder import ModelFolder
+from worker.models.model_kind import ModelKind, names_causal
 from worker.models.unsupported import refuse_files
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
@@ -117,15 +120,18 @@ def wanted(names: Collection[str]) -> list[str]:
         main = [PICKLE]
     else:
         main = _export(names)
-    is_marian = any(name in names for name in TOKENIZER if name.endswith(".spm"))
-    tokenizer = (*TOKENIZER, *TOKENIZER_EXTRAS) if is_marian else (*CAUSAL_TOKENIZER, *CAUSAL_TOKENIZER_EXTRAS)
-    return sorted([*main, *(name for name in (*CONFIGURATION, *tokenizer) if name in names)]) if main else []
+    is_marian = any(name in names for name in MARIAN_TOKENIZER if name.endswith(".spm"))
+    required, extras = (
+        (MARIAN_TOKENIZER, MARIAN_TOKENIZER_EXTRAS) if is_marian else (CAUSAL_TOKENIZER, CAUSAL_TOKENIZER_EXTRAS)
+    )
+    beside = (name for name in (*CONFIGURATION, *required, *extras) if name in names)
+    return sorted([*main, *beside]) if main else []
 
 
 def _export(names: Collection[str]) -> list[str]:
     """Optimum's graphs, and their external weights."""
     for place in ("", "onnx/"):
-        for files in ([ENCODER, MERGED], [ENCODER, DECODER, WITH_PAST], [ENCODER, DECODER], [CAUSAL]):
+        for files in ([ENCODER, MERGED], [ENCODER, DECODER, WITH_PAST], [ENCODER, DECODER], [CAUSAL_GRAPH]):
             graphs = [f"{place}{name}" for name in files]
             if set(graphs) <= set(names):
                 return [name for name in names if name.startswith(tuple(graphs))]
@@ -209,7 +215,7 @@ def _check_names(model_id: str, hub: Hub, names: Collection[str], chosen: Collec
 
 
 def _check_tokenizer(model_id: str, hub: Hub, names: Collection[str], kind: ModelKind) -> None:
-    for name in TOKENIZER if kind is ModelKind.TRANSLATION else CAUSAL_TOKENIZER:
+    for name in MARIAN_TOKENIZER if kind is ModelKind.TRANSLATION else CAUSAL_TOKENIZER:
         if name not in names:
             why = "it is not a Marian model" if kind is ModelKind.TRANSLATION else lacks_tokenizer(names)
             raise ModelError(f"{model_id} on {hub.endpoint} has no {name}: {why}")
@@ -226,7 +232,7 @@ def _cached(model_id: str, revision: str | None, hub: Hub, why: str) -> Snapshot
     folder = Path(found).parent
     names = [file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()]
     chosen = wanted(names)
-    tokenizer = TOKENIZER if kind_of(ModelFolder(named, folder)) is ModelKind.TRANSLATION else CAUSAL_TOKENIZER
+    tokenizer = MARIAN_TOKENIZER if kind_of(ModelFolder(named, folder)) is ModelKind.TRANSLATION else CAUSAL_TOKENIZER
     if not chosen or not set(tokenizer) <= set(names):
         raise KvjobsError(f"{why}, and the cache has only a part of {named} ({folder}): add it once with a network")
     _check_sums(folder, {name: _in_cache(folder, name) for name in chosen})

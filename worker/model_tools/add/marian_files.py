@@ -5,15 +5,16 @@ from pathlib import Path
 from worker.graphs.architectures import MARIAN
 from worker.graphs.precision import Precision
 from worker.model_tools.add.target_ids import HeadChoice, target_ids
+from worker.model_tools.origin import Origin
 from worker.models.checkpoint.checkpoint import Checkpoint
+from worker.models.file_names import CONFIGURATION, MARIAN_TOKENIZER, MARIAN_TOKENIZER_EXTRAS
 from worker.models.json_file import read_json
 from worker.models.layout.seq2seq_layout import find_graphs
 from worker.models.manifest import Manifest
-from worker.models.origin import Origin
-from worker.models.registry import CONFIGURATION, TOKENIZER, TOKENIZER_EXTRAS
 from worker.text.marian_tokenizer import MarianTokenizer
 
-_BESIDE = (*CONFIGURATION, *TOKENIZER, *TOKENIZER_EXTRAS)  # what belongs to a model besides graphs and weights
+# What belongs to a model besides graphs and weights.
+_BESIDE = (*CONFIGURATION, *MARIAN_TOKENIZER, *MARIAN_TOKENIZER_EXTRAS)
 _DEFAULT_HEAD = {
     Precision.FP32: HeadChoice.FULL,  # promises the very ids of the checkpoint
     Precision.FP16: HeadChoice.FULL,

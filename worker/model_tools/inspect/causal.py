@@ -7,7 +7,6 @@ from typing import ClassVar
 from worker.engine.causal.open import open_language_model
 from worker.graphs.causal_weights import CausalSizes
 from worker.graphs.file_names import BODY, HEAD
-from worker.model_tools.add.causal_files import open_fitting_tokenizer
 from worker.model_tools.inspect.cache_fields import cache_fields, native_cache_dtype
 from worker.model_tools.inspect.protocol import Fields, Graphs
 from worker.models.export_advice import ADD, EXPORT_CAUSAL
@@ -16,6 +15,7 @@ from worker.models.layout.causal_config import CausalConfig
 from worker.models.layout.causal_layout import find_causal_graph, read_causal_layout
 from worker.models.manifest import Manifest
 from worker.models.model_kind import ModelKind
+from worker.text.causal_tokenizer import CausalTokenizer
 
 WITH_PAST, NO_CACHE = "with past", "no cache"
 
@@ -71,7 +71,7 @@ class CausalFamily:
         """Nothing where the size of the vocabulary is unknown, which the tokenizer has to fit."""
         if sizes.get("vocab_size") is None:
             return {}
-        tokenizer = open_fitting_tokenizer(folder, sizes["vocab_size"])
+        tokenizer = CausalTokenizer.open(folder, sizes["vocab_size"])
         return {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
 
     def open_model(self, folder: Path) -> Fields:

@@ -13,6 +13,7 @@ from typing import Any
 
 from jobs.errors import ModelError
 from worker.engine.runtime.session import open_session
+from worker.models.file_names import graph_places
 from worker.models.layout.graph_header import read_head
 from worker.models.layout.graph_signature import GraphSignature, Tensor
 
@@ -93,7 +94,7 @@ class OpenedGraphs:
     @classmethod
     def of(cls, folder: Path) -> "OpenedGraphs":
         """Open one after the other: no two sessions are there at a time."""
-        files = sorted(file for place in _places(folder) for file in place.glob("*.onnx") if file.is_file())
+        files = sorted(file for place in graph_places(folder) for file in place.glob("*.onnx") if file.is_file())
         return cls(folder, {file: _open(file) for file in files})
 
     def readable(self, used: Mapping[str, Path]) -> dict[str, GraphSignature]:
@@ -121,12 +122,8 @@ def noting(problems: list[str]) -> Iterator[None]:
 
 def file_sizes(folder: Path) -> tuple[FileSize, ...]:
     """Of all files that belong to a model, and those that lie beside them."""
-    files = sorted(file for place in _places(folder) for file in place.glob("*") if file.is_file())
+    files = sorted(file for place in graph_places(folder) for file in place.glob("*") if file.is_file())
     return tuple(FileSize(file.relative_to(folder).as_posix(), file.stat().st_size) for file in files)
-
-
-def _places(folder: Path) -> tuple[Path, Path]:
-    return folder, folder / "onnx"
 
 
 def _open(file: Path) -> tuple[GraphSignature | None, str | None]:

@@ -16,9 +16,12 @@ from worker.model_tools.inspect.causal import CausalFamily
 from worker.model_tools.inspect.description import ModelDescription, OpenedGraphs, file_sizes, noting
 from worker.model_tools.inspect.protocol import Family
 from worker.model_tools.inspect.seq2seq import Seq2SeqFamily
+from worker.models.contents.kind import kind_of
+from worker.models.contents.present_files import has_weights
+from worker.models.contents.required_files import check_files
 from worker.models.manifest import Manifest
+from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind
-from worker.models.registry import ModelFolder, check_files, has_weights, kind_of, read_manifest
 
 
 def inspect_model(folder: ModelFolder) -> ModelDescription:

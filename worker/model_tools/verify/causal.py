@@ -35,10 +35,12 @@ from worker.model_tools.verify.checks import Check, Verdict
 from worker.model_tools.verify.protocol import Sample
 from worker.model_tools.verify.references import open_causal_reference
 from worker.models.checkpoint.checkpoint import Checkpoint
+from worker.models.contents.present_files import has_weights
 from worker.models.departures.named_limits import named_limits
+from worker.models.file_names import CAUSAL_TOKENIZER
 from worker.models.layout.causal_config import CausalConfig
 from worker.models.manifest import Manifest
-from worker.models.registry import CAUSAL_TOKENIZER, ModelFolder, has_weights
+from worker.models.model_folder import ModelFolder
 from worker.text.causal_tokenizer import CausalTokenizer
 
 _MAX_UNCACHED = 16  # documents that are read alone, or by the reference, which has no cache

@@ -11,7 +11,7 @@ from typing import Protocol
 from worker.model_tools.verify.checks import Check
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.manifest import Manifest
-from worker.models.registry import ModelFolder
+from worker.models.model_folder import ModelFolder
 
 Sample = Sequence[Sequence[int]]  # ids: segments with their end-of-sentence, or documents
 

@@ -32,9 +32,10 @@ from worker.model_tools.verify.numpy_marian import Floats
 from worker.model_tools.verify.protocol import Sample
 from worker.model_tools.verify.references import open_seq2seq_reference
 from worker.models.checkpoint.checkpoint import Checkpoint
+from worker.models.file_names import MARIAN_TOKENIZER
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
-from worker.models.registry import TOKENIZER, ModelFolder, read_manifest
+from worker.models.model_folder import ModelFolder, read_manifest
 from worker.text.marian_tokenizer import MarianTokenizer
 
 _TOLERANCE = 1e-3  # nats: float32 sums in another order differ by less, and so may the best of two equal tokens
@@ -51,7 +52,7 @@ class Seq2SeqFamily:
     """Translation models."""
 
     unit = "segment"
-    tokenizer_files = TOKENIZER
+    tokenizer_files = MARIAN_TOKENIZER
     no_checkpoint = "the model was not made by kvjobs models add; compare it with another one by --against"
 
     def __init__(self, *, source_language: str = "en", target_language: str | None = None) -> None:

@@ -19,12 +19,14 @@ from pathlib import Path
 
 from jobs.errors import SpecError
 from worker.graphs.precision import Precision
+from worker.model_tools.origin import find_checkpoint
 from worker.model_tools.verify.checks import Check, Verdict
 from worker.model_tools.verify.protocol import Family, ModelRun, Sample
 from worker.models.checkpoint.checkpoint import Checkpoint
+from worker.models.contents.required_files import check_files
+from worker.models.file_names import CONFIGURATION
 from worker.models.manifest import MANIFEST, Manifest, records
-from worker.models.origin import find_checkpoint
-from worker.models.registry import CONFIGURATION, ModelFolder, check_files, read_manifest
+from worker.models.model_folder import ModelFolder, read_manifest
 
 
 def verify(

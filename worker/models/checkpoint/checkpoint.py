@@ -25,12 +25,11 @@ from worker.graphs.marian_weights import tensor_names as marian_names
 from worker.models.checkpoint.pickle_reader import read_pickle
 from worker.models.checkpoint.tensor_files import StoredTensor, StoredWeights, Weight
 from worker.models.export_advice import EXPORT_CAUSAL
+from worker.models.file_names import INDEX, PICKLE, SAFETENSORS
 from worker.models.json_file import read_json
 from worker.models.model_kind import ModelKind
-from worker.models.registry import CHECKPOINT, refuse_hollow
+from worker.models.readable_file import refuse_placeholder
 from worker.models.unsupported import refuse_files, refuse_own_code, refuse_quantized
-
-SAFETENSORS, INDEX, PICKLE = CHECKPOINT
 
 # Ends of the names of buffers that older versions of transformers saved, and that are computed from config.json.
 _BUFFERS = ("rotary_emb.inv_freq", "rotary_emb.cos_cached", "rotary_emb.sin_cached", "masked_bias", "position_ids")
@@ -60,7 +59,7 @@ class Checkpoint:
             files = (INDEX, *shards)
             weights = StoredWeights(tensor for shard in shards for tensor in _read_safetensors(folder / shard))
         elif (folder / PICKLE).is_file():
-            refuse_hollow(folder / PICKLE)
+            refuse_placeholder(folder / PICKLE)
             files = (PICKLE,)
             weights = StoredWeights(read_pickle(folder / PICKLE))
         else:
@@ -139,7 +138,7 @@ def _read_index(file: Path) -> list[str]:
 
 
 def _read_safetensors(file: Path) -> Iterator[StoredTensor]:
-    refuse_hollow(file)
+    refuse_placeholder(file)
     try:
         # Checks all that a head can get wrong: lengths, overlaps, holes. Reading is done by hand, because its numpy
         # side knows no bf16 unless ml_dtypes happens to be loaded.

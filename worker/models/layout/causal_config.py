@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from jobs.errors import ModelError
+from worker.models.file_names import CONFIG, GENAI_CONFIG
 from worker.models.json_file import read_json
-
-CONFIG = "config.json"
-GENAI_CONFIG = "genai_config.json"
 
 # By the name that most models of transformers have; those of GPT-2 and others, and genai's.
 _NAMES = {

@@ -24,10 +24,9 @@ import numpy as np
 
 from jobs.errors import ModelError
 from worker.models.export_advice import EXPORT_CAUSAL
+from worker.models.file_names import CAUSAL_GRAPH, graph_places
 from worker.models.layout.causal_config import CausalConfig, genai_filename
 from worker.models.layout.graph_signature import GraphSignature, Tensor
-
-MODEL = "model.onnx"
 
 # Ids are int64. The last is transformers.js's: how many logits from the end are wanted, 0 for all.
 IDS, MASK, POSITIONS, NUM_LOGITS = "input_ids", "attention_mask", "position_ids", "num_logits_to_keep"
@@ -84,8 +83,8 @@ class CausalLayout:
 
 def find_causal_graph(folder: Path) -> Path:
     """The graph in `folder` or its `onnx` folder; raise ModelError where there is none."""
-    name = genai_filename(folder) or MODEL
-    for file in (folder / name, folder / "onnx" / name):
+    name = genai_filename(folder) or CAUSAL_GRAPH
+    for file in (place / name for place in graph_places(folder)):
         if file.is_file():
             return file
     if not folder.is_dir():

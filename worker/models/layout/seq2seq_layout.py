@@ -25,12 +25,8 @@ import numpy as np
 
 from jobs.errors import ModelError
 from worker.models.export_advice import ADD, EXPORT
+from worker.models.file_names import DECODER, ENCODER, MERGED, WITH_PAST, graph_places
 from worker.models.layout.graph_signature import GraphSignature, Tensor
-
-ENCODER = "encoder_model.onnx"
-MERGED = "decoder_model_merged.onnx"
-DECODER = "decoder_model.onnx"
-WITH_PAST = "decoder_with_past_model.onnx"
 
 _ENCODER_INPUTS = {"input_ids", "attention_mask"}
 _DECODER_INPUTS = {
@@ -99,7 +95,7 @@ class Layout:
 def find_graphs(folder: Path) -> dict[str, Path]:
     """The files of the best layout in `folder` (or its `onnx` folder), by their standard names."""
     found: set[str] = set()
-    for place in (folder, folder / "onnx"):
+    for place in graph_places(folder):
         there = {name: place / name for name in (ENCODER, MERGED, DECODER, WITH_PAST) if (place / name).is_file()}
         if ENCODER in there and MERGED in there:
             return {name: there[name] for name in (ENCODER, MERGED)}

@@ -18,8 +18,10 @@ from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Added, Request, add_model
 from worker.model_tools.add.target_ids import HeadChoice
 from worker.models.checkpoint.checkpoint import Checkpoint
+from worker.models.contents.required_files import check_files
 from worker.models.manifest import Manifest, sha256_of
-from worker.models.registry import ModelFolder, check_files, find_model
+from worker.models.model_folder import ModelFolder
+from worker.models.registry import find_model
 from worker.text.marian_tokenizer import MarianTokenizer
 
 TINY = GOLDEN / "tiny-swish-tied"

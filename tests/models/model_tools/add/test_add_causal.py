@@ -21,9 +21,13 @@ from worker.model_tools.verify import causal, references
 from worker.model_tools.verify.causal import CausalFamily
 from worker.model_tools.verify.numpy_causal import NumpyCausal
 from worker.model_tools.verify.verify import verify
+from worker.models.contents.kind import kind_of
+from worker.models.contents.layout_name import layout_of
+from worker.models.contents.required_files import check_files
 from worker.models.manifest import Manifest, sha256_of
+from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
-from worker.models.registry import ModelFolder, check_files, find_model, kind_of, layout_of
+from worker.models.registry import find_model
 
 Add = Callable[..., Added]
 GRAPHS = {"body.onnx", "head.onnx", "weights.data"}

@@ -20,7 +20,7 @@ from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.inspect.description import ModelDescription
 from worker.model_tools.inspect.inspect import inspect_model
 from worker.models.manifest import Manifest
-from worker.models.registry import ModelFolder
+from worker.models.model_folder import ModelFolder
 
 TINY = GOLDEN / "tiny-swish-tied"
 GRAPHS = {

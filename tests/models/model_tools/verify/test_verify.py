@@ -16,14 +16,14 @@ from tests.places import GOLDEN
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.add.target_ids import HeadChoice
+from worker.model_tools.origin import find_checkpoint
 from worker.model_tools.verify import seq2seq
 from worker.model_tools.verify.checks import Check
 from worker.model_tools.verify.numpy_marian import NumpyMarian
 from worker.model_tools.verify.seq2seq import Seq2SeqFamily
 from worker.model_tools.verify.verify import verify
 from worker.models.manifest import Manifest
-from worker.models.origin import find_checkpoint
-from worker.models.registry import ModelFolder
+from worker.models.model_folder import ModelFolder
 
 TINY = GOLDEN / "tiny-swish-tied"
 

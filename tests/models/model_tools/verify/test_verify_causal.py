@@ -26,7 +26,7 @@ from worker.model_tools.verify.verify import verify
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.departures import departures
 from worker.models.layout.causal_config import CausalConfig
-from worker.models.registry import ModelFolder
+from worker.models.model_folder import ModelFolder
 
 Make = Callable[..., ModelFolder]
 LLAMA3 = {

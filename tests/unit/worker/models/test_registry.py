@@ -14,19 +14,14 @@ from jobs.errors import ModelError, NotFoundError
 from jobs.spec import Task
 from tests.places import DEMO_MODEL
 from worker.models import registry
-from worker.models.layout import causal_layout, seq2seq_layout
+from worker.models.contents.kind import kind_of
+from worker.models.contents.layout_name import layout_of
+from worker.models.contents.required_files import check_files
+from worker.models.file_names import CHECKPOINT
 from worker.models.manifest import Manifest
+from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind
-from worker.models.registry import (
-    ModelFolder,
-    check_files,
-    default_model,
-    find_model,
-    kind_of,
-    layout_of,
-    list_models,
-    read_manifest,
-)
+from worker.models.registry import default_model, find_model, list_models
 
 TOKENIZER = ["source.spm", "target.spm", "vocab.json"]
 
@@ -126,7 +121,7 @@ def test_what_is_no_name_is_not_found(models_dir, name, tmp_path, monkeypatch):
 
 @given(st.lists(st.sampled_from(["..", ".", "/", "opus-mt-en-de", "models", "\\", "bundled"])).map("".join))
 def test_a_plain_name_never_leaves_the_models_folder(name):
-    if registry.is_plain(name):
+    if registry.is_model_name(name):
         assert os.path.normpath(os.path.join("/models", name)) == f"/models/{name}"
         assert os.path.dirname(f"/models/{name}") == "/models"
 
@@ -172,7 +167,7 @@ def test_a_decoder_with_past_alone_is_not_enough(tmp_path):
         check_files(ModelFolder("m", make_model(tmp_path / "m", names)))
 
 
-@pytest.mark.parametrize("weights", registry.CHECKPOINT)
+@pytest.mark.parametrize("weights", CHECKPOINT)
 def test_a_checkpoint_is_told_how_to_become_a_model(tmp_path, weights):
     folder = make_model(tmp_path / "m", ["config.json", weights, *TOKENIZER])
 
@@ -273,11 +268,6 @@ def test_links_within_the_folder_and_into_a_cache_of_the_hub_are_followed(tmp_pa
 
     for folder in (tmp_path / "m", tmp_path / "link", snapshot):
         check_files(ModelFolder("m", folder))
-
-
-def test_the_names_of_graphs_are_those_that_layouts_reads():
-    ours = (registry.ENCODER, registry.MERGED, registry.DECODER, registry.WITH_PAST)
-    assert ours == (seq2seq_layout.ENCODER, seq2seq_layout.MERGED, seq2seq_layout.DECODER, seq2seq_layout.WITH_PAST)
 
 
 # --- revision
@@ -459,10 +449,6 @@ def test_whatever_decides_the_results_of_a_causal_export_is_in_its_revision(tmp_
     (folder / name).write_text("another")
 
     assert revision(folder) != first
-
-
-def test_the_names_of_a_causal_model_are_those_that_others_read():
-    assert registry.CAUSAL == causal_layout.MODEL
 
 
 def test_each_task_has_a_bundled_model():

@@ -8,17 +8,9 @@ import numpy as np
 import pytest
 
 from jobs.errors import ModelError
+from worker.models.file_names import DECODER, ENCODER, MERGED, WITH_PAST
 from worker.models.layout.graph_signature import GraphSignature, Tensor
-from worker.models.layout.seq2seq_layout import (
-    DECODER,
-    ENCODER,
-    MERGED,
-    WITH_PAST,
-    CacheShape,
-    LayoutKind,
-    find_graphs,
-    read_layout,
-)
+from worker.models.layout.seq2seq_layout import CacheShape, LayoutKind, find_graphs, read_layout
 
 CONFIG = {"decoder_layers": 2, "decoder_attention_heads": 8, "d_model": 64, "vocab_size": 100}
 

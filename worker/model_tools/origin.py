@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from worker.models.contents.present_files import has_weights
 from worker.models.links import refuse_link_out
 from worker.models.manifest import FileRecord, Manifest, records, sha256_of
-from worker.models.registry import has_weights
 
 _PACKAGES = ("kvjobs", "numpy", "onnx", "onnxruntime")  # whose versions may change what is written
 

@@ -1,0 +1,20 @@
+"""Which kind of model a folder holds. Standard library alone."""
+
+from worker.models.contents.present_files import causal_graph_name, has_graph
+from worker.models.file_names import CONFIG, ENCODER, GENAI_CONFIG
+from worker.models.json_file import read_json_or_empty
+from worker.models.model_folder import ModelFolder, read_manifest
+from worker.models.model_kind import ModelKind, names_causal
+
+
+def kind_of(folder: ModelFolder) -> ModelKind:
+    """By its manifest, else by what its graphs are called, else by config.json; raises ModelError where the file that
+    says it is damaged."""
+    if manifest := read_manifest(folder):
+        return ModelKind.of_architecture(manifest.architecture)
+    path = folder.path
+    if has_graph(path, ENCODER):
+        return ModelKind.TRANSLATION
+    if has_graph(path, causal_graph_name(path)) or (path / GENAI_CONFIG).is_file():
+        return ModelKind.CAUSAL
+    return ModelKind.CAUSAL if names_causal(read_json_or_empty(path / CONFIG)) else ModelKind.TRANSLATION

@@ -1,0 +1,39 @@
+"""In which layout the graphs of a folder are, without opening a session."""
+
+from pathlib import Path
+
+from worker.models.contents.kind import kind_of
+from worker.models.contents.present_files import causal_graph_name, graph_place
+from worker.models.file_names import DECODER, ENCODER, MERGED, WITH_PAST
+from worker.models.model_folder import ModelFolder, read_manifest
+from worker.models.model_kind import ModelKind
+
+
+def layout_of(folder: ModelFolder) -> str | None:
+    """kv, merged, two decoders, with past or no cache; None where its files make no layout.
+
+    The names of the files tell it. Of a causal export its graph does, and numpy and onnx are loaded to read it.
+    """
+    if (manifest := read_manifest(folder)) and manifest.layout == "kv":
+        return "kv"
+    if kind_of(folder) is ModelKind.CAUSAL:
+        return _causal_layout(folder.path)
+    graphs = graph_place(folder.path, ENCODER)
+    if not (graphs / ENCODER).is_file():
+        return None
+    if (graphs / MERGED).is_file():
+        return "merged"
+    if not (graphs / DECODER).is_file():
+        return None
+    return "two decoders" if (graphs / WITH_PAST).is_file() else "no cache"
+
+
+def _causal_layout(path: Path) -> str | None:
+    """By the inputs of its graph; None where there is none that can be read."""
+    from worker.models.layout.graph_header import read_head  # loads numpy and onnx
+
+    name = causal_graph_name(path)
+    head = read_head(graph_place(path, name) / name)
+    if head is None:
+        return None
+    return "with past" if any(one.name.startswith("past_") for one in head.inputs) else "no cache"

@@ -1,0 +1,161 @@
+"""
+Whether the files that a model needs are all in its folder.
+
+Knows: which files the models of each kind and layout need. Does not know: what is inside a graph. Standard library
+alone.
+
+    translation   encoder_model.onnx + decoders, source.spm, target.spm, vocab.json     native: encoder, decoder
+    causal        model.onnx, tokenizer.json                                            native: body, head
+"""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from jobs.errors import ModelError
+from worker.graphs.architectures import MARIAN, architecture_of
+from worker.models.contents.kind import kind_of
+from worker.models.contents.present_files import (
+    causal_graph_name,
+    graph_place,
+    has_exported_graphs,
+    has_graph,
+    has_weights,
+)
+from worker.models.export_advice import ADD, CONVERT, EXPORT, EXPORT_CAUSAL
+from worker.models.file_names import (
+    CAUSAL_GRAPH,
+    CAUSAL_TOKENIZER,
+    CONFIG,
+    DECODER,
+    ENCODER,
+    GENAI_CONFIG,
+    MARIAN_TOKENIZER,
+    MERGED,
+    NATIVE_GRAPHS,
+    SENTENCEPIECE,
+    WITH_PAST,
+    graph_places,
+)
+from worker.models.json_file import read_json_or_empty
+from worker.models.links import refuse_link_out
+from worker.models.manifest import Manifest
+from worker.models.model_folder import ModelFolder, deciding_files, files_in, read_manifest
+from worker.models.model_kind import ModelKind
+from worker.models.readable_file import refuse_placeholder
+from worker.models.registry import is_bundled
+from worker.models.unsupported import refuse_files
+
+_A_MODEL = (
+    f"A translation model is a folder that `{ADD} SOURCE` made, or config.json, {ENCODER}, {MERGED} (or {DECODER}, "
+    f"with or without {WITH_PAST}), source.spm, target.spm and vocab.json, as `{EXPORT}` writes them"
+)
+_A_CAUSAL_MODEL = (
+    f"A causal language model is a folder that `{ADD} SOURCE` made, or config.json, {CAUSAL_GRAPH} and "
+    f"tokenizer.json, as `{EXPORT_CAUSAL}` writes them"
+)
+
+
+def check_files(folder: ModelFolder) -> None:
+    """Raise ModelError that names the first file which a model of its kind needs and this folder lacks."""
+    manifest, path, kind = read_manifest(folder), folder.path, kind_of(folder)
+    if manifest is not None and manifest.layout == "kv":
+        tokenizer = MARIAN_TOKENIZER if kind is ModelKind.TRANSLATION else CAUSAL_TOKENIZER
+        for name in (CONFIG, *NATIVE_GRAPHS[kind], *tokenizer):
+            _require(path / name, _remedy(path, manifest))
+    elif kind is ModelKind.CAUSAL:
+        _check_causal_export(path)
+    else:
+        _check_export(path)
+    for file in deciding_files(path):
+        refuse_link_out(file, path)
+        refuse_placeholder(file)
+
+
+def check_causal_tokenizer(path: Path) -> None:
+    """Raise ModelError where a folder lacks what a causal model's tokenizer is read from, and say where to get it."""
+    for name in CAUSAL_TOKENIZER:
+        _require(path / name, lacks_tokenizer({file.name for file in files_in(path)}))
+
+
+def lacks_tokenizer(names: Collection[str]) -> str:
+    """What is missing where a causal model has no tokenizer.json, from the names of the files beside it."""
+    if SENTENCEPIECE in names:
+        return f"{SENTENCEPIECE} alone cannot be read; make a tokenizer.json of it with `{CONVERT}`"
+    return f"the tokenizer. {_A_CAUSAL_MODEL}"
+
+
+def refuse_unknown_graphs(path: Path) -> None:
+    """Raise ModelError for a folder that has no weights, and graphs with none of the known names."""
+    if has_exported_graphs(path) or has_weights(path):
+        return
+    graphs = sorted(
+        file.relative_to(path).as_posix()
+        for place in graph_places(path)
+        for file in files_in(place)
+        if file.suffix == ".onnx"
+    )
+    if graphs:
+        raise ModelError(
+            f"{path} has graphs by other names than are looked for ({', '.join(graphs)}): rename those that you want, "
+            f"of a causal model to {CAUSAL_GRAPH}, of a translation model to {ENCODER} and {MERGED}"
+        )
+
+
+def _check_export(path: Path) -> None:
+    graphs = graph_place(path, ENCODER)
+    if not (graphs / ENCODER).is_file():
+        _refuse_checkpoint(path)
+    _require(path / CONFIG, f"the model's configuration. {_A_MODEL}")
+    _require(graphs / ENCODER, f"the encoder. {_A_MODEL}")
+    named = _other_architecture(read_json_or_empty(path / CONFIG))
+    if named is not None:
+        what, where = named
+        raise ModelError(
+            f"{path} is an export of {what} ({where} in its config.json), which kvjobs cannot translate with "
+            "yet: take a Marian (OPUS-MT) model"
+        )
+    if not (graphs / MERGED).is_file():
+        _require(graphs / DECODER, f"the decoder (or {MERGED}, which does the work of both decoders). {_A_MODEL}")
+    for name in MARIAN_TOKENIZER:
+        _require(path / name, f"it belongs to the Marian tokenizer, which the export copies. {_A_MODEL}")
+
+
+def _other_architecture(config: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The architecture that a config.json names, and by which key; None where that is Marian, or none is named."""
+    if config.get("model_type") is not None:
+        return None if config["model_type"] == MARIAN else (str(config["model_type"]), "model_type")
+    if config.get("architectures") and architecture_of(config) != MARIAN:
+        named = config["architectures"]
+        return (", ".join(map(str, named)) if isinstance(named, list) else str(named)), "architectures"
+    return None
+
+
+def _check_causal_export(path: Path) -> None:
+    name = causal_graph_name(path)
+    if not has_graph(path, name):
+        _refuse_checkpoint(path)
+    if not (path / GENAI_CONFIG).is_file():
+        _require(path / CONFIG, f"the model's configuration. {_A_CAUSAL_MODEL}")
+    _require(graph_place(path, name) / name, f"the graph. {_A_CAUSAL_MODEL}")
+    check_causal_tokenizer(path)
+
+
+def _refuse_checkpoint(path: Path) -> None:
+    refuse_files({file.name for file in files_in(path)}, str(path))
+    if has_weights(path):
+        raise ModelError(
+            f"{path} is a checkpoint, of which graphs have to be built first: run `{ADD} {path}`, and name the model "
+            "that it makes"
+        )
+
+
+def _remedy(path: Path, manifest: Manifest) -> str:
+    if is_bundled(path):
+        return "it comes with kvjobs: install that again"
+    return f"`{ADD} {manifest.source}` wrote it: run that again with --force"
+
+
+def _require(file: Path, what: str) -> None:
+    if not file.is_file():
+        raise ModelError(f"{file} is missing: {what}")

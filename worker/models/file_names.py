@@ -1,0 +1,43 @@
+"""
+What the files of a model folder are called: of native models, of exports, of checkpoints.
+
+Standard library alone: commands that have to start at once look for these files.
+"""
+
+from pathlib import Path
+
+from worker.graphs.file_names import BODY, HEAD, WEIGHTS
+from worker.graphs.file_names import DECODER as NATIVE_DECODER
+from worker.graphs.file_names import ENCODER as NATIVE_ENCODER
+from worker.models.model_kind import ModelKind
+
+NATIVE_GRAPHS = {
+    ModelKind.TRANSLATION: (NATIVE_ENCODER, NATIVE_DECODER, WEIGHTS),
+    ModelKind.CAUSAL: (BODY, HEAD, WEIGHTS),
+}
+
+# As Optimum exports them.
+ENCODER = "encoder_model.onnx"
+MERGED = "decoder_model_merged.onnx"
+DECODER = "decoder_model.onnx"
+WITH_PAST = "decoder_with_past_model.onnx"
+CAUSAL_GRAPH = "model.onnx"
+
+SAFETENSORS, INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+CHECKPOINT = (SAFETENSORS, INDEX, PICKLE)
+
+CONFIG = "config.json"
+GENERATION_CONFIG = "generation_config.json"
+GENAI_CONFIG = "genai_config.json"  # onnxruntime-genai's
+CONFIGURATION = (CONFIG, GENERATION_CONFIG)
+
+MARIAN_TOKENIZER = ("source.spm", "target.spm", "vocab.json")
+MARIAN_TOKENIZER_EXTRAS = ("target_vocab.json", "tokenizer_config.json")  # not every model has them
+CAUSAL_TOKENIZER = ("tokenizer.json",)
+CAUSAL_TOKENIZER_EXTRAS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+SENTENCEPIECE = "tokenizer.model"  # what some causal models have in place of tokenizer.json
+
+
+def graph_places(folder: Path) -> tuple[Path, Path]:
+    """Where exporters put graphs: into the folder itself, or into its folder `onnx`."""
+    return folder, folder / "onnx"

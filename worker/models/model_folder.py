@@ -1,0 +1,85 @@
+"""
+A model's folder: its revision, its manifest, which of its files decide results.
+
+Knows: files and their bytes. Does not know: names of models, what a model needs. Standard library alone.
+"""
+
+import contextlib
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from worker.models.file_names import graph_places
+from worker.models.manifest import MANIFEST, Manifest
+from worker.models.readable_file import open_file
+
+_CHUNK = 1 << 20
+
+
+class FileStamp(NamedTuple):
+    """Changes whenever the file is written to or replaced."""
+
+    device: int
+    inode: int
+    num_bytes: int
+    modified_ns: int
+    changed_ns: int  # of content, name or permissions
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """A model on disk."""
+
+    name: str  # as a job names it: a name, or the absolute path of the folder
+    path: Path
+
+    def revision(self) -> str:
+        """sha256 over the names and contents of the files that decide results; reads each of them."""
+        digest = hashlib.sha256()
+        for file in deciding_files(self.path):
+            digest.update(f"{file.relative_to(self.path).as_posix()}\0{file.stat().st_size}\0".encode())
+            with open_file(file) as content:
+                while chunk := content.read(_CHUNK):
+                    digest.update(chunk)
+        return digest.hexdigest()
+
+    def stamps(self) -> dict[str, FileStamp]:
+        """What the file system says of the same files, by name. Reads no content: cheap enough to ask for each batch.
+
+        Differs from an earlier answer if a file was written to, replaced, added or removed meanwhile: the inode changes
+        with a replacement, the size or a time with a write, and the time of change cannot be set back.
+        """
+        found = {}
+        for file in deciding_files(self.path):
+            with contextlib.suppress(OSError):  # it has just gone
+                status = file.stat()
+                found[file.relative_to(self.path).as_posix()] = FileStamp(
+                    status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+                )
+        return found
+
+
+def read_manifest(folder: ModelFolder) -> Manifest | None:
+    """What `kvjobs models add` wrote of the model; None for a folder that it did not make."""
+    return Manifest.read(folder.path) if (folder.path / MANIFEST).is_file() else None
+
+
+def deciding_files(path: Path) -> list[Path]:
+    """Graphs, their external weights, configurations and vocabularies; not what merely lies beside them."""
+    return sorted(
+        (file for place in graph_places(path) for file in files_in(place) if _decides(file.name)),
+        key=lambda file: file.relative_to(path).as_posix(),
+    )
+
+
+def files_in(place: Path) -> Iterator[Path]:
+    """The files of a folder that are not hidden; none where there is no folder."""
+    if place.is_dir():
+        yield from (file for file in place.iterdir() if file.is_file() and not file.name.startswith("."))
+
+
+def _decides(name: str) -> bool:
+    # External weights are called x.onnx_data (Optimum), x.onnx.data (torch), x.onnx_data_1 or x.data.
+    return ".onnx" in name or name.endswith((".json", ".spm", ".data"))
