@@ -1,7 +1,7 @@
 # syntax=docker/dockerfile:1
 # One image for every process of a fleet: `docker build -t kvjobs .`
-# For an NVIDIA GPU: --build-arg ONNXRUNTIME='onnxruntime-gpu[cuda,cudnn]'. CUDA then comes as Python packages, and the
-# NVIDIA Container Toolkit of the host brings the driver, so that the base stays the same small one.
+# For an NVIDIA GPU: --build-arg ONNXRUNTIME='onnxruntime-gpu[cuda,cudnn]'. CUDA is then installed as Python packages,
+# and the host's NVIDIA Container Toolkit mounts the driver, so the small base image suffices.
 ARG BASE=python:3.11-slim
 
 FROM ${BASE} AS build
@@ -12,7 +12,7 @@ WORKDIR /source
 COPY . .
 RUN pip wheel --no-deps --wheel-dir /wheel .
 RUN python -m venv /opt/kvjobs && /opt/kvjobs/bin/pip install "$(echo /wheel/kvjobs-*.whl)[${EXTRAS}]"
-# Both bring the package `onnxruntime`, so the one has to go before the other comes.
+# Both distributions contain the package `onnxruntime`: uninstall one before installing the other.
 RUN if [ "${ONNXRUNTIME}" != onnxruntime ]; then \
         /opt/kvjobs/bin/pip uninstall --yes onnxruntime && /opt/kvjobs/bin/pip install "${ONNXRUNTIME}"; \
     fi
@@ -22,13 +22,13 @@ LABEL org.opencontainers.image.title="kvjobs" \
       org.opencontainers.image.description="Bulk translation of whole corpora in the background" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /opt/kvjobs /opt/kvjobs
-# onnxruntime looks for CUDA where the loader looks; the Python packages put it into folders of their own.
+# onnxruntime finds CUDA through the dynamic loader; the Python packages install it into folders of their own.
 RUN find /opt/kvjobs/lib -path '*/nvidia/*' -type d -name lib > /etc/ld.so.conf.d/kvjobs.conf && ldconfig \
     && groupadd --gid 10001 kvjobs \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin kvjobs \
     && install --directory --owner=10001 --group=10001 /data /models
-# The root file system may be read-only: only /data (a SQLite database, if there is one) and /tmp are written to.
-# onnxruntime 1.29 and newer reports its use to its maker, unless it is told not to.
+# The root file system may be read-only: kvjobs writes to /data (a SQLite database, if there is one) and /tmp alone.
+# onnxruntime sends telemetry to its maker from 1.29 on unless it is disabled.
 ENV PATH=/opt/kvjobs/bin:${PATH} \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
