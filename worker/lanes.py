@@ -168,7 +168,7 @@ def _run_lane(
 
 
 def _look_every_s(arguments: WorkerArguments) -> float:
-    """How often a lane looks for work without a wake-up: where a broker sends them, only in case it is away."""
+    """How often a lane looks for work without a wake-up: where a broker sends them, only for when it is unreachable."""
     poll_s = arguments.settings.poll_s
     return poll_s if arguments.node is None else max(poll_s, LOOK_EVERY_S)
 

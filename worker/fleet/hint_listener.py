@@ -62,7 +62,7 @@ class HintListener:
         broker_status = self._broker_status
 
         class HintConsumer(Consumer):  # type: ignore[misc]  # Celery publishes no types
-            """Reports when the broker goes and comes, and does not wait half a minute between two attempts."""
+            """Reports when the connection is lost and restored, and does not wait half a minute between attempts."""
 
             def ensure_connected(self, conn: Any) -> Any:
                 def on_error(error: Exception, _interval: float) -> None:

@@ -11,7 +11,7 @@ from worker.process.wakeup import Wakeup
 
 
 class ParentPipe:
-    """What the parent asks for: look for work, or stop; and what it is told."""
+    """Requests of the parent (look for work, stop), and reports to it."""
 
     def __init__(self, lanes: int) -> None:
         """From now on, what a library prints to standard output goes to standard error: the parent must not take it for
