@@ -1,12 +1,12 @@
-"""Try every fault, and print what held.
+"""Try every fault, and print whether the invariants held.
 
     python -m tests.faults                                  the short form: each fault on one backend or two
     python -m tests.faults --long --json faults.json        the long form
     python -m tests.faults --only kill-9 --tries 20 --database sqlite
 
-`recovered` is the time from a fault (or, where something was away, from its return) to the next recorded batch,
-`gap` the longest time between two recorded batches, `redone` the documents that were computed for nothing.
-Exits with 1 where anything did not hold.
+`recovered` is the time from a fault (or from the end of an outage) to the next recorded batch, `gap` the longest time
+between two recorded batches, `redone` the number of documents that were computed again. Exits with 1 where an invariant
+did not hold.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.scenarios import SCENARIOS, Backend, Scenario, Tried, try_it
+from tests.faults.scenarios import SCENARIOS, Backend, Scenario, TrialResult, run_scenario
 
 DOCUMENTS, DOCUMENTS_LONG = 240, 600
 GRAND = "grand"
@@ -29,8 +29,8 @@ GRAND = "grand"
 def main() -> int:
     """The exit code."""
     options = _options()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # servers and workers are ended on the way out
-    results: list[Tried] = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # runs the context managers that end servers and workers
+    results: list[TrialResult] = []
     print(HEAD)
     for scenario in SCENARIOS:
         if options.only and scenario.name not in options.only:
@@ -47,17 +47,19 @@ def main() -> int:
     return 0 if all(tried.holds for tried in results) else 1
 
 
-def _try(scenario: Scenario, backend: Backend, options: argparse.Namespace) -> list[Tried]:
+def _try(scenario: Scenario, backend: Backend, options: argparse.Namespace) -> list[TrialResult]:
     tries = options.tries or (scenario.long_tries if options.long else scenario.tries)
     documents = options.documents or (DOCUMENTS_LONG if options.long else DOCUMENTS)
     if scenario.name == GRAND and options.long and not options.documents:
         documents = 20_000
-    tried: list[Tried] = []
+    tried: list[TrialResult] = []
     for seed in range(options.seed, options.seed + tries):
         with tempfile.TemporaryDirectory(prefix="kvjobs-fault-", ignore_cleanup_errors=True) as folder:
             try:
                 tried.append(
-                    try_it(scenario, backend, Path(folder) / "trial", seed=seed, documents=documents, long=options.long)
+                    run_scenario(
+                        scenario, backend, Path(folder) / "trial", seed=seed, documents=documents, long=options.long
+                    )
                 )
             except pytest.skip.Exception as reason:
                 print(f"{scenario.name:<22}{backend:<12}{'-':>5}  left out: {reason}", flush=True)
@@ -74,7 +76,7 @@ HEAD = (
 )
 
 
-def _row(name: str, backend: str, tried: list[Tried]) -> str:
+def _row(name: str, backend: str, tried: list[TrialResult]) -> str:
     recoveries = [seconds for one in tried for seconds in one.recoveries_s]
     recovered = f"{statistics.median(recoveries):.1f} / {max(recoveries):.1f}" if recoveries else "-"
     return (

@@ -1,4 +1,4 @@
-"""Faults of the broker: hints are lost, late, or come five times. The row is the truth, so the run ends anyway."""
+"""Faults of the broker: hints are lost, late, or come five times. No hint carries data, so the job ends anyway."""
 
 import time
 
@@ -6,58 +6,58 @@ from jobs.queues import CPU
 from tests.faults.proxy import Proxy
 from tests.faults.trial import Trial
 
-EXTRA_S = 60.0  # that a run without its broker may take longer
+MAX_GAP_S = 60.0  # between two recorded batches while the broker does not answer
 
 
 def killed(trial: Trial) -> None:
-    """Redis is killed, keeps nothing, and comes back a moment later."""
+    """Redis is killed, loses everything, and is started again a moment later."""
     assert trial.redis
     trial.submit()
-    trial.crew(2, KVJOBS_LANES="1")
+    trial.keep_workers(2, KVJOBS_LANES="1")
     for _ in range(5 if trial.long else 2):
-        trial.until_counted(min(trial.counted() + 20, trial.corpus.documents))
+        trial.until_num_ended(min(trial.num_ended() + 20, trial.corpus.documents))
         trial.redis.kill()
-        time.sleep(trial.chance.uniform(0.0, 20.0 if trial.long else 2.0))
+        time.sleep(trial.rng.uniform(0.0, 20.0 if trial.long else 2.0))
         trial.redis.start()
-        trial.healed()
+        trial.fault_ended()
     _ends_by_itself(trial)
 
 
 def flushed(trial: Trial) -> None:
-    """FLUSHALL: every hint, and everything that the workers know of each other, is gone."""
+    """FLUSHALL: every hint and every key of Celery is gone."""
     assert trial.redis
     trial.submit()
-    trial.crew(2, KVJOBS_LANES="1")
+    trial.keep_workers(2, KVJOBS_LANES="1")
     for _ in range(10 if trial.long else 4):
-        trial.until_counted(min(trial.counted() + 15, trial.corpus.documents))
+        trial.until_num_ended(min(trial.num_ended() + 15, trial.corpus.documents))
         trial.redis.flush()
-        trial.healed()
+        trial.fault_ended()
     _ends_by_itself(trial)
 
 
 def absent(trial: Trial) -> None:
-    """There is no Redis from the start to the end."""
+    """Redis is not running from the start to the end."""
     assert trial.redis
     trial.redis.stop()
     trial.submit()
-    trial.healed()
-    trial.crew(2, KVJOBS_LANES="1")
+    trial.fault_ended()
+    trial.keep_workers(2, KVJOBS_LANES="1")
     _ends_by_itself(trial)
 
 
 def half_open(trial: Trial) -> None:
-    """Redis takes every byte and answers none, for a while."""
+    """Redis accepts every byte and does not answer, for a while."""
     assert trial.redis
     with Proxy(trial.redis.port) as proxy:
         trial.environment["KVJOBS_BROKER"] = f"redis://127.0.0.1:{proxy.port}/0"
         trial.submit()
-        trial.crew(2, KVJOBS_LANES="1")
-        trial.until_counted(10)
+        trial.keep_workers(2, KVJOBS_LANES="1")
+        trial.until_num_ended(10)
         proxy.swallow()
-        trial.healed()  # work is to go on meanwhile
+        trial.fault_ended()  # work must go on meanwhile
         time.sleep(120 if trial.long else 12)
         proxy.heal()
-        trial.healed()
+        trial.fault_ended()
         _ends_by_itself(trial)
         trial.end()
 
@@ -68,20 +68,20 @@ def hints_doubled_and_late(trial: Trial) -> None:
     trial.submit()
     hints = 5 * max(1, trial.corpus.documents // 60)
     _send_hints(trial.redis.url, hints)
-    trial.crew(2, KVJOBS_LANES="1")
-    trial.until_counted(10)
+    trial.keep_workers(2, KVJOBS_LANES="1")
+    trial.until_num_ended(10)
     _send_hints(trial.redis.url, hints)
     trial.until_over()
-    done = trial.counted()
+    done = trial.num_ended()
     _send_hints(trial.redis.url, hints)
     time.sleep(3.0)
-    trial.expect(trial.counted() == done, "late hints changed the counters")
+    trial.expect(trial.num_ended() == done, "late hints changed the counters")
     trial.notes.append(f"{3 * hints} extra hints")
-    trial.judge(deaths=0)
+    trial.check(deaths=0)
 
 
 def _send_hints(url: str, number: int) -> None:
-    """As the dispatcher sends them, only more."""
+    """As the dispatcher does, but more of them."""
     from jobs.dispatch import broker  # needs Celery
 
     broker.send_hints(broker.make_app(url), CPU, number)
@@ -89,6 +89,6 @@ def _send_hints(url: str, number: int) -> None:
 
 def _ends_by_itself(trial: Trial) -> None:
     trial.until_over()
-    trial.judge(deaths=0)
+    trial.check(deaths=0)
     gap = trial.longest_gap_s
-    trial.expect(gap <= EXTRA_S, f"nothing was recorded for {gap:.0f} s, though only the broker was away")
+    trial.expect(gap <= MAX_GAP_S, f"nothing was recorded for {gap:.0f} s, though only the broker had failed")

@@ -1,4 +1,4 @@
-"""The corpus of a trial, and what an undisturbed run makes of it (on SQLite, by one worker, once a session)."""
+"""The corpus of a trial, and the result of an undisturbed run (on SQLite, by one worker, once a session)."""
 
 import atexit
 import functools
@@ -27,7 +27,7 @@ LARGE = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Undisturbed:
-    """What came of the corpus when nothing went wrong."""
+    """The result of a run without a fault."""
 
     exported: bytes
     memory: tuple[dict[str, Any], ...]  # what the translation memory learned, as rows
@@ -36,14 +36,14 @@ class Undisturbed:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """So many bulletins, in a file."""
+    """Weather bulletins in a file."""
 
     path: Path
     documents: int
 
     @classmethod
     def write(cls, path: Path, documents: int) -> "Corpus":
-        """The same bytes for the same number."""
+        """Write so many bulletins; equal numbers give equal bytes."""
         path.write_bytes(bulletins(documents))
         return cls(path, documents)
 
@@ -52,13 +52,13 @@ class Corpus:
         return undisturbed(self.documents).exported
 
     def memory(self) -> list[dict[str, Any]]:
-        """What the translation memory holds after it."""
+        """The translation memory after an undisturbed run, as rows."""
         return list(undisturbed(self.documents).memory)
 
 
 @functools.cache
 def bulletins(documents: int) -> bytes:
-    """A corpus as JSON Lines. A large one has one sentence a document: it is to be many documents, not much text."""
+    """A corpus as JSON Lines. A large one has one sentence a document: it tests many documents, not much text."""
     whole = lines(documents, seed=SEED, references=False)
     return "".join(whole if documents < LARGE else map(_first_sentence, whole)).encode()
 
@@ -71,12 +71,12 @@ def _first_sentence(line: str) -> str:
 
 @functools.cache
 def undisturbed(documents: int) -> Undisturbed:
-    """Run the corpus once, with nobody in the way."""
+    """Run the corpus once without a fault."""
     return run_undisturbed(bulletins(documents))
 
 
 def run_undisturbed(corpus: bytes) -> Undisturbed:
-    """As `undisturbed`, for a corpus that is not of bulletins alone."""
+    """As `undisturbed`, for any corpus."""
     folder = Path(tempfile.mkdtemp(prefix="kvjobs-baseline-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     (folder / "corpus.jsonl").write_bytes(corpus)

@@ -1,4 +1,4 @@
-"""Faults of the database: away, back, its answers lost; locked, or its disk full."""
+"""Faults of the database: it stops and returns, its answers are lost, it is locked, its disk is full."""
 
 import contextlib
 import os
@@ -27,29 +27,29 @@ GAP_S = 60.0
 
 
 def locked(trial: Trial) -> None:
-    """Another program holds SQLite's write lock for longer than our patience: a clear message, and on it goes."""
+    """Another program holds SQLite's write lock for longer than the busy timeout: a clear message, and it goes on."""
     if not trial.long:
         trial.environment["KVJOBS_BUSY_TIMEOUT_S"] = "1"
     trial.submit()
-    trial.crew(2, KVJOBS_LANES="1")
-    trial.until_counted(10)
+    trial.keep_workers(2, KVJOBS_LANES="1")
+    trial.until_num_ended(10)
     with _locked(trial):
-        before = trial.counted()
+        before = trial.num_ended()
         time.sleep(60.0 if trial.long else 6.0)
-        trial.expect(trial.counted() == before, "something was recorded past another program's lock")
-    trial.healed()
+        trial.expect(trial.num_ended() == before, "something was recorded past another program's lock")
+    trial.fault_ended()
     trial.deaths += 2  # neither worker could prolong its leases
     trial.until_over()
-    if trial.state() == "done" and trial.counted() > before:
-        trial.expect(trial.said("is locked by another program"), "nobody said that the database is locked")
-    trial.judge()
+    if trial.state() == "done" and trial.num_ended() > before:
+        trial.expect(trial.logged("is locked by another program"), "no message said that the database is locked")
+    trial.check()
 
 
 def locked_under_many_lanes(trial: Trial) -> None:
-    """Forty lanes of one process, all of which want to write while another program holds the lock for less than a
-    lease: they wait."""
+    """Forty lanes of one process want to write while another program holds the lock for less than a lease: they
+    wait."""
     trial.environment |= {"KVJOBS_LEASE_S": "60", "KVJOBS_HEARTBEAT_S": "15", "KVJOBS_BUSY_TIMEOUT_S": "30"}
-    trial.remember()
+    trial.fill_memory()
     trial.submit()
     for _ in range(LANES // 4):  # a shard for each lane, and more
         trial.submit("--again")
@@ -57,35 +57,35 @@ def locked_under_many_lanes(trial: Trial) -> None:
     trial.until(lambda: trial.events("leased"), "the lanes have begun")
     with _locked(trial):
         time.sleep(40.0)
-    trial.healed()
+    trial.fault_ended()
     for number in range(1, LANES // 4 + 2):
         trial.job_id = number
         trial.until_over()
-        trial.expect(not trial.events("expired", "lost", "stale_commit"), "somebody was blamed")
-        trial.judge(deaths=0)
+        trial.expect(not trial.events("expired", "lost", "stale_commit"), "a crash or a lost lease was counted")
+        trial.check(deaths=0)
 
 
 def disk_full(trial: Trial) -> None:
-    """The disk of the home folder fills up and is freed again: a clear message, and on it goes."""
+    """The disk of the home folder fills up and is freed again: a clear message, then work goes on."""
     with _small_disk(trial.home):
         trial.submit()
-        trial.crew(2, KVJOBS_LANES="1")
+        trial.keep_workers(2, KVJOBS_LANES="1")
         for _ in range(4 if trial.long else 2):
-            trial.until_counted(min(trial.counted() + 15, trial.corpus.documents))
+            trial.until_num_ended(min(trial.num_ended() + 15, trial.corpus.documents))
             ballast = trial.home / "ballast"
             _fill(ballast)
             before = trial.log.stat().st_size
             with contextlib.suppress(AssertionError):
-                trial.until(lambda b=before: "disk" in trial.log.read_text()[b:], "somebody says that it is full", 20)
+                trial.until(lambda b=before: "disk" in trial.log.read_text()[b:], "a message says that it is full", 20)
             _fill(ballast)
             time.sleep(1.0)
             ballast.unlink()
-            trial.healed()
-        trial.deaths += 4  # nobody could prolong a lease
+            trial.fault_ended()
+        trial.deaths += 4  # no worker could prolong its leases
         trial.until_over()
-        said = trial.said(r"the disk of the database .* is full|disk .* reports an error")
-        trial.expect(said, "nobody said that the disk is full")
-        trial.judge()
+        said = trial.logged(r"the disk of the database .* is full|disk .* reports an error")
+        trial.expect(said, "no message said that the disk is full")
+        trial.check()
         trial.end()  # before its disk goes
 
 
@@ -93,77 +93,77 @@ def restarted(trial: Trial) -> None:
     """PostgreSQL's fast and immediate shutdowns, and a kill -9 of all of it, each with a start afterwards."""
     assert trial.postgres
     trial.submit()
-    trial.crew(2, KVJOBS_LANES="1")
+    trial.keep_workers(2, KVJOBS_LANES="1")
     ways = (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL) * (3 if trial.long else 1)
     for number in ways:
-        trial.until_counted(min(trial.counted() + 20, trial.corpus.documents))
+        trial.until_num_ended(min(trial.num_ended() + 20, trial.corpus.documents))
         if trial.state() == "done":
             break
         if number == signal.SIGKILL:
             trial.postgres.kill()
         else:
             trial.postgres.stop(number)
-        time.sleep(trial.chance.uniform(0.0, 10.0 if trial.long else 2.0))
+        time.sleep(trial.rng.uniform(0.0, 10.0 if trial.long else 2.0))
         trial.postgres.start()
         trial.deaths += 2
-        trial.healed()
+        trial.fault_ended()
     trial.until_over()
-    trial.judge()
+    trial.check()
     trial.expect(trial.longest_gap_s <= GAP_S, f"nothing was recorded for {trial.longest_gap_s:.0f} s")
 
 
 def away_past_the_lease(trial: Trial) -> None:
-    """PostgreSQL is away for three leases: whoever then has a batch in hand still holds its shard, or is refused."""
+    """PostgreSQL is stopped for three leases: a worker with a computed batch still holds its shard, or is refused."""
     assert trial.postgres
     trial.environment |= {"KVJOBS_LEASE_S": "4", "KVJOBS_HEARTBEAT_S": "1"}
     trial.submit()
-    trial.crew(2, KVJOBS_LANES="1")
+    trial.keep_workers(2, KVJOBS_LANES="1")
     for _ in range(2 if trial.long else 1):
-        trial.until_counted(min(trial.counted() + 20, trial.corpus.documents))
+        trial.until_num_ended(min(trial.num_ended() + 20, trial.corpus.documents))
         trial.postgres.stop(signal.SIGINT)
         time.sleep(12.0)
         trial.postgres.start()
         trial.deaths += 2
-        trial.healed()
+        trial.fault_ended()
     trial.until_over()
-    trial.judge()
+    trial.check()
 
 
 def backends_terminated(trial: Trial) -> None:
     """pg_terminate_backend on every connection, again and again."""
     assert trial.postgres
     trial.submit()
-    trial.crew(2, KVJOBS_LANES="1")
-    trial.until_counted(10)
+    trial.keep_workers(2, KVJOBS_LANES="1")
+    trial.until_num_ended(10)
     for _ in range(60 if trial.long else 12):
         trial.postgres.terminate_backends()
-        trial.tend()
-        time.sleep(trial.chance.uniform(0.05, 0.6))
-    trial.healed()
+        trial.restart_ended()
+        time.sleep(trial.rng.uniform(0.05, 0.6))
+    trial.fault_ended()
     trial.deaths += 2
     trial.until_over()
-    trial.judge()
+    trial.check()
     trial.expect(trial.longest_gap_s <= GAP_S, f"nothing was recorded for {trial.longest_gap_s:.0f} s")
 
 
 def reply_cut_after_commit(trial: Trial) -> None:
-    """The connection dies when COMMIT has been said and not answered: it took place, and nobody may do it twice."""
+    """The connection is cut after COMMIT was sent and before the answer: it took effect, and must not be repeated."""
     assert trial.postgres
     with Proxy(trial.postgres.port) as proxy:
         trial.submit()
         trial.environment["KVJOBS_DATABASE"] = trial.postgres.url_at(proxy.port)
         wanted = 40 if trial.long else 12
-        trial.crew(2, KVJOBS_LANES="1")
-        trial.until_counted(5)
+        trial.keep_workers(2, KVJOBS_LANES="1")
+        trial.until_num_ended(5)
         proxy.cut_after(b"COMMIT", times=wanted)
         trial.until(lambda: proxy.cuts == wanted or trial.state() == "done", "answers are cut")
         proxy.heal()
-        trial.healed()
+        trial.fault_ended()
         trial.deaths += 2
         trial.until_over()
         trial.expect(proxy.cuts >= wanted // 2, f"only {proxy.cuts} answers were cut")
         trial.notes.append(f"{proxy.cuts} answers to COMMIT cut, {len(trial.events('stale_commit'))} stale commits")
-        trial.judge()
+        trial.check()
         trial.end()
 
 
@@ -198,7 +198,7 @@ def _small_disk(folder: Path) -> Iterator[None]:
 
 
 def _fill(path: Path) -> None:
-    """Write until nothing goes in any more."""
+    """Write until the disk is full."""
     with path.open("ab", buffering=0) as file, contextlib.suppress(OSError):
         for size in (1 << 16, 1 << 12, 1):
             with contextlib.suppress(OSError):

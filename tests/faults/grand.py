@@ -1,4 +1,4 @@
-"""Everything at once, for as long as the corpus lasts."""
+"""All faults in one run, until the job has ended."""
 
 import signal
 import time
@@ -11,33 +11,33 @@ def everything_at_once(trial: Trial) -> None:
     """Every few seconds Redis is killed, PostgreSQL restarted, a child or a parent killed, or every connection cut."""
     assert trial.postgres
     trial.submit()
-    trial.crew(2, KVJOBS_LANES="1")
+    trial.keep_workers(2, KVJOBS_LANES="1")
     faults = ["child", "parent", "restart", "crash", "terminate", *(["redis", "flush"] if trial.redis else [])]
     done: Counter[str] = Counter()
-    trial.until_counted(10)
-    trial.chance.shuffle(faults)
+    trial.until_num_ended(10)
+    trial.rng.shuffle(faults)
     limit_s = 3600.0 if trial.long else 150.0
     started = time.monotonic()
     while trial.state() != "done" and time.monotonic() - started < limit_s:
         fault = faults[sum(done.values()) % len(faults)]
         _do(trial, fault)
         done[fault] += 1
-        trial.healed()
-        pause_until = time.monotonic() + trial.chance.uniform(2.0, 6.0)
+        trial.fault_ended()
+        pause_until = time.monotonic() + trial.rng.uniform(2.0, 6.0)
         trial.until(lambda end=pause_until: time.monotonic() > end, "a moment passes")
     trial.until_over()
     trial.notes.append(", ".join(f"{number} {fault}" for fault, number in done.items()))
-    # Whoever could not reach the database for the length of a lease may have lost it.
-    trial.judge(deaths=trial.deaths + 2 * sum(done[fault] for fault in ("restart", "crash", "terminate")))
+    # A worker that could not reach the database for the length of a lease may have lost it.
+    trial.check(deaths=trial.deaths + 2 * sum(done[fault] for fault in ("restart", "crash", "terminate")))
 
 
 def _do(trial: Trial, fault: str) -> None:
     assert trial.postgres
-    hand = trial.chance.choice(trial.tend())
-    if fault == "child" and (child := hand.child()):
+    worker = trial.rng.choice(trial.restart_ended())
+    if fault == "child" and (child := worker.child()):
         trial.kill(child)
     elif fault == "parent":
-        trial.kill(hand.pid)
+        trial.kill(worker.pid)
     elif fault == "restart":
         trial.postgres.restart(signal.SIGINT)
     elif fault == "crash":
@@ -47,7 +47,7 @@ def _do(trial: Trial, fault: str) -> None:
         trial.postgres.terminate_backends()
     elif fault == "redis" and trial.redis:
         trial.redis.kill()
-        time.sleep(trial.chance.uniform(0.0, 5.0))
+        time.sleep(trial.rng.uniform(0.0, 5.0))
         trial.redis.start()
     elif fault == "flush" and trial.redis:
         trial.redis.flush()

@@ -1,4 +1,4 @@
-"""Faults of identity: a worker sleeps while the numbers of jobs and shards come to mean something else."""
+"""Faults of identity: a worker is stopped while the ids of its job and shard come to mean others."""
 
 import contextlib
 import json
@@ -11,13 +11,13 @@ from pathlib import Path
 from sqlalchemy import func, select
 
 from jobs.store.schema.tables import Job
-from tests.faults.processes import Hand
+from tests.faults.processes import Command
 from tests.faults.trial import Trial
 
 
 def frozen_across_prune(trial: Trial) -> None:
     """SIGSTOP with a batch of one job computed; another worker finishes the job, it is pruned, and the next one is
-    submitted and begun; SIGCONT: nothing of the first goes into the second."""
+    submitted and begun; SIGCONT: no result of the first is recorded in the second."""
     frozen = _freeze_with_a_batch_of_another_job(trial, heartbeat_s=5)
     other = trial.worker()
     trial.until(lambda: trial.events("expired"), "its lease is taken back")
@@ -29,8 +29,8 @@ def frozen_across_prune(trial: Trial) -> None:
 
 
 def frozen_across_restore(trial: Trial) -> None:
-    """SIGSTOP with a batch of one job computed; the database is restored from a copy of before it, and the next job is
-    submitted, gets its numbers, and is begun; SIGCONT: nothing of the first goes into the second."""
+    """SIGSTOP with a batch of one job computed; the database is restored from an older copy, and the next job is
+    submitted, gets the same ids, and is begun; SIGCONT: no result of the first is recorded in the second."""
     backup = trial.folder / "backup"
     if trial.postgres:
         trial.postgres.dump(backup)
@@ -46,41 +46,41 @@ def frozen_across_restore(trial: Trial) -> None:
 
 
 def _freeze_with_a_batch_of_another_job(trial: Trial, heartbeat_s: int) -> int:
-    """The process id of the child. It must not be stopped in the midst of a heartbeat: on SQLite nobody else could
+    """The process id of the child. It is not stopped in the middle of a heartbeat: on SQLite no other process could
     write then."""
     trial.environment |= {"KVJOBS_HEARTBEAT_S": str(heartbeat_s), "KVJOBS_LEASE_S": str(2 * heartbeat_s)}
     trial.environment["KVJOBS_LANES"] = "1"
     other_texts = trial.folder / "other.jsonl"
-    other_texts.write_text("".join(map(_turned_round, trial.corpus.path.read_text().splitlines())))
+    other_texts.write_text("".join(map(_with_sentences_reversed, trial.corpus.path.read_text().splitlines())))
     trial.submit(corpus=other_texts)
     return _freeze(trial, trial.worker(KVJOBS_FAILPOINTS="after-compute:stop"), hits=1)
 
 
 def _wake_into_the_next_job(trial: Trial, frozen: int) -> None:
-    """While another worker computes the same batch of the next job."""
+    """SIGCONT while another worker computes the same batch of the next job."""
     trial.submit()
-    newest = trial.ask(select(func.max(Job.id)))
+    newest = trial.query(select(func.max(Job.id)))
     assert newest
     trial.job_id = int(newest[0][0])
     begun = _freeze(trial, trial.worker(KVJOBS_FAILPOINTS="after-compute:stop:2"), hits=2)
     trial.deaths += 1
     os.kill(frozen, signal.SIGCONT)
-    trial.until(lambda: trial.said("results dropped"), "the late commit is refused", timeout=30)
-    trial.healed()
+    trial.until(lambda: trial.logged("results dropped"), "the late commit is refused", timeout=30)
+    trial.fault_ended()
     with contextlib.suppress(ProcessLookupError):
         os.kill(begun, signal.SIGCONT)
     trial.until_over()
-    trial.judge()
+    trial.check()
 
 
-def _freeze(trial: Trial, worker: Hand, hits: int) -> int:
+def _freeze(trial: Trial, worker: Command, hits: int) -> int:
     trial.until(lambda: trial.hits()["after-compute"] == hits, "a child stops itself after a batch is computed", 30)
     child = worker.child()
     assert child is not None
     return child
 
 
-def _turned_round(line: str) -> str:
+def _with_sentences_reversed(line: str) -> str:
     """The same document with its sentences in another order: as many bytes, so in a batch with the same neighbours."""
     record = json.loads(line)
     record["text"] = " ".join(reversed(re.split(r"(?<=[.!?])\s", record["text"])))
@@ -88,6 +88,6 @@ def _turned_round(line: str) -> str:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Into the file as it is, as SQLite's `.restore` does: whoever has it open sees the other database."""
+    """Into the existing file, as SQLite's `.restore` does: programs that have it open see the other database."""
     with contextlib.closing(sqlite3.connect(source)) as one, contextlib.closing(sqlite3.connect(target)) as other:
         one.backup(other)

@@ -1,4 +1,4 @@
-"""What must hold after a fault, whatever it was. One sentence for each thing that does not."""
+"""What must hold after any fault; a sentence for each violation."""
 
 import json
 from collections import Counter
@@ -23,16 +23,16 @@ class Redone:
     batch: int  # documents of the largest batch
 
     def bound(self, deaths: int) -> int:
-        """A process that dies loses at most the batch in hand of each lane."""
+        """A process that dies loses at most the current batch of each lane."""
         return deaths * self.lanes * self.batch
 
 
-def violations(
+def find_violations(
     database: Database, job_id: int, exported: bytes, baseline: bytes, *, deaths: int | None = None
 ) -> list[str]:
-    """What does not hold of a job that has ended: the recount of `kvjobs db check`, each document in one accepted
-    batch, the export byte for byte that of an undisturbed run, and, where the number of processes that died (or were
-    silent for longer than a lease) is given, no more done twice than they held."""
+    """The violations in a job that has ended. The recount of `kvjobs db check` agrees; each document is in one accepted
+    batch; the export equals that of an undisturbed run, byte for byte; and where the number of processes that died (or
+    were silent for longer than a lease) is given, no more documents were computed again than these held."""
     with database.reading() as connection:
         found = find_contradictions(connection, job_id)
     found += _recorded_twice(database, job_id)
@@ -48,7 +48,7 @@ def violations(
 
 
 def redone_documents(database: Database, job_id: int) -> Redone:
-    """How much was done again. A lease that ran out and whose worker then came back late is one loss, not two."""
+    """The documents computed again. A lease that ran out and whose worker then committed late is one loss, not two."""
     event = ShardEvent
     of_lease = (
         select(func.max(func.coalesce(event.documents, 0)).label("documents"))
@@ -59,15 +59,15 @@ def redone_documents(database: Database, job_id: int) -> Redone:
     with database.reading() as connection:
         documents = connection.execute(select(func.coalesce(func.sum(of_lease.c.documents), 0))).scalar_one()
         lanes = connection.execute(select(func.coalesce(func.max(Worker.lanes), 0))).scalar_one()
-        # Also the batches that nobody recorded: the largest that was in flight.
+        # Events of lost batches count too: the largest batch may never have been recorded.
         sizes = select(func.coalesce(func.max(event.documents), 0)).where(event.job_id == job_id)
         batch = connection.execute(sizes).scalar_one()
     return Redone(int(documents), int(lanes), int(batch))
 
 
 def _recorded_twice(database: Database, job_id: int) -> list[str]:
-    """The accepted batches hold as many documents as have ended in one. (Not true after `kvjobs retry`, whose
-    documents are done twice because a person asked for it.)"""
+    """The accepted batches hold as many documents as have ended. (Not true after `kvjobs retry`, which makes documents
+    run twice.)"""
     with database.reading() as connection:
         recorded = connection.execute(
             select(func.coalesce(func.sum(ShardEvent.documents), 0)).where(

@@ -1,4 +1,4 @@
-"""Processes of ours: who descends from whom, which one holds the model, and the certain end of all of them."""
+"""Processes: the descendants of one, the one that has loaded the model, and killing all of a trial."""
 
 import contextlib
 import os
@@ -12,8 +12,8 @@ HELPERS = (b"resource_tracker", b"semaphore_tracker")  # Python's own, beside a 
 
 
 @dataclass(frozen=True, slots=True)
-class Hand:
-    """A command that was started, and the processes below it."""
+class Command:
+    """A command of kvjobs that was started, and its descendants."""
 
     process: "subprocess.Popen[bytes]"
 
@@ -26,12 +26,12 @@ class Hand:
         return self.process.poll() is None
 
     def child(self) -> int | None:
-        """The process that does the work: the one that has loaded the runtime, else the first that is to."""
+        """The worker's child: the process that has loaded onnxruntime, else the first that will."""
         below = [pid for pid in descendants(self.pid) if not any(name in command_line(pid) for name in HELPERS)]
         return next((pid for pid in below if has_runtime(pid)), below[0] if below else None)
 
     def working_child(self) -> int | None:
-        """The process that has loaded the runtime."""
+        """The process that has loaded onnxruntime."""
         return next(filter(has_runtime, descendants(self.pid)), None)
 
     def send(self, number: int) -> None:
@@ -80,8 +80,8 @@ def has_runtime(pid: int) -> bool:
         return False
 
 
-def marked(entry: str) -> list[int]:
-    """The processes that have this entry (NAME=value) in their environment. Whoever inherits it is found, also when its
+def with_environment(entry: str) -> list[int]:
+    """The processes that have this entry (NAME=value) in their environment: all that inherited it, also when their
     parent is dead."""
     wanted = entry.encode()
     found = []
@@ -93,10 +93,10 @@ def marked(entry: str) -> list[int]:
     return found
 
 
-def end_all(entry: str) -> None:
-    """SIGKILL to all that are `marked`, until none is left: one of them may just be starting another."""
+def kill_all(entry: str) -> None:
+    """SIGKILL to all processes `with_environment`, until none is left: one of them may be starting another."""
     for _ in range(100):
-        alive = [pid for pid in marked(entry) if not _is_zombie(pid)]
+        alive = [pid for pid in with_environment(entry) if not _is_zombie(pid)]
         if not alive:
             return
         for pid in alive:

@@ -1,4 +1,4 @@
-"""A TCP proxy between a program and a server, which a test can make fail in the ways that networks do."""
+"""A TCP proxy between a program and a server, which a test makes fail as networks do."""
 
 import contextlib
 import socket
@@ -8,11 +8,11 @@ from typing import Self
 
 READ_BYTES = 1 << 16
 LOOK_EVERY_S = 0.05
-SSL_REQUEST = bytes.fromhex("0000000804d2162f")  # what a client of PostgreSQL says first
+SSL_REQUEST = bytes.fromhex("0000000804d2162f")  # the first message of a PostgreSQL client that may use TLS
 
 
 class Proxy:
-    """Listens on a port of its own and forwards to `target_port` of this machine, until told otherwise."""
+    """Listens on a port of its own and forwards to `target_port` of this machine."""
 
     def __init__(self, target_port: int) -> None:
         self._target = target_port
@@ -37,17 +37,17 @@ class Proxy:
     def __exit__(self, *_: object) -> None:
         self._closed = True
         self._listener.close()
-        self._hang_up()
+        self._close_all()
         for end in self._forgotten:
             end.close()
 
     def drop(self) -> None:
         """Close every connection, and each new one at once, until `heal`."""
         self._refusing = True
-        self._hang_up()
+        self._close_all()
 
     def swallow(self) -> None:
-        """Half-open: take connections and bytes, pass nothing on in either direction, until `heal`."""
+        """Half-open: accept connections and bytes, forward nothing in either direction, until `heal`."""
         self._swallowing = True
 
     def forget(self) -> None:
@@ -58,25 +58,25 @@ class Proxy:
         self._swallowing = True
 
     def cut_handshakes(self) -> None:
-        """Close every connection. To each new one that asks for TLS say yes in PostgreSQL's words, and close it in the
+        """Close every connection. Answer yes to each new one that asks PostgreSQL for TLS, and close it in the
         middle of the handshake, until `heal`."""
         self._cutting_handshakes = True
-        self._hang_up()
+        self._close_all()
 
     def delay(self, seconds: float) -> None:
-        """Hold everything back for so long, until `heal`."""
+        """Forward everything so many seconds late, until `heal`."""
         self._delay_s = seconds
 
     def cut_after(self, marker: bytes, times: int = 1) -> None:
-        """Pass on what the client says with `marker` in it, and close its connection before the answer comes back;
-        the first `times` times. The server has done what was asked; the client cannot know."""
+        """Forward a client's message that contains `marker`, and close its connection before the answer arrives; the
+        first `times` times. The server has executed the request; the client cannot know."""
         with self._lock:
             self._marker, self._cuts_left = marker, times
 
     def heal(self) -> None:
-        """Be a good proxy again. What was swallowed is gone, so its connections are closed."""
+        """Forward everything again. Bytes that were swallowed are lost, so their connections are closed."""
         if self._swallowing:
-            self._hang_up()
+            self._close_all()
         self._refusing = self._swallowing = self._cutting_handshakes = False
         self._delay_s = 0.0
         with self._lock:
@@ -99,7 +99,7 @@ class Proxy:
         try:
             server = socket.create_connection(("127.0.0.1", self._target), timeout=5)
         except OSError:
-            client.close()  # the server is away
+            client.close()  # the server does not answer
             return
         server.settimeout(None)
         pair = (client, server)
@@ -121,13 +121,13 @@ class Proxy:
                     source.sendall(b"S")
                     source.recv(READ_BYTES)
                     break
-                if asks and self._is_to_cut(data):
+                if asks and self._should_cut(data):
                     self._cut(pair, data)
                     return
                 sink.sendall(data)
         self._close(pair)
 
-    def _is_to_cut(self, data: bytes) -> bool:
+    def _should_cut(self, data: bytes) -> bool:
         with self._lock:
             if not self._cuts_left or self._marker not in data:
                 return False
@@ -136,7 +136,7 @@ class Proxy:
             return True
 
     def _cut(self, pair: tuple[socket.socket, socket.socket], data: bytes) -> None:
-        """The client's half first, so that no answer can slip through; the server's once it has had its time."""
+        """Close the client's half first, so that no answer gets through; the server's 0.2 s after the request."""
         client, server = pair
         with contextlib.suppress(OSError):
             client.shutdown(socket.SHUT_RDWR)
@@ -145,7 +145,7 @@ class Proxy:
             time.sleep(0.2)
         self._close(pair)
 
-    def _hang_up(self) -> None:
+    def _close_all(self) -> None:
         with self._lock:
             pairs, self._pairs = self._pairs, []
         for pair in pairs:

@@ -1,4 +1,4 @@
-"""The table of faults: the backends each makes sense on, and how often it is tried in the short and the long form."""
+"""The table of faults: the backends of each, and how often it is tried in the short and the long form."""
 
 import contextlib
 import enum
@@ -9,17 +9,28 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults import brokers, control, corpora, databases, dying, grand, identity, model_files, silences, submitting
+from tests.faults import (
+    bad_documents,
+    brokers,
+    commands,
+    databases,
+    grand,
+    identity,
+    model_files,
+    processes_killed,
+    silences,
+    submitting,
+)
 from tests.faults.corpus import Corpus
 from tests.faults.servers import PostgresServer, RedisServer, missing
-from tests.faults.trial import Broken, Trial
+from tests.faults.trial import Trial, TrialFailed
 
 
 class Backend(enum.StrEnum):
     """Where the jobs are, and whether there is a broker."""
 
     SQLITE = "sqlite"
-    POSTGRESQL = "postgresql"  # workers look for work themselves
+    POSTGRESQL = "postgresql"  # no broker: workers poll the database
     FLEET = "fleet"  # PostgreSQL and Redis
 
 
@@ -36,29 +47,29 @@ class Scenario:
     name: str
     backends: tuple[Backend, ...]
     run: Callable[[Trial], None]
-    short: tuple[Backend, ...]  # of these, what is tried in the short form; none where other tests in CI try the like
+    short: tuple[Backend, ...]  # those of the short form; none where other tests in CI cover the fault
     tries: int = 1  # in the short form
     long_tries: int = 5
 
 
 SCENARIOS = (
-    Scenario("kill-9", EVERYWHERE, dying.killed_at_random, short=(FLEET,), long_tries=10),
-    Scenario("failpoints", EVERYWHERE, dying.failpoints, short=(POSTGRESQL,), long_tries=2),
-    Scenario("frozen-past-lease", EVERYWHERE, dying.frozen_past_its_lease, short=(POSTGRESQL,)),
+    Scenario("kill-9", EVERYWHERE, processes_killed.killed_at_random, short=(FLEET,), long_tries=10),
+    Scenario("failpoints", EVERYWHERE, processes_killed.failpoints, short=(POSTGRESQL,), long_tries=2),
+    Scenario("frozen-past-lease", EVERYWHERE, processes_killed.frozen_past_its_lease, short=(POSTGRESQL,)),
     Scenario("frozen-across-prune", EVERYWHERE, identity.frozen_across_prune, short=(), long_tries=2),
     Scenario("frozen-across-restore", EVERYWHERE, identity.frozen_across_restore, short=(POSTGRESQL,), long_tries=2),
-    Scenario("frozen-at-random", EVERYWHERE, dying.frozen_at_random, short=()),
-    Scenario("wrong-clock", EVERYWHERE, dying.clock_is_wrong, short=(), long_tries=2),
-    Scenario("many-reapers", EVERYWHERE, dying.many_reapers, short=()),
-    Scenario("cancel", EVERYWHERE, control.cancelled_under_load, short=()),
-    Scenario("cancel-killed", EVERYWHERE, control.cancel_killed, short=(), long_tries=2),
-    Scenario("pause-resume", EVERYWHERE, control.paused_and_resumed, short=()),
-    Scenario("rolling-restarts", EVERYWHERE, control.restarted_one_by_one, short=()),
+    Scenario("frozen-at-random", EVERYWHERE, processes_killed.frozen_at_random, short=()),
+    Scenario("wrong-clock", EVERYWHERE, processes_killed.clock_is_wrong, short=(), long_tries=2),
+    Scenario("many-reapers", EVERYWHERE, processes_killed.many_reapers, short=()),
+    Scenario("cancel", EVERYWHERE, commands.cancelled_under_load, short=()),
+    Scenario("cancel-killed", EVERYWHERE, commands.cancel_killed, short=(), long_tries=2),
+    Scenario("pause-resume", EVERYWHERE, commands.paused_and_resumed, short=()),
+    Scenario("rolling-restarts", EVERYWHERE, commands.restarted_one_by_one, short=()),
     Scenario("submit-killed", NO_BROKER, submitting.killed, short=(SQLITE,)),
     Scenario("submit-twice", NO_BROKER, submitting.twice_at_once, short=()),
     Scenario("corpus-changed", NO_BROKER, submitting.changed_file, short=(), long_tries=2),
-    Scenario("bad-lines", EVERYWHERE, corpora.bad_lines, short=(), long_tries=2),
-    Scenario("poison", EVERYWHERE, corpora.poison, short=(), long_tries=2),
+    Scenario("bad-lines", EVERYWHERE, bad_documents.bad_lines, short=(), long_tries=2),
+    Scenario("poison", EVERYWHERE, bad_documents.poison, short=(), long_tries=2),
     Scenario("model-changed", EVERYWHERE, model_files.overwritten, short=(SQLITE,), long_tries=2),
     Scenario("sqlite-locked", (SQLITE,), databases.locked, short=(), long_tries=2),
     Scenario("sqlite-many-lanes", (SQLITE,), databases.locked_under_many_lanes, short=(), long_tries=1),
@@ -85,8 +96,8 @@ SCENARIOS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """One try of one scenario, and what came of it."""
+class TrialResult:
+    """One try of one scenario, and its result."""
 
     scenario: str
     backend: str
@@ -104,10 +115,10 @@ class Tried:
         return not self.violations
 
 
-def try_it(
+def run_scenario(
     scenario: Scenario, backend: Backend, folder: Path, *, seed: int, documents: int, long: bool = False
-) -> Tried:
-    """Run a scenario once in an empty folder."""
+) -> TrialResult:
+    """Try a scenario once in an empty folder."""
     started = time.monotonic()
     with _servers(backend) as (postgres, redis):
         folder.mkdir(parents=True)
@@ -117,15 +128,15 @@ def try_it(
         try:
             trial.make_tables()
             scenario.run(trial)
-        except Broken as error:
-            trial.complaints.append(str(error))
+        except TrialFailed as error:
+            trial.violations.append(str(error))
         finally:
             trial.end()
-    return Tried(
+    return TrialResult(
         scenario=scenario.name,
         backend=backend,
         seed=seed,
-        violations=trial.complaints,
+        violations=trial.violations,
         recoveries_s=trial.recoveries,
         longest_gap_s=trial.longest_gap_s,
         redone=trial.redone,

@@ -1,6 +1,6 @@
-"""Throwaway servers: a Redis and a PostgreSQL of one's own, on a free port, in a folder that goes with them.
+"""Throwaway servers: a Redis and a PostgreSQL on a free port, with their data in a temporary folder.
 
-Knows: how to start one, end it in an orderly way, kill it, and start it again on the same port with what it kept.
+Knows: how to start one, stop it, kill it, and start it again on the same port with the data that it kept.
 Does not know: what a test does with it.
 """
 
@@ -38,7 +38,7 @@ class Server(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """How to reach it."""
+        """Its URL for clients."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -53,7 +53,7 @@ class Server(ABC):
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it and wait until it answers. Raises RuntimeError, with its last words, where it does not."""
+        """Start it and wait until it answers. Raises RuntimeError, with the end of its log, where it does not."""
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -65,7 +65,7 @@ class Server(ABC):
             time.sleep(0.05)
 
     def stop(self, number: int = signal.SIGTERM) -> None:
-        """End it in an orderly way, with the signal that means what the caller wants."""
+        """Stop it with this signal, and wait for its end."""
         if self._process is not None:
             self._process.send_signal(number)
             self._process.wait(timeout=START_S)
@@ -91,7 +91,7 @@ class Server(ABC):
 
 
 class RedisServer(Server):
-    """A Redis that keeps nothing, or (`appendonly`) everything."""
+    """A Redis without persistence, or (`appendonly`) one that keeps every write."""
 
     def __init__(self, *, appendonly: bool = False) -> None:
         self._binary = _find("redis-server")
@@ -133,8 +133,8 @@ class RedisServer(Server):
 
 
 class PostgresServer(Server):
-    """A PostgreSQL as it comes, with `fsync` on. `stop(signal.SIGINT)` is its fast shutdown, SIGQUIT the immediate
-    one, after which it recovers from its log."""
+    """A PostgreSQL with default settings, `fsync` on. `stop(signal.SIGINT)` is its fast shutdown, SIGQUIT the
+    immediate one, after which it recovers from its log."""
 
     def __init__(self) -> None:
         self._binary = _find("postgres")
@@ -151,40 +151,40 @@ class PostgresServer(Server):
         return self.url_at(self.port)
 
     def url_at(self, port: int, host: str = "127.0.0.1") -> str:
-        """The same database by way of another port, where a proxy listens, or of another address."""
+        """The same database through another port, where a proxy listens, or another address."""
         return f"postgresql+psycopg://postgres@{host}:{port}/postgres"
 
     def listen_on(self, host: str) -> None:
-        """An address more, after a restart."""
+        """Listen on one more address; restarts the server."""
         self._hosts = f"127.0.0.1,{host}"
         with (self.data / "pg_hba.conf").open("a") as rules:
             rules.write("host all all samenet trust\n")
         self.restart(signal.SIGINT)
 
     def offer_tls(self) -> None:
-        """With a certificate that nobody has signed."""
+        """Accept TLS, with a self-signed certificate."""
         files = ["-keyout", str(self.data / "server.key"), "-out", str(self.data / "server.crt")]
         made = [_find("openssl"), "req", "-new", "-x509", "-nodes", "-subj", "/CN=127.0.0.1", *files]
         subprocess.run(as_postgres(made), check=True, capture_output=True, cwd=self.folder)
         self.set("ssl", "on")
 
     def set(self, name: str, value: str) -> None:
-        """Change a setting of the whole server, for the sessions that it has too."""
+        """Change a setting of the whole server, for open sessions too."""
         self.sql(f"ALTER SYSTEM SET {name} = {value}")
         self.sql("SELECT pg_reload_conf()")
 
     def become_standby(self) -> None:
-        """As after a failover to a machine that nobody has promoted yet: it can be read."""
+        """Restart as a standby, as after a failover to a server that is not promoted yet: it can only be read."""
         self.stop(signal.SIGINT)
         (self.data / "standby.signal").touch()
         self.start()
 
     def promote(self) -> None:
-        """It takes writes again."""
+        """End being a standby: accept writes again."""
         self.sql("SELECT pg_promote()")
 
     def freeze(self) -> None:
-        """SIGSTOP to every process of it. What the kernel does for it goes on: it accepts, and takes what comes."""
+        """SIGSTOP to every process of it. The kernel still accepts connections and receives bytes for it."""
         assert self._process is not None
         self._frozen = [self._process.pid, *descendants(self._process.pid)]  # each backend has a session of its own
         for pid in self._frozen:
@@ -196,23 +196,23 @@ class PostgresServer(Server):
             os.kill(pid, signal.SIGCONT)
 
     def sql(self, statement: str) -> str:
-        """What psql says to a statement; it needs none of our code."""
+        """The output of psql for a statement; independent of kvjobs' own code."""
         asked = [_find("psql"), "-qAtX", *self._place(), "-c", statement]
         writing = os.environ | {"PGOPTIONS": "-c default_transaction_read_only=off"}
         done = subprocess.run(asked, check=True, capture_output=True, text=True, timeout=START_S, env=writing)
         return done.stdout.strip()
 
     def dump(self, file: Path) -> None:
-        """The whole database into a file, as a backup is made."""
+        """Write a backup of the whole database."""
         subprocess.run([_find("pg_dump"), "--format=custom", f"--file={file}", *self._place()], check=True)
 
     def restore(self, file: Path) -> None:
-        """The whole database is what it was."""
+        """Restore the whole database from a backup."""
         command = [_find("pg_restore"), "--clean", "--if-exists", "--single-transaction"]
         subprocess.run([*command, *self._place(), str(file)], check=True)
 
     def terminate_backends(self) -> None:
-        """Every connection but the one that says so is cut by the server."""
+        """Have the server cut every connection but the one of this statement."""
         self.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
 
     def _place(self) -> list[str]:
@@ -237,21 +237,21 @@ class PostgresServer(Server):
 
 
 def free_port() -> int:
-    """A port that nobody listens on just now."""
+    """A port that no process listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def missing(reason: str) -> None:
-    """A laptop may lack a server; there a test is left out. In CI that would be a hole nobody sees."""
+    """Skip the test on a machine that lacks something; fail in CI, where the skip would go unnoticed."""
     if os.environ.get("CI"):
         pytest.fail(f"{reason}; CI must have it")
     pytest.skip(reason)
 
 
 def as_postgres(command: Sequence[str]) -> list[str]:
-    """PostgreSQL refuses to run as root."""
+    """The command as the user postgres where this process is root: PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return list(command)
     try:
@@ -264,7 +264,7 @@ def as_postgres(command: Sequence[str]) -> list[str]:
 
 @functools.cache
 def _template() -> Path:
-    """A fresh cluster, made once a session and copied: initdb takes a second or two, a copy a tenth."""
+    """An empty cluster, made once a session and copied: initdb takes a second or two, a copy a tenth of one."""
     folder = Path(tempfile.mkdtemp(prefix="kvjobs-cluster-"))
     if os.geteuid() == 0:
         shutil.chown(folder, "postgres")
@@ -284,7 +284,7 @@ def _find(name: str) -> str:
 
 
 def _session(pid: int) -> list[int]:
-    """The processes of a session: PostgreSQL's own children stay in the one that we began."""
+    """The processes of a session: a server's children stay in the session that it was started in."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():

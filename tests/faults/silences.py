@@ -1,7 +1,7 @@
-"""Faults in which the database says nothing, or something that only sounds final: no worker may give up.
+"""Faults in which the database does not answer, or with an error that only looks permanent: no worker may give up.
 
-A worker that is started again by whoever looks after it would hide that, so each of these asks whether the processes
-at the end are those of the start.
+The restart of a worker would hide that it gave up, so each scenario checks that the processes at the end are those of
+the start.
 """
 
 import subprocess
@@ -9,34 +9,34 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.faults.network_link import HERE, NetworkLink
 from tests.faults.proxy import Proxy
 from tests.faults.servers import PostgresServer
 from tests.faults.trial import Trial
-from tests.faults.wire import HERE, Wire
 
 HIDING = Path(__file__).with_name("hiding")  # a sitecustomize that hides other processes as hidepid does
-# root itself sees what is hidden, unless it is in another group and may not trace processes.
-HIDDEN = "mount -t proc -o hidepid=2 proc /proc"
-BLIND = 'exec setpriv --regid=65534 --clear-groups --bounding-set=-sys_ptrace "$@"'
+# root sees hidden processes, unless it is in another group and may not trace processes.
+MOUNT_HIDEPID = "mount -t proc -o hidepid=2 proc /proc"
+AS_OTHER_GROUP = 'exec setpriv --regid=65534 --clear-groups --bounding-set=-sys_ptrace "$@"'
 WITHIN_S = LEASE_S = 60.0
 SLOWLY = "after-compute:sleep=0.4:1000000"
-UNSEEING = ("unshare", "--mount", "sh", "-c", f"{HIDDEN} && {BLIND}", "sh")
+WITH_HIDEPID = ("unshare", "--mount", "sh", "-c", f"{MOUNT_HIDEPID} && {AS_OTHER_GROUP}", "sh")
 
 
 def packets_dropped(trial: Trial) -> None:
     """The network between the workers and PostgreSQL loses every packet, in both directions."""
     assert trial.postgres
-    with Wire() as wire:
+    with NetworkLink() as link:
         trial.postgres.listen_on(HERE)
         trial.submit()
-        trial.prefix = wire.prefix
+        trial.prefix = link.prefix
         trial.environment["KVJOBS_DATABASE"] = trial.postgres.url_at(trial.postgres.port, HERE)
-        _outlast(trial, wire.lose_everything, wire.heal, seconds=150.0)
+        _outlast(trial, link.drop_packets, link.heal, seconds=150.0)
         trial.end()
 
 
 def connections_forgotten(trial: Trial) -> None:
-    """What stands between them takes every byte and passes none on; afterwards it knows only new connections."""
+    """A proxy between them accepts every byte and forwards none; afterwards it forwards only new connections."""
     assert trial.postgres
     with Proxy(trial.postgres.port) as proxy:
         trial.submit()
@@ -46,21 +46,21 @@ def connections_forgotten(trial: Trial) -> None:
 
 
 def frozen(trial: Trial) -> None:
-    """SIGSTOP to every process of PostgreSQL: connections are accepted, questions are taken, nothing is answered."""
+    """SIGSTOP to every process of PostgreSQL: connections and queries are accepted, nothing is answered."""
     assert trial.postgres
     trial.submit()
     _outlast(trial, trial.postgres.freeze, trial.postgres.thaw, seconds=140.0)
 
 
 def read_only(trial: Trial) -> None:
-    """PostgreSQL takes no writes by default, as in the middle of a failover."""
+    """PostgreSQL refuses writes by default, as in the middle of a failover."""
     assert trial.postgres
     trial.submit()
     _outlast(trial, *_without_writes(trial.postgres), seconds=140.0)
 
 
 def failed_over(trial: Trial) -> None:
-    """What answers is a standby, which is promoted only later."""
+    """The server that answers is a standby, which is promoted later."""
     assert trial.postgres
     trial.submit()
     _outlast(trial, trial.postgres.become_standby, trial.postgres.promote, seconds=140.0)
@@ -79,11 +79,11 @@ def tls_cut(trial: Trial) -> None:
 
 
 def hidden_process(trial: Trial) -> None:
-    """A worker sees no process but its own (hidepid): it takes nothing from another on the same machine."""
+    """A worker sees no process but its own (hidepid): it takes no shard from another on the same machine."""
     trial.submit()
-    trial.crew(1)
-    if subprocess.run([*UNSEEING, "true"], capture_output=True, check=False).returncode == 0:
-        trial.prefix = UNSEEING
+    trial.keep_workers(1)
+    if subprocess.run([*WITH_HIDEPID, "true"], capture_output=True, check=False).returncode == 0:
+        trial.prefix = WITH_HIDEPID
         trial.worker()
         trial.notes.append("hidepid")
     else:
@@ -93,12 +93,12 @@ def hidden_process(trial: Trial) -> None:
     trial.until_over()
     trial.expect(not (taken := trial.events("lost", "expired")), f"shards were taken from a live worker: {taken}")
     listed = trial.kvjobs("worker", "ls", "-q").stdout.split()
-    trial.expect(len(listed) == 2, f"{len(listed)} workers are in the roster, not 2")
-    trial.judge(deaths=0)
+    trial.expect(len(listed) == 2, f"{len(listed)} workers are listed, not 2")
+    trial.check(deaths=0)
 
 
 def one_after_the_other(trial: Trial) -> None:
-    """Frozen, read-only, every connection forgotten, and no handshake that ends: each for longer than a lease."""
+    """Frozen, read-only, every connection forgotten, every handshake cut: each for longer than a lease."""
     assert trial.postgres
     postgres = trial.postgres
     postgres.offer_tls()
@@ -111,15 +111,15 @@ def one_after_the_other(trial: Trial) -> None:
             (proxy.forget, proxy.heal),
             (proxy.cut_handshakes, proxy.heal),
         ]
-        crew = _start_crew(trial, 1)
+        pids = _start_workers(trial, 1)
         for begin, end in faults:
             _disturb(trial, begin, end, seconds=6.0)
-        _see_it_through(trial, crew)
+        _check_recovery(trial, pids)
         trial.end()
 
 
 def _without_writes(postgres: PostgresServer) -> tuple[Callable[[], None], Callable[[], None]]:
-    """What begins it and what ends it."""
+    """Functions that make the server read-only and writable again."""
 
     def begin() -> None:
         postgres.set("default_transaction_read_only", "on")
@@ -129,36 +129,36 @@ def _without_writes(postgres: PostgresServer) -> tuple[Callable[[], None], Calla
 
 
 def _outlast(trial: Trial, begin: Callable[[], None], end: Callable[[], None], seconds: float) -> None:
-    """One fault of so many seconds with the leases that workers have by default; in the short form a short one."""
-    crew = _start_crew(trial, 2)
+    """One fault of so many seconds with the default lease; in the short form 8 s with a short lease."""
+    pids = _start_workers(trial, 2)
     _disturb(trial, begin, end, seconds if trial.long else 8.0)
-    _see_it_through(trial, crew)
+    _check_recovery(trial, pids)
 
 
-def _start_crew(trial: Trial, number: int) -> list[int]:
-    """So many workers, slow enough that the job outlasts the faults; their process numbers."""
+def _start_workers(trial: Trial, number: int) -> list[int]:
+    """Start so many workers, so slow that the job outlasts the faults; their process ids."""
     lease_s = LEASE_S if trial.long else 4.0
     trial.environment |= {"KVJOBS_LEASE_S": f"{lease_s:g}", "KVJOBS_HEARTBEAT_S": f"{lease_s / 4:g}"}
-    trial.crew(number, KVJOBS_LANES="1", KVJOBS_FAILPOINTS=SLOWLY)
-    return [hand.pid for hand in trial.tend()]
+    trial.keep_workers(number, KVJOBS_LANES="1", KVJOBS_FAILPOINTS=SLOWLY)
+    return [worker.pid for worker in trial.restart_ended()]
 
 
 def _disturb(trial: Trial, begin: Callable[[], None], end: Callable[[], None], seconds: float) -> None:
-    """Once both are at work."""
-    trial.until_counted(trial.counted() + 1)
+    """Wait for the next recorded batch, then apply the fault for so many seconds."""
+    trial.until_num_ended(trial.num_ended() + 1)
     begin()
     time.sleep(seconds)
     end()
-    trial.healed()
-    trial.deaths += 2  # whoever could not prolong its lease may have lost it
+    trial.fault_ended()
+    trial.deaths += 2  # each worker may have lost its leases
 
 
-def _see_it_through(trial: Trial, crew: list[int]) -> None:
-    """To the end of the job: by the same workers, which went on soon."""
+def _check_recovery(trial: Trial, pids: list[int]) -> None:
+    """Check that the same workers went on within `WITHIN_S` and finished the job."""
     faults = trial.faults
     trial.until_over(timeout=600.0)
-    trial.judge()
-    trial.expect([hand.pid for hand in trial.tend()] == crew, f"a worker gave up:\n{trial.last_words()}")
+    trial.check()
+    trial.expect([worker.pid for worker in trial.restart_ended()] == pids, f"a worker gave up:\n{trial.log_tail()}")
     trial.expect(len(trial.recoveries) == faults, "a fault came too late: give more documents")
     slowest = max(trial.recoveries, default=0.0)
     trial.expect(slowest <= WITHIN_S, f"it took {slowest:.1f} s to go on")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.__main__ import DOCUMENTS
-from tests.faults.scenarios import SCENARIOS, Backend, Scenario, try_it
+from tests.faults.scenarios import SCENARIOS, Backend, Scenario, run_scenario
 
 CASES = [(scenario, backend) for scenario in SCENARIOS for backend in scenario.short]
 
@@ -15,6 +15,6 @@ CASES = [(scenario, backend) for scenario in SCENARIOS for backend in scenario.s
 def test_after_a_fault_nothing_is_lost_and_nothing_counted_twice(
     tmp_path: Path, scenario: Scenario, backend: Backend
 ) -> None:
-    tried = try_it(scenario, backend, tmp_path / "trial", seed=1, documents=DOCUMENTS)
+    tried = run_scenario(scenario, backend, tmp_path / "trial", seed=1, documents=DOCUMENTS)
 
     assert tried.holds, "\n".join(tried.violations)

@@ -1,4 +1,4 @@
-"""On PYTHONPATH: Python's wall clock, moved by CLOCK_MOVED_S seconds. Its monotonic clock stays."""
+"""On PYTHONPATH: moves Python's wall clock by CLOCK_MOVED_S seconds, not its monotonic clock."""
 
 import os
 import time
@@ -8,7 +8,7 @@ _true_time, _true_time_ns = time.time, time.time_ns
 time.time = lambda: _true_time() + _moved
 time.time_ns = lambda: _true_time_ns() + int(_moved * 1e9)
 
-# datetime asks the system itself, so it is given another class to ask.
+# datetime reads the system's clock itself, so its class is replaced.
 import datetime  # noqa: E402 - after the clock is moved
 
 _True = datetime.datetime

@@ -1,8 +1,8 @@
-"""Documents that are poison: on PYTHONPATH, this lets the engine die, hang or fail over a text that has a marker.
+"""Poison documents: on PYTHONPATH, this makes the engine die, hang or fail at a text that contains a marker.
 
     PYTHONPATH=tests/faults/poison kvjobs worker        ... "It rains in Arden. ((segfault))" ...
 
-The product knows nothing of it. `KVJOBS_TEST_POISON_ALL=KIND` makes every text poison, as a bad model would.
+kvjobs itself has no such hook. `KVJOBS_TEST_POISON_ALL=KIND` makes every text poison, as a bad model would.
 """
 
 import importlib.abc
@@ -33,7 +33,7 @@ def hang():
 
 
 def spin():
-    """Keep the interpreter's lock for ever."""
+    """Hold the interpreter's lock for ever."""
     import ctypes
 
     libc = ctypes.PyDLL(None)
@@ -42,7 +42,7 @@ def spin():
 
 
 def allocate():
-    """More than the machine has, page by page."""
+    """Allocate and touch more memory than the machine has."""
     import numpy
 
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -50,7 +50,7 @@ def allocate():
 
 
 def fail():
-    raise RuntimeError("a document that the engine does not like")
+    raise RuntimeError("a document at which the engine fails")
 
 
 KINDS = {
@@ -86,7 +86,7 @@ def poison(module):
                 yield [(index, [dataclasses.replace(one, log_prob=nan) for one in best]) for index, best in found]
 
         outcomes, learned, timings = [], {}, []
-        for text in texts:  # each alone: a segment does not say whose it is
+        for text in texts:  # one at a time: a segment does not tell its document
             self.decoder.decode = decode_nan if "((nan))" in text else decode
             try:
                 result = translate(self, [text], options, **rest)
@@ -101,7 +101,7 @@ def poison(module):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the engine as everybody does, and poisons it once it is loaded."""
+    """Finds the engine's module as usual, and replaces its method once it is loaded."""
 
     def find_spec(self, name, path, target=None):
         if name != MODULE:
@@ -119,7 +119,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def _chain():
-    """Run the sitecustomize that ours hides."""
+    """Run the sitecustomize that this one hides."""
     here = os.path.dirname(os.path.abspath(__file__))
     path = [folder for folder in sys.path if os.path.abspath(folder) != here]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)

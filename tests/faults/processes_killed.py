@@ -1,4 +1,4 @@
-"""Faults of our own processes: killed, frozen, with a clock that is wrong, too many of them."""
+"""Faults of worker processes: killed, stopped, with a wrong clock, several that reap at once."""
 
 import contextlib
 import os
@@ -16,40 +16,40 @@ from jobs.failpoints import NAMES
 from jobs.store.schema.tables import Worker
 from tests.faults.trial import Trial
 
-SHIM = Path(__file__).with_name("clock")  # a sitecustomize that moves Python's clock
+CLOCK = Path(__file__).with_name("clock")  # a sitecustomize that moves Python's clock
 OF_COMMANDS = ("in-cancel", "after-ingest-batch", "before-ingest-finish")
 
 
 def killed_at_random(trial: Trial) -> None:
     """kill -9 of a child, of a parent, of both at once."""
     trial.submit()
-    trial.crew(2, KVJOBS_LANES="1")
+    trial.keep_workers(2, KVJOBS_LANES="1")
     wanted = 15 if trial.long else 4
     done: Counter[str] = Counter()
     while sum(done.values()) < wanted and trial.state() == "running":
-        trial.until(lambda: any(hand.working_child() for hand in trial.tend()), "a child has loaded its model")
-        time.sleep(trial.chance.uniform(0.05, 1.5))
-        hand = trial.chance.choice(trial.tend())
+        _until_a_child_works(trial)
+        time.sleep(trial.rng.uniform(0.05, 1.5))
+        worker = trial.rng.choice(trial.restart_ended())
         victim = ("child", "parent", "both")[sum(done.values()) % 3]
-        child = hand.working_child()
+        child = worker.working_child()
         if child is None and victim != "parent":
-            continue  # it is just being replaced
+            continue  # it has ended and is being replaced
         if victim in ("parent", "both"):
-            trial.kill(hand.pid)
+            trial.kill(worker.pid)
         if victim in ("child", "both") and child:
             trial.kill(child)
         done[victim] += 1
     trial.until_over()
     trial.notes.append("killed: " + ", ".join(f"{number} {victim}" for victim, number in done.items()))
     trial.expect(sum(done.values()) >= 2, "the job was over before two processes were killed; give it more documents")
-    trial.judge()
+    trial.check()
 
 
 def failpoints(trial: Trial) -> None:
-    """A process dies at each named place of the code, once (twice in the long form); each time in a job of its own, so
-    that what one leaves behind is not mended by the next."""
+    """A process dies at each failpoint of the code, once (twice in the long form); each time in a job of its own, so
+    that the next death does not repair the state that one leaves behind."""
     times = 2 if trial.long else 1
-    trial.remember()
+    trial.fill_memory()
     for number, name in enumerate((name for name in NAMES if name not in OF_COMMANDS), start=1):
         trial.submit(*(["--again"] if number > 1 else []))
         trial.job_id = number
@@ -58,12 +58,12 @@ def failpoints(trial: Trial) -> None:
         worker.terminate()
         hits = trial.hits()[name]
         trial.expect(hits == times, f"{hits} processes came to the failpoint {name}, not {times}")
-        trial.judge(deaths=hits)
+        trial.check(deaths=hits)
 
 
 def frozen_past_its_lease(trial: Trial) -> None:
     """SIGSTOP with a batch computed, another worker finishes the job, SIGCONT: its commit comes too late."""
-    # It must not be stopped in the midst of a heartbeat: on SQLite nobody else could write then.
+    # Not in the middle of a heartbeat: on SQLite no other process could write then.
     trial.environment |= {"KVJOBS_LEASE_S": "8", "KVJOBS_HEARTBEAT_S": "4", "KVJOBS_LANES": "1"}
     trial.submit()
     frozen = trial.worker(KVJOBS_FAILPOINTS="after-compute:stop")
@@ -71,61 +71,61 @@ def frozen_past_its_lease(trial: Trial) -> None:
     child = frozen.child()
     assert child is not None
     trial.deaths += 1
-    trial.crew(1)
+    trial.keep_workers(1)
     trial.until(lambda: trial.events("expired"), "its lease is taken back")
-    trial.healed()
+    trial.fault_ended()
     trial.until_over()
     os.kill(child, signal.SIGCONT)
     trial.until(lambda: trial.events("stale_commit"), "the late commit is refused and logged", timeout=30)
-    trial.judge()
+    trial.check()
 
 
 def frozen_at_random(trial: Trial) -> None:
     """SIGSTOP of a child at any moment, for longer than its lease, and SIGCONT while others go on."""
     trial.environment |= {"KVJOBS_LEASE_S": "2", "KVJOBS_HEARTBEAT_S": "0.5", "KVJOBS_LANES": "1"}
     trial.submit()
-    trial.crew(2)
+    trial.keep_workers(2)
     for _ in range(8 if trial.long else 2):
-        trial.until(lambda: any(hand.working_child() for hand in trial.tend()), "a child has loaded its model")
-        time.sleep(trial.chance.uniform(0.0, 1.5))
-        child = trial.chance.choice(trial.tend()).working_child()
+        _until_a_child_works(trial)
+        time.sleep(trial.rng.uniform(0.0, 1.5))
+        child = trial.rng.choice(trial.restart_ended()).working_child()
         if child is None:
             continue
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGSTOP)
             trial.deaths += 1
-            # On SQLite whoever freezes within a transaction freezes everybody, and no lease can be taken back.
-            time.sleep(trial.chance.uniform(3.0, 5.0))
+            # On SQLite a process stopped within a transaction blocks every writer, so no lease can be taken back.
+            time.sleep(trial.rng.uniform(3.0, 5.0))
             os.kill(child, signal.SIGCONT)
-            trial.healed()
+            trial.fault_ended()
     trial.until_over()
     trial.notes.append(f"{len(trial.events('expired'))} expired, {len(trial.events('stale_commit'))} stale commits")
-    trial.judge(deaths=2 * trial.deaths)  # those who had to wait for the frozen one's lock may have lost theirs too
+    trial.check(deaths=2 * trial.deaths)  # workers that waited for the stopped one's lock may have lost a lease too
 
 
 def clock_is_wrong(trial: Trial) -> None:
-    """One worker's clock is an hour ahead, another's an hour behind: nobody loses a lease by it.
+    """One worker's clock is an hour ahead, another's an hour behind: no lease is lost.
 
     Python's clock, that is. The database's own clock stays right: of PostgreSQL it is another machine's, and SQLite
     has the kernel's. (libfaketime would move both, but Python 3.11 does not wait correctly under it.)
     """
     for hours in (1, -1):
-        trial.crew(1, KVJOBS_LANES="1", PYTHONPATH=trial.python_path(SHIM), CLOCK_MOVED_S=str(hours * 3600))
-    trial.crew(1, KVJOBS_LANES="1")
-    everybody = select(func.count()).select_from(Worker)
-    trial.until(lambda: (trial.ask(everybody) or [(0,)])[0][0] == 3, "all three are there")
+        trial.keep_workers(1, KVJOBS_LANES="1", PYTHONPATH=trial.python_path(CLOCK), CLOCK_MOVED_S=str(hours * 3600))
+    trial.keep_workers(1, KVJOBS_LANES="1")
+    registered = select(func.count()).select_from(Worker)
+    trial.until(lambda: (trial.query(registered) or [(0,)])[0][0] == 3, "all three are registered")
     trial.submit()
     trial.until_over()
     leased = len({event.worker_id for event in trial.events("leased")})
-    trial.expect(leased == 3, f"only {leased} of three workers came to work; give it more documents")
-    trial.expect(not trial.events("expired", "lost", "stale_commit"), "a lease was taken away from a worker that lived")
-    trial.judge(deaths=0)
+    trial.expect(leased == 3, f"only {leased} of three workers leased a shard; give it more documents")
+    trial.expect(not trial.events("expired", "lost", "stale_commit"), "a lease was taken away from a live worker")
+    trial.check(deaths=0)
 
 
 def many_reapers(trial: Trial) -> None:
-    """Several workers and threads take back at once what a killed child has left: each lease once."""
+    """Several workers and threads take back the leases of killed children at the same time: each lease once."""
     trial.submit()
-    trial.crew(3, KVJOBS_LANES="1")
+    trial.keep_workers(3, KVJOBS_LANES="1")
     over = threading.Event()
 
     def reap_all_the_time() -> None:
@@ -138,9 +138,9 @@ def many_reapers(trial: Trial) -> None:
         thread.start()
     try:
         for _ in range(8 if trial.long else 3):
-            trial.until(lambda: any(hand.working_child() for hand in trial.tend()), "a child has loaded its model")
-            time.sleep(trial.chance.uniform(0.3, 1.2))
-            for child in [hand.working_child() for hand in trial.tend()]:
+            _until_a_child_works(trial)
+            time.sleep(trial.rng.uniform(0.3, 1.2))
+            for child in [worker.working_child() for worker in trial.restart_ended()]:
                 if child:
                     trial.kill(child)
         trial.until_over()
@@ -150,4 +150,8 @@ def many_reapers(trial: Trial) -> None:
             thread.join()
     taken = Counter((event.shard_id, event.epoch) for event in trial.events("lost", "expired"))
     trial.expect(max(taken.values(), default=1) == 1, "a lease was taken back twice")
-    trial.judge()
+    trial.check()
+
+
+def _until_a_child_works(trial: Trial) -> None:
+    trial.until(lambda: any(worker.working_child() for worker in trial.restart_ended()), "a child has loaded its model")

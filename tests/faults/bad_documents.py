@@ -1,4 +1,4 @@
-"""Faults in the corpus: lines that are no documents, and documents that kill whoever works on them."""
+"""Faults in the corpus: lines that are not documents, and documents that kill the process that works on them."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.faults.corpus import run_undisturbed
 from tests.faults.trial import Trial
 
-POISON = Path(__file__).with_name("poison")  # a sitecustomize that does what ((segfault)) and the like say
+POISON = Path(__file__).with_name("poison")  # a sitecustomize that acts on ((segfault)) and the other markers
 MARKERS = ("segfault", "exit", "hang", "allocate", "raise", "nan")
 BAD = (
     (b'{"id": "one-megabyte", "text": "' + b"x" * (1 << 20) + b'"}\n', "rejected"),
@@ -22,7 +22,7 @@ BAD = (
 
 
 def bad_lines(trial: Trial) -> None:
-    """A megabyte, bad UTF-8, no text: only these end badly, also with a child killed in between."""
+    """A megabyte, bad UTF-8, no text: only these are rejected, also where a child is killed meanwhile."""
     good = trial.corpus.path.read_bytes().splitlines(keepends=True)
     every = max(1, len(good) // len(BAD))
     mixed = [b"".join([*good[i * every : (i + 1) * every], bad]) for i, (bad, _) in enumerate(BAD)]
@@ -30,20 +30,20 @@ def bad_lines(trial: Trial) -> None:
     trial.corpus.path.write_bytes(corpus)
     undisturbed = run_undisturbed(corpus).exported
     trial.submit()
-    trial.crew(1)
-    trial.until_counted(10)
-    trial.until(lambda: trial.tend()[0].working_child(), "a child works")
-    trial.kill(trial.tend()[0].working_child() or 0)
+    trial.keep_workers(1)
+    trial.until_num_ended(10)
+    trial.until(lambda: trial.restart_ended()[0].working_child(), "a child works")
+    trial.kill(trial.restart_ended()[0].working_child() or 0)
     trial.until_over()
-    trial.judge(baseline=undisturbed)
+    trial.check(baseline=undisturbed)
     statuses = [json.loads(line)["status"] for line in undisturbed.splitlines()]
     expected = sum(status == "rejected" for _, status in BAD)
     trial.expect(statuses.count("rejected") == expected, f"{statuses.count('rejected')} rejected, not {expected}")
-    trial.expect(statuses.count("ok") == len(statuses) - expected, "a good document ended badly")
+    trial.expect(statuses.count("ok") == len(statuses) - expected, "a good document did not succeed")
 
 
 def poison(trial: Trial) -> None:
-    """Documents that segfault, exit, hang, allocate, raise, or make NaN: only they end badly."""
+    """Documents that segfault, exit, hang, allocate, raise, or make NaN: only they fail or are quarantined."""
     from tests.faults.servers import missing
 
     if not (POISON / "sitecustomize.py").exists():
@@ -59,10 +59,10 @@ def poison(trial: Trial) -> None:
     trial.corpus.path.write_bytes(b"\n".join(good) + b"\n")
     trial.environment |= {"PYTHONPATH": trial.python_path(POISON), "KVJOBS_HANG_S": "8", "KVJOBS_LEASE_S": "4"}
     trial.submit()
-    trial.crew(1)
+    trial.keep_workers(1)
     trial.until_over(timeout=600)
     exported = trial.kvjobs("export", str(trial.job_id)).stdout
-    trial.judge(baseline=exported.encode(), deaths=10**6)  # how often one document may kill is its own tests' business
+    trial.check(baseline=exported.encode(), deaths=10**6)  # tests of the sandbox bound the deaths by one document
     expected = {json.loads(line)["id"]: json.loads(line) for line in trial.corpus.baseline().splitlines()}
     for record in map(json.loads, exported.splitlines()):
         if record["id"] in poisoned:
@@ -70,5 +70,5 @@ def poison(trial: Trial) -> None:
             ended = record["status"] in ("failed", "quarantined")
             trial.expect(ended, f"the document that does {marker} is {record['status']}")
         else:
-            trial.expect(record == expected[record["id"]], f"{record['id']} is not what it is without its neighbours")
+            trial.expect(record == expected[record["id"]], f"{record['id']} differs from an undisturbed run")
     trial.notes.append(f"{len(trial.events('lost', 'expired'))} workers and {len(trial.events('died'))} others died")

@@ -1,7 +1,7 @@
-"""A network cable between our processes and the machine, which can lose every packet without a word.
+"""A network link between a trial's processes and the machine, which can drop every packet silently.
 
-A network namespace with one pair of interfaces. Nothing is refused, reset or reported while packets are lost: each end
-sends to a hardware address that nobody has.
+A network namespace with one pair of interfaces. Nothing is refused, reset or reported while packets are dropped: each
+end sends to a hardware address that no interface has.
 """
 
 import os
@@ -12,16 +12,16 @@ from typing import Self
 from tests.faults.servers import missing
 
 HERE, THERE = "10.211.7.1", "10.211.7.2"  # this machine, and the namespace
-NOBODY = "02:00:00:00:00:99"
+UNKNOWN_HARDWARE = "02:00:00:00:00:99"
 
 
-class Wire:
+class NetworkLink:
     """As a context manager it exists from the start to the end of the block."""
 
     def __init__(self) -> None:
         self.name = f"kvjobs-{os.getpid()}"
         self._here, self._there = f"kvh{os.getpid()}", f"kvt{os.getpid()}"
-        # What runs a command at the other end of the wire.
+        # Runs a command at the other end of the link.
         self.prefix = ("ip", "netns", "exec", self.name)
 
     def __enter__(self) -> Self:
@@ -41,10 +41,10 @@ class Wire:
         self._ip("link", "delete", self._here)
         self._ip("netns", "delete", self.name)
 
-    def lose_everything(self) -> None:
+    def drop_packets(self) -> None:
         """Until `heal`, no packet arrives at the other end, in either direction."""
         for where, address, device in self._ends():
-            self._ip(*where, "neigh", "replace", address, "lladdr", NOBODY, "nud", "permanent", "dev", device)
+            self._ip(*where, "neigh", "replace", address, "lladdr", UNKNOWN_HARDWARE, "nud", "permanent", "dev", device)
 
     def heal(self) -> None:
         """Packets arrive again."""

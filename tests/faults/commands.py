@@ -1,4 +1,4 @@
-"""What people do to a running job and its workers: none of it is a crash, and no accepted result goes."""
+"""Commands and signals to a running job and its workers: none counts as a crash, no accepted result is lost."""
 
 import json
 import signal
@@ -11,53 +11,53 @@ from tests.faults.trial import Trial
 
 
 def cancelled_under_load(trial: Trial) -> None:
-    """`kvjobs cancel` with batches in hand: what was accepted stays, the rest is cancelled."""
+    """`kvjobs cancel` while batches are processed: accepted results stay, the rest is cancelled."""
     trial.environment |= {"KVJOBS_HEARTBEAT_S": "0.3"}
     trial.submit()
-    trial.crew(2)
-    trial.until_counted(trial.corpus.documents // 6)
-    kept = trial.counted()
+    trial.keep_workers(2)
+    trial.until_num_ended(trial.corpus.documents // 6)
+    kept = trial.num_ended()
     trial.expect(trial.kvjobs("cancel", str(trial.job_id)).returncode == 0, "cancel was refused")
-    trial.healed()
-    _judge_cancelled(trial, kept)
+    trial.fault_ended()
+    _check_cancelled(trial, kept)
 
 
 def cancel_killed(trial: Trial) -> None:
-    """`kvjobs cancel` is killed when it has said what is to be done and done nothing: the workers finish it."""
+    """`kvjobs cancel` is killed when it has recorded the request and done nothing else: the workers finish it."""
     trial.environment |= {"KVJOBS_HEARTBEAT_S": "0.3"}
     trial.submit()
-    trial.crew(1, KVJOBS_LANES="1")
-    trial.until_counted(trial.corpus.documents // 12)
-    kept = trial.counted()
+    trial.keep_workers(1, KVJOBS_LANES="1")
+    trial.until_num_ended(trial.corpus.documents // 12)
+    kept = trial.num_ended()
     cancelled = trial.kvjobs("cancel", str(trial.job_id), KVJOBS_FAILPOINTS="in-cancel:kill")
     trial.expect(cancelled.returncode == -signal.SIGKILL, f"cancel ended with {cancelled.returncode}")
-    trial.healed()
-    _judge_cancelled(trial, kept)
+    trial.fault_ended()
+    _check_cancelled(trial, kept)
 
 
-def _judge_cancelled(trial: Trial, kept: int) -> None:
+def _check_cancelled(trial: Trial, kept: int) -> None:
     trial.until_over()
     trial.expect(trial.state() == "cancelled", f"the job is {trial.state()}")
     _without_crashes(trial)
     exported = trial.kvjobs("export", str(trial.job_id)).stdout
-    trial.judge(baseline=exported.encode(), deaths=0)
+    trial.check(baseline=exported.encode(), deaths=0)
     expected = {json.loads(line)["id"]: json.loads(line) for line in trial.corpus.baseline().splitlines()}
     records = [json.loads(line) for line in exported.splitlines()]
     accepted = [record for record in records if record["status"] == "ok"]
     trial.expect(all(record == expected[record["id"]] for record in accepted), "a result differs after a cancel")
     trial.expect(len(records) == len(expected), f"{len(records)} documents in the export, not {len(expected)}")
-    trial.expect({record["status"] for record in records} == {"ok", "cancelled"}, "there are other endings")
+    trial.expect({record["status"] for record in records} == {"ok", "cancelled"}, "documents ended in other states")
     trial.expect(len(accepted) >= kept, f"{kept} were accepted before the cancel, {len(accepted)} after it")
     trial.notes.append(f"{len(accepted)} of {len(records)} kept")
 
 
 def paused_and_resumed(trial: Trial) -> None:
-    """`kvjobs pause` and `resume`, again and again, with workers at it."""
+    """`kvjobs pause` and `resume` again and again while workers process the job."""
     trial.environment |= {"KVJOBS_HEARTBEAT_S": "0.3"}
     trial.submit()
-    trial.crew(2)
+    trial.keep_workers(2)
     for times in range(10 if trial.long else 3):
-        trial.until_counted(min(10 + 40 * times, trial.corpus.documents))
+        trial.until_num_ended(min(10 + 40 * times, trial.corpus.documents))
         if trial.state() != "running":
             break
         paused = trial.kvjobs("pause", str(trial.job_id))
@@ -65,47 +65,51 @@ def paused_and_resumed(trial: Trial) -> None:
             trial.expect("unfinished job" in paused.stderr, f"pause was refused: {paused.stderr}")
             break
         trial.until(lambda: not _leased(trial), "every shard was given back", timeout=30)
-        before = trial.counted()
+        before = trial.num_ended()
         time.sleep(1.0)
-        trial.expect(trial.counted() == before, "documents were done while the job was paused")
+        trial.expect(trial.num_ended() == before, "documents were done while the job was paused")
+        if trial.state() != "paused":
+            break  # the batches that were processed at the pause were the last
         resumed = trial.kvjobs("resume", str(trial.job_id))
         trial.expect(resumed.returncode == 0, f"resume was refused: {resumed.stderr}")
-        trial.healed()
+        trial.fault_ended()
     trial.until_over()
     _without_crashes(trial)
-    trial.judge(deaths=0)
+    trial.check(deaths=0)
 
 
 def restarted_one_by_one(trial: Trial) -> None:
-    """SIGTERM to each worker in turn, another in its place: a deployment under load."""
+    """SIGTERM to each worker in turn, another started in its place: a deployment under load."""
     trial.submit()
-    trial.crew(2, KVJOBS_LANES="1")
+    trial.keep_workers(2, KVJOBS_LANES="1")
     slowest, restarts = 0.0, 0
     for _ in range(12 if trial.long else 4):
-        hand = trial.tend()[restarts % 2]
-        trial.until(lambda hand=hand: hand.child(), "the worker has begun")
-        time.sleep(trial.chance.uniform(0.1, 2.5))
+        worker = trial.restart_ended()[restarts % 2]
+        trial.until(lambda worker=worker: worker.child(), "the worker has begun")
+        time.sleep(trial.rng.uniform(0.1, 2.5))
         if trial.state() != "running":
             break
         asked = time.monotonic()
-        code = hand.terminate()
+        code = worker.terminate()
         slowest = max(slowest, time.monotonic() - asked)
-        trial.expect(code == 0, f"a worker that was told to stop ended with {code}")
+        trial.expect(code == 0, f"a worker that was asked to stop ended with {code}")
         restarts += 1
-        trial.healed()
+        trial.fault_ended()
     trial.until_over()
     trial.expect(slowest <= 30, f"a worker took {slowest:.1f} s to stop")
     trial.notes.append(f"{restarts} restarts, slowest stop {slowest:.1f} s")
     _without_crashes(trial)
-    trial.judge(deaths=0)
+    trial.check(deaths=0)
 
 
 def _leased(trial: Trial) -> int:
-    rows = trial.ask(select(func.count()).select_from(Shard).where(Shard.state == "leased"))
+    rows = trial.query(select(func.count()).select_from(Shard).where(Shard.state == "leased"))
     return int(rows[0][0]) if rows else 1
 
 
 def _without_crashes(trial: Trial) -> None:
-    trial.expect(not (taken := trial.events("lost", "expired", "stale_commit")), f"somebody was blamed: {taken}")
-    rows = trial.ask(select(func.coalesce(func.sum(Shard.crashes), 0)))
+    trial.expect(
+        not (taken := trial.events("lost", "expired", "stale_commit")), f"a crash or a lost lease was counted: {taken}"
+    )
+    rows = trial.query(select(func.coalesce(func.sum(Shard.crashes), 0)))
     trial.expect(rows is not None and rows[0][0] == 0, "crashes were counted")
