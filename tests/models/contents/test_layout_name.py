@@ -1,32 +1,13 @@
-"""When an export of a causal model is complete."""
+"""The layout of a causal export shows in the inputs of its graph."""
 
 from pathlib import Path
 
 import onnx
-import pytest
 
-from worker.models import registry
+from tests.model_folders import make_model
 from worker.models.contents.layout_name import layout_of
 from worker.models.contents.required_files import check_files
 from worker.models.model_folder import ModelFolder
-
-TOKENIZER = ["source.spm", "target.spm", "vocab.json"]
-
-
-COMPLETE = ["config.json", "encoder_model.onnx", "decoder_model_merged.onnx", *TOKENIZER]
-
-
-@pytest.fixture(autouse=True)
-def bundled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(registry, "BUNDLED", {"demo-en-zh": tmp_path / "bundled", "demo-none": tmp_path / "none"})
-    return make_model(tmp_path / "bundled")
-
-
-def make_model(folder: Path, names: list[str] | None = None) -> Path:
-    folder.mkdir(parents=True)
-    for name in COMPLETE if names is None else names:
-        (folder / name).write_text("{}" if name.endswith(".json") else name)
-    return folder
 
 
 def write_graph(file: Path, inputs: list[str]) -> None:
