@@ -1,9 +1,9 @@
-"""What a corpus is read into: documents, and lines that cannot be one.
+"""The records of a corpus: documents, and lines that cannot be one.
 
 Knows: what every format has in common. Does not know: files, formats, tables.
 
-Named tuples, not dataclasses: ten million are made, and a frozen dataclass with slots takes 0.8 µs to make where a
-named tuple takes 0.3.
+Named tuples, not dataclasses: ten million are made, and making a frozen dataclass with slots takes 0.8 µs, a named
+tuple 0.3.
 """
 
 import enum
@@ -19,10 +19,10 @@ MAX_ID_BYTES = 2048  # a B-tree entry of PostgreSQL holds 2,704 bytes, and the i
 
 
 class Reject(enum.StrEnum):
-    """Why a line is not a document: short and stable, for `error_code`."""
+    """Why a line is not a document: the values of `error_code`, which stay as they are."""
 
     BAD_JSON = "bad-json"
-    NOT_OBJECT = "not-object"  # a line of JSON that is a list, a string, a number ...
+    NOT_OBJECT = "not-object"  # JSON, but a list, a string, a number ...
     BAD_ROW = "bad-row"  # csv, tsv: the wrong number of cells, or a quote that does not close
     BAD_UTF8 = "bad-utf8"
     TOO_LONG = "too-long"
@@ -42,21 +42,21 @@ class Reject(enum.StrEnum):
 
 @final
 class Document(NamedTuple):
-    """One line of the corpus that can be processed."""
+    """A line of the corpus that can be processed."""
 
     position: int  # 0, 1, ... in the order of the corpus; rejected lines count, blank ones do not
     external_id: str  # the corpus' own id, else the line number
-    numeric_id: bool  # the id is a number in the corpus, and in the export again
-    line: int  # of the file, from 1; the first one where a document spans several
+    numeric_id: bool  # the corpus writes the id as a number, and so does the export
+    line: int  # of the file, from 1; the first of a document that spans several
     text: str
     fields: str | None  # the line's other fields, JSON
     estimated_tokens: int
-    unnamed: bool = False  # the corpus has no id for it
+    unnamed: bool = False  # the corpus has no id for it: `external_id` is the line number
 
 
 @final
 class Payload(NamedTuple):
-    """What is worked on, where it is more than a text."""
+    """The payload of a document that is more than a text."""
 
     text: str  # JSON
     estimated_tokens: int
@@ -64,7 +64,7 @@ class Payload(NamedTuple):
 
 @final
 class Problem(NamedTuple):
-    """Why a line's payload is none."""
+    """Why a line has no valid payload."""
 
     code: Reject
     reason: str
@@ -72,24 +72,24 @@ class Problem(NamedTuple):
 
 @final
 class Rejected(NamedTuple):
-    """One line of the corpus that cannot be a document, and why."""
+    """A line of the corpus that cannot be a document, and why."""
 
     position: int
-    external_id: str | None  # where the line has a usable one, so that whoever mends the corpus finds it
+    external_id: str | None  # of a line with a valid id, so that the line can be found by it
     numeric_id: bool
     line: int
     code: Reject
-    reason: str  # what is wrong and what to do, for a person; without control characters
+    reason: str  # what is wrong and what to do, in a sentence without control characters
 
 
 Record = Document | Rejected
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text will be: a quarter of its UTF-8 bytes, and at least 1.
+    """Roughly how many tokens a text will be: a quarter of its UTF-8 bytes, and at least 1.
 
-    Cheap (0.1 µs), and near enough to cut a corpus into shards of like size: a Marian vocabulary takes 3 to 5 bytes
-    a token for European languages and about 4 for Chinese and Japanese.
+    Cheap (0.1 µs), and close enough to cut a corpus into shards of similar size: a Marian vocabulary has 3 to 5 bytes
+    per token for European languages and about 4 for Chinese and Japanese.
     """
     num_bytes = len(text) if text.isascii() else len(text.encode())
     return (num_bytes + 3) // 4 or 1
@@ -98,8 +98,8 @@ def estimate_tokens(text: str) -> int:
 def check_record(
     position: int, line: int, raw_id: object, text: object, fields: Mapping[str, Any], text_field: str
 ) -> Record:
-    """The document that these values make, or why they make none. `text` is a `Payload` or a `Problem` where somebody
-    else has looked at it. `fields` are the line's others."""
+    """The document that these values make, or why they make none. `text` is a text that is checked here, or a `Payload`
+    or a `Problem` that was checked before. `fields`: the line's other fields."""
     unnamed = False
     if type(raw_id) is str and raw_id:
         external_id, numeric_id = raw_id, False
@@ -132,15 +132,15 @@ def check_record(
     if not fields:
         return Document(position, external_id, numeric_id, line, text, None, tokens, unnamed)
     try:
-        kept = orjson.dumps(fields).decode()
+        written = orjson.dumps(fields).decode()
     except orjson.JSONEncodeError:
-        reason = "its other fields are nested too deep to be kept (more than 254 levels); flatten them"
+        reason = "its other fields are nested too deep to be stored (more than 254 levels); flatten them"
         return Rejected(position, external_id, numeric_id, line, Reject.TOO_DEEP, reason)
-    return Document(position, external_id, numeric_id, line, text, kept, tokens, unnamed)
+    return Document(position, external_id, numeric_id, line, text, written, tokens, unnamed)
 
 
 def check_text(text: object, field: str, role: str, fields: Mapping[str, Any]) -> Problem | None:
-    """What is wrong with the text of a field, if anything. The option --`role`-field names the field."""
+    """What is wrong with the text of a field, if anything. `role`: as in the option --ROLE-field, which names it."""
     if type(text) is not str:
         if text is None:
             return Problem(Reject.NO_TEXT, _no_text(field, role, fields))
@@ -158,34 +158,34 @@ def check_text(text: object, field: str, role: str, fields: Mapping[str, Any]) -
 
 
 def reject(position: int, line: int, code: Reject, reason: str) -> Rejected:
-    """A line that has no usable id either."""
+    """A rejected line without a valid id."""
     return Rejected(position, None, False, line, code, reason)
 
 
 def duplicate(record: Record, first_line: int) -> Rejected:
-    """A record whose id an earlier line has."""
+    """The rejection of a record whose id an earlier line has."""
     taken, way_out = f"was used before, on line {first_line}", "change one of the two"
     what = f"the id {shown(record.external_id or '')} {taken}"
     if type(record) is Document and record.unnamed:
-        what, way_out = f"the line has no id, and its number {record.line}, which stands for it, {taken}", "give it one"
+        what, way_out = f"the line has no id, and its line number {record.line}, used as id, {taken}", "give it one"
     return reject(record.position, record.line, Reject.DUPLICATE_ID, f"{what}; {way_out}")
 
 
 def shown(value: str | bytes, width: int = 60) -> str:
-    """What the corpus says, fit for a message: in quotes, shortened, and nothing in it that moves a cursor."""
+    """A text of the corpus for a message: quoted, shortened, control characters escaped."""
     text = value[: 4 * width].decode("utf-8", "replace") if isinstance(value, bytes) else value
     return repr(text if len(text) <= width else text[: width - 1] + "…")
 
 
 def kind_of(value: object) -> str:
-    """What JSON calls this value."""
+    """JSON's name for the type of a value."""
     for kind, name in KINDS.items():
         if isinstance(value, kind):
             return name
     return "a number"
 
 
-# bool before the rest: Python calls it an integer.
+# bool first: in Python it is an integer.
 KINDS: dict[type, str] = {bool: "a boolean", dict: "an object", list: "a list", str: "a string", type(None): "null"}
 
 

@@ -1,8 +1,8 @@
-"""Numbers of JSON as they are written, digit by digit.
+"""JSON numbers exactly as they were written, digit by digit.
 
-orjson reads a number as an integer of 64 bits or a double, and writes that: 0.10 would come back as 0.1, 1e5 as
-100000.0, -0 as 0, 2 ** 64 as a double, and 1E400 not at all. Here such a number is an `orjson.Fragment`, which is
-written as it came. Most lines hold none: those that orjson writes as they are stay what orjson read.
+orjson reads a number as a 64-bit integer or a double, and writes that: 0.10 becomes 0.1, 1e5 becomes 100000.0, -0
+becomes 0, 2 ** 64 becomes a double, and 1E400 is refused. Here such a number is an `orjson.Fragment`, which is written
+unchanged. Most lines have none: what orjson writes as it was read stays what orjson read.
 """
 
 import json
@@ -17,10 +17,11 @@ _INTEGER = re.compile(r"-?[0-9]+")
 
 
 def may_differ(values: dict[str, Any], text: bytes) -> bool:
-    """Whether a number of `text`, which orjson read as these values, may be written otherwise there.
+    """Whether some number in `text`, which orjson read as these values, may be written differently from how orjson
+    would write it.
 
-    Both without their spaces are the same bytes only where each number is. (Escapes may be another reason why they
-    are not; to read those exactly costs a few microseconds and changes nothing.)
+    Without spaces, `text` and orjson's output are the same bytes only if every number is. (Escapes may differ too; then
+    reading exactly costs a few microseconds and changes nothing.)
     """
     if _PLAIN.issuperset(map(type, values.values())):
         return b"-0" in text and 0 in values.values()
@@ -32,35 +33,35 @@ def may_differ(values: dict[str, Any], text: bytes) -> bool:
 
 
 def read_exactly(text: str) -> Any:
-    """The value of a text of JSON, each number in it a Fragment. Raise ValueError where it is no JSON, RecursionError
-    where it is nested too deep. (Half of a surrogate pair is taken.)"""
+    """The value of a JSON text, every number in it a Fragment. Raises ValueError where it is not JSON, RecursionError
+    where it is nested too deep. (Half of a surrogate pair is accepted.)"""
     return json.loads(text, parse_int=orjson.Fragment, parse_float=orjson.Fragment, parse_constant=_refuse)
 
 
 def read_fields(text: str | None) -> dict[str, Any]:
-    """The other fields of a line, as a job keeps them; a number that orjson would change is a Fragment."""
+    """The other fields of a document, as the job stores them; a number that orjson would change is a Fragment."""
     values = read_value(text) if text else {}
     assert isinstance(values, dict)
     return values
 
 
 def read_value(text: str) -> Any:
-    """The same of any value that a job keeps."""
+    """A stored JSON value; a number that orjson would change is a Fragment."""
     try:
         values = orjson.loads(text)
-        is_same = orjson.dumps(values) == text.encode()  # it was written by orjson, but for such numbers
-    except orjson.JSONDecodeError:  # a number that no double holds
+        is_same = orjson.dumps(values) == text.encode()  # orjson wrote all of it but such numbers
+    except orjson.JSONDecodeError:  # a number too large for a double
         is_same = False
     return values if is_same else read_exactly(text)
 
 
 def digits(number: orjson.Fragment) -> str:
-    """As it is written."""
+    """The number as it was written."""
     return orjson.dumps(number).decode()
 
 
 def is_integer(number: str) -> bool:
-    """Whether it is written as one, without a point or an exponent."""
+    """Whether it is written as an integer, without point and exponent."""
     return _INTEGER.fullmatch(number) is not None
 
 

@@ -1,0 +1,1 @@
+"""Corpora: the documents in files of any format, and their lines written again."""

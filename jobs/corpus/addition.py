@@ -1,4 +1,4 @@
-"""The lines of a corpus with values at their ends: as they came in, byte for byte, and each with something more.
+"""The lines of a corpus with values added at their ends; the rest of each line stays the same, byte for byte.
 
     jsonl      {"id": 7, "text": "one"}      ->  {"id": 7, "text": "one", "perplexity": 12.5}
     csv, tsv   7,"one"                       ->  7,"one",12.5
@@ -18,7 +18,7 @@ from jobs.errors import SpecError
 
 
 class AddedLines:
-    """Lines of a corpus, each with the values of `names`."""
+    """Lines of a corpus, each with values for `names` added."""
 
     def __init__(self, lines: Lines, layout: CorpusLayout, names: Sequence[str]) -> None:
         self._lines = lines
@@ -28,12 +28,12 @@ class AddedLines:
         self._quotes_all = layout.delimiter is not None and self._is_quoted(layout.delimiter)
 
     def head(self) -> bytes:
-        """The header of a table."""
+        """The header of a table, with the names added."""
         return _behind(self._head, self._cells(self._names)) if self._layout.delimiter else self._head
 
     def line(self, document: StoredLine, values: Sequence[str]) -> bytes:
-        """A line with a value for each name: of JSON Lines as JSON, else as the text of a cell. Raises SpecError where
-        it has a field of that name already."""
+        """A line with a value for each name: JSON for JSON Lines, else the text of a cell. Raises SpecError where the
+        line already has a field of that name."""
         line = self._lines.line(document)
         if self._layout.format is Format.JSONL:
             self._check_names(document)
@@ -43,15 +43,15 @@ class AddedLines:
         return _behind(line, "".join(f"\t{value}" for value in values))
 
     def _cells(self, values: Sequence[str]) -> str:
-        """Behind the cells that there are."""
+        """Values as the cells that follow others in a row."""
         delimiter = self._layout.delimiter or ","
-        # Ours are not alone in the row: an empty one needs no quotes, which keep a row from looking like a blank line.
+        # With "-" before them: csv quotes an empty cell only where it is alone, so that its row is no blank line.
         return _row(["-", *values], delimiter, quotes_all=self._quotes_all).removeprefix(
             '"-"' if self._quotes_all else "-"
         )
 
     def _is_quoted(self, delimiter: str) -> bool:
-        """Whether each cell of the header is in quotes."""
+        """Whether every cell of the header is quoted."""
         header = self._head.decode("utf-8-sig", "replace").strip("\r\n")
         names = next(csv.reader(io.StringIO(header, newline=""), delimiter=delimiter), [])
         return _row(names, delimiter, quotes_all=True) == header
@@ -76,13 +76,13 @@ def _row(values: Sequence[str], delimiter: str, *, quotes_all: bool) -> str:
 
 
 def _behind(line: bytes, more: str) -> bytes:
-    """Before the end of the (last) line."""
+    """`more` inserted before the line end of the (last) line."""
     body = line.rstrip(b"\r\n")
     return body + more.encode() + line[len(body) :]
 
 
 def _into_object(line: bytes, members: "zip[tuple[str, str]]") -> bytes:
-    """As its last members, with spaces where the line has them."""
+    """Members added as the last ones of an object, spaced as the line is."""
     end = line.rindex(b"}")
     body = line[:end].rstrip()
     comma, colon = (", ", ": ") if b'": ' in line else (",", ":")

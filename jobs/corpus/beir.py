@@ -1,13 +1,13 @@
 """
-A retrieval run over a corpus, read as the documents of a reranking job: a query and what was found for it.
+A BEIR folder with a retrieval run, read as the documents of a reranking job: queries with candidates.
 
-    corpus.jsonl   {"_id", "title", "text"}           BEIR; of its texts those are kept that the run names
+    corpus.jsonl   {"_id", "title", "text"}           only the texts that the run names are stored
     queries.jsonl  {"_id", "text"}
     run            qid Q0 docid rank score tag        TREC, from any first stage
 
-A document is a query of the run, in the order in which the run first names them; its candidates are in the order of
-their scores, as trec_eval reads a run (it ignores the rank), and where those are equal in the order of the lines.
-What a join of the three takes stands on disk, so that a corpus of millions is read in bounded memory.
+A document is a query of the run, in the order in which the run first names them. Its candidates are ordered by score,
+as trec_eval reads a run (it ignores the rank), and by line where scores are equal. The three files are joined on disk,
+so that a corpus of millions is read in bounded memory.
 
 Knows: these formats. Does not know: jobs, models.
 """
@@ -46,7 +46,7 @@ WHERE query = ? ORDER BY score DESC, line
 
 @dataclass(frozen=True, slots=True)
 class BeirRun:
-    """A BEIR folder and a run over it. Raises CorpusError, when it is made, where a file is not there."""
+    """A BEIR folder and a run over it. The constructor raises CorpusError where a file is missing."""
 
     folder: Path
     run: Path
@@ -63,26 +63,26 @@ class BeirRun:
 
     @property
     def source(self) -> str:
-        """Where it is, for messages and for the job's row."""
+        """Both paths, for messages and for the job's row."""
         return f"{self.run.absolute()} over {self.folder.absolute()}"
 
     def _find(self, name: str) -> Path:
         for packing in PACKED:
             if (path := self.folder / f"{name}{packing}").is_file():
                 return path
-        raise CorpusError(f"{self.folder} has no {name} (nor {name}.gz); name a folder as BEIR makes them")
+        raise CorpusError(f"{self.folder} has no {name} (nor {name}.gz); name a BEIR folder")
 
 
 class BeirReader:
-    """A pass over a retrieval: its records, and what tells it from others. Each iteration is a pass of its own."""
+    """The records of a run, and the digest of its files. Each iteration reads from the start."""
 
     def __init__(self, beir_run: BeirRun, spool: Path) -> None:
-        """What is looked up later is kept in a file without a name in the folder `spool`, gone when we are."""
+        """Queries and texts are stored in an unlinked file in the folder `spool`."""
         self._beir_run = beir_run
         self._spool = spool
         self._run, self._queries, self._corpus = map(LineFile, beir_run.files)
         self.source = beir_run.source
-        self.lines_read = 0  # nobody counts them
+        self.lines_read = 0  # not counted
 
     def __iter__(self) -> Iterator[Record]:
         with scratch_tables(self._spool, TABLES, "the candidates") as tables:
@@ -97,11 +97,11 @@ class BeirReader:
         return self._run.bytes_read + self._queries.bytes_read + self._corpus.bytes_read
 
     def digest(self) -> str:
-        """Of the three files, once all are read: that of `hash_files` where nobody changed them meanwhile."""
+        """Digest of the three files after the last record; the same as `hash_files` gave unless a file changed."""
         return _digest_of(file.digest or "" for file in (self._run, self._queries, self._corpus))
 
     def _load(self, tables: sqlite3.Connection) -> None:
-        """All that the records are made of."""
+        """Read all three files into the tables."""
         tables.executemany("INSERT INTO found VALUES (?, ?, ?, ?)", self._read_run(tables))
         tables.execute("CREATE INDEX by_query ON found (query, score DESC, line)")
         tables.execute("INSERT INTO named SELECT DISTINCT document FROM found")
@@ -113,7 +113,7 @@ class BeirReader:
         tables.execute("COMMIT")
 
     def _read_run(self, tables: sqlite3.Connection) -> Iterator[tuple[int, float, int, str]]:
-        """Query number, score, line, document; the queries are written down on the way."""
+        """Query number, score, line, document of each line of the run; new queries are inserted."""
         last_id, query_number = b"", -1
         for number, line in self._run:
             try:
@@ -125,17 +125,17 @@ class BeirReader:
             except UnicodeDecodeError:
                 raise self._run.error(number, "it is not UTF-8; save the run as UTF-8") from None
             except ValueError:
-                what = f"{shown(line.strip())} is no line of a run; write `qid Q0 docid rank score tag`"
+                what = f"{shown(line.strip())} is not a line of a run; write `qid Q0 docid rank score tag`"
                 raise self._run.error(number, what) from None
             if not math.isfinite(value):
-                raise self._run.error(number, f"the score {shown(score)} is no finite number; write one")
+                raise self._run.error(number, f"the score {shown(score)} is not a finite number; write one")
             yield query_number, value, number, document
         if query_number < 0:
             raise CorpusError(f"{self._run.path}: there is no line in it; is it the right file?")
 
     def _record(self, number: int, line: int, query_id: str, text: str | None, candidates: list[Candidate]) -> Record:
         if text is None:
-            reason = f"{self._queries.path.name} has no query {shown(query_id)}; add it, or take it out of the run"
+            reason = f"{self._queries.path.name} has no query {shown(query_id)}; add it, or remove it from the run"
             return Rejected(number, query_id, False, line, Reject.NO_QUERY, reason)
         if problem := check_ids(candidates):
             return Rejected(number, query_id, False, line, *problem)
@@ -143,7 +143,7 @@ class BeirReader:
 
 
 def hash_files(beir_run: BeirRun) -> tuple[str, int]:
-    """A digest of the three files, and their bytes as they are stored."""
+    """A digest of the three files, and the number of their stored bytes."""
     digests, num_bytes = [], 0
     for path in beir_run.files:
         try:
@@ -160,7 +160,7 @@ def _digest_of(digests: Iterable[str]) -> str:
 
 
 def _number_of(tables: sqlite3.Connection, query_id: str, line: int) -> int:
-    """A query's place among the queries of the run, which grow; `line` is the one that names it."""
+    """The number of a query, from 0; a new query is inserted with the `line` of the run that names it."""
     row = tables.execute("SELECT number FROM queries WHERE id = ?", (query_id,)).fetchone()
     if row is None:
         (number,) = tables.execute("SELECT count(*) FROM queries").fetchone()
@@ -170,7 +170,7 @@ def _number_of(tables: sqlite3.Connection, query_id: str, line: int) -> int:
 
 
 def _read_texts(file: LineFile, *, has_title: bool) -> Iterator[tuple[str, str]]:
-    """Text and id of each line. Where an id is there twice the last one counts, as where BEIR loads it."""
+    """Text and id of each line. Of two lines with one id the last counts, as when BEIR loads the file."""
     for number, line in file:
         try:
             values = orjson.loads(line)

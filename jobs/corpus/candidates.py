@@ -1,13 +1,13 @@
 """
-A query and its candidates: what a reranking job has for a document.
+A query and its candidates: the document of a reranking job.
 
     {"query": "...", "candidates": [{"id": "d1", "text": "...", "score": 12.3}, ...]}
 
-The candidates are in the order of the first stage; `score` is its score, where there is one. An id is text (a whole
-number becomes its digits), and each is there once. An empty query and an empty text are no fault of the line: the
-engine keeps their order and says why. Other fields of a candidate are dropped.
+Candidates are in the order of the first stage; `score` is the score that it gave, if any. An id is a text (an integer
+becomes its digits) and unique in the list. An empty query and an empty text are accepted: the engine keeps the order
+of such candidates and says why. Other fields of a candidate are dropped.
 
-Knows: what a line has to hold. Does not know: files, tables, models.
+Knows: what a line has to contain. Does not know: files, tables, models.
 """
 
 import math
@@ -22,15 +22,15 @@ from jobs.json_numbers import digits, is_integer
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One text that may answer the query."""
+    """A text that may answer the query."""
 
     id: str
-    text: str | None  # None: the first stage found it, and the corpus does not have it
+    text: str | None  # None: the run names it, and the corpus does not have it
     score: float | None  # of the first stage
 
 
 def check_candidates(query: object, candidates: object) -> str | tuple[Reject, str]:
-    """The payload that these values of a line make; or why they make none: a code, and a reason for a person."""
+    """The payload that these values of a line make, or why they make none: a code and a reason."""
     if type(query) is not str:
         what = "there is no query" if query is None else f"the query is {kind_of(query)}, not a string"
         return Reject.NO_QUERY, f'{what}; write {{"query": "...", "candidates": [...]}}'
@@ -52,18 +52,18 @@ def check_candidates(query: object, candidates: object) -> str | tuple[Reject, s
 
 
 def check_ids(candidates: Sequence[Candidate]) -> tuple[Reject, str] | None:
-    """What is wrong where two have the same id."""
-    met: set[str] = set()
+    """A code and a reason where two candidates have the same id."""
+    seen: set[str] = set()
     for one in candidates:
-        if one.id in met:
+        if one.id in seen:
             reason = f"two candidates have the id {shown(one.id)}; leave one of them out, or give each an id of its own"
             return Reject.DUPLICATE_CANDIDATE, reason
-        met.add(one.id)
+        seen.add(one.id)
     return None
 
 
 def payload(query: str, candidates: Sequence[Candidate]) -> str:
-    """The text of a reranking job's document."""
+    """The payload, as JSON."""
     rows = [
         {"id": one.id, "text": one.text} | ({} if one.score is None else {"score": one.score}) for one in candidates
     ]
@@ -71,7 +71,7 @@ def payload(query: str, candidates: Sequence[Candidate]) -> str:
 
 
 def read_payload(text: str) -> tuple[str, list[Candidate]]:
-    """The query and the candidates, in the order of the first stage."""
+    """The query and the candidates of a payload, in the order of the first stage."""
     values = orjson.loads(text)
     return values["query"], [Candidate(one["id"], one["text"], one.get("score")) for one in values["candidates"]]
 
@@ -108,5 +108,5 @@ def _check(values: object) -> Candidate | str:
 def _is_finite(score: float) -> bool:
     try:
         return math.isfinite(score)
-    except OverflowError:  # a whole number that no double holds
+    except OverflowError:  # an integer too large for a double
         return False

@@ -1,6 +1,6 @@
-"""A corpus: where it is, what it is written in, and how it is read.
+"""A corpus as the user names it: its path, its format, its fields.
 
-Knows: names of files, formats, options. Does not know: bytes.
+Knows: file names, formats, options. Does not know: bytes.
 """
 
 import enum
@@ -15,15 +15,15 @@ from jobs.corpus.read_errors import NO_FILE, folder_advice, naming
 from jobs.documents import shown
 from jobs.errors import CorpusError, SpecError
 
-# A query with a thousand candidates of a paragraph is one line.
+# A query with a thousand candidates of a paragraph each is one line.
 MAX_LINE_BYTES = {PayloadKind.TEXT: 1 << 20, PayloadKind.PAIRS: 1 << 20, PayloadKind.CANDIDATES: 1 << 24}
 
 
 class Format(enum.StrEnum):
-    """What a corpus is written in."""
+    """The format of a corpus."""
 
-    JSONL = "jsonl"  # an object a line
-    TXT = "txt"  # a document a line
+    JSONL = "jsonl"  # an object per line
+    TXT = "txt"  # a document per line
     CSV = "csv"  # with a header
     TSV = "tsv"  # with a header
 
@@ -44,18 +44,18 @@ PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
-    """A corpus and how to read it; raise SpecError where that makes no sense. Nothing is opened yet."""
+    """A corpus and how to read it. Raises SpecError for options that contradict each other. No file is opened."""
 
     path: str | os.PathLike[str]  # "-" is standard input
-    format: str | None = None  # None: what the name ends with, and jsonl from standard input
-    delimiter: str | None = None  # of csv and tsv: one character, or a name; None: what the format says
+    format: str | None = None  # None: by the file's suffix; jsonl from standard input
+    delimiter: str | None = None  # of csv and tsv: one character, or a name; None: the format's own
     payload_kind: PayloadKind = PayloadKind.TEXT
     id_field: str = "id"
     text_field: str = "text"
     source_field: str = "source"  # of pairs
     target_field: str = "target"
-    run: str | os.PathLike[str] | None = None  # of queries with candidates: then `path` is a folder as BEIR has them
-    max_line_bytes: int | None = None  # a longer line is rejected; None: `MAX_LINE_BYTES`
+    run: str | os.PathLike[str] | None = None  # a TREC run of candidates: then `path` is a BEIR folder
+    max_line_bytes: int | None = None  # longer lines are rejected; None: `MAX_LINE_BYTES`
 
     def __post_init__(self) -> None:
         if self.run is not None:
@@ -72,16 +72,18 @@ class Corpus:
         read_as = self.read_as
         _ = self.separator
         if self.payload_kind is PayloadKind.PAIRS and read_as is Format.TXT:
-            raise SpecError(f"a pair is more than a line of text, and {self.source} is read as txt; write jsonl or csv")
+            raise SpecError(
+                f"a pair needs two fields, and {self.source} is read as txt, which has one; write jsonl or csv"
+            )
         if self.payload_kind is PayloadKind.CANDIDATES and read_as is not Format.JSONL:
             raise SpecError(
                 f"queries with their candidates are written in jsonl, and {self.source} is read as {read_as}; "
-                'write {"id": ..., "query": ..., "candidates": [{"id": ..., "text": ...}, ...]} a line'
+                'write lines like {"id": ..., "query": ..., "candidates": [{"id": ..., "text": ...}, ...]}'
             )
 
     @property
     def payload_fields(self) -> dict[str, str]:
-        """The fields of a line that are worked on, by what they are."""
+        """Names of the fields of the payload, by role."""
         match self.payload_kind:
             case PayloadKind.TEXT:
                 return {"text": self.text_field}
@@ -92,12 +94,12 @@ class Corpus:
 
     @property
     def line_limit(self) -> int:
-        """Bytes of the longest line."""
+        """Bytes of the longest line that is not rejected."""
         return MAX_LINE_BYTES[self.payload_kind] if self.max_line_bytes is None else self.max_line_bytes
 
     @property
     def reading(self) -> str:
-        """JSON: how it is read, for the job's row: what it takes to write its lines anew."""
+        """How the corpus is read, as JSON for the job's row: what is needed to write its lines again."""
         if self.run is not None:
             return json.dumps({"format": BEIR, "holds": self.payload_kind})
         how: dict[str, object] = {"format": self.read_as, "holds": self.payload_kind, "id_field": self.id_field}
@@ -111,17 +113,17 @@ class Corpus:
 
     @property
     def beir_run(self) -> BeirRun | None:
-        """A BEIR folder and the run over it, if that is what it is."""
+        """The BEIR folder with its run, where the corpus is one."""
         return None if self.run is None else BeirRun(Path(self.path), Path(self.run))
 
     @property
     def is_file(self) -> bool:
-        """Whether it is there to be read again, and not a pipe."""
+        """Whether it can be read again, unlike a pipe."""
         return self.run is not None or (not self.is_stdin and os.path.isfile(self.path))
 
     @property
     def read_as(self) -> Format:
-        """The format that was given, else the one that the name ends with."""
+        """The given format, else the one of the file's suffix. Raises SpecError where there is none."""
         if self.format is not None:
             if self.format == "parquet":
                 raise SpecError("parquet cannot be read yet; write the table as jsonl and submit that")
@@ -137,7 +139,7 @@ class Corpus:
         if suffix == ".parquet":
             raise SpecError("parquet cannot be read yet; write the table as jsonl and submit that")
         if suffix not in SUFFIXES:
-            with naming(self.source):  # what is no file at all has no need of a format
+            with naming(self.source):  # a missing file is a better explanation than a missing format
                 if os.path.isdir(self.path):
                     raise CorpusError(folder_advice(self.path))
                 if not os.path.exists(self.path):
@@ -147,7 +149,7 @@ class Corpus:
 
     @property
     def separator(self) -> str | None:
-        """What stands between two cells, where the format has cells."""
+        """The character between two cells; None for a format without cells."""
         read_as = self.read_as
         if self.delimiter is None:
             return SEPARATORS.get(read_as)
@@ -157,17 +159,17 @@ class Corpus:
 
     @property
     def has_own_separator(self) -> bool:
-        """Whether it is not the one of the format."""
+        """Whether the separator is not the format's own."""
         return self.separator != SEPARATORS.get(self.read_as)
 
     @property
     def packing(self) -> str | None:
-        """How the name says that the bytes are packed; a packed stream without a name is known by its start."""
+        """The compression that the file's suffix says. (Compressed standard input is recognized by its first bytes.)"""
         return PACKINGS.get(Path(self.path).suffix.lower())
 
     @property
     def source(self) -> str:
-        """Where the corpus is, for messages and for the job's row."""
+        """The path or paths of the corpus, for messages and for the job's row."""
         if self.beir_run:
             return self.beir_run.source
         if self.is_stdin:
@@ -177,9 +179,9 @@ class Corpus:
 
 
 def separator_of(delimiter: str) -> str:
-    """The sign that an option means; raise SpecError where it is none."""
+    """The character that --delimiter means. Raises SpecError for a value that cannot be one."""
     separator = DELIMITER_NAMES.get(delimiter.lower(), delimiter)
     if len(separator) != 1 or separator in '"\r\n\0' or separator.isalnum():
         names = ", ".join(name for name in DELIMITER_NAMES if name.isalpha())
-        raise SpecError(f"the delimiter {shown(delimiter)} is none; give one sign, such as ';', or {names}")
+        raise SpecError(f"{shown(delimiter)} cannot be a delimiter; give one character, such as ';', or {names}")
     return separator

@@ -1,7 +1,7 @@
-"""Comma- and tab-separated values with a header: RFC 4180, the quoting that Excel, pandas and csv.writer write.
+"""Comma- and tab-separated values with a header: RFC 4180, quoted as Excel, pandas and csv.writer do.
 
-A quote opens a quoted cell only where the cell starts; elsewhere it is a character like any other. What a quoted
-cell holds (line ends, delimiters, doubled quotes) is kept as it is. Both formats are quoted alike.
+A quote opens a quoted cell only at the start of the cell; elsewhere it is an ordinary character. The content of a
+quoted cell (line ends, delimiters, doubled quotes) is kept. Both formats are quoted in the same way.
 """
 
 import csv
@@ -25,14 +25,13 @@ def read_delimited(
     max_line_bytes: int,
     take: TakePayload | None = None,
 ) -> Iterator[Record]:
-    """A document a row; blank lines are skipped. The id is always text, or the number of the row's first line.
-    `text_fields` are the columns of the payload by what they are (text; or source and target, with the `take` that
-    makes one of them).
+    """A document per row; blank lines are skipped. The id is always a text, or the number of the row's first line.
+    `text_fields`: the columns of the payload by role (text; or source and target, with a `take` that combines them).
 
-    A row that does not come to its end (a quote that never closes) costs its first line alone: reading goes on with
-    the second. Raise CorpusError where the header will not do.
+    A row that does not end (a quote that never closes) rejects its first line only: reading continues with the second.
+    Raises CorpusError for a header without the columns that are needed.
     """
-    # The module's own limit for a cell, 131,072 characters, is one setting for the whole process: only ever raised.
+    # csv's limit for a cell, 131,072 characters, is one setting for the whole process, so it is only ever raised.
     csv.field_size_limit(max(csv.field_size_limit(), max_line_bytes))
     lines = _TextLines(stream, max_line_bytes)
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -84,13 +83,13 @@ def _read_header(
         raise CorpusError("the header is not UTF-8; save the corpus as UTF-8")
     if not names:
         return [*text_fields.values()]  # an empty file
-    there = ", ".join(shown(name, 30) for name in names[:8]) + (", ..." if len(names) > 8 else "")
+    columns = ", ".join(shown(name, 30) for name in names[:8]) + (", ..." if len(names) > 8 else "")
     for role, field in text_fields.items():
         if field not in names:
             hint = guess_by_header(names, text_fields.values(), delimiter) or f"name it with --{role}-field"
-            raise CorpusError(f"the header has no column {shown(field)} (it has {there}); {hint}")
+            raise CorpusError(f"the header has no column {shown(field)} (it has {columns}); {hint}")
     if id_field != "id" and id_field not in names:
-        raise CorpusError(f"the header has no column {shown(id_field)} (it has {there}); name it with --id-field")
+        raise CorpusError(f"the header has no column {shown(id_field)} (it has {columns}); name it with --id-field")
     if twice := [name for index, name in enumerate(names) if name in names[:index]]:
         raise CorpusError(f"the header has two columns {shown(twice[0], 30)}; rename one")
     return names
@@ -108,19 +107,19 @@ def _unfinished(position: int, lines: "_TextLines", error: Exception, max_line_b
 
 
 def _in_words(error: Exception) -> str:
-    """What the csv module means: it speaks of open() calls, and writes a tab as it is."""
+    """The error of the csv module for a user: its own text mentions open() calls and contains unescaped tabs."""
     text = str(error)
     if "new-line character" in text:
-        return "a carriage return stands in a cell without quotes"
+        return "there is a carriage return in a cell without quotes"
     return text.replace("\t", "\\t")
 
 
 class _TooLongError(Exception):
-    """The row is longer than what is kept of it."""
+    """The row is longer than the limit."""
 
 
 class _TextLines:
-    """The lines of a file as text for `csv.reader`, which takes as many as a row needs. They can be given back."""
+    """The lines of a file as text for `csv.reader`, which takes as many as a row needs. `give_back` returns them."""
 
     def __init__(self, stream: BufferedReader, max_bytes: int) -> None:
         self._source = numbered_lines(stream, max_bytes)
@@ -128,7 +127,7 @@ class _TextLines:
         self._taken: list[tuple[int, bytes | None]] = []
         self._max_bytes = max_bytes
         self._num_bytes = 0
-        self.bad_utf8: tuple[int, UnicodeDecodeError] | None = None  # of this row: the line, and what is wrong
+        self.bad_utf8: tuple[int, UnicodeDecodeError] | None = None  # in this row: line number and error
 
     def __iter__(self) -> "_TextLines":
         return self
@@ -159,5 +158,5 @@ class _TextLines:
         self.bad_utf8 = None
 
     def give_back(self) -> None:
-        """All lines of this row but the first."""
+        """Return all lines of this row but the first, to be read again."""
         self._waiting.extendleft(reversed(self._taken[1:]))

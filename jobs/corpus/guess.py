@@ -1,6 +1,6 @@
-"""What was probably meant, where a corpus holds nothing that can be worked on: a hint that ends in what to type.
+"""Hints for a corpus without a document: what the user probably meant, ending in the option to type.
 
-Knows: the first lines, and what was looked for in them. Does not know: files, jobs.
+Knows: the first lines, and the fields that are missing in them. Does not know: files, jobs.
 """
 
 import csv
@@ -11,7 +11,7 @@ from typing import Any
 from jobs.documents import shown
 from jobs.json_numbers import read_exactly
 
-# Where other people's corpora have the text, the likeliest first.
+# Fields that hold the text in published corpora, the most likely first.
 TEXT_FIELDS = (
     *("text", "content", "contents", "raw_content", "body", "sentence", "source", "src", "document", "doc", "passage"),
     *("paragraph", "article", "abstract", "review", "description", "message", "comment", "post", "tweet", "utterance"),
@@ -23,7 +23,7 @@ FORMATS = {",": "csv", "\t": "tsv"}
 
 
 def guess_by_lines(lines: Sequence[bytes], fields: Mapping[str, str]) -> str | None:
-    """Of lines that were read as JSON Lines. `fields` are those of the payload, by what they are."""
+    """A hint for lines that were read as JSON Lines. `fields`: the payload's fields by role."""
     objects = list(_objects(lines))
     if not objects:
         return _guess_format(lines, fields)
@@ -40,7 +40,7 @@ def guess_by_lines(lines: Sequence[bytes], fields: Mapping[str, str]) -> str | N
 
 
 def guess_by_header(names: Sequence[str], fields: Collection[str], delimiter: str) -> str | None:
-    """Of the names in a header, which lacks one of `fields`."""
+    """A hint for a header that lacks one of `fields`."""
     line = delimiter.join(names)
     if line.lstrip().startswith("{"):
         return "the lines are JSON objects: --format jsonl?"
@@ -54,16 +54,16 @@ def guess_by_header(names: Sequence[str], fields: Collection[str], delimiter: st
 
 
 def guess_by_text(lines: Sequence[bytes]) -> str | None:
-    """Of lines that were read as plain text, because of the name of the file."""
+    """A hint for lines that were read as plain text because of the file's suffix."""
     if lines and len(list(_objects(lines))) == len(lines):
-        return "the lines are JSON objects: --format jsonl? (With --format txt each line is a text as it stands.)"
+        return "the lines are JSON objects: --format jsonl? (With --format txt each line is a text.)"
     return None
 
 
 def guess_list(lines: Sequence[bytes]) -> str | None:
-    """Of lines that were read as JSON Lines."""
+    """A hint for a JSON list that was read as JSON Lines."""
     if lines and lines[0].strip() == b"[":
-        return "it is one list of JSON, and not an object a line: jq -c '.[]' FILE makes lines of it"
+        return "it is one JSON list, not an object per line: jq -c '.[]' FILE makes lines of it"
     return None
 
 
@@ -82,7 +82,7 @@ def _guess_format(lines: Sequence[bytes], fields: Mapping[str, str]) -> str | No
     if first.startswith(b"["):
         return guess_list([b"["])
     if first.startswith(b"{"):
-        return "an object takes several lines: jq -c . FILE puts each on one" if _spans_lines(lines) else None
+        return "an object spans several lines: jq -c . FILE puts each on one" if _spans_lines(lines) else None
     try:
         text = b"\n".join(lines).decode()
     except UnicodeDecodeError:
@@ -97,7 +97,7 @@ def _guess_format(lines: Sequence[bytes], fields: Mapping[str, str]) -> str | No
 
 
 def _spans_lines(lines: Sequence[bytes]) -> bool:
-    """Whether the lines begin with one JSON value on several of them."""
+    """Whether the lines begin with a JSON value that spans several of them."""
     text = b"\n".join(lines).decode("utf-8", "replace").lstrip()
     try:
         _, end = json.JSONDecoder().raw_decode(text)
@@ -142,7 +142,7 @@ def _option(role: str, name: str, fields: Mapping[str, str]) -> str:
 
 
 def _text_option(cells: Collection[str], fields: Collection[str]) -> str:
-    """What to type besides, where the text is in a column of another name."""
+    """The option --text-field, where the text is probably in another column."""
     if len(fields) != 1 or set(fields) <= set(cells):
         return ""
     name = _likely_name(cells, but=("id",))
@@ -150,7 +150,7 @@ def _text_option(cells: Collection[str], fields: Collection[str]) -> str:
 
 
 def _likely_name(names: Collection[str], but: Collection[str]) -> str | None:
-    """The name that a text has elsewhere; else the only one that there is."""
+    """The most likely name of the text's field; where none is known, the only name besides `but`."""
     by_lower = {name.strip().lower(): name for name in names}
     for known in TEXT_FIELDS:
         if known in by_lower:

@@ -1,4 +1,4 @@
-"""JSON Lines: an object a line. Strict JSON, as orjson reads it."""
+"""JSON Lines: an object per line, in strict JSON as orjson reads it."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from jobs.json_numbers import may_differ, read_exactly
 def read_jsonl(
     stream: BufferedReader, id_field: str, text_field: str, max_line_bytes: int, take: TakePayload | None = None
 ) -> Iterator[Record]:
-    """A document an object; blank lines are skipped. Its payload is its text, or what `take` makes of it."""
+    """A document per object; blank lines are skipped. The payload is the text, or what `take` makes of the object."""
     take = take or take_text(text_field)
     loads, position = orjson.loads, 0
     for number, line in numbered_lines(stream, max_line_bytes):
@@ -24,7 +24,7 @@ def read_jsonl(
             yield too_long(position, number, max_line_bytes)
             position += 1
             continue
-        if len(line) < 3 and line.isspace():  # sooner than orjson says so, for millions of blank lines
+        if len(line) < 3 and line.isspace():  # faster than orjson's error, for millions of blank lines
             continue
         try:
             values = loads(line)
@@ -51,8 +51,8 @@ def read_jsonl(
 
 
 def _read_large_numbers(line: bytes, error: orjson.JSONDecodeError) -> Any:
-    """The values of a line that orjson refused for nothing but a number that no double holds, which is JSON all the
-    same; else None."""
+    """The values of a line that orjson refused only for a number too large for a double, which is valid JSON; else
+    None."""
     if "number" not in error.msg:
         return None
     try:
@@ -70,13 +70,13 @@ def _not_json(position: int, number: int, line: bytes, error: orjson.JSONDecodeE
         return bad_utf8(position, number, number, bad)
     if "surrogate" in error.msg:
         reason = (
-            f"a string holds half of a surrogate pair (column {error.colno}), which is no character; take it out, or "
+            f"a string holds half of a surrogate pair (column {error.colno}), which is no character; remove it, or "
             "write the character itself"
         )
         return reject(position, number, Reject.LONE_SURROGATE, reason)
     reason = f"the line is not JSON: {error.msg} (column {error.colno}): {shown(line.strip())}"
     if number == 1 and line.lstrip()[:1] not in (b"{", b"["):
-        reason += "; if the corpus is plain text, say --format txt"
+        reason += "; if the corpus is plain text: --format txt"
     return reject(position, number, Reject.BAD_JSON, reason)
 
 

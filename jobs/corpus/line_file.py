@@ -1,4 +1,4 @@
-"""A file of lines, plain, gzip or zstd, of which several make up one corpus: errors name the file and the line."""
+"""One of the several files of a corpus, read line by line, plain, gzip or zstd. Errors name the file and the line."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -9,19 +9,19 @@ from jobs.corpus.read_errors import naming
 from jobs.corpus.unpacking import HashedBytes, unpacked
 from jobs.errors import CorpusError
 
-MAX_LINE_BYTES = 1 << 26  # held in memory
+MAX_LINE_BYTES = 1 << 26  # a line is kept in memory
 
 
 class LineFile:
-    """Read it once, from start to end; raise CorpusError where it cannot be read."""
+    """A file that is read once, from start to end. Raises CorpusError where it cannot be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.bytes_read = 0  # as they are stored
-        self.digest: str | None = None  # sha256 of them, once all are read
+        self.bytes_read = 0  # stored bytes
+        self.digest: str | None = None  # sha256 of the stored bytes, after the last line
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Each line that is not blank with its number, from 1."""
+        """Each line that is not blank, with its number, from 1."""
         with naming(str(self.path)), open(self.path, "rb", buffering=0) as raw:
             hashed = HashedBytes(raw)
             with closing(unpacked(hashed, None)) as stream:
@@ -34,5 +34,5 @@ class LineFile:
             self.bytes_read, self.digest = hashed.num_bytes, hashed.digest()
 
     def error(self, number: int, what: str) -> CorpusError:
-        """What is wrong with a line, and what to do."""
+        """The error of a line; `what` says what is wrong and what to do."""
         return CorpusError(f"{self.path}, line {number}: {what}")

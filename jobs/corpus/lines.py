@@ -1,4 +1,4 @@
-"""Lines of a byte stream, none held that is longer than a limit; and plain text, a document a line."""
+"""The numbered lines of a byte stream, without keeping one that is too long; and plain text, a document per line."""
 
 from collections.abc import Iterator
 from io import BufferedReader
@@ -10,8 +10,8 @@ CHUNK = 1 << 16
 
 
 def read_text(stream: BufferedReader, max_line_bytes: int) -> Iterator[Record]:
-    """A document a line, its number the id. A blank line is no document, but it counts as a line, so that the
-    translation of line N of a corpus is always the one with the id N."""
+    """A document per line; its id is the line number. Blank lines are no documents, but they are counted, so that the
+    result of line N of a corpus always has the id N."""
     position = 0
     for number, line in numbered_lines(stream, max_line_bytes):
         if line is None:
@@ -29,9 +29,9 @@ def read_text(stream: BufferedReader, max_line_bytes: int) -> Iterator[Record]:
 
 
 def numbered_lines(stream: BufferedReader, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:
-    """Each line with its number, from 1; None for a line of more than `max_bytes`, which is passed over unread.
+    """Each line with its number, from 1; None for a line of more than `max_bytes`, which is skipped.
 
-    A line ends with \\n or \\r\\n, which it keeps and which do not count. A byte order mark at the start is dropped.
+    A line ends with \\n or \\r\\n, which it keeps and which are not counted. A byte order mark at the start is dropped.
     """
     readline, number = stream.readline, 0
     limit = max_bytes + len(BOM) + 2
@@ -49,7 +49,7 @@ def numbered_lines(stream: BufferedReader, max_bytes: int) -> Iterator[tuple[int
 
 
 def too_long(position: int, line: int, max_line_bytes: int) -> Rejected:
-    reason = f"the line is longer than {max_line_bytes:,} bytes; make several documents of it"
+    reason = f"the line is longer than {max_line_bytes:,} bytes; split it into several documents"
     return reject(position, line, Reject.TOO_LONG, reason)
 
 
@@ -60,6 +60,6 @@ def bad_utf8(position: int, line: int, bad_line: int, error: UnicodeDecodeError)
 
 
 def _fits(line: bytes, max_bytes: int) -> bool:
-    """Whether a piece that is longer than the limit is so only for the end of the line."""
+    """Whether a line is within the limit without its line end."""
     ended = line.endswith(b"\n") or len(line) < max_bytes + 2
     return ended and len(line.removesuffix(b"\n").removesuffix(b"\r")) <= max_bytes

@@ -1,4 +1,4 @@
-"""The bytes of a corpus as they are stored: from a file, or from standard input."""
+"""Opening a corpus: its stored bytes, from a file or from standard input."""
 
 import sys
 import tempfile
@@ -18,8 +18,8 @@ CHUNK_BYTES = 1 << 20
 
 @contextmanager
 def open_bytes(corpus: Corpus, spool: Path | None = None) -> Iterator[BinaryIO]:
-    """The bytes of the corpus as they are stored. With a `spool` they can be read more than once: what comes through
-    a pipe is copied there first, into a file without a name, which is gone when we are, however we go."""
+    """The stored bytes of the corpus. With `spool` they can be read more than once: a pipe is first copied into an
+    unlinked file in this folder, which disappears with the process however it ends."""
     with ExitStack() as stack:
         raw = _open(corpus)
         if not corpus.is_stdin:
@@ -40,16 +40,16 @@ def _open(corpus: Corpus) -> BinaryIO:
         except IsADirectoryError:
             raise CorpusError(folder_advice(corpus.path)) from None
         except ValueError as error:
-            raise CorpusError(f"that is not a path: {error}") from None
+            raise CorpusError(f"this is not a path: {error}") from None
 
 
 @contextmanager
 def _spooled(raw: BinaryIO, corpus: Corpus, spool: Path) -> Iterator[BinaryIO]:
     try:
         make_folder(spool)
-        copy = tempfile.TemporaryFile(dir=spool)  # noqa: SIM115  # closed below: only the opening is tried here
+        copy = tempfile.TemporaryFile(dir=spool)  # noqa: SIM115  # closed below: this `try` is for the opening alone
     except OSError as error:
-        raise KvjobsError(f"{corpus.source} cannot be kept in {spool}: {error.strerror}; set KVJOBS_HOME") from None
+        raise KvjobsError(f"{corpus.source} cannot be copied to {spool}: {error.strerror}; set KVJOBS_HOME") from None
     read = read_once(raw)
     with copy:
         while True:
@@ -62,7 +62,7 @@ def _spooled(raw: BinaryIO, corpus: Corpus, spool: Path) -> Iterator[BinaryIO]:
                 copy.flush()
             except OSError as error:
                 raise KvjobsError(
-                    f"{corpus.source} cannot be kept in {spool}: {error.strerror}; free some space there, or write "
+                    f"{corpus.source} cannot be copied to {spool}: {error.strerror}; free some space there, or write "
                     "the corpus to a file and submit that"
                 ) from None
         copy.seek(0)

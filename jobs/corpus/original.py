@@ -1,8 +1,8 @@
-"""The lines of a corpus as they came in, for documents that somebody chose.
+"""The original lines of a corpus, for chosen documents (`kvjobs export --format original`).
 
-Where the corpus is still there, byte for byte, its lines are copied. Where it is not (it came through a pipe, it was
-changed, it is on another machine), they are written anew from what the job keeps: the same values, but the id and the
-text first, and the spacing that of orjson or the csv module.
+If the corpus is still there, byte for byte, its lines are copied. If not (it came through a pipe, it was changed, it is
+on another machine), they are written from what the job stores: the same values, with the id and the text first, spaced
+as orjson or the csv module does.
 
 Knows: how a corpus was read, from `Corpus.reading`. Does not know: results, tables.
 """
@@ -29,7 +29,7 @@ END = 1 << 62  # no line has this number
 
 
 class StoredLine(Protocol):
-    """What a job keeps of a line."""
+    """What a job stores of a line."""
 
     @property
     def line(self) -> int: ...
@@ -48,7 +48,7 @@ class StoredLine(Protocol):
 
 
 class Lines(Protocol):
-    """The bytes that a file begins with, and those of one document; to be asked in the order of the corpus."""
+    """The head of the file and the lines of documents, which are requested in the order of the corpus."""
 
     def head(self) -> bytes: ...
     def line(self, document: StoredLine) -> bytes: ...
@@ -61,17 +61,17 @@ class CorpusLayout:
     format: Format
     payload_kind: PayloadKind
     id_field: str
-    fields: Mapping[str, str]  # of the payload, by what they are
+    fields: Mapping[str, str]  # of the payload, by role
     packing: str | None
     delimiter: str | None  # of a table
 
     @classmethod
     def parse(cls, reading: str | None) -> "CorpusLayout":
-        """Of a job's row; raise SpecError where there are no lines to write."""
+        """From a job's row. Raises SpecError for a corpus without lines to write."""
         if reading is None:
             raise SpecError(
-                "the job was submitted by an older kvjobs, which did not keep how its corpus is read: submit it again, "
-                "or leave --format original out"
+                "the job was submitted by an older kvjobs, which did not store how its corpus is read: submit it "
+                "again, or leave --format original out"
             )
         values = orjson.loads(reading)
         if values["format"] == BEIR:
@@ -87,14 +87,14 @@ class CorpusLayout:
 
 
 def is_text(reading: str | None) -> bool:
-    """Whether a corpus that was read so is a text a line."""
+    """Whether a job's corpus is plain text."""
     return reading is not None and orjson.loads(reading)["format"] == Format.TXT
 
 
 @contextmanager
 def copied_lines(layout: CorpusLayout, source: str, digest: str, first_line: int) -> "Iterator[CopiedLines | None]":
-    """The lines of the file `source`, if it still has the bytes that the job was made of; else None. `first_line` is
-    that of the first document."""
+    """The lines of the file `source` if its sha256 is still `digest`, else None. `first_line`: line of the first
+    document."""
     with ExitStack() as stack:
         try:
             raw = stack.enter_context(open(source, "rb", buffering=0)) if os.path.isfile(source) else None
@@ -111,12 +111,12 @@ def copied_lines(layout: CorpusLayout, source: str, digest: str, first_line: int
 
 
 class CopiedLines:
-    """Copies lines out of a corpus that did not change."""
+    """Copies lines from a corpus that has not changed."""
 
     def __init__(
         self, layout: CorpusLayout, mark: bytes, lines: Iterator[tuple[int, bytes | None]], first_line: int
     ) -> None:
-        """`mark` is the byte order mark, if the corpus begins with one: without it Excel reads no umlaut."""
+        """`mark`: the byte order mark that the corpus begins with, or nothing. Without it Excel misreads umlauts."""
         self._mark = mark
         self._is_table = layout.delimiter is not None
         self._lines = lines
@@ -128,7 +128,7 @@ class CopiedLines:
         return self._mark + b"".join(self._until(self._first_line)) if self._is_table else b""
 
     def line(self, document: StoredLine) -> bytes:
-        """A line; of a table, where a quoted cell may hold line ends, all up to the next row."""
+        """The line; of a table, where a quoted cell may contain line ends, all lines up to the next row."""
         for _ in self._until(document.line):
             pass
         stop = (document.next_line or END) if self._is_table else document.line + 1
@@ -138,17 +138,17 @@ class CopiedLines:
         return b"".join(found)
 
     def _until(self, stop: int) -> Iterator[bytes]:
-        """The lines before that one. (None of ours is too long.)"""
+        """The lines before `stop`. (No document's line is too long.)"""
         while self._next is not None and self._next[0] < stop:
             yield self._next[1] or b""
             self._next = next(self._lines, None)
 
 
 class RewrittenLines:
-    """Writes lines from what a job keeps of them."""
+    """Writes lines from what the job stores."""
 
     def __init__(self, layout: CorpusLayout, columns: Sequence[str], *, has_ids: bool) -> None:
-        """Of a table: `columns` are those besides the id and the payload, `has_ids` says whether it has ids."""
+        """For a table: `columns` are those besides id and payload; `has_ids`: whether it has a column of ids."""
         self._layout = layout
         self._columns = [*([layout.id_field] if has_ids else []), *layout.fields.values(), *columns]
 
@@ -157,7 +157,7 @@ class RewrittenLines:
         return self._row(self._columns) if self._layout.delimiter else b""
 
     def line(self, document: StoredLine) -> bytes:
-        """A line; of a table a row."""
+        """The line; of a table, the row."""
         if self._layout.format is Format.TXT:
             return f"{document.text}\n".encode()
         values = self._values(document)

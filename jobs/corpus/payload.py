@@ -1,6 +1,6 @@
-"""What of a line is worked on: a text, or a source and its target, or a query and its candidates.
+"""The payload of a document, which the engines process: a text, a source and its target, or a query with candidates.
 
-Knows: which fields that takes, and what the engines read. Does not know: formats, files, ids.
+Knows: which fields make a payload. Does not know: formats, files, ids.
 """
 
 import enum
@@ -13,33 +13,33 @@ from jobs.corpus.candidates import check_candidates, read_payload
 from jobs.documents import Payload, Problem, check_text, estimate_tokens
 from jobs.spec import JobSpec, ScoreOptions, Task
 
-# Takes the payload's fields out of a line's values, and gives the payload: a text as it stands there, whatever it is
-# (`check_record` looks at it), a `Payload`, or the `Problem` that there is.
+# Removes the payload's fields from a line's values and returns the payload: the value of a text field, unchecked
+# (`check_record` checks it), a `Payload`, or a `Problem`.
 TakePayload = Callable[[dict[str, Any]], object]
 
 
 class PayloadKind(enum.StrEnum):
-    """What a document is."""
+    """What the payload of each document is."""
 
     TEXT = "text"
     PAIRS = "pairs"  # a source and a target
-    CANDIDATES = "candidates"  # a query and what was found for it
+    CANDIDATES = "candidates"  # a query with candidates
 
     @classmethod
     def of(cls, spec: JobSpec) -> "PayloadKind":
-        """What the documents of a job are."""
+        """The kind of payload that a job processes."""
         if spec.task is Task.RERANK:
             return cls.CANDIDATES
         return cls.PAIRS if isinstance(spec.options, ScoreOptions) and spec.options.pairs else cls.TEXT
 
 
 def take_text(field: str) -> TakePayload:
-    """The text as it is."""
+    """The value of one field, unchecked."""
     return lambda values: values.pop(field, None)
 
 
 def take_pair(source_field: str, target_field: str) -> TakePayload:
-    """JSON: {"source", "target"}."""
+    """Two fields as JSON: {"source", "target"}."""
 
     def take(values: dict[str, Any]) -> Payload | Problem:
         source, target = values.pop(source_field, None), values.pop(target_field, None)
@@ -61,7 +61,7 @@ def take_candidates(values: dict[str, Any]) -> Payload | Problem:
 
 
 def payload_of_candidates(payload: str) -> Payload:
-    """The model reads the query once with each candidate."""
+    """A payload with its estimate: the model reads the query with each candidate."""
     query, candidates = read_payload(payload)
     per_query = estimate_tokens(query)
     return Payload(payload, sum(estimate_tokens(one.text or "") + per_query for one in candidates))

@@ -1,4 +1,4 @@
-"""What goes wrong while a file of a corpus is read, in one sentence that names it."""
+"""Errors of reading a corpus as one sentence that names the file."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ NO_FILE = "there is no such file; check the path"
 
 @contextmanager
 def naming(source: str) -> Iterator[None]:
-    """Raise a CorpusError that begins with `source` for whatever goes wrong with the file."""
+    """Raise errors of the file as a CorpusError that begins with `source`."""
     try:
         yield
     except CorpusError as error:
@@ -20,15 +20,17 @@ def naming(source: str) -> Iterator[None]:
     except FileNotFoundError:
         raise CorpusError(f"{source}: {NO_FILE}") from None
     except DAMAGED as error:
-        what = "the packed data breaks off" if isinstance(error, EOFError) else f"it cannot be unpacked ({error})"
-        raise CorpusError(f"{source}: {what}; fetch or make the file again") from None
+        end, bad = "the compressed data ends too early", f"it cannot be decompressed ({error})"
+        raise CorpusError(
+            f"{source}: {end if isinstance(error, EOFError) else bad}; fetch or write the file again"
+        ) from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise CorpusError(f"{source} cannot be read: {reason}; check it and its permissions") from None
 
 
 def folder_advice(path: str | os.PathLike[str]) -> str:
-    """What to do about a folder; one as BEIR has them wants a run."""
+    """What to do where a folder was named; a BEIR folder needs a run."""
     if os.path.exists(os.path.join(path, "queries.jsonl")):
-        return "that is a folder as BEIR has them; to rerank it, name the first stage's run: --task rerank --run FILE"
-    return "that is a folder; name a file in it"
+        return "this is a BEIR folder; to rerank it, name the first stage's run: --task rerank --run FILE"
+    return "this is a folder; name a file in it"

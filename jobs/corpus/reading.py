@@ -1,4 +1,4 @@
-"""Read a corpus: its bytes are hashed, unpacked, and cut into records by the reader of its format.
+"""Reading a corpus: its bytes are hashed, decompressed, and cut into records by the reader of its format.
 
 Knows: which reader a format has. Does not know: tables.
 """
@@ -24,20 +24,20 @@ from jobs.corpus.unpacking import HashedBytes, OnBytes, unpacked
 from jobs.documents import Record
 from jobs.errors import CorpusError
 
-FIRST_LINES = 100  # that are kept to say what a corpus probably is
+FIRST_LINES = 100  # that are kept for hints about what a corpus probably is
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The bytes of a corpus as they are stored."""
+    """The stored bytes of a corpus."""
 
     digest: str  # sha256
     num_bytes: int
 
 
 def read_corpus(corpus: Corpus) -> Iterator[Record]:
-    """Each document of the corpus and each line that is none, in order, as they are read; raise CorpusError where the
-    corpus as a whole cannot be read or holds nothing."""
+    """The records of the corpus, in order, as they are read. Raises CorpusError where the corpus as a whole cannot be
+    read or is empty."""
     if corpus.beir_run:
         yield from BeirReader(corpus.beir_run, Path(tempfile.gettempdir()))
         return
@@ -49,8 +49,8 @@ def read_corpus(corpus: Corpus) -> Iterator[Record]:
 def open_corpus(
     corpus: Corpus, spool: Path, on_bytes: OnBytes | None = None
 ) -> "Iterator[tuple[Contents, CorpusReader | BeirReader]]":
-    """What the bytes of the corpus are, and a way to read them. What is needed meanwhile is kept in `spool`; `on_bytes`
-    sees each piece that is read."""
+    """Hash the corpus; then its contents, and a reader of its records. Temporary files are in the folder `spool`;
+    `on_bytes` is called with each piece that the reader decompresses."""
     if corpus.beir_run:
         yield Contents(*hash_files(corpus.beir_run)), BeirReader(corpus.beir_run, spool)
         return
@@ -59,7 +59,7 @@ def open_corpus(
 
 
 def hash_contents(corpus: Corpus, raw: BinaryIO) -> Contents:
-    """What is in the file, which then stands at its start again."""
+    """Hash the file, then seek to its start."""
     sha256, num_bytes = hashlib.sha256(), 0
     with naming(corpus.source):
         raw.seek(0)
@@ -71,8 +71,8 @@ def hash_contents(corpus: Corpus, raw: BinaryIO) -> Contents:
 
 
 class CorpusReader:
-    """A pass over an open corpus: its records, and the sha256 of the bytes they were made of. Each iteration is a pass
-    of its own, from the start; the second one needs a file that can be read again (see `open_bytes`)."""
+    """The records of an open corpus, and the sha256 of the bytes they were made of. Each iteration reads from the
+    start; a second one needs a file that can be read again (see `open_bytes`)."""
 
     def __init__(self, corpus: Corpus, raw: BinaryIO, on_bytes: OnBytes | None = None) -> None:
         self._corpus = corpus
@@ -103,11 +103,11 @@ class CorpusReader:
         return self._bytes.num_bytes if self._bytes else 0
 
     def digest(self) -> str:
-        """Of what was read so far: of the whole file once every record was taken."""
+        """sha256 of what was read so far: of the whole file after the last record."""
         return self._bytes.digest() if self._bytes else ""
 
     def first_lines(self) -> list[bytes]:
-        """Some lines that are not blank, of what was read so far."""
+        """The first lines that are not blank, of what was read so far."""
         lines = self._start.removeprefix(BOM).splitlines(keepends=True)
         whole = lines if len(lines) == 1 or self._start.endswith(b"\n") else lines[:-1]
         return [line for line in whole if line.strip()][:FIRST_LINES]

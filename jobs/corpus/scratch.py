@@ -1,4 +1,4 @@
-"""What a reading remembers of a corpus that no memory may hold: tables in a file without a name, gone when we are."""
+"""Temporary tables on disk for a corpus that does not fit into memory, in an unlinked file."""
 
 import os
 import sqlite3
@@ -15,14 +15,15 @@ CACHE_KIB = 65_536
 
 @contextmanager
 def scratch_tables(spool: Path, script: str, what: str) -> Iterator[sqlite3.Connection]:
-    """Empty tables, as `script` makes them, in the folder `spool`. Raises KvjobsError where `what` cannot be kept."""
+    """An empty SQLite database, set up by `script`, in the folder `spool`. Raises KvjobsError, which names `what`,
+    where the disk is full or the folder cannot be used."""
     try:
         make_folder(spool)
         handle, name = tempfile.mkstemp(dir=spool, suffix=".sqlite3")
         os.close(handle)
         with closing(sqlite3.connect(name, isolation_level=None)) as tables:
             try:
-                # Neither a journal nor a lock: nobody else sees the file, and nobody wants it after us.
+                # Without journal and locks: no other process opens the file, and it is not needed after a crash.
                 for setting in ("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE"):
                     tables.execute(f"PRAGMA {setting}")
                 tables.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
@@ -33,5 +34,5 @@ def scratch_tables(spool: Path, script: str, what: str) -> Iterator[sqlite3.Conn
             yield tables
     except (sqlite3.OperationalError, OSError) as error:
         raise KvjobsError(
-            f"{what} cannot be kept in {spool}: {error}; free some space there, or set KVJOBS_HOME"
+            f"{what} cannot be stored in {spool}: {error}; free some space there, or set KVJOBS_HOME"
         ) from None

@@ -1,4 +1,4 @@
-"""Byte streams under a corpus: hashed as they are read, gzip and zstd unpacked."""
+"""The byte streams below a reader: hashed as they are read, gzip and zstd decompressed."""
 
 import gzip
 import hashlib
@@ -14,16 +14,16 @@ from jobs.errors import CorpusError
 OnBytes = Callable[[bytes], None]
 
 BUFFER_BYTES = 1 << 18
-PIECE_BYTES = 1 << 12  # zstd packs up to 32,768 to one: what a piece may unpack to must fit in memory
-# Neither can start a text in UTF-8: the second byte of each is one that only continues a character.
+PIECE_BYTES = 1 << 12  # zstd compresses up to 32,768 to 1: what a piece decompresses to must fit in memory
+# Neither can start a text in UTF-8: the second byte of each can only continue a character.
 MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-# What the streams raise for damaged data. EOFError: the data breaks off.
+# What the streams raise for damaged data. EOFError: the data ends too early.
 DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
 
 
 class HashedBytes(io.RawIOBase):
-    """A file that hashes what is read from it. Closing it leaves the file open."""
+    """A stream that hashes what is read from a file. Closing it leaves the file open."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._read = read_once(raw)
@@ -35,7 +35,7 @@ class HashedBytes(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # io gives nothing else
-        if self._has_ended:  # whoever asks again would wait for another Ctrl-D at a terminal
+        if self._has_ended:  # at a terminal, another read would wait for another Ctrl-D
             return 0
         data = self._read(len(buffer))
         self._has_ended = not data
@@ -49,15 +49,15 @@ class HashedBytes(io.RawIOBase):
 
 
 def read_once(raw: BinaryIO) -> Callable[[int], bytes]:
-    """What reads up to so many bytes in one call of the system. `read` of a buffered stream asks again after the end,
-    which a terminal takes for the wish to go on."""
+    """A function that reads up to so many bytes in one system call. `read` of a buffered stream reads again after the
+    end, and a terminal then waits for more input."""
     read: Callable[[int], bytes] = getattr(raw, "read1", raw.read)
     return read
 
 
 def unpacked(raw: io.RawIOBase, packing: str | None, on_bytes: OnBytes | None = None) -> io.BufferedReader:
-    """What the bytes are when they are not packed; without a `packing` their start tells how they are. `on_bytes` sees
-    each piece of them."""
+    """The decompressed bytes; without a `packing`, gzip and zstd are recognized by their first bytes. `on_bytes` is
+    called with each piece. Raises CorpusError for UTF-16."""
     stream: io.BufferedReader = io.BufferedReader(raw, BUFFER_BYTES)
     head = stream.peek(4)[:4]
     if head.startswith(UTF16_MARKS):
@@ -71,7 +71,7 @@ def unpacked(raw: io.RawIOBase, packing: str | None, on_bytes: OnBytes | None = 
 
 
 class _ObservedBytes(io.RawIOBase):
-    """Bytes that somebody looks at as they pass."""
+    """A stream that passes each piece to a callback."""
 
     def __init__(self, inner: io.BufferedIOBase | io.RawIOBase, on_bytes: OnBytes) -> None:
         self._inner = inner
@@ -92,14 +92,15 @@ class _ObservedBytes(io.RawIOBase):
 
 
 class _ZstdBytes(io.RawIOBase):
-    """zstandard's own reader takes a file that breaks off for a whole one (0.25), so the frames are watched here."""
+    """zstandard's own reader takes a truncated file for a complete one (0.25), so the end of each frame is checked
+    here."""
 
     def __init__(self, packed: io.BufferedReader) -> None:
         self._packed = packed
         self._frame = zstandard.ZstdDecompressor().decompressobj()
         self._in_frame = False
-        self._rest = b""  # read, and not yet given to a frame
-        self._ready = memoryview(b"")  # unpacked, and not yet taken
+        self._rest = b""  # read, not yet decompressed
+        self._ready = memoryview(b"")  # decompressed, not yet returned
 
     def readable(self) -> bool:
         return True

@@ -1,1 +1,1 @@
-"""A corpus becomes a job, from wherever an earlier submit was killed."""
+"""Submitting a corpus as a job. A submit that was killed continues where it stopped when it is repeated."""

@@ -1,4 +1,5 @@
-"""A corpus of which nothing can be used is refused before there is a job, with what was probably meant."""
+"""The check before a job is made: a corpus without a single document is refused, with a hint what was probably
+meant."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -10,12 +11,12 @@ from jobs.corpus.reading import CorpusReader
 from jobs.documents import Document, Record, Rejected
 from jobs.errors import CorpusError
 
-HELD = 10_000  # rejected lines in memory; where more of them come first, the corpus is read a second time
+MAX_HELD = 10_000  # rejected records kept in memory; where more come first, the corpus is read a second time
 
 
 def check_records(corpus: Corpus, reader: CorpusReader | BeirReader) -> Iterator[Record]:
-    """All records of the corpus, in order. Raise CorpusError where none of them is a document, or where a text file is
-    JSON Lines by another name."""
+    """All records of the corpus, in order. Raises CorpusError where none of them is a document, and for JSON Lines in a
+    file named .txt."""
     records, held = iter(reader), list[Record]()
     first: Rejected | None = None
     count = 0
@@ -25,9 +26,9 @@ def check_records(corpus: Corpus, reader: CorpusReader | BeirReader) -> Iterator
             return chain(held, [record], records) if count == len(held) else iter(reader)
         first = first or record
         count += 1
-        if count <= HELD:
+        if count <= MAX_HELD:
             held.append(record)
-    assert first  # an empty corpus is refused by the reading
+    assert first  # the reader refuses an empty corpus
     lines = "its one line cannot be used" if count == 1 else f"none of its {count:,} lines can be used"
     why = _guess(corpus, reader) or f"line {first.line}: {first.reason}"
     raise CorpusError(f"{corpus.source}: {lines}; {why}")
@@ -40,8 +41,8 @@ def _guess(corpus: Corpus, reader: CorpusReader | BeirReader) -> str | None:
 
 
 def _refuse_misnamed(corpus: Corpus, reader: CorpusReader | BeirReader) -> None:
-    """A list of JSON whose last line looks like a document; a text file of JSON objects, unless somebody says that it
-    is text."""
+    """Raise CorpusError for a JSON list (its last line may read as a document), and for a text file of JSON objects
+    without --format txt."""
     if corpus.run is not None or isinstance(reader, BeirReader):
         return
     hint = None

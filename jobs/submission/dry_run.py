@@ -51,4 +51,4 @@ class DryRun:
     num_rejected: int
     rejected: tuple[Rejected, ...]  # the first of them
     num_shards: int
-    num_without_id: int  # of the documents; the number of their line stands for it
+    num_without_id: int  # documents without an id of the corpus; their id is the line number

@@ -1,4 +1,4 @@
-"""What a job has read so far, as one number: a submit that was killed goes on only with the same documents."""
+"""A digest of the documents that a job has read so far: a killed submit is continued only with the same documents."""
 
 import hashlib
 from collections.abc import Iterable
@@ -7,13 +7,13 @@ from jobs.documents import Document, Record
 
 
 class Fingerprint:
-    """A running digest over records: the same however they are cut into batches."""
+    """sha256 over records, the same however they are cut into batches."""
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
 
     def update(self, records: Iterable[Record]) -> None:
-        """Take in some records more."""
+        """Add the next records."""
         parts = [
             f"{record.external_id}\0{record.text}\0{record.fields}\0"
             if type(record) is Document
@@ -23,5 +23,5 @@ class Fingerprint:
         self._digest.update("".join(parts).encode())
 
     def hexdigest(self) -> str:
-        """Of all records so far."""
+        """The digest of all records so far."""
         return self._digest.hexdigest()

@@ -6,7 +6,7 @@ MAX_LENGTH = 100
 
 
 def check_name(name: str | None) -> None:
-    """Raise SpecError for a name that could not be used in place of a job's number."""
+    """Raise SpecError for a name that cannot be used in place of a job's number."""
     if name is None:
         return
     if not name or not name.isprintable() or name != name.strip() or len(name) > MAX_LENGTH:

@@ -1,6 +1,5 @@
-"""Cut a corpus into shards, and shards into batches: where the cuts are depends on the corpus alone.
-
-So a killed ingest that is run again, and two that run at once, make the same batches and the same shards.
+"""Cutting a corpus into shards, and shards into the batches of an ingest. The borders depend on the corpus alone, so a
+repeated submit, and two at once, make the same shards and batches.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,17 +8,17 @@ from jobs.corpus.payload import PayloadKind
 from jobs.documents import Document, Record
 from jobs.store.ingest.lifecycle import IngestBatch
 
-# Estimated; a longer document has a shard of its own.
+# Estimated tokens; a longer document is a shard by itself.
 SHARD_TOKENS = 16_000
-SHARD_TOKENS_OF_CANDIDATES = 64_000  # a query with a hundred passages is some 15,000, and a batch has its shard's alone
-SHARD_DOCUMENTS = 1_000  # rejected ones count: they are in the range
-SHARD_CHARS = 1 << 22  # of texts and other fields: a worker holds a shard in memory
+SHARD_TOKENS_OF_CANDIDATES = 64_000  # a query with a hundred passages is some 15,000, and no batch spans two shards
+SHARD_DOCUMENTS = 1_000  # rejected ones included: they are in the range
+SHARD_CHARS = 1 << 22  # of texts and other fields: a worker has a shard in memory
 BATCH_DOCUMENTS = 20_000  # written in one transaction, rounded up to whole shards
 BATCH_CHARS = 1 << 24
 
 
 def cut_batches(records: Iterable[Record], payload_kind: PayloadKind = PayloadKind.TEXT) -> Iterator[IngestBatch]:
-    """All records, in order."""
+    """All records, in order, as batches of shards."""
     max_tokens = SHARD_TOKENS_OF_CANDIDATES if payload_kind is PayloadKind.CANDIDATES else SHARD_TOKENS
     shards: list[list[Record]] = []
     num_documents = num_chars = 0

@@ -1,6 +1,6 @@
-"""Make a job of a corpus: one streaming pass, and from wherever it is killed the same command goes on.
+"""Making a job of a corpus in one streaming pass. If it is killed, the same command continues where it stopped.
 
-Knows: when two submits are the same job, and for what a corpus is refused. Does not know: formats, SQL.
+Knows: when two submits are the same job, and when a corpus is refused. Does not know: formats, SQL.
 """
 
 import hashlib
@@ -30,9 +30,9 @@ from jobs.submission.shards import cut_batches
 from jobs.submission.submitted_job import PriorState, SubmittedJob
 from jobs.submission.tolerance import Tolerance
 
-READERS = 1  # + 1 when a reader makes other documents of the same bytes: then it is another job
+READERS = 1  # + 1 when a reader makes other documents of the same bytes, which is then another job
 SHOWN_REJECTED = 20
-SKIPPED_AT_ONCE = 20_000
+SKIPPED_PER_STEP = 20_000
 
 PRIOR_STATES = {
     JobState.INGESTING: PriorState.RESUMED,
@@ -56,13 +56,14 @@ def submit(
     spool: Path,
     on_progress: OnProgress | None = None,
 ) -> SubmittedJob:
-    """The job that does `spec` to each document of the corpus.
+    """Submit a corpus: the job that processes each of its documents as `spec` says.
 
-    The same corpus and spec are the same job, however often they are submitted; `again` makes another one where the
-    earlier ones are complete. `strict` refuses a corpus with any rejected line, `max_rejected` one with more than it
-    allows: nothing of them is kept. What comes through a pipe is kept in
-    the folder `spool` meanwhile. Raise CorpusError where the corpus as a whole is refused. A TransientError leaves
-    what was written so far: the same submit goes on from there.
+    The same corpus and spec are the same job, however often they are submitted; with `again` another job is made where
+    the earlier ones are complete. `strict` refuses a corpus with any rejected line, `max_rejected` one with more than
+    it allows: then nothing is stored. A pipe is copied to the folder `spool` meanwhile.
+
+    Raises CorpusError where the corpus as a whole is refused. After a TransientError the written documents stay, and
+    the same submit continues behind them.
     """
     check_name(name)
     reporter = ProgressReporter(on_progress)
@@ -110,7 +111,7 @@ def _prior_state(job: IngestedJob) -> PriorState:
 
 
 def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, number: int) -> str:
-    """sha256 of all that decides what the job is; `number` tells apart those that somebody asked for `again`."""
+    """sha256 of everything that identifies a job; `number` distinguishes those that were made with `again`."""
     if corpus.run is None:
         fields = corpus.payload_fields.values()
         read = [READERS, corpus.read_as, corpus.packing, corpus.id_field, *fields, corpus.line_limit]
@@ -130,31 +131,31 @@ def _fill(
     contents: Contents,
     reporter: ProgressReporter,
 ) -> tuple[IngestedJob, int]:
-    """Write what the job lacks of its corpus; give it up where the corpus turns out to be no corpus. How the job stands
-    then, and how many of the documents from there on have no id."""
+    """Write the documents that the job lacks; the job afterwards, and how many of them have no id of the corpus. On a
+    CorpusError the job is abandoned."""
     without_id = 0
 
-    def tell(documents: int) -> None:
+    def report(documents: int) -> None:
         reporter.report(job.job_id, documents, job.rejected)
 
     written = Fingerprint()
     try:
-        rest = _skip(records, job.ingested, written, tell)
+        rest = _skip(records, job.ingested, written, report)
         if job.ingest_digest not in (None, written.hexdigest()):
             raise CorpusError(
-                f"{reader.source} is not what it was when the first {job.ingested} documents of job "
-                f"{job.job_id} were read from it; submit it again to read it from the start"
+                f"{reader.source} has changed since the first {job.ingested} documents of job {job.job_id} were read "
+                "from it; submit it again to read it from the start"
             )
         for batch in cut_batches(rest, payload_kind):
             written.update(record for shard in batch.shards for record in shard)
             if job.ingested < batch.stop:
                 job = lifecycle.add_batch(database, job.job_id, batch, written.hexdigest())
-                _check_ours(job, batch.stop)
+                _check_still_ours(job, batch.stop)
             without_id += sum([type(one) is Document and one.unnamed for shard in batch.shards for one in shard])
-            tell(batch.stop)
+            report(batch.stop)
             failpoint("after-ingest-batch")
         if reader.digest() != contents.digest:
-            raise CorpusError(f"{reader.source} changed while it was read; submit it again when it stays as it is")
+            raise CorpusError(f"{reader.source} changed while it was read; submit it again once it no longer changes")
     except CorpusError as error:
         lifecycle.abandon(database, job.job_id, str(error))
         raise
@@ -162,26 +163,27 @@ def _fill(
 
 
 def _skip(
-    records: Iterator[Record], offset: int, written: Fingerprint, tell: Callable[[int], None]
+    records: Iterator[Record], offset: int, written: Fingerprint, report: Callable[[int], None]
 ) -> Iterator[Record]:
-    """The records from the position `offset` on. What comes before is read all the same: the digests want it."""
+    """The records from the position `offset` on. Those before it are read too, for the digests."""
     position = 0
-    while position < offset and (some := list(islice(records, min(SKIPPED_AT_ONCE, offset - position)))):
+    while position < offset and (some := list(islice(records, min(SKIPPED_PER_STEP, offset - position)))):
         written.update(some)
         position += len(some)
         if position < offset:
-            tell(position)
+            report(position)
     return records
 
 
-def _check_ours(job: IngestedJob, stop: int) -> None:
-    """Two submits may fill one job, but none goes on with a job that is given up, or that starts anew behind it."""
+def _check_still_ours(job: IngestedJob, stop: int) -> None:
+    """Two submits may fill one job. Raises KvjobsError where the job was cancelled or abandoned, or was started again
+    from the beginning."""
     written = job.ingested >= stop
     if job.state in (JobState.FAILED, JobState.CANCELLED) or (job.state != JobState.INGESTING and not written):
         why = f" ({job.reason})" if job.reason else ""
-        raise KvjobsError(f"job {job.job_id} was cancelled or given up while its corpus was being read{why}")
+        raise KvjobsError(f"job {job.job_id} was cancelled or abandoned while its corpus was being read{why}")
     if not written:
-        raise KvjobsError(f"job {job.job_id} was started anew while its corpus was being read; submit it again")
+        raise KvjobsError(f"job {job.job_id} was started again while its corpus was being read; submit it again")
 
 
 def _refusal(database: Database, corpus: Corpus, job: IngestedJob, max_rejected: Tolerance | None) -> CorpusError:
@@ -193,4 +195,4 @@ def _refusal(database: Database, corpus: Corpus, job: IngestedJob, max_rejected:
     if max_rejected is not None:
         rule, way_out = f"--max-rejected allows {max_rejected}", "allow more"
     head = f"{corpus.source}: {job.rejected} of {job.documents} documents cannot be read, and {rule}"
-    return CorpusError("\n".join([f"{head}; mend these lines, or {way_out}:", *lines]))
+    return CorpusError("\n".join([f"{head}; fix these lines, or {way_out}:", *lines]))

@@ -12,22 +12,22 @@ class PriorState(enum.StrEnum):
     """How far the job was before this submit."""
 
     NEW = "new"
-    RESUMED = "resumed"  # an ingest that was killed, or that another submit is at; now it is complete
+    RESUMED = "resumed"  # its ingest was incomplete: killed, or done by another submit at the same time
     RUNNING = "running"
     COMPLETE = "complete"
-    CANCELLED = "cancelled"  # or about to be
+    CANCELLED = "cancelled"  # or its cancel was requested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedJob:
-    """The job that a submit made or found."""
+    """The job that a submit has made or found."""
 
     job_id: int
-    name: str | None  # a job that had one keeps it
+    name: str | None  # a job that had one before keeps it
     state: "JobState"
     prior_state: PriorState
-    documents: int  # rejected ones too
+    documents: int  # rejected ones included
     rejected: int
     shards: int
     estimated_tokens: int
-    without_id: int  # of the documents that this submit read; the number of their line stands for it
+    without_id: int  # documents read by this submit without an id of the corpus; their id is the line number

@@ -1,4 +1,4 @@
-"""How many lines of a corpus may be rejected for it to be taken all the same."""
+"""How many documents of a corpus may be rejected before the whole corpus is refused (`--max-rejected`)."""
 
 import re
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ _SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?%")
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """A number of lines, or a share of all documents in percent: one of the two."""
+    """A number of lines, or a percentage of all documents: one of the two."""
 
     lines: int | None = None
     percent: Decimal | None = None
 
     @classmethod
     def parse(cls, text: str) -> "Tolerance":
-        """From `10` or `0.5%`; raise SpecError for anything else."""
+        """From `10` or `0.5%`. Raises SpecError for anything else."""
         if _NUMBER.fullmatch(text):
             return cls(lines=int(text))
         if (share := _SHARE.fullmatch(text)) and (percent := Decimal(share[1])) <= 100:

@@ -1,4 +1,4 @@
-"""Which ids of a corpus are there twice, without a job: what a dry run asks, and a submit finds in the database.
+"""Duplicate ids of a corpus, for a dry run. (A submit finds them in the database.)
 
 Memory is bounded: the ids are in a table on disk, of which 64 MB are cached.
 """
@@ -12,13 +12,13 @@ TABLES = "CREATE TABLE used (id TEXT PRIMARY KEY, position INTEGER, line INTEGER
 
 
 class UsedIds:
-    """The ids so far, each with the line that had it first."""
+    """The ids so far, each with the position and line that had it first."""
 
     def __init__(self, tables: sqlite3.Connection) -> None:
         self._tables = tables
 
     def take(self, records: Sequence[Record]) -> Mapping[int, int]:
-        """Take in the next records; the positions of those whose id is another's, with the line of the other."""
+        """Add the next records; the positions of those whose id was used before, with the line that used it."""
         rows = [(record.external_id, record.position, record.line) for record in records if record.external_id]
         before = self._tables.total_changes
         self._tables.executemany("INSERT OR IGNORE INTO used VALUES (?, ?, ?)", rows)

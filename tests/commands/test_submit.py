@@ -196,7 +196,7 @@ def test_a_line_without_an_id_whose_number_is_an_id_is_told_so(
     assert "\n2 documents without an id: the line number is used instead.\n" in kvjobs("submit", corpus).err
     (rejected,) = kvjobs("query", "select error from v_documents where status = 'rejected'", "--json").json
     assert rejected["error"] == (
-        "the line has no id, and its number 3, which stands for it, was used before, on line 2; give it one"
+        "the line has no id, and its line number 3, used as id, was used before, on line 2; give it one"
     )
 
 
@@ -233,7 +233,7 @@ def test_a_corpus_with_more_rejected_lines_than_allowed_is_refused_before_any_wo
     assert kvjobs("ls", "-q").out == ("1\n" if is_taken else "")
     assert result.exit_code == (0 if is_taken else 2)
     if not is_taken:
-        assert f"2 of 5 documents cannot be read, and --max-rejected allows {allowed}; mend" in result.err
+        assert f"2 of 5 documents cannot be read, and --max-rejected allows {allowed}; fix" in result.err
         assert "  line 2: " in result.err
 
 

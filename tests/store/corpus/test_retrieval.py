@@ -167,11 +167,11 @@ def test_a_document_that_a_query_found_twice_is_rejected(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("q1 d1 0.5", "'q1 d1 0.5' is no line of a run"),
-        ("q1 Q0 d1 1 high x", "is no line of a run"),
-        ("q1 Q0 d1 1 2 x y", "is no line of a run"),
-        ("q1 Q0 d1 1 nan x", "the score 'nan' is no finite number"),
-        ("q1 Q0 d1 1 1e999 x", "the score '1e999' is no finite number"),
+        ("q1 d1 0.5", "'q1 d1 0.5' is not a line of a run"),
+        ("q1 Q0 d1 1 high x", "is not a line of a run"),
+        ("q1 Q0 d1 1 2 x y", "is not a line of a run"),
+        ("q1 Q0 d1 1 nan x", "the score 'nan' is not a finite number"),
+        ("q1 Q0 d1 1 1e999 x", "the score '1e999' is not a finite number"),
         (b"q1 Q0 d\xff 1 2 x", "it is not UTF-8"),
     ],
 )
@@ -210,7 +210,7 @@ def test_files_that_are_not_there_are_named(folder: Path) -> None:
     with pytest.raises(CorpusError, match="there is no line in it"):
         read(folder, "\n")
     (folder / "corpus.jsonl").write_bytes(gzip.compress(b"{}" * 1000)[:-9])
-    with pytest.raises(CorpusError, match="breaks off"):
+    with pytest.raises(CorpusError, match="ends too early"):
         read(folder, RUN)
     (folder / "corpus.jsonl").unlink()
     with pytest.raises(CorpusError, match=r"has no corpus\.jsonl"):
@@ -221,7 +221,7 @@ def test_where_nothing_can_be_kept_it_is_said(folder: Path) -> None:
     (folder / "file").touch()
     (folder / "a.run").write_text(RUN)
 
-    with pytest.raises(KvjobsError, match="the candidates cannot be kept in"):
+    with pytest.raises(KvjobsError, match="the candidates cannot be stored in"):
         list(BeirReader(BeirRun(folder, folder / "a.run"), folder / "file" / "spool"))
 
 

@@ -292,7 +292,7 @@ def test_a_file_that_changed_under_a_submit_that_was_killed_and_was_put_back_sta
         killed(database, path)
     path.write_bytes(data)
 
-    with pytest.raises(CorpusError, match=r"not what it was when the first \d+ documents of job 1 were read"):
+    with pytest.raises(CorpusError, match=r"has changed since the first \d+ documents of job 1 were read"):
         send(database, path)
 
     assert send(database, path).documents == 20
@@ -367,7 +367,7 @@ def test_submits_in_threads_make_one_job(database: Database, path: Path) -> None
 
 
 def test_a_submit_stops_when_its_job_is_cancelled(database: Database, path: Path) -> None:
-    with pytest.raises(KvjobsError, match="job 1 was cancelled or given up") as caught:
+    with pytest.raises(KvjobsError, match="job 1 was cancelled or abandoned") as caught:
         send(database, path, on_progress=lambda progress: cancel_once(database))
 
     assert caught.value.exit_code == 1
@@ -385,14 +385,14 @@ def test_a_submit_stops_when_its_job_starts_anew_behind_it(database: Database, p
         lifecycle.abandon(database, 1, "somebody gave it up")
         killed(database, path, 1)
 
-    with pytest.raises(KvjobsError, match="started anew"):
+    with pytest.raises(KvjobsError, match="started again"):
         send(database, path, on_progress=lambda p: start_anew(p) if p.documents > 6 else None)
 
     assert send(database, path).documents == 20
 
 
 def test_a_submit_stops_when_its_job_is_given_up_or_removed(database: Database, path: Path) -> None:
-    with pytest.raises(KvjobsError, match=r"given up .*somebody gave it up"):
+    with pytest.raises(KvjobsError, match=r"abandoned .*somebody gave it up"):
         send(database, path, on_progress=lambda progress: lifecycle.abandon(database, 1, "somebody gave it up"))
     with pytest.raises(KvjobsError, match="job 1 was removed"):
         send(database, path, on_progress=lambda progress: lifecycle.remove(database, 1))

@@ -230,8 +230,8 @@ def test_a_corpus_without_documents_leaves_no_job(database: Database, send: Subm
         ("a.jsonl", b"id;body\n1;one\n", "--format csv --delimiter ';' --text-field body?"),
         ("a.jsonl", b"id\ttext\n1\tone\n", "--format tsv?"),
         ("a.jsonl", b"It rains.\nIt snows.\n", "the lines are plain text: --format txt?"),
-        ("a.jsonl", b'[\n  {"text": "a"}\n]\n', "one list of JSON, and not an object a line: jq -c '.[]'"),
-        ("a.jsonl", b'{\n  "text": "a"\n}\n', "an object takes several lines: jq -c ."),
+        ("a.jsonl", b'[\n  {"text": "a"}\n]\n', "one JSON list, not an object per line: jq -c '.[]'"),
+        ("a.jsonl", b'{\n  "text": "a"\n}\n', "an object spans several lines: jq -c ."),
         ("a.jsonl", b'{"text": "a"\n', "its one line cannot be used; line 1: the line is not JSON"),
         ("a.jsonl", b"caf\xe9\n", "is not UTF-8"),
         ("a.txt", b'{"text": "a"}\n' * 2, "the lines are JSON objects: --format jsonl?"),
@@ -255,7 +255,7 @@ def test_a_corpus_of_which_nothing_can_be_used_is_refused_with_what_was_probably
 def test_rejected_lines_before_the_first_document_are_all_kept(
     database: Database, send: Submit, monkeypatch: pytest.MonkeyPatch, num_rejected: int
 ) -> None:
-    monkeypatch.setattr(corpus_check, "HELD", 2)
+    monkeypatch.setattr(corpus_check, "MAX_HELD", 2)
 
     submitted = send(lines(*[None] * num_rejected, "x", None, "y"))
 
@@ -318,12 +318,12 @@ def test_strict_refuses_a_corpus_that_a_job_has_already_and_leaves_that_job(data
 def test_a_corpus_that_breaks_off_fails_its_job_and_frees_its_name(database: Database, send: Submit) -> None:
     packed = gzip.compress(b"".join(b'{"id": %d, "text": "x"}\n' % n for n in range(30_000)))
 
-    with pytest.raises(CorpusError, match="breaks off"):
+    with pytest.raises(CorpusError, match="ends too early"):
         send(packed[:-20], file="a.jsonl.gz", name="nightly")
 
     ((state, reason, name),) = rows(database, Job, "state", "reason", "name")
     assert (state, name) == ("failed", None)
-    assert "breaks off" in reason
+    assert "ends too early" in reason
     assert rows(database, Document, "position") == rows(database, Shard, "id") == []
     assert rows(database, JobCounts, "documents", "shards", "estimated_tokens") == [(0, 0, 0)]
     assert send(packed, file="a.jsonl.gz", name="nightly").documents == 30_000

@@ -108,7 +108,7 @@ def test_a_line_that_cannot_be_reranked_is_rejected(tmp_path: Path, line: str, c
 @pytest.mark.parametrize(
     ("how", "says"),
     [
-        ({"path": "a.txt", "payload_kind": PayloadKind.PAIRS}, "more than a line of text"),
+        ({"path": "a.txt", "payload_kind": PayloadKind.PAIRS}, "needs two fields"),
         ({"path": "a.csv", "payload_kind": PayloadKind.CANDIDATES}, "written in jsonl"),
         (
             {"path": "a.jsonl", "payload_kind": PayloadKind.PAIRS, "source_field": "target"},

@@ -72,8 +72,11 @@ def test_a_format_that_is_given_goes_before_the_name() -> None:
         ({"path": "a.csv", "id_field": "text"}, "both be in the field 'text'"),
         ({"path": "a.csv", "max_line_bytes": 0}, "smallest is 1"),
         ({"path": "a.jsonl", "delimiter": ";"}, "--delimiter is for csv and tsv"),
-        ({"path": "a.csv", "delimiter": "::"}, "the delimiter '::' is none; give one sign, such as ';', or tab, comma"),
-        ({"path": "a.csv", "delimiter": '"'}, "give one sign"),
+        (
+            {"path": "a.csv", "delimiter": "::"},
+            "'::' cannot be a delimiter; give one character, such as ';', or tab, comma",
+        ),
+        ({"path": "a.csv", "delimiter": '"'}, "give one character"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_opened(
@@ -133,20 +136,20 @@ def test_a_packed_corpus_reads_as_what_is_in_it(tmp_path: Path, name: str) -> No
 
 @pytest.mark.parametrize("name", ["a.jsonl.gz", "b.jsonl.gz", "a.jsonl.zst", "b.jsonl.zst"])
 @pytest.mark.parametrize("cut", [30, 0.5, 0.9, -24])
-def test_a_packed_corpus_that_breaks_off_is_refused(tmp_path: Path, name: str, cut: float) -> None:
+def test_a_compressed_corpus_that_ends_too_early_is_refused(tmp_path: Path, name: str, cut: float) -> None:
     data = packed_forms()[name]
     path = written(tmp_path / name, data[: int(cut * len(data)) if isinstance(cut, float) else cut])
 
-    assert refusal(path) == f"{path}: the packed data breaks off; fetch or make the file again"
+    assert refusal(path) == f"{path}: the compressed data ends too early; fetch or write the file again"
 
 
 @pytest.mark.parametrize("name", ["a.jsonl.gz", "a.jsonl.zst"])
-def test_a_packed_corpus_that_is_damaged_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_compressed_corpus_that_is_damaged_is_refused(tmp_path: Path, name: str) -> None:
     data = packed_forms()[name]
     damaged = data[:40] + bytes(40) + data[80:]
 
-    assert "fetch or make the file again" in refusal(written(tmp_path / name, damaged))
-    assert "cannot be unpacked" in refusal(written(tmp_path / name, LINES))
+    assert "fetch or write the file again" in refusal(written(tmp_path / name, damaged))
+    assert "cannot be decompressed" in refusal(written(tmp_path / name, LINES))
 
 
 def test_a_piece_of_zstd_that_unpacks_to_very_much_is_read_piece_by_piece(tmp_path: Path) -> None:
@@ -164,7 +167,7 @@ def test_what_is_not_there_or_no_file_is_refused_by_name(tmp_path: Path) -> None
     missing = tmp_path / "missing.txt"
 
     assert refusal(missing) == f"{missing}: there is no such file; check the path"
-    assert refusal(tmp_path, format="txt").endswith("that is a folder; name a file in it")
+    assert refusal(tmp_path, format="txt").endswith("this is a folder; name a file in it")
     (tmp_path / "queries.jsonl").touch()
     for named in ({}, {"format": "jsonl"}):
         assert refusal(tmp_path, **named).endswith("name the first stage's run: --task rerank --run FILE")
