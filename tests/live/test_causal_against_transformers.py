@@ -54,7 +54,7 @@ def test_every_token_gets_what_transformers_gives_it(tmp_path: Path, name: str) 
     groups = [Group([], [draw(length)]) for length in (128, 2, 1, 60, 61, 5)]
     groups += [Group(draw(64), [draw(length) for length in (1, 9, 64, 2)]), Group(draw(30), [draw(12)])]
     wanted = [of_group(network, group) for group in groups]
-    readers = {name: PackedReader(model, limits) for name, limits in LIMITS.items()}
+    readers = {name: PackedReader(model.graphs, limits) for name, limits in LIMITS.items()}
     for name, reader in (readers | {"alone": model.new_reader(is_packed=False)}).items():
         found = dict(reader.read(groups, RunContext()))
         for index, each in enumerate(wanted):

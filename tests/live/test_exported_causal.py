@@ -100,8 +100,8 @@ def test_every_way_through_an_export_says_what_transformers_says(
 ) -> None:
     model = ExportedCausal.open(family.folder(task))
     has_past = task.endswith("past")
-    assert (model.layout.cache is not None, model.abilities.extends_batches) == (has_past, has_past)
-    assert model.abilities.pads
+    assert (model.layout.cache is not None, model.capabilities.extends_batches) == (has_past, has_past)
+    assert model.capabilities.pads
     if model.layout.cache:
         assert model.layout.cache.num_heads == (2 if family.name in ("mistral", "qwen2") else 4)
     assert (model.max_positions, model.vocab_size) == (POSITIONS, VOCAB)

@@ -13,7 +13,7 @@ from worker.models.manifest import Manifest
 
 def runs_on_gpu(manifest: Manifest) -> bool:
     """Whether a GPU can run it. Exports are taken as they are."""
-    return manifest.layout != "kv" or manifest.precision == Precision.FP16
+    return not manifest.is_native or manifest.precision == Precision.FP16
 
 
 def needs_half(name: str, precision: str | None) -> str:

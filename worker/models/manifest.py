@@ -22,6 +22,11 @@ LAYOUTS = ("kv", "optimum")
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 
+def has_native_graphs(folder: Path) -> bool:
+    """Whether the manifest of `folder` says so; an export may have none. Raises ModelError where it is damaged."""
+    return (folder / MANIFEST).is_file() and Manifest.read(folder).is_native
+
+
 @dataclass(frozen=True, slots=True)
 class FileRecord:
     """What a file has to be."""
@@ -53,6 +58,11 @@ class Manifest:
     accepts_departures: bool = False
     departures: tuple[str, ...] = ()
     checkpoint: str | None = None  # absolute path of the checkpoint that an export was compared with
+
+    @property
+    def is_native(self) -> bool:
+        """Whether its graphs are native, not exported."""
+        return self.layout == "kv"
 
     @classmethod
     def read(cls, folder: Path) -> Self:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.errors import ModelError
-from worker.engine.causal.exported_call import ExportedCall
+from worker.engine.causal.exported_graph import ExportedCausalGraph
 
 _LENGTH = 6  # tokens of a row that is tried
 # How far logits may be from those of the row alone, as a part of their spread.
@@ -34,7 +34,7 @@ class Capabilities:
     extends_batches: bool  # the same for several rows; shorter ones among them, where it `pads`
 
 
-def try_abilities(graph: ExportedCall, max_positions: int) -> Capabilities:
+def probe_capabilities(graph: ExportedCausalGraph, max_positions: int) -> Capabilities:
     """Run short rows in every way; raise ModelError where the graph runs in none."""
     size = min(max_positions, _LENGTH)
     vocab_size = graph.layout.vocab_size
@@ -68,12 +68,12 @@ def try_abilities(graph: ExportedCall, max_positions: int) -> Capabilities:
     return Capabilities(batches, pads, extends, batches_behind)
 
 
-def _logits(graph: ExportedCall, rows: Sequence[_Ids], past: Sequence[NDArray[Any]] = ()) -> _Rows:
+def _logits(graph: ExportedCausalGraph, rows: Sequence[_Ids], past: Sequence[NDArray[Any]] = ()) -> _Rows:
     found, _ = graph.call(rows, past, is_quiet=True)
     return [found[row, : len(ids)].astype(np.float32) for row, ids in enumerate(rows)]
 
 
-def _behind(graph: ExportedCall, beginning: _Ids, endings: Sequence[_Ids]) -> _Rows:
+def _behind(graph: ExportedCausalGraph, beginning: _Ids, endings: Sequence[_Ids]) -> _Rows:
     """Logits of rows behind one past."""
     _, past = graph.call([beginning], wants_logits=False, wants_present=True, is_quiet=True)
     return _logits(graph, endings, [np.repeat(part, len(endings), axis=0) for part in past])

@@ -11,8 +11,8 @@ from typing import Self
 
 import numpy as np
 
-from worker.engine.causal.capabilities import Capabilities, try_abilities
-from worker.engine.causal.exported_call import ExportedCall
+from worker.engine.causal.capabilities import Capabilities, probe_capabilities
+from worker.engine.causal.exported_graph import ExportedCausalGraph
 from worker.engine.causal.exported_reader import ExportedReader
 from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.engine.runtime.session import open_session
@@ -30,8 +30,8 @@ _UNNAMED_LIMIT = 2048  # positions, where no configuration names a limit
 class ExportedCausal:
     """Nothing here changes after `open`."""
 
-    graph: ExportedCall
-    abilities: Capabilities
+    graph: ExportedCausalGraph
+    capabilities: Capabilities
     max_positions: int
     departures: Departures  # from what the configuration asks for
     num_heads: int  # of queries, as far as the configuration says; for an estimate of memory alone
@@ -49,14 +49,14 @@ class ExportedCausal:
         departures = find_departures(file, config)
         if not ((folder / MANIFEST).is_file() and Manifest.read(folder).accepts_departures):
             departures.refuse(file, config)
-        graph = ExportedCall(file, session, layout)
+        graph = ExportedCausalGraph(file, session, layout)
         max_positions = config.max_position_embeddings or _UNNAMED_LIMIT
         if departures.limit:
             max_positions = min(max_positions, departures.limit.positions)
         key_heads = layout.cache.num_heads if layout.cache else 1
         return cls(
             graph=graph,
-            abilities=try_abilities(graph, max_positions),
+            capabilities=probe_capabilities(graph, max_positions),
             max_positions=max_positions,
             departures=departures,
             num_heads=config.num_attention_heads or key_heads,
@@ -80,8 +80,8 @@ class ExportedCausal:
 
     def new_reader(self, *, is_packed: bool = True) -> ExportedReader:
         """The buffers of one lane. `is_packed=False`: one sequence after another, and no prefix is shared."""
-        return ExportedReader(self.graph, self.abilities, self.num_heads, is_packed=is_packed)
+        return ExportedReader(self.graph, self.capabilities, self.num_heads, is_packed=is_packed)
 
     def new_whole_reader(self) -> ExportedReader:
         """Reads each sequence alone and in one call, however much memory that takes."""
-        return ExportedReader(self.graph, self.abilities, self.num_heads, is_packed=False, is_cut=False)
+        return ExportedReader(self.graph, self.capabilities, self.num_heads, is_packed=False, is_cut=False)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from worker.engine.causal.broadcast_past import BroadcastPast, Past
 from worker.engine.causal.capabilities import Capabilities
-from worker.engine.causal.exported_call import ExportedCall
+from worker.engine.causal.exported_graph import ExportedCausalGraph
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.causal.target_log_probs import scratch_size, target_log_probs
 from worker.engine.runtime.buffer_stats import BufferStats
@@ -54,15 +54,21 @@ class ExportedReader:
     """A lane's buffers. Nothing is kept from one `read` to the next but memory."""
 
     def __init__(
-        self, graph: ExportedCall, abilities: Capabilities, num_heads: int, *, is_packed: bool, is_cut: bool = True
+        self,
+        graph: ExportedCausalGraph,
+        capabilities: Capabilities,
+        num_heads: int,
+        *,
+        is_packed: bool,
+        is_cut: bool = True,
     ) -> None:
         """`num_heads`: of queries, for an estimate of what attention takes. `is_packed=False`: one sequence after
         another, and no prefix is shared. `is_cut=False`: each in one call, however much memory that takes."""
         self._graph = graph
-        self._abilities = abilities
+        self._capabilities = capabilities
         self._num_heads = num_heads
         self._is_packed = is_packed
-        self._is_cut = is_cut and abilities.extends
+        self._is_cut = is_cut and capabilities.extends
         self._vocab_size = graph.layout.vocab_size
         self._max_tokens = MAX_TOKENS  # fewer once memory was short
         self._repeated = BroadcastPast()
@@ -94,9 +100,9 @@ class ExportedReader:
     def _shares(self, group: Group) -> bool:
         """Whether the group's prefix is computed once, to be the past of its suffixes."""
         length, count = len(group.prefix) - 1, len(group.suffixes)
-        if not self._is_packed or not self._abilities.extends or count == 1:
+        if not self._is_packed or not self._capabilities.extends or count == 1:
             return False
-        return length * (count - 1) >= _WORTH if self._abilities.extends_batches else length >= _WORTH
+        return length * (count - 1) >= _WORTH if self._capabilities.extends_batches else length >= _WORTH
 
     def _read_shared(self, group: Group, run: RunContext) -> list[LogProbs]:
         """All but the last token of the prefix are the past; the last one is fed with each suffix, whose first token
@@ -127,7 +133,7 @@ class ExportedReader:
     def _take(self, waiting: deque[_Line], past: Past, most: int) -> list[_Line]:
         """The next rows of one call, from the front of `waiting`."""
         batch = [waiting.popleft()]
-        length, able = batch[0].length, self._abilities
+        length, able = batch[0].length, self._capabilities
         if not self._is_packed or not (able.extends_batches if past else able.batches):
             return batch
         most = min(most, self._most_rows(length, past))

@@ -1,102 +1,59 @@
 """
-A causal language model in graphs of our own, open and ready. Shared by all lanes of a process.
+A causal language model in native graphs: its configuration, and what lanes make of it.
 
-Knows: sessions, sizes, what the manifest says. Does not know: which sequences are read together, buffers.
+Knows: the files of a model folder. Does not know: sessions, which sequences are read together.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
-
-import numpy as np
-import onnxruntime
-from numpy.typing import NDArray
-from onnxruntime import IOBinding
+from typing import Self
 
 from jobs.errors import ModelError
-from worker.engine.causal.kv_cache import SequenceCache
+from worker.engine.causal.native_graphs import NativeCausalGraphs
 from worker.engine.causal.native_reader import PackedReader, PlainReader
-from worker.engine.causal.packed_rows import PackedRows
-from worker.engine.causal.protocol import LogProbs
-from worker.engine.runtime.device import CPU_PROVIDER, Device, Provider
-from worker.engine.runtime.int8_probe import int8_is_exact
-from worker.engine.runtime.session import open_session
+from worker.engine.runtime.device import CPU_PROVIDER, Provider
+from worker.engine.runtime.native_precision import native_precision
 from worker.graphs.architectures import CAUSAL_ARCHITECTURES
 from worker.graphs.causal_weights import CausalSizes
-from worker.graphs.file_names import BODY, HEAD
 from worker.graphs.precision import Precision
 from worker.models.departures.departures import Departures
-from worker.models.departures.window_probe import windows_are_exact
-from worker.models.half_precision import needs_half, runs_on_gpu
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
 
 FAMILIES = tuple(CAUSAL_ARCHITECTURES.values())
 
 
+@dataclass(frozen=True, slots=True)
 class NativeCausal:
-    """A body, which reads tokens, and a head, which says how likely each next one was."""
+    """Shared by all lanes of a process; nothing here changes after `open`."""
 
-    def __init__(
-        self, folder: Path, sizes: CausalSizes, precision: Precision, threads: int, providers: Sequence[Provider]
-    ) -> None:
-        if precision is Precision.INT8 and not int8_is_exact():
-            raise ModelError(
-                f"{folder} is in int8, and this processor cuts sums of int8 products (it lacks VNNI), so every "
-                "probability would be wrong: add the model with --precision fp32"
-            )
-        if sizes.has_window and not windows_are_exact():
-            raise ModelError(
-                f"{folder} has a sliding window, which onnxruntime {onnxruntime.__version__} makes one token too long: "
-                "upgrade onnxruntime"
-            )
-        self._sizes = sizes
-        self._precision = precision
-        self._dtype = np.dtype(np.float16 if precision is Precision.FP16 else np.float32)
-        # A GPU's kernel takes no bias. A window is counted in places of a row, and not in positions.
-        self.shares_rows = Device.of(providers).kind == "cpu" and not sizes.has_window
-        self._body = open_session(folder / BODY, threads=threads, providers=providers)
-        self._head = open_session(folder / HEAD, threads=threads, providers=providers)
-        self._past = [f"past.{layer}.{part}" for layer in range(sizes.layers) for part in ("key", "value")]
-        self._no_bias = np.zeros((1, 1, 0, 0), self._dtype)
+    graphs: NativeCausalGraphs
+    max_positions: int
+    vocab_size: int  # rows of the embedding, of which a tokenizer may use fewer
 
     @classmethod
     def open(cls, folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (CPU_PROVIDER,)) -> Self:
         """Open everything that `folder` holds; raise ModelError now, not at the first document."""
         manifest, config = Manifest.read(folder), read_json(folder / "config.json")
-        if manifest.layout != "kv" or manifest.architecture not in FAMILIES:
+        if not manifest.is_native or manifest.architecture not in FAMILIES:
             raise ModelError(
                 f"{folder} holds a model of the architecture {manifest.architecture} in the layout {manifest.layout}, "
                 f"which scores no text; known are {', '.join(FAMILIES)} in kv"
             )
-        if Device.of(providers).kind != "cpu" and not runs_on_gpu(manifest):
-            raise ModelError(needs_half(folder.name, manifest.precision))
+        precision = native_precision(folder, manifest, providers)
         sizes = CausalSizes.read(config)
         if sizes.family != manifest.architecture:
             raise ModelError(
                 f"{folder / 'config.json'} is of the family {sizes.family}, and kvjobs.json of "
                 f"{manifest.architecture}: the files belong to different models"
             )
-        return cls(folder, sizes, Precision(manifest.precision or Precision.FP32), threads, providers)
-
-    @property
-    def max_positions(self) -> int:
-        """The longest sequence, in tokens."""
-        return self._sizes.max_positions
-
-    @property
-    def vocab_size(self) -> int:
-        """Ids are below it: rows of the embedding, of which a tokenizer may use fewer."""
-        return self._sizes.vocab_size
-
-    @property
-    def num_heads(self) -> int:
-        """N, to reckon what scores of attention take."""
-        return self._sizes.heads
+        graphs = NativeCausalGraphs(folder, sizes, precision, threads, providers)
+        return cls(graphs, sizes.max_positions, sizes.vocab_size)
 
     def computes_in_float32(self) -> bool:
         """Whether weights and products are float32."""
-        return self._precision is Precision.FP32
+        return self.graphs.precision is Precision.FP32
 
     @property
     def departures(self) -> Departures:
@@ -106,53 +63,8 @@ class NativeCausal:
     def new_reader(self, *, is_packed: bool = True) -> PackedReader | PlainReader:
         """The buffers of one lane. Not packed: sequence by sequence without a cache, in memory that grows with the
         longest."""
-        return PackedReader(self) if is_packed else self.new_whole_reader()
+        return PackedReader(self.graphs) if is_packed else self.new_whole_reader()
 
     def new_whole_reader(self) -> PlainReader:
         """Reads each sequence alone, in one call and without a cache."""
-        return PlainReader(self)
-
-    def new_cache(self) -> SequenceCache:
-        """Room for keys and values of one sequence."""
-        return SequenceCache(self._sizes.layers, self._sizes.kv_heads, self._sizes.head_size, self._dtype)
-
-    def read_fresh(self, rows: PackedRows) -> NDArray[Any]:
-        """Rows that begin sequences -> hidden states (M, D)."""
-        nothing = np.zeros((len(rows.ends), self._sizes.kv_heads, 0, self._sizes.head_size), self._dtype)
-        feeds = self._feeds(rows) | dict.fromkeys(self._past, nothing)
-        hidden: NDArray[Any] = self._body.run(["hidden"], feeds)[0]
-        return hidden
-
-    def read_behind(self, cache: SequenceCache, rows: PackedRows) -> NDArray[Any]:
-        """One row behind what `cache` holds -> hidden states (M, D); what it holds grows by the row."""
-        binding: IOBinding = self._body.io_binding()
-        for name, value in self._feeds(rows).items():
-            binding.bind_cpu_input(name, value)
-        cache.bind(binding)
-        hidden = np.empty((rows.num_tokens, self._sizes.width), self._dtype)
-        binding.bind_output("hidden", "cpu", 0, hidden.dtype.type, hidden.shape, hidden.ctypes.data)
-        self._body.run_with_iobinding(binding)
-        return hidden
-
-    def log_probs(self, hidden: NDArray[Any], targets: NDArray[np.int64]) -> LogProbs:
-        """Of each target (M,), after the state before it (M, D)."""
-        found: LogProbs = self._head.run(["log_probs"], {"hidden": hidden, "targets": targets})[0]
-        return found
-
-    def _feeds(self, rows: PackedRows) -> dict[str, NDArray[Any]]:
-        return {
-            "ids": rows.ids,
-            "rows": rows.rows,
-            "places": rows.places,
-            "positions": rows.positions,
-            "ends": rows.ends,
-            "longest": rows.longest,
-            "is_shared": np.array(rows.bias is not None),
-            "bias": self._no_bias if rows.bias is None else self._in_range(rows.bias),
-        }
-
-    def _in_range(self, bias: NDArray[np.float32]) -> NDArray[Any]:
-        """What hides a place is beyond the numbers that float16 has."""
-        if self._dtype == bias.dtype:
-            return bias
-        return np.maximum(bias, np.finfo(np.float16).min).astype(self._dtype)
+        return PlainReader(self.graphs)

@@ -13,12 +13,13 @@ Knows: calls and their order, and how much memory one may take. Does not know: g
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from worker.engine.causal.kv_cache import SequenceCache
+from worker.engine.causal.native_graphs import NativeCausalGraphs
 from worker.engine.causal.packed_rows import Ids, PackedRows
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.runtime.buffer_stats import BufferStats
@@ -45,21 +46,6 @@ class Limits:
 _LIMITS = Limits()
 
 
-class NativeNetwork(Protocol):
-    """What a model computes."""
-
-    @property
-    def num_heads(self) -> int: ...
-    @property
-    def shares_rows(self) -> bool:
-        """Whether one row can hold several continuations."""
-
-    def new_cache(self) -> SequenceCache: ...
-    def read_fresh(self, rows: PackedRows) -> NDArray[Any]: ...
-    def read_behind(self, cache: SequenceCache, rows: PackedRows) -> NDArray[Any]: ...
-    def log_probs(self, hidden: NDArray[Any], targets: NDArray[np.int64]) -> LogProbs: ...
-
-
 @dataclass(frozen=True, slots=True)
 class _Sequence:
     """One of a group's, whole."""
@@ -81,10 +67,10 @@ class _Sequence:
 class PackedReader:
     """Many sequences a call."""
 
-    def __init__(self, network: NativeNetwork, limits: Limits = _LIMITS) -> None:
-        self._network = network
+    def __init__(self, graphs: NativeCausalGraphs, limits: Limits = _LIMITS) -> None:
+        self._graphs = graphs
         self._limits = limits
-        self._cache = network.new_cache()
+        self._cache = graphs.new_cache()
 
     @property
     def buffer_stats(self) -> BufferStats:
@@ -93,7 +79,7 @@ class PackedReader:
 
     def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
         """As `Reader.read` says. What needs the most memory comes first."""
-        calls = _Calls(self._network, self._limits, run)
+        calls = _Calls(self._graphs, self._limits, run)
         shared = [index for index, group in enumerate(groups) if _is_worth_sharing(group)]
         for index in sorted(shared, key=lambda index: -groups[index].longest):
             yield index, self._read_shared(groups[index], calls)
@@ -140,8 +126,8 @@ class PackedReader:
 
     def _read_shared(self, group: Group, calls: "_Calls") -> list[LogProbs]:
         """The prefix once, then its suffixes, as many a call as memory allows."""
-        past, network = len(group.prefix), self._network
-        room = _room(past, network.num_heads, self._limits) if network.shares_rows else 0
+        past, graphs = len(group.prefix), self._graphs
+        room = _room(past, graphs.num_heads, self._limits) if graphs.shares_rows else 0
         longest = max(len(suffix) for suffix in group.suffixes) - 1
         self._cache.begin(past + max(longest, room))
         for start in range(0, past, self._limits.tokens):
@@ -178,13 +164,13 @@ class PlainReader:
 
     buffer_stats: BufferStats = BufferStats()  # it has none
 
-    def __init__(self, network: NativeNetwork, limits: Limits = _LIMITS) -> None:
-        self._network = network
+    def __init__(self, graphs: NativeCausalGraphs, limits: Limits = _LIMITS) -> None:
+        self._graphs = graphs
         self._limits = limits
 
     def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
         """As `Reader.read` says, in the order of the groups."""
-        calls = _Calls(self._network, self._limits, run)
+        calls = _Calls(self._graphs, self._limits, run)
         for index, group in enumerate(groups):
             yield index, [self._read(sequence, calls) for sequence in _whole(index, group)]
 
@@ -198,20 +184,20 @@ class PlainReader:
 class _Calls:
     """Calls of the model, timed, with a look between them at whether to stop."""
 
-    def __init__(self, network: NativeNetwork, limits: Limits, run: RunContext) -> None:
-        self._network = network
+    def __init__(self, graphs: NativeCausalGraphs, limits: Limits, run: RunContext) -> None:
+        self._graphs = graphs
         self._limits = limits
         self._run = run
 
     def fresh(self, rows: PackedRows) -> NDArray[Any]:
         self._look()
         with self._run.measure("prefill", rows=len(rows.ends), tokens=rows.num_tokens):
-            return self._network.read_fresh(rows)
+            return self._graphs.read_fresh(rows)
 
     def behind(self, cache: SequenceCache, rows: PackedRows, past: int) -> NDArray[Any]:
         self._look()
         with self._run.measure("prefill", rows=1, tokens=rows.num_tokens, past_length=past):
-            return self._network.read_behind(cache, rows)
+            return self._graphs.read_behind(cache, rows)
 
     def log_probs(self, hidden: NDArray[Any], targets: NDArray[np.int64]) -> LogProbs:
         """In calls of about as many rows each."""
@@ -220,7 +206,7 @@ class _Calls:
         for states, ids in zip(np.array_split(hidden, count), np.array_split(targets, count), strict=True):
             self._look()
             with self._run.measure("head", rows=len(ids), tokens=len(ids)):
-                parts.append(self._network.log_probs(states, ids))
+                parts.append(self._graphs.log_probs(states, ids))
         return np.concatenate(parts)
 
     def _look(self) -> None:

@@ -7,13 +7,13 @@ from worker.engine.causal.exported_model import ExportedCausal
 from worker.engine.causal.native_model import NativeCausal
 from worker.engine.causal.protocol import CausalModel
 from worker.engine.runtime.device import CPU_PROVIDER, Provider
-from worker.models.manifest import MANIFEST, Manifest
+from worker.models.manifest import has_native_graphs
 
 
 def open_language_model(
     folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (CPU_PROVIDER,)
 ) -> CausalModel:
     """Open the model in `folder`; raise ModelError now, not at the first document."""
-    if (folder / MANIFEST).is_file() and Manifest.read(folder).layout == "kv":
+    if has_native_graphs(folder):
         return NativeCausal.open(folder, threads=threads, providers=providers)
     return ExportedCausal.open(folder, threads=threads, providers=providers)

@@ -20,7 +20,7 @@ from worker.engine.search.search import Search, new_search
 from worker.engine.seq2seq.decode_step import DecodeStep
 from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
 from worker.engine.seq2seq.kv_slots import KVSlots
-from worker.engine.seq2seq.native_graphs import NativeGraphs
+from worker.engine.seq2seq.native_graphs import NativeSeq2SeqGraphs
 from worker.engine.seq2seq.protocol import Decoded
 
 ENCODED_TOKENS = (
@@ -32,7 +32,7 @@ REFILLED_SHARE = 8  # an eighth of the slots is free before newcomers are encode
 class ContinuousDecoder:
     """One lane's slots for one model."""
 
-    def __init__(self, graphs: NativeGraphs) -> None:
+    def __init__(self, graphs: NativeSeq2SeqGraphs) -> None:
         self._graphs = graphs
         self._slots = graphs.new_slots()
         self._dropped = BufferStats()  # of slots that were given up
@@ -88,7 +88,7 @@ class _Batch:
 
     def __init__(
         self,
-        graphs: NativeGraphs,
+        graphs: NativeSeq2SeqGraphs,
         slots: KVSlots | DeviceKVSlots,
         stepper: DecodeStep,
         segments: Sequence[Sequence[int]],

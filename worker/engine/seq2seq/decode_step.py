@@ -18,13 +18,13 @@ from worker.engine.search.greedy import Resolve
 from worker.engine.search.logit_rules import Floats, Ids
 from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
 from worker.engine.seq2seq.kv_slots import KVSlots
-from worker.engine.seq2seq.native_graphs import NativeGraphs
+from worker.engine.seq2seq.native_graphs import NativeSeq2SeqGraphs
 
 
 class DecodeStep:
     """A lane's decoder for one kind of search."""
 
-    def __init__(self, graphs: NativeGraphs, rules: GenerationConfig, *, exact: bool = False) -> None:
+    def __init__(self, graphs: NativeSeq2SeqGraphs, rules: GenerationConfig, *, exact: bool = False) -> None:
         """`exact`: no screened head, whatever the rules: the logits are what they are."""
         self._allocations = 0
         self.resolve: Resolve | None = None  # what finds the best ids, where the logits are not exact

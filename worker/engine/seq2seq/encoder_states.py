@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.logit_rules import Ids
-from worker.engine.seq2seq.native_graphs import NativeGraphs
+from worker.engine.seq2seq.native_graphs import NativeSeq2SeqGraphs
 
 
-def encode_sources(graphs: NativeGraphs, sources: Sequence[Sequence[int]], run: RunContext) -> NDArray[Any]:
+def encode_sources(graphs: NativeSeq2SeqGraphs, sources: Sequence[Sequence[int]], run: RunContext) -> NDArray[Any]:
     """Sources, longest first -> the keys and values of each layer in turn (2 L, B, N, S, H), zeros behind a source's
     end. Equally long ones go through the encoder together, so nothing is padded there."""
     shape = graphs.shape

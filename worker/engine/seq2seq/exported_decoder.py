@@ -15,7 +15,7 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.search import search
-from worker.engine.seq2seq.exported_graphs import ExportedGraphs
+from worker.engine.seq2seq.exported_graphs import ExportedSeq2SeqGraphs
 from worker.engine.seq2seq.exported_steps import ExportedSteps
 from worker.engine.seq2seq.padding import PaddedBatch, make_batches, pad
 from worker.engine.seq2seq.protocol import Decoded
@@ -24,7 +24,7 @@ from worker.engine.seq2seq.protocol import Decoded
 class ExportedDecoder:
     """One lane's buffers for one model."""
 
-    def __init__(self, graphs: ExportedGraphs, policy: CachePolicy, pad_id: int) -> None:
+    def __init__(self, graphs: ExportedSeq2SeqGraphs, policy: CachePolicy, pad_id: int) -> None:
         self._graphs = graphs
         self._policy = policy
         self._pad_id = pad_id

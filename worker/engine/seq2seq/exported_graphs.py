@@ -26,7 +26,7 @@ from worker.models.layout.seq2seq_layout import Layout, LayoutKind, find_graphs,
 
 
 @dataclass(frozen=True, slots=True)
-class ExportedGraphs:
+class ExportedSeq2SeqGraphs:
     """An encoder, a decoder that reads a whole prefix, and (where the graphs have a cache) one that reads one token.
 
     In the merged layout the two decoders are one session, told apart by the input `use_cache_branch`.

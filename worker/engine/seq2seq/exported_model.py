@@ -13,7 +13,7 @@ from jobs.spec import CachePolicy
 from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.engine.search.generation_config import GenerationConfig, read_generation
 from worker.engine.seq2seq.exported_decoder import ExportedDecoder
-from worker.engine.seq2seq.exported_graphs import ExportedGraphs
+from worker.engine.seq2seq.exported_graphs import ExportedSeq2SeqGraphs
 from worker.engine.seq2seq.exported_scorer import ExportedScorer
 from worker.models.json_file import read_json
 
@@ -24,7 +24,7 @@ _UNLIMITED = 512  # positions, where config.json names no limit
 class ExportedSeq2Seq:
     """Shared by all lanes of a process; nothing here changes after `open`."""
 
-    graphs: ExportedGraphs
+    graphs: ExportedSeq2SeqGraphs
     generation: GenerationConfig
     max_positions: int  # of source and of target
     pad_id: int
@@ -35,7 +35,7 @@ class ExportedSeq2Seq:
         config = read_json(folder / "config.json")
         settings = folder / "generation_config.json"
         generation = read_json(settings) if settings.is_file() else None
-        graphs = ExportedGraphs.open(folder, config, threads=threads, providers=providers)
+        graphs = ExportedSeq2SeqGraphs.open(folder, config, threads=threads, providers=providers)
         max_positions = config.get("max_position_embeddings") or _UNLIMITED
         rules = read_generation(config, generation, vocab_size=graphs.layout.vocab_size, max_positions=max_positions)
         pad_id = (generation or {}).get("pad_token_id", config.get("pad_token_id"))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.logit_rules import Floats, log_normalizer
-from worker.engine.seq2seq.exported_graphs import ExportedGraphs
+from worker.engine.seq2seq.exported_graphs import ExportedSeq2SeqGraphs
 from worker.engine.seq2seq.padding import pad
 from worker.engine.seq2seq.pair_batches import IdPair
 
@@ -23,7 +23,7 @@ MAX_LOGITS = 1 << 24  # numbers that one call of the decoder may give, unless on
 class ExportedScorer:
     """One lane's way; it keeps no memory between calls."""
 
-    def __init__(self, graphs: ExportedGraphs, start_id: int, pad_id: int) -> None:
+    def __init__(self, graphs: ExportedSeq2SeqGraphs, start_id: int, pad_id: int) -> None:
         self.max_tokens = MAX_TOKENS
         self._graphs = graphs
         self._start_id = start_id

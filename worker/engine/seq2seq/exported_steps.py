@@ -23,7 +23,7 @@ from jobs.spec import CachePolicy
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.logit_rules import Floats, Ids
 from worker.engine.seq2seq.cache_policy import NEVER_CACHED, uncached_steps
-from worker.engine.seq2seq.exported_graphs import ExportedGraphs
+from worker.engine.seq2seq.exported_graphs import ExportedSeq2SeqGraphs
 from worker.engine.seq2seq.exported_kv_cache import ExportedKVCache
 from worker.engine.seq2seq.padding import PaddedBatch
 
@@ -35,7 +35,7 @@ class ExportedSteps:
 
     def __init__(
         self,
-        graphs: ExportedGraphs,
+        graphs: ExportedSeq2SeqGraphs,
         cache: ExportedKVCache,
         batch: PaddedBatch,
         *,
@@ -174,7 +174,7 @@ class _Binding:
         self._session.run_with_iobinding(self.io)
 
 
-def _uncached_steps(graphs: ExportedGraphs, policy: CachePolicy) -> int:
+def _uncached_steps(graphs: ExportedSeq2SeqGraphs, policy: CachePolicy) -> int:
     """How many steps run the whole prefix, the first one at least; raise SpecError where the graphs cannot do as
     asked."""
     graphs.check_cache(policy)

@@ -14,9 +14,9 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnxruntime import OrtValue
 
-from jobs.errors import ModelError
 from worker.engine.runtime.device import Device, Provider
 from worker.engine.runtime.int8_probe import int8_is_exact
+from worker.engine.runtime.native_precision import float_dtype
 from worker.engine.runtime.session import open_session
 from worker.engine.seq2seq.candidate_screening import CandidateScreen
 from worker.engine.seq2seq.device_buffers import DeviceCopies
@@ -29,17 +29,17 @@ from worker.graphs.marian_scoring import rebuild_scoring
 from worker.graphs.marian_uncached import rebuild_uncached
 from worker.graphs.marian_weights import MarianSizes
 from worker.graphs.precision import Precision
-from worker.models.manifest import Manifest
 
 
-class NativeGraphs:
+class NativeSeq2SeqGraphs:
     """An encoder, and a decoder for each number of beams that was asked for."""
 
     def __init__(
         self,
         folder: Path,
         config: dict[str, Any],
-        manifest: Manifest,
+        head_ids: Sequence[int] | None,
+        precision: Precision,
         threads: int,
         providers: Sequence[Provider],
         on_device: bool,
@@ -49,19 +49,9 @@ class NativeGraphs:
         `on_device`: keep keys and values in memory of the device, and move them there.
         """
         sizes = MarianSizes.read(config)
-        self.head = TargetHead.of(manifest.head_ids)
-        self.precision = Precision(manifest.precision or Precision.FP32)
-        if self.precision is Precision.INT8 and not int8_is_exact():
-            raise ModelError(
-                f"{folder} is in int8, and this processor cuts sums of int8 products (it lacks VNNI), so every logit "
-                "would be wrong: add the model with --precision fp32"
-            )
-        self.shape = SlotShape(
-            sizes.decoder_layers,
-            sizes.heads,
-            sizes.head_size,
-            np.dtype(np.float16 if self.precision is Precision.FP16 else np.float32),
-        )
+        self.head = TargetHead.of(head_ids)
+        self.precision = precision
+        self.shape = SlotShape(sizes.decoder_layers, sizes.heads, sizes.head_size, float_dtype(precision))
         self._folder = folder
         self._config = config
         self._threads = threads

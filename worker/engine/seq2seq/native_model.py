@@ -12,15 +12,15 @@ from typing import Self
 from jobs.errors import ModelError
 from jobs.spec import CachePolicy
 from worker.engine.runtime.device import CPU_PROVIDER, Device, Provider
+from worker.engine.runtime.native_precision import native_precision
 from worker.engine.search.generation_config import GenerationConfig, read_generation
 from worker.engine.seq2seq.cache_policy import uncached_steps
 from worker.engine.seq2seq.continuous_batching import ContinuousDecoder
-from worker.engine.seq2seq.native_graphs import NativeGraphs
+from worker.engine.seq2seq.native_graphs import NativeSeq2SeqGraphs
 from worker.engine.seq2seq.native_scorer import NativeScorer
 from worker.engine.seq2seq.uncached_decoder import UncachedDecoder
 from worker.graphs.file_names import DECODER
 from worker.graphs.marian_weights import MarianSizes
-from worker.models.half_precision import needs_half, runs_on_gpu
 from worker.models.json_file import read_json
 from worker.models.manifest import Manifest
 
@@ -29,7 +29,7 @@ from worker.models.manifest import Manifest
 class NativeSeq2Seq:
     """Shared by all lanes of a process; nothing here changes after `open`."""
 
-    graphs: NativeGraphs
+    graphs: NativeSeq2SeqGraphs
     generation: GenerationConfig
     max_positions: int  # of source and of target
 
@@ -49,8 +49,7 @@ class NativeSeq2Seq:
         manifest, config = Manifest.read(folder), read_json(folder / "config.json")
         if manifest.architecture != "marian":
             raise ModelError(f"{folder} holds a model of the architecture {manifest.architecture}; upgrade kvjobs")
-        if Device.of(providers).kind != "cpu" and not runs_on_gpu(manifest):
-            raise ModelError(needs_half(folder.name, manifest.precision))
+        precision = native_precision(folder, manifest, providers)
         settings = folder / "generation_config.json"
         vocab_size = config.get("decoder_vocab_size") or config.get("vocab_size")
         if not isinstance(vocab_size, int):
@@ -64,7 +63,7 @@ class NativeSeq2Seq:
         )
         if on_device is None:
             on_device = Device.of(providers).kind != "cpu"
-        graphs = NativeGraphs(folder, config, manifest, threads, providers, on_device)
+        graphs = NativeSeq2SeqGraphs(folder, config, manifest.head_ids, precision, threads, providers, on_device)
         graphs.head.rules(generation)
         if graphs.head.ids is None and graphs.head_size != vocab_size:
             raise ModelError(

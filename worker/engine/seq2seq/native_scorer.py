@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.logit_rules import Floats, Ids
 from worker.engine.seq2seq.encoder_states import encode_sources, feed_sources
-from worker.engine.seq2seq.native_graphs import NativeGraphs
+from worker.engine.seq2seq.native_graphs import NativeSeq2SeqGraphs
 from worker.engine.seq2seq.pair_batches import IdPair
 
 # Of a batch. More is not faster, and takes memory. 40 pairs, 6 layers, D 512, V 65,000, one thread: 1.95 s with 256,
@@ -25,7 +25,7 @@ _HEAD_ROWS = 64  # tokens whose logits are in memory at a time; the same pairs w
 class NativeScorer:
     """One lane's way; it keeps no memory between calls."""
 
-    def __init__(self, graphs: NativeGraphs, start_id: int) -> None:
+    def __init__(self, graphs: NativeSeq2SeqGraphs, start_id: int) -> None:
         self.max_tokens = MAX_TOKENS
         self._graphs = graphs
         self._start_id = start_id

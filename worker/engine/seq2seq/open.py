@@ -7,13 +7,13 @@ from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
 from worker.engine.seq2seq.protocol import Seq2SeqModel
-from worker.models.manifest import MANIFEST, Manifest
+from worker.models.manifest import has_native_graphs
 
 
 def open_translation_model(
     folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (CPU_PROVIDER,)
 ) -> Seq2SeqModel:
     """Open the model in `folder`; raise ModelError now, not at the first document."""
-    if (folder / MANIFEST).is_file() and Manifest.read(folder).layout == "kv":
+    if has_native_graphs(folder):
         return NativeSeq2Seq.open(folder, threads=threads, providers=providers)
     return ExportedSeq2Seq.open(folder, threads=threads, providers=providers)

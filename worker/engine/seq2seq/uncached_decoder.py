@@ -24,14 +24,14 @@ from worker.engine.seq2seq.decode_step import DecodeStep
 from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
 from worker.engine.seq2seq.encoder_states import encode_sources, feed_sources
 from worker.engine.seq2seq.kv_slots import KVSlots
-from worker.engine.seq2seq.native_graphs import NativeGraphs
+from worker.engine.seq2seq.native_graphs import NativeSeq2SeqGraphs
 from worker.engine.seq2seq.protocol import Decoded
 
 
 class UncachedDecoder:
     """One lane's way without a cache, for one model. Sentences of a batch begin together."""
 
-    def __init__(self, graphs: NativeGraphs, num_steps: int) -> None:
+    def __init__(self, graphs: NativeSeq2SeqGraphs, num_steps: int) -> None:
         """`num_steps`: how many of a search run without the cache."""
         self._graphs = graphs
         self._num_steps = num_steps
@@ -82,7 +82,7 @@ class _Prefixes:
 
     def __init__(
         self,
-        graphs: NativeGraphs,
+        graphs: NativeSeq2SeqGraphs,
         slots: KVSlots | DeviceKVSlots,
         sources: Sequence[Sequence[int]],  # longest first
         rules: GenerationConfig,

@@ -16,7 +16,7 @@ from tests.causal_checkpoints import write_causal_checkpoint
 from tests.causal_exports import HEAD_SIZE, POSITIONS, VOCAB, WIDTH, Export, LongRope
 from worker.engine.causal import exported_reader
 from worker.engine.causal.capabilities import Capabilities
-from worker.engine.causal.exported_call import ExportedCall
+from worker.engine.causal.exported_graph import ExportedCausalGraph
 from worker.engine.causal.exported_model import ExportedCausal
 from worker.engine.causal.open import open_language_model
 from worker.engine.causal.protocol import Group, LogProbs
@@ -164,7 +164,7 @@ def test_pieces_that_extend_the_cache_are_the_whole(layout: str, tokens: int, mo
 
     assert_same([found[index] for index in range(len(groups))], expected(export, groups), within=tolerance(export))
     longest = max(timing.tokens for timing in run.timings if timing.phase == "prefill")
-    assert longest == tokens if MODELS[layout].abilities.extends else longest >= POSITIONS - 1
+    assert longest == tokens if MODELS[layout].capabilities.extends else longest >= POSITIONS - 1
 
 
 @given(data=st.data())
@@ -194,7 +194,7 @@ def test_nothing_a_group_gets_depends_on_the_others(
 
 @pytest.mark.parametrize("name", ABLE)
 def test_what_a_graph_is_able_to_do_is_found_out(name: str, tmp_path: Path) -> None:
-    assert open_export(tmp_path, LAYOUTS[name]).abilities == ABLE[name]
+    assert open_export(tmp_path, LAYOUTS[name]).capabilities == ABLE[name]
 
 
 def test_a_graph_that_scales_activations_over_the_batch_gets_a_sequence_at_a_time(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_graph_that_scales_activations_over_the_batch_gets_a_sequence_at_a_tim
     model = open_export(tmp_path, Export(scales_batches=True))
     groups = some_groups(3)
 
-    assert model.abilities == Capabilities(batches=False, pads=False, extends=False, extends_batches=False)
+    assert model.capabilities == Capabilities(batches=False, pads=False, extends=False, extends_batches=False)
     for index, alone in enumerate(read(model, groups)):
         assert_same([alone], read(model, [groups[index]]), within=0)
 
@@ -219,7 +219,7 @@ def test_keys_and_values_that_a_graph_gives_in_half_are_fed_in_half(tmp_path: Pa
 def test_the_mask_grows_with_the_cache_and_positions_go_on(tmp_path: Path) -> None:
     model = open_export(tmp_path, Export())
     session = Watched(model.graph.session)
-    reader = replace(model, graph=ExportedCall(model.graph.file, session, model.layout)).new_reader()  # type: ignore[arg-type]
+    reader = replace(model, graph=ExportedCausalGraph(model.graph.file, session, model.layout)).new_reader()  # type: ignore[arg-type]
     rng = np.random.default_rng(4)
 
     list(reader.read([Group(ids(rng, 40), [ids(rng, 6), ids(rng, 6), ids(rng, 5)])], RunContext()))
@@ -315,7 +315,7 @@ class Watched:
 def test_short_of_memory_it_goes_on_with_fewer_at_once(name: str, tmp_path: Path) -> None:
     model, groups = open_export(tmp_path, LAYOUTS[name]), some_groups(9)
     session = Watched(model.graph.session, most_tokens=20)
-    poor = replace(model, graph=ExportedCall(model.graph.file, session, model.layout))  # type: ignore[arg-type]
+    poor = replace(model, graph=ExportedCausalGraph(model.graph.file, session, model.layout))  # type: ignore[arg-type]
 
     assert_same(read(poor, groups), expected(LAYOUTS[name], groups))
     assert session.refused > 0
@@ -324,7 +324,7 @@ def test_short_of_memory_it_goes_on_with_fewer_at_once(name: str, tmp_path: Path
 def test_where_not_even_the_least_fits_the_shortage_is_said(tmp_path: Path) -> None:
     model = open_export(tmp_path, Export())
     session = Watched(model.graph.session, most_tokens=3)
-    poor = replace(model, graph=ExportedCall(model.graph.file, session, model.layout))  # type: ignore[arg-type]
+    poor = replace(model, graph=ExportedCausalGraph(model.graph.file, session, model.layout))  # type: ignore[arg-type]
 
     with pytest.raises(RuntimeError, match="Failed to allocate"):
         read(poor, some_groups())
@@ -377,7 +377,7 @@ def test_infinite_and_missing_numbers_come_out_as_they_are(tmp_path: Path) -> No
 
     found = read(opened, [spoilt, Group([], [long]), Group([], [short])])
 
-    assert opened.abilities.pads
+    assert opened.capabilities.pads
     assert np.isnan(found[0][0][-1])
     assert_same(found[1:], expected(Export(), [Group([], [long]), Group([], [short])]))
 

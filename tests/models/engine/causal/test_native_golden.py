@@ -25,5 +25,5 @@ def test_every_token_gets_what_transformers_gave_it(tmp_path: Path, case: dict[s
     groups = [Group([], [ids]) for ids in case["sequences"]]
 
     for limits in (Limits(), Limits(tokens=20, padded=40, head_rows=11)):
-        for index, (found,) in PackedReader(model, limits).read(groups, RunContext()):
+        for index, (found,) in PackedReader(model.graphs, limits).read(groups, RunContext()):
             np.testing.assert_allclose(found, case["log_probs"][index], rtol=0, atol=1e-4)

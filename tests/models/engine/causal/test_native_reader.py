@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from jobs.errors import ModelError, Stopped
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
-from worker.engine.causal import native_model
 from worker.engine.causal.native_model import NativeCausal
 from worker.engine.causal.native_reader import Limits, PackedReader
 from worker.engine.causal.protocol import Group, LogProbs
@@ -110,7 +109,7 @@ def test_every_token_gets_what_plain_numpy_gives_it(make: Callable[..., Made], n
     made, groups = make(name), mixture()
     wanted = [made.expected(group) for group in groups]
 
-    reader = PackedReader(made.model, LIMITS[limits])
+    reader = PackedReader(made.model.graphs, LIMITS[limits])
     for _ in range(2):  # the second time with what the first left in the buffers
         assert difference(read(reader, groups), wanted) < 1e-4
     if limits == "roomy":
@@ -132,13 +131,13 @@ def test_a_token_does_not_know_its_neighbours(make: Callable[..., Made], data: s
     limits = Limits(tokens, data.draw(st.integers(tokens, 200)), data.draw(st.integers(1, 9)), 4 * 10_000)
 
     alone = [read(made.model.new_reader(is_packed=False), [group])[0] for group in groups]
-    assert difference(read(PackedReader(made.model, limits), groups), alone) < 1e-4
+    assert difference(read(PackedReader(made.model.graphs, limits), groups), alone) < 1e-4
 
 
 @pytest.mark.parametrize("limits", LIMITS)
 def test_garbage_in_the_buffers_changes_nothing(make: Callable[..., Made], limits: str) -> None:
     made, groups = make("qwen2"), mixture()
-    reader = PackedReader(made.model, LIMITS[limits])
+    reader = PackedReader(made.model.graphs, LIMITS[limits])
     first = read(reader, groups)
 
     reader._cache._memory.fill(np.nan)
@@ -151,7 +150,7 @@ def test_garbage_in_the_buffers_changes_nothing(make: Callable[..., Made], limit
 
 def test_memory_is_asked_for_once_and_does_not_grow_with_what_is_read(make: Callable[..., Made]) -> None:
     made, groups = make("llama"), mixture()
-    reader = PackedReader(made.model, TIGHT)
+    reader = PackedReader(made.model.graphs, TIGHT)
     read(reader, groups)
     before = reader.buffer_stats
     assert before.allocations >= 1
@@ -167,7 +166,7 @@ def test_memory_is_asked_for_once_and_does_not_grow_with_what_is_read(make: Call
 @pytest.mark.parametrize("name", MODELS)
 def test_no_call_is_larger_than_its_limits(make: Callable[..., Made], name: str) -> None:
     made, run = make(name), RunContext()
-    list(PackedReader(made.model, TIGHT).read(mixture(), run))
+    list(PackedReader(made.model.graphs, TIGHT).read(mixture(), run))
 
     body = [each for each in run.timings if each.phase == "prefill"]
     head = [each for each in run.timings if each.phase == "head"]
@@ -192,7 +191,7 @@ def test_reading_stops_between_two_calls(make: Callable[..., Made]) -> None:
     looks = iter([False, False, True])
     run = RunContext(should_stop=lambda: next(looks))
     with pytest.raises(Stopped):
-        list(PackedReader(make("llama").model, TIGHT).read(mixture(), run))
+        list(PackedReader(make("llama").model.graphs, TIGHT).read(mixture(), run))
     assert len(run.timings) == 2
 
 
@@ -206,7 +205,7 @@ def test_int8_of_a_row_does_not_depend_on_its_neighbours(make: Callable[..., Mad
 
     for limits in LIMITS.values():
         # Attention adds up in another order in a call of another shape, and a rounding may then fall the other way.
-        found = read(PackedReader(made.model, limits), groups)
+        found = read(PackedReader(made.model.graphs, limits), groups)
         flat = np.concatenate([np.concatenate(group) for group in found])
         wanted = np.concatenate([np.concatenate(group) for group in alone])
         drift = np.abs(np.concatenate([np.concatenate(group) for group in exact]) - wanted)
@@ -216,7 +215,7 @@ def test_int8_of_a_row_does_not_depend_on_its_neighbours(make: Callable[..., Mad
 
 def test_int8_is_refused_where_it_would_be_wrong(make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch) -> None:
     folder = make("llama", Precision.INT8).folder
-    monkeypatch.setattr(native_model, "int8_is_exact", lambda: False)
+    monkeypatch.setattr("worker.engine.runtime.native_precision.int8_is_exact", lambda: False)
     with pytest.raises(ModelError, match="lacks VNNI"):
         NativeCausal.open(folder)
 
@@ -225,7 +224,7 @@ def test_a_window_is_refused_where_it_would_be_wrong(
     make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert windows_are_exact()
-    monkeypatch.setattr(native_model, "windows_are_exact", lambda: False)
+    monkeypatch.setattr("worker.engine.causal.native_graphs.windows_are_exact", lambda: False)
     NativeCausal.open(make("mistral").folder)
     with pytest.raises(ModelError, match="one token too long"):
         NativeCausal.open(make("mistral, window").folder)

@@ -9,6 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 from jobs.errors import ModelError
 from tests.checkpoints import write_marian_checkpoint
+from worker.engine.runtime import native_precision
 from worker.engine.runtime.int8_probe import int8_is_exact
 from worker.engine.seq2seq import native_graphs
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
@@ -46,7 +47,7 @@ def test_this_processor_is_exact() -> None:
 
 def test_a_model_in_int8_is_refused_where_its_logits_would_be_wrong(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = add(Precision.INT8)
-    monkeypatch.setattr(native_graphs, "int8_is_exact", cut)
+    monkeypatch.setattr(native_precision, "int8_is_exact", cut)
 
     with pytest.raises(ModelError, match=r"lacks VNNI.*--precision fp32"):
         NativeSeq2Seq.open(folder)

@@ -20,7 +20,7 @@ from worker.models.layout.causal_layout import IDS, LOGITS, MASK, NUM_LOGITS, PO
 
 
 @dataclass(frozen=True, slots=True)
-class ExportedCall:
+class ExportedCausalGraph:
     """A session, and how it wants to be fed. Several threads may call it at once."""
 
     file: Path

@@ -1,0 +1,33 @@
+"""In which numbers native graphs compute, and whether this machine computes them right."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jobs.errors import ModelError
+from worker.engine.runtime.device import Device, Provider
+from worker.engine.runtime.int8_probe import int8_is_exact
+from worker.graphs.precision import Precision
+from worker.models.half_precision import needs_half, runs_on_gpu
+from worker.models.manifest import Manifest
+
+
+def native_precision(folder: Path, manifest: Manifest, providers: Sequence[Provider]) -> Precision:
+    """The precision of the native graphs in `folder`; raise ModelError where the device cannot run them, or would
+    compute other numbers."""
+    if Device.of(providers).kind != "cpu" and not runs_on_gpu(manifest):
+        raise ModelError(needs_half(folder.name, manifest.precision))
+    precision = Precision(manifest.precision or Precision.FP32)
+    if precision is Precision.INT8 and not int8_is_exact():
+        raise ModelError(
+            f"{folder} is in int8, and this processor cuts sums of int8 products (it lacks VNNI), so every result "
+            "would be wrong: add the model with --precision fp32"
+        )
+    return precision
+
+
+def float_dtype(precision: Precision) -> np.dtype[Any]:
+    """Of keys, values and hidden states."""
+    return np.dtype(np.float16 if precision is Precision.FP16 else np.float32)
