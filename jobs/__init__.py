@@ -1,3 +1,3 @@
-"""What to do and what came of it: corpora, the store, the command line. Never imports onnxruntime."""
+"""Jobs and their results: corpora, the store, dispatch, the command line. Never imports onnxruntime or numpy."""
 
 __version__ = "0.2.0"

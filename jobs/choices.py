@@ -1,23 +1,23 @@
-"""What an option may say about jobs and their results. Without what answers it, so that a help loads no database."""
+"""Values of options about jobs and results. Separate from the code that uses them, so that --help loads no database."""
 
 import enum
 
-PAUSED, CANCELLING = "paused", "cancelling"  # shown as states, though they are properties of a running job
+PAUSED, CANCELLING = "paused", "cancelling"  # displayed as states; a paused or cancelling job is `running`
 SHOWN_STATES = ("ingesting", "running", PAUSED, CANCELLING, "done", "cancelled", "failed")
 
 
 class Only(enum.StrEnum):
-    """Which documents are wanted. Without a choice: all that are in a terminal state."""
+    """Which documents to export. Without a choice: all in a terminal state."""
 
     OK = "ok"  # those with a result
-    FAILED = "failed"  # those that ended without: failed, rejected, quarantined, cancelled
-    WAITING = "waiting"  # those that are not in a terminal state yet
-    ALL = "all"  # the waiting ones among them
+    FAILED = "failed"  # those that ended without one: failed, rejected, quarantined, cancelled
+    WAITING = "waiting"  # those not in a terminal state yet
+    ALL = "all"  # all, with the waiting ones
 
 
 class By(enum.StrEnum):
-    """What the rows of a summary of steps stand for."""
+    """How timings are grouped."""
 
     PHASE = "phase"  # encode, prefill, decode, ... ; most seconds first
-    STEP = "step"  # decoder calls by their number within the batch: flat milliseconds mean that the cache works
-    LANE = "lane"  # one thread of one worker
+    STEP = "step"  # decoder calls by their number in the batch: constant milliseconds mean that the cache works
+    LANE = "lane"  # a thread of a worker

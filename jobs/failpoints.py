@@ -1,11 +1,11 @@
-"""Places where a test may let a process die, stop or wait: named in the code, chosen by an environment variable.
+"""Places where a test can make a process die, stop or wait: named in the code, chosen by an environment variable.
 
     KVJOBS_FAILPOINTS="before-commit:kill,after-lease:sleep=2:3" KVJOBS_FAILPOINTS_LOG=/tmp/hits
 
-`name:action[:times]`: the first `times` processes (1 unless said) that come to the place `name` do the action: `kill`
-(SIGKILL to oneself), `exit` (as a library that gives up), `stop` (SIGSTOP), `sleep=SECONDS`. Each time is a line in
-the log, which all processes share, so that a worker that was started again does not die again. Without the variable
-a failpoint costs one look at a constant.
+`name:action[:times]`: the first `times` processes (default 1) that reach the place `name` do the action: `kill`
+(SIGKILL to itself), `exit` (like a library that calls exit), `stop` (SIGSTOP), `sleep=SECONDS`. Each time is a line in
+the log, which all processes share, so that a restarted worker does not die again. Without the variable a failpoint
+costs one check of a constant.
 """
 
 import fcntl
@@ -17,13 +17,13 @@ import time
 NAMES = (
     "after-lease",  # a shard is leased, nothing is computed
     "after-compute",  # a batch is computed, nothing is written
-    "before-insert",  # in the transaction of a record, behind its fence
+    "before-insert",  # in the transaction of `record`, after the fence was checked
     "before-commit",  # ... everything is written, nothing is committed
-    "after-commit",  # ... committed; the worker has not heard of it
+    "after-commit",  # ... committed; the worker does not know yet
     "in-finish",  # the shard's last batch is written, the shard is not closed
-    "in-cancel",  # a job is to be cancelled, and nothing of it is yet
+    "in-cancel",  # a cancel is requested, no document is cancelled yet
     "after-ingest-batch",  # a batch of documents is committed
-    "before-ingest-finish",  # all documents are there, no worker sees the job yet
+    "before-ingest-finish",  # all documents are written, no worker sees the job yet
 )
 
 
@@ -43,7 +43,7 @@ _POINTS = _parse(os.environ.get("KVJOBS_FAILPOINTS", ""))
 
 
 def failpoint(name: str) -> None:
-    """Do here what the environment asks for; usually nothing."""
+    """Do the action that the environment sets for this place; usually nothing."""
     if _POINTS and name in _POINTS:
         action, times = _POINTS[name]
         if _is_due(f"{name}:{action}", times):
@@ -51,7 +51,7 @@ def failpoint(name: str) -> None:
 
 
 def _is_due(line: str, times: int) -> bool:
-    """Whether the log has this line fewer than so many times; then it has it once more."""
+    """Whether the log has this line fewer than `times` times; if so, append it."""
     with open(os.environ["KVJOBS_FAILPOINTS_LOG"], "a+", encoding="utf-8") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
         log.seek(0)
@@ -68,7 +68,7 @@ def _act(action: str) -> None:
     elif verb == "exit":
         os._exit(99)
     elif verb == "stop":
-        # To this thread: of a signal to the process another thread may hear first, and this one go on until then.
+        # To this thread: a signal to the process may be delivered to another thread first, while this one goes on.
         signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
     elif verb == "sleep":
         time.sleep(float(amount))

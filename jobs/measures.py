@@ -1,4 +1,4 @@
-"""What follows from the sums of a score. Standard library alone.
+"""Measures derived from the sums of a score. Standard library alone.
 
 Sums first, division last: the perplexity of a corpus is that of the sums over its documents, never a mean.
 """
@@ -10,7 +10,7 @@ LN_2 = math.log(2)
 
 
 def perplexity(nll_sum: float, count: int) -> float | None:
-    """exp(nll_sum / count), per token, word or byte; infinite where no number can hold it, None where count is 0."""
+    """exp(nll_sum / count), per token, word or byte; infinite where it is too large for a double, None for count 0."""
     if not count:
         return None
     mean = nll_sum / count
@@ -18,5 +18,5 @@ def perplexity(nll_sum: float, count: int) -> float | None:
 
 
 def bits_per_byte(nll_sum: float, num_bytes: int) -> float | None:
-    """nll_sum in bits, by the byte (lm-evaluation-harness' bits_per_byte); None where there is no byte."""
+    """nll_sum in bits, divided by bytes (lm-evaluation-harness' bits_per_byte); None for 0 bytes."""
     return nll_sum / (num_bytes * LN_2) if num_bytes else None

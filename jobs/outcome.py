@@ -1,4 +1,4 @@
-"""What comes back from an engine: plain values, the same on every side. Standard library alone."""
+"""What an engine returns, as plain values. Standard library alone."""
 
 import enum
 import math
@@ -6,20 +6,20 @@ from dataclasses import dataclass
 
 
 class Flag(enum.StrEnum):
-    """What a reader of a result should know about it."""
+    """A property of a result that its reader should know."""
 
     SPLIT = "split"  # a segment was longer than the model's positions and was translated in pieces
     TRUNCATED = "truncated"  # a hypothesis reached the length limit before its end; or a document was scored in part
-    REPETITION = "repetition"  # the end of a hypothesis repeats itself: the model probably ran away
+    REPETITION = "repetition"  # a hypothesis ends in repetitions: the model probably looped
     PASSED_THROUGH = "passed-through"  # a segment held no letter and was copied, not translated
-    UNSCORED_FIRST = "unscored-first"  # nothing stood before the first token, so it has no log-probability
+    UNSCORED_FIRST = "unscored-first"  # the first token had no context, so it has no log-probability
     UNSCORED = "unscored"  # no token could be scored
-    KEPT_ORDER = "kept-order"  # some candidates could not be scored and kept the place that they had
+    KEPT_ORDER = "kept-order"  # some candidates could not be scored and kept their rank
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One of the n best translations of a document."""
+    """One of a document's n best translations."""
 
     text: str
     score: float  # sum over segments of log-probability / length ** length_penalty
@@ -27,12 +27,12 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """One document, translated."""
+    """A translated document."""
 
     text: str
     log_prob: float  # natural log, summed over every generated token, end-of-sentence included
     num_segments: int
-    num_reused: int  # segments whose translation was already known
+    num_reused: int  # segments taken from the translation memory
     num_source_tokens: int
     num_target_tokens: int
     flags: tuple[Flag, ...] = ()  # sorted, each once
@@ -41,7 +41,7 @@ class Translation:
 
 @dataclass(frozen=True, slots=True)
 class TokenScore:
-    """One token of a document."""
+    """A token of a scored document."""
 
     text: str
     start: int  # UTF-8 bytes of the document
@@ -51,16 +51,16 @@ class TokenScore:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One document, scored. Perplexities are derived: exp(nll_sum / num_tokens), and so by words and bytes."""
+    """A scored document. Perplexities are derived: exp(nll_sum / num_tokens), likewise per word and per byte."""
 
     nll_sum: float  # -log p in nats, summed over the scored tokens
     num_tokens: int  # scored
-    num_words: int  # separated by white space, of the text that the scored tokens cover
+    num_words: int  # separated by white space, in the text that the scored tokens cover
     num_bytes: int  # UTF-8, of that text
-    num_source_tokens: int = 0  # of a pair: of its source, end-of-sentence included
+    num_source_tokens: int = 0  # of a pair's source, end-of-sentence included
     flags: tuple[Flag, ...] = ()  # sorted, each once
     tokens: tuple[TokenScore, ...] = ()  # empty unless asked for
-    reused: bool = False  # it was known before, and not computed
+    reused: bool = False  # taken from the score memory, not computed
 
     @property
     def is_finite(self) -> bool:
@@ -69,7 +69,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class RankedCandidate:
-    """A candidate at its new place."""
+    """A candidate at its new rank."""
 
     id: str
     rank: int  # from 1
@@ -80,18 +80,18 @@ class RankedCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The candidates of one query, best first. Those without a score keep the place that they had."""
+    """The candidates of a query, best first. Those without a score keep their rank."""
 
     candidates: tuple[RankedCandidate, ...]
     num_tokens: int  # scored
     num_computed: int  # tokens that went through the model
-    num_shared: int  # tokens that did not, because what they begin was computed already
+    num_shared: int  # tokens of shared prefixes, which were computed once
     flags: tuple[Flag, ...] = ()  # sorted, each once
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """One document that could not be processed."""
+    """A document that could not be processed."""
 
     code: str  # short and stable: "engine-error", "non-finite"
     message: str
@@ -99,7 +99,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """One document that kills the process which works on it."""
+    """A document that kills the process that processes it."""
 
     code: str  # "killed", "hung"
     message: str
@@ -111,7 +111,7 @@ Outcome = Result | Failed | Quarantined
 
 @dataclass(frozen=True, slots=True)
 class SegmentTranslation:
-    """One translated segment, as the translation memory keeps it. Best hypothesis first."""
+    """A translated segment, as the translation memory stores it. Best hypothesis first."""
 
     texts: tuple[str, ...]
     scores: tuple[float, ...]  # log-probability / length ** length_penalty
@@ -121,18 +121,18 @@ class SegmentTranslation:
     flags: tuple[Flag, ...] = ()
 
 
-# What an engine found out that later jobs can do without: a segment's translation, a document's score; by its key.
+# New entries for the memories: a segment's translation or a document's score, by key.
 Learned = dict[bytes, SegmentTranslation | Score]
 
 
 @dataclass(frozen=True, slots=True)
 class StepTiming:
-    """One model call, or one other phase of a batch."""
+    """A model call, or another phase of a batch."""
 
     phase: str  # encode | prefill | decode | head | segment | tokenize | detokenize | queue | record
-    step: int  # 0 for the first decoder call of a batch; 0 for phases that have no steps
+    step: int  # 0 for the first decoder call of a batch, and for phases without steps
     rows: int
     tokens: int  # rows x positions computed by this call
     past_length: int  # cached positions that this call attended to
     seconds: float
-    calls: int = 1  # more than one where timings were summed
+    calls: int = 1  # more where timings were summed

@@ -1,4 +1,4 @@
-"""Which process a process number means: numbers are given out again, and mean something on one machine only."""
+"""The identity of a process. A pid alone is none: it is valid on one machine, and used again for other processes."""
 
 import functools
 import os
@@ -10,29 +10,29 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """A process, beyond doubt: the boot of a machine, the number, and when it started (clock ticks since boot)."""
+    """A process: the boot of its machine, its pid, and when it started (clock ticks since boot)."""
 
-    machine: str  # empty: not known
+    machine: str  # empty: unknown
     pid: int
-    started: float  # 0: not known
+    started: float  # 0: unknown
 
     @classmethod
     def mine(cls) -> "ProcessId":
-        """Of the process that asks."""
+        """The identity of this process."""
         stat = _stat(os.getpid())
         return cls(this_machine(), os.getpid(), float(stat[STARTED]) if stat else 0.0)
 
     def is_dead(self) -> bool:
-        """Whether it has ended, beyond doubt. False also where nothing can be known: it is on another machine, nobody
-        can tell which machine this is, or /proc hides it (hidepid, ProtectProc) and its number is in use."""
+        """Whether it has certainly ended. False where that cannot be known: it is on another machine, this machine
+        cannot be identified, or /proc hides it (hidepid, ProtectProc) and its pid is in use."""
         if not self.machine or self.machine != this_machine():
             return False
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:
-            return True  # /proc may hide a process; the kernel itself does not deny one that lives
+            return True  # /proc may hide a process, but `kill` finds every process that exists
         except PermissionError:
-            pass  # somebody else's
+            pass  # another user's
         stat = _stat(self.pid)
         if stat is None:
             return False
@@ -41,8 +41,8 @@ class ProcessId:
 
 @functools.cache
 def this_machine() -> str:
-    """This boot of this machine, and the namespaces in which its process numbers and its times since boot count (a
-    container has its own). Empty where it cannot be known: then it is no other machine's, nor the same as itself."""
+    """An id of this boot of this machine, with the namespaces of its pids and of its times since boot (a container has
+    its own). Empty where it cannot be known; an empty id matches nothing, itself included."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{Path('/proc/self/ns/pid').readlink()}/{_time_namespace()}"
@@ -51,13 +51,13 @@ def this_machine() -> str:
 
 
 def is_here(machine: str, host: str) -> bool:
-    """Whether a process of that machine is one of this. Where nobody can tell machines apart, names have to do."""
+    """Whether a process of `machine` is on this machine. Host names decide where an id is unknown."""
     mine = this_machine()
     return machine == mine if machine and mine else host == socket.gethostname()
 
 
 def how_it_ended(code: int) -> str:
-    """The exit code of a process in words, as `subprocess` gives it: below 0 it is a signal."""
+    """An exit code of `subprocess` in words; below 0 it is a signal."""
     if code >= 0:
         return f"exited with code {code}"
     try:
@@ -67,7 +67,7 @@ def how_it_ended(code: int) -> str:
 
 
 def available_cores() -> int:
-    """The cores that this process may use."""
+    """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -83,8 +83,8 @@ ENDED = (b"Z", b"X")
 
 
 def _stat(pid: int) -> list[bytes] | None:
-    """The fields of /proc/PID/stat from the third on, counted behind the name, which may hold anything. None where it
-    cannot be read: the process is gone, or hidden."""
+    """The fields of /proc/PID/stat after the name (the second field, which may contain anything). None where it cannot
+    be read: the process has ended or is hidden."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:

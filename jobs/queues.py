@@ -1,7 +1,7 @@
-"""Which work a worker takes: `cpu`, `gpu` and `model:NAME`.
+"""Queues: which jobs a worker processes.
 
-A job's queue says what it needs: `cpu` any worker can do, `gpu` only one that has a GPU. A worker serves the queues of
-its device, unless it is told others; `model:NAME` stands for the jobs of one model.
+A job's queue is `cpu` (for any worker) or `gpu` (for a worker with a GPU). A worker serves the queues of its device
+unless others are set; `model:NAME` means the jobs of one model.
 """
 
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ MODEL = "model:"
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """What a worker serves: every job of the plain queues, and every job of the models."""
+    """The queues that a worker serves: all jobs of the plain ones, and all jobs of the models."""
 
     plain: tuple[str, ...] = (CPU,)
     models: tuple[str, ...] = ()
-    has_gpu: bool = False  # without one, a model's jobs are taken only from the queue cpu
+    has_gpu: bool = False  # without one, jobs of the models are taken from the queue cpu only
 
     @classmethod
     def parse(cls, text: str, device: str = CPU) -> "Queues":
-        """From `cpu,model:opus-mt-en-zh`; the device's own if the text is empty. Raise SpecError for others."""
+        """From `cpu,model:opus-mt-en-zh`; the device's own queues for an empty text. Raises SpecError."""
         names = [name for name in (part.strip() for part in text.split(",")) if name]
         if not names:
             return cls((CPU,)) if device == CPU else cls((CPU, GPU), has_gpu=True)
@@ -36,7 +36,7 @@ class Queues:
         return cls(plain, models, has_gpu=device != CPU)
 
     def names(self) -> list[str]:
-        """As they are written, and as hints are sent to them."""
+        """The names of the queues, as in settings and hints."""
         return [*self.plain, *(MODEL + model for model in self.models)]
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class Queues:
 
 
 def check_queue(name: str) -> str:
-    """The queue of a job; raise SpecError where there is none of that name."""
+    """Return a job's queue. Raises SpecError for a name that is none."""
     if name not in (CPU, GPU):
         raise SpecError(f"there is no queue {name!r} for a job: cpu (any worker) or gpu (workers with a GPU)")
     return name

@@ -1,9 +1,9 @@
 """
-The order of the candidates of one query, once a model has judged them. Standard library alone.
+The order of the candidates of a query by a model's scores. Standard library alone.
 
     the first stage's order   a    b    c    d
-    judged                    -2   ?    -1   -2      ?: no score, and why
-    ranked                    c    b    a    d       by score, then by id; b keeps the place that it had
+    scores                    -2   ?    -1   -2      ?: no score, with a reason
+    ranked                    c    b    a    d       by score, then by id; b keeps its rank
 
 Knows: scores. Does not know: models, texts, files.
 """
@@ -20,7 +20,7 @@ NO_FIRST_SCORE = "the first stage gives it no score, and the order asks for both
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A candidate with what is known of it."""
+    """A candidate with its scores."""
 
     id: str
     score: float | None  # of the model; None: it could not be scored
@@ -29,12 +29,12 @@ class Judged:
 
 
 def rank(judged: Sequence[Judged], fusion: float = 0.0) -> tuple[RankedCandidate, ...]:
-    """The candidates, which come in the first stage's order, in their new one.
+    """Rank candidates, which are given in the order of the first stage.
 
-    The higher score comes first, and where two are equal the lesser id. With `fusion` > 0 the score is
-    (1 - fusion) x model + fusion x first stage, each scaled to 0 .. 1 by `scaled` among those that have both.
-    Whoever has no score (none of the model, none of the first stage though it is asked for, or one that is not
-    finite) keeps the place that it had, with the reason; the others fill the places that are left.
+    By descending score, then by ascending id. With `fusion` > 0 the score is (1 - fusion) x model + fusion x first
+    stage, each scaled to 0 .. 1 by `scaled` among the candidates that have both. A candidate that cannot be scored (no
+    score of the model; no score of the first stage where fusion needs it; or one that is not finite) keeps its rank,
+    with the reason; the others fill the remaining ranks.
     """
     checked = [_checked(one, fusion) for one in judged]
     places = [place for place, one in enumerate(checked) if one.error is None]
@@ -51,22 +51,22 @@ def rank(judged: Sequence[Judged], fusion: float = 0.0) -> tuple[RankedCandidate
 
 
 def unranked(candidates: Iterable[tuple[str, float | None]], reason: str) -> tuple[RankedCandidate, ...]:
-    """Candidates (id, first score) of which none could be scored: as they came, each with the reason."""
+    """Candidates (id, first score) none of which could be scored: in the given order, each with the reason."""
     return rank([Judged(one, None, first_score, reason) for one, first_score in candidates])
 
 
 def scaled(values: Sequence[float]) -> list[float]:
-    """Min-max: the least is 0, the greatest 1. Where all are equal each is 0: they say nothing, and add nothing."""
+    """Min-max scaling: the smallest is 0, the largest 1. Equal values are all 0, so that they add nothing."""
     if not values:
         return []
-    # Halves, for the difference of two doubles may be more than a double holds.
+    # Halved, because the difference of two doubles may be too large for a double.
     least = min(values) / 2
     span = max(values) / 2 - least
     return [(value / 2 - least) / span if span else 0.0 for value in values]
 
 
 def _checked(one: Judged, fusion: float) -> Judged:
-    """The same, or without a score where it cannot be ranked by it."""
+    """The same candidate, or one with an error instead of a score that it cannot be ranked by."""
     first = one.first_score if one.first_score is not None and math.isfinite(one.first_score) else None
     error = one.error
     if error is None and (one.score is None or not math.isfinite(one.score)):
@@ -77,7 +77,7 @@ def _checked(one: Judged, fusion: float) -> Judged:
 
 
 def _fused(judged: Sequence[Judged], fusion: float) -> list[float]:
-    """The final score of each. All have what it takes."""
+    """The final score of each; all have the scores that are needed."""
     model = [one.score for one in judged if one.score is not None]
     if fusion == 0:
         return model

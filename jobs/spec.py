@@ -1,4 +1,5 @@
-"""What is asked of an engine: frozen values, checked where they are made. Standard library alone."""
+"""The specification of a job: task, model, options; frozen values that are checked when they are made. Standard library
+alone."""
 
 import dataclasses
 import enum
@@ -16,36 +17,36 @@ class Task(enum.StrEnum):
     """What a job does with each document."""
 
     TRANSLATE = "translate"
-    SCORE = "score"  # how likely a language model finds it: perplexity
-    RERANK = "rerank"  # put the candidates of a query in a new order
+    SCORE = "score"  # log-probability under a model: perplexity
+    RERANK = "rerank"  # reorder the candidates of a query
 
 
 class Window(enum.StrEnum):
-    """How a document is read that is longer than the model's context."""
+    """How a document longer than the model's context is scored."""
 
-    STRIDE = "stride"  # windows overlap: each token is scored once, after at least max_length - stride others
-    DISJOINT = "disjoint"  # windows follow each other, each after one token of context (lm-evaluation-harness, rolling)
-    TRUNCATE = "truncate"  # the first window alone
+    STRIDE = "stride"  # overlapping windows: each token is scored once, after at least max_length - stride others
+    DISJOINT = "disjoint"  # adjacent windows, each with one token of context (lm-evaluation-harness, rolling)
+    TRUNCATE = "truncate"  # the first window only
 
 
 class Bos(enum.StrEnum):
-    """What stands before the first token of a document, so that it can be scored."""
+    """The token before the first token of a document, so that this one can be scored."""
 
-    AUTO = "auto"  # the tokenizer's BOS, where it has one; else nothing
+    AUTO = "auto"  # the tokenizer's BOS if it has one, else nothing
     BOS = "bos"
     EOS = "eos"
     NONE = "none"  # nothing: the first token is not scored
 
 
 class Method(enum.StrEnum):
-    """What a candidate's score is."""
+    """How a candidate is scored."""
 
     QUERY_LIKELIHOOD = "query-likelihood"  # mean log p(query | document)
     PERPLEXITY = "perplexity"  # mean log p(document | query)
 
 
 class Timing(enum.StrEnum):
-    """How much of the step timing is stored."""
+    """How detailed the stored timings are."""
 
     STEPS = "steps"  # one row per model call
     BATCHES = "batches"  # one row per phase and batch
@@ -56,8 +57,8 @@ class Timing(enum.StrEnum):
 class CachePolicy:
     """When a decoder reuses the keys and values of earlier steps.
 
-    `auto` and `on` differ only for a graph that has no cache: `on` refuses it. `hybrid:N` runs the whole prefix
-    for the first N tokens and uses the cache from then on.
+    `auto` and `on` differ only for a graph without a cache: `on` refuses it. `hybrid:N` runs the whole prefix for the
+    first N tokens and uses the cache from then on.
     """
 
     mode: str = "auto"  # auto | on | off | hybrid
@@ -65,7 +66,7 @@ class CachePolicy:
 
     @classmethod
     def parse(cls, text: str) -> "CachePolicy":
-        """Read `auto`, `on`, `off` or `hybrid:N`; raise SpecError for anything else."""
+        """From `auto`, `on`, `off` or `hybrid:N`. Raises SpecError for anything else."""
         if text in ("auto", "on", "off"):
             return cls(text)
         if match := re.fullmatch(r"hybrid:(\d{1,4})", text):
@@ -78,14 +79,14 @@ class CachePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslateOptions:
-    """How to translate. None means: what the model's generation_config.json says."""
+    """Options of translating. None: the value in the model's generation_config.json."""
 
     beam_size: int | None = None  # 1 is greedy search
     n_best: int = 1  # hypotheses kept per segment, at most beam_size
     length_penalty: float | None = None  # exponent on length when ranking finished beams (Wu et al. 2016)
     early_stopping: bool | None = None  # stop a beam search as soon as beam_size hypotheses have ended
     max_new_tokens: int | None = None  # per segment, end-of-sentence included
-    allow_pad: bool = False  # let the model say padding where its own settings do not forbid it, as transformers does
+    allow_pad: bool = False  # allow padding as output unless the model's own settings forbid it, as transformers does
     source_language: str = "en"  # for the sentence splitter
     target_language: str | None = None  # the label of a multilingual model, without >> and <<
     cache: CachePolicy = CachePolicy()
@@ -107,17 +108,17 @@ class TranslateOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreOptions:
-    """How to score. With `pairs`, a document is a source and a target, and log p(target | source) is asked for."""
+    """Options of scoring. With `pairs`, a document is a source and a target, and log p(target | source) is computed."""
 
     pairs: bool = False
     window: Window = Window.STRIDE
-    max_length: int | None = None  # tokens that go into the model at once, BOS included; None: as many as it takes
-    stride: int | None = None  # tokens from one window to the next; None: half of max_length
+    max_length: int | None = None  # tokens of a window, BOS included; None: the model's maximum
+    stride: int | None = None  # tokens from the start of one window to the next; None: half of max_length
     bos: Bos = Bos.AUTO
     token_scores: bool = False  # keep the log-probability of every token
     target_language: str | None = None  # pairs: the label of a multilingual model, without >> and <<
-    packing: bool = True  # many documents in one row of a model call, without padding
-    reuse: bool = True  # take the score of a document that was scored before from the memory
+    packing: bool = True  # several documents in one row of a model call, without padding
+    reuse: bool = True  # take the score of a document that was scored before from the score memory
     timing: Timing = Timing.STEPS
 
     def __post_init__(self) -> None:
@@ -132,14 +133,14 @@ class ScoreOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankOptions:
-    """How to rerank. A candidate's final score is (1 - fusion) x model + fusion x first stage, each scaled to 0 .. 1
-    among the candidates of the query; with fusion = 0 it is the model's alone, as it is."""
+    """Options of reranking. A candidate's final score is (1 - fusion) x model + fusion x first stage, each scaled to
+    0 .. 1 among the candidates of the query; with fusion = 0 it is the model's score, unscaled."""
 
     method: Method = Method.QUERY_LIKELIHOOD
-    template: str | None = None  # holds {query} and {document}, the one that is scored at its end; None: the method's
+    template: str | None = None  # with {query} and {document}, the scored one last; None: the method's own
     fusion: float = 0.0  # weight of the first stage's score, 0 .. 1
-    max_length: int | None = None  # tokens of a sequence; None: as many as the model takes. A document is cut to fit
-    prefix_cache: bool = True  # compute what sequences begin with once
+    max_length: int | None = None  # tokens of a sequence; None: the model's maximum. Longer documents are cut
+    prefix_cache: bool = True  # compute a prefix that sequences share once
     timing: Timing = Timing.STEPS
 
     def __post_init__(self) -> None:
@@ -153,8 +154,8 @@ class RerankOptions:
         last = "{query}" if self.method is Method.QUERY_LIKELIHOOD else "{document}"
         if template.count("{query}") != 1 or template.count("{document}") != 1 or not template.rstrip().endswith(last):
             raise SpecError(
-                f"the template {template!r} has to hold {{query}} and {{document}} once each and, for the method "
-                f"{self.method}, end with {last}, which is what is scored"
+                f"the template {template!r} must contain {{query}} and {{document}} once each and, for the method "
+                f"{self.method}, end with {last}, which is scored"
             )
 
 
@@ -168,7 +169,7 @@ OPTIONS: dict[Task, type[Options]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """What a job is: the task, the model as it is on disk now, and the options."""
+    """The task, the model with its revision on disk, and the options of a job."""
 
     task: Task
     model: str  # a name, or the absolute path of a model folder
@@ -178,16 +179,17 @@ class JobSpec:
     def options_json(self) -> str:
         """Canonical JSON: sorted keys, so that equal options are equal text.
 
-        Every option is present but those that came later and do nothing: what was submitted before is the same job.
+        Options of later versions are left out at their default, so that a job that was submitted before them is the
+        same job.
         """
         values = dataclasses.asdict(self.options)
-        for name, nothing in _CAME_LATER.items():
-            if name in values and values[name] == nothing:
+        for name, default in _ADDED_LATER.items():
+            if name in values and values[name] == default:
                 del values[name]
         if isinstance(self.options, TranslateOptions):
             values["cache"] = str(self.options.cache)
         if isinstance(self.options, ScoreOptions) and self.options.reuse:
-            del values["reuse"]  # younger than the others: a job that was submitted before it is still the same job
+            del values["reuse"]  # added later, too
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     def digest(self) -> str:
@@ -195,21 +197,22 @@ class JobSpec:
         return hashlib.sha256("\n".join((self.task, self.model_revision, self.options_json())).encode()).hexdigest()
 
     def memory_digest(self) -> bytes:
-        """sha256 of everything that decides the translation of a segment or the score of a document, besides its text.
-        (Reranking has no memory.)
+        """sha256 of everything that decides the translation of a segment or the score of a document, besides its text:
+        part of the keys of the memories. (Reranking has no memory.)
 
-        `cache`, `batch_size` and `packing` change no token, but whoever varies them wants to see the work done.
+        `cache`, `batch_size` and `packing` change no token, but they are included: a user who varies them wants to
+        measure the computation.
         """
         values = json.loads(self.options_json())
         for name in ("source_language", "reuse", "timing"):
             values.pop(name, None)
         if values.get("n_best", 1) > 1:
-            values["equal_texts"] = "kept"  # an earlier version kept one of each: its segments may have fewer
+            values["equal_texts"] = "kept"  # an earlier version dropped equal texts, so its entries may have fewer
         return hashlib.sha256(f"{self.model_revision}\n{json.dumps(values, sort_keys=True)}".encode()).digest()
 
     @classmethod
     def restore(cls, *, task: str, model: str, model_revision: str, options_json: str) -> "JobSpec":
-        """The spec that a jobs row holds; raise SpecError where this version does not know the options."""
+        """From a row of `jobs`. Raises SpecError for a task or an option that this version does not know."""
         values: dict[str, Any] = json.loads(options_json)
         if task not in set(Task):
             raise SpecError(f"the job was submitted by a newer kvjobs: task {task} is unknown here; upgrade")
@@ -222,9 +225,9 @@ class JobSpec:
         return cls(task=Task(task), model=model, model_revision=model_revision, options=kind(**values))
 
 
-_CAME_LATER = {"allow_pad": False}
+_ADDED_LATER = {"allow_pad": False}
 
-# How an option becomes a value again that JSON has as text.
+# Parsers of the options that are texts in JSON.
 _READERS: dict[str, Callable[[str], Any]] = {
     "cache": CachePolicy.parse,
     "timing": Timing,

@@ -1,1 +1,1 @@
-"""What keeps work moving whatever dies."""
+"""Waking workers, taking back the work of dead ones, and starting and asking worker processes."""

@@ -1,7 +1,9 @@
-"""The broker: what a hint is, and how it is sent and counted. Each call is bounded in time.
+"""The broker (Redis through Celery): sending and counting hints. Every call has a time limit.
 
-A hint says: in this queue there is work. It carries nothing else and may be lost or doubled, so nothing here needs an
-acknowledgement or a result. Knows Celery's settings; knows no table.
+A hint is a message that a queue has work. It contains nothing else and may be lost or duplicated, so no
+acknowledgement or result is needed.
+
+Knows: Celery's settings. Does not know: tables.
 """
 
 from collections.abc import Iterator
@@ -18,7 +20,7 @@ from jobs.errors import SpecError, TransientError
 from jobs.settings import hide_passwords
 
 DRAIN = "kvjobs.drain"  # the only task
-ANSWER_S = 2.0  # how long a call waits for a broker to connect, and to answer
+ANSWER_S = 2.0  # time limit for connecting to the broker, and for its answer
 
 _LISTENING = {
     "visibility_timeout": 900,
@@ -26,16 +28,17 @@ _LISTENING = {
     "socket_connect_timeout": 5,
     "socket_keepalive": True,
     "health_check_interval": 25,
-    # retry_on_timeout stays unset: with it, kombu does not publish in batches
+    # retry_on_timeout stays unset: with it kombu does not publish in batches
 }
 
 
 class BrokerError(TransientError):
-    """The broker is away or refuses. Workers find the work by themselves."""
+    """The broker is unreachable or refuses. Workers then find work by polling the database."""
 
 
 class _App(Celery):  # type: ignore[misc]  # Celery publishes no types
-    """Celery lets its own environment variable CELERY_BROKER_URL win over the settings; here it does not."""
+    """A Celery application that ignores the environment variable CELERY_BROKER_URL, which Celery prefers to
+    settings."""
 
     broker_url = ""
 
@@ -47,7 +50,7 @@ class _App(Celery):  # type: ignore[misc]  # Celery publishes no types
 
 
 def make_app(broker_url: str) -> Celery:
-    """The Celery application of both sides: those who send hints, and the workers."""
+    """The Celery application of both the senders of hints and the workers."""
     url, more = _address(broker_url)
     options = _LISTENING | more.pop("broker_transport_options", {})
     app = _App("kvjobs", set_as_current=False)
@@ -75,27 +78,27 @@ def make_app(broker_url: str) -> Celery:
 
 
 def queue_name(queue: str) -> str:
-    """Of one of `jobs.queues`, as the broker knows it."""
+    """The name of a queue of `jobs.queues` in the broker."""
     return f"kvjobs.{queue}"
 
 
 def make_queue(queue: str) -> Queue:
-    """What a worker listens to."""
+    """The Celery queue that a worker consumes."""
     name = queue_name(queue)
     return Queue(name, Exchange(name, type="direct"), routing_key=name)
 
 
 def send_hints(app: Celery, queue: str, count: int) -> None:
-    """Say so many times that there is work in a queue. Raises BrokerError, after a few seconds at most."""
+    """Send `count` hints to a queue. Raises BrokerError, after a few seconds at most."""
     with _answering(app) as connection:
         producer = app.amqp.Producer(connection)
         for _ in range(count):
-            # Without `expires`: a receiver whose clock is ahead would throw away what is meant for all.
+            # Without `expires`: a receiver whose clock is ahead would discard hints.
             app.send_task(DRAIN, queue=make_queue(queue), producer=producer, retry=False, ignore_result=True)
 
 
 def waiting_hints(app: Celery, queue: str) -> int:
-    """How many hints no worker has taken yet. Raises BrokerError, after a few seconds at most."""
+    """The number of hints that no worker has received yet. Raises BrokerError, after a few seconds at most."""
     with _answering(app) as connection:
         return int(connection.default_channel.client.llen(queue_name(queue)))
 
@@ -108,19 +111,20 @@ def ping_nodes(app: Celery, nodes: list[str], seconds: float) -> set[str]:
 
 
 def configuration(app: Celery, *names: str) -> dict[str, str] | None:
-    """Some of the broker's settings; None where it does not tell. Raises BrokerError."""
+    """The broker's settings of these names; None where it does not allow CONFIG GET. Raises BrokerError."""
     with _answering(app) as connection:
         client = connection.default_channel.client
         try:
             return {name: str(client.config_get(name).get(name, "")) for name in names}
-        except RedisError:  # forbidden by an ACL, or by whoever hosts it
+        except RedisError:  # forbidden by an ACL, or by the hosting provider
             client.ping()
             return None
 
 
 @contextmanager
 def _answering(app: Celery) -> Iterator[Any]:
-    """A connection of its own that gives up soon: a lost or half-open one is nobody else's problem."""
+    """A connection for one call with short timeouts. It is not shared, so a half-open connection affects no other
+    call."""
     quick = {"socket_timeout": ANSWER_S, "socket_connect_timeout": ANSWER_S, "max_retries": 0}
     options = {**app.conf.broker_transport_options, **quick}
     connection = app.connection_for_write(connect_timeout=ANSWER_S, transport_options=options)
@@ -137,14 +141,14 @@ def _reason(error: Exception) -> str:
 
 
 def _address(url: str) -> tuple[str, dict[str, Any]]:
-    """The URL as kombu spells it, and the settings that it stands for. Raises SpecError where it is no URL."""
+    """The URL in kombu's spelling, and the Celery settings that it implies. Raises SpecError where it is no URL."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - raises where it is no number
         if url.startswith(("redis://", "rediss://")) and "@" in f"{parts.path}{parts.query}{parts.fragment}":
             raise ValueError("a password that holds a /")
     except ValueError:
-        # The text may hold a password, so it is not repeated.
+        # The text may contain a password, so it is not repeated.
         raise SpecError(
             "the broker setting is not a URL; write redis://host:6379/0, and a password's /, @, : and # as %2F, %40, "
             "%3A and %23"
@@ -155,6 +159,6 @@ def _address(url: str) -> tuple[str, dict[str, Any]]:
     asked = dict(parse_qsl(query))
     if url.startswith("sentinel://"):
         return bare, {"broker_transport_options": {"master_name": asked.get("master_name", "mymaster")}}
-    if url.startswith("rediss://"):  # kombu alone would take any certificate unless it is told otherwise
+    if url.startswith("rediss://"):  # by default kombu accepts any certificate
         return bare, {"broker_use_ssl": {"ssl_cert_reqs": "required", **asked}}
     return url, {}

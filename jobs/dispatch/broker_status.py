@@ -1,11 +1,11 @@
-"""Whether the broker is there, told once when it goes and once when it is back."""
+"""Whether the broker is reachable, reported once when that changes."""
 
 import threading
 from collections.abc import Callable
 
 
 class BrokerStatus:
-    """Threads share it. `say` gets a sentence for a person."""
+    """Shared by threads. `say` is called with a sentence for the user."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -13,14 +13,14 @@ class BrokerStatus:
         self._is_there = True
 
     def lost(self, reason: str) -> None:
-        """It does not answer."""
+        """The broker does not answer."""
         with self._lock:
             if self._is_there:
                 self._is_there = False
                 self._say(f"{reason}; work goes on, new jobs are found within seconds")
 
     def back(self) -> None:
-        """It answers."""
+        """The broker answers."""
         with self._lock:
             if not self._is_there:
                 self._is_there = True

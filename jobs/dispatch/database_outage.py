@@ -1,4 +1,4 @@
-"""A database that is away or refuses, as a worker tells of it: at once, then once a minute, and when it is over."""
+"""An outage of the database in a worker's log: a line at once, then one per minute, and one at its end."""
 
 import logging
 import threading
@@ -12,7 +12,7 @@ SAY_EVERY_S = 60.0
 
 
 class DatabaseOutage:
-    """Threads share it: it is over when each that met it has been answered again."""
+    """Shared by threads: an outage is over when every thread that met it has been answered again."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -20,7 +20,7 @@ class DatabaseOutage:
         self._said_at = float("-inf")
 
     def met(self, error: StoreError) -> None:
-        """This thread got an error for an answer, and is to try again."""
+        """This thread got an error and will try again."""
         with self._lock:
             self._unanswered.add(threading.get_ident())
             if time.monotonic() - self._said_at > SAY_EVERY_S:
@@ -29,7 +29,7 @@ class DatabaseOutage:
 
     def over(self) -> None:
         """This thread was answered."""
-        if not self._unanswered:  # as nearly always
+        if not self._unanswered:  # nearly always
             return
         with self._lock:
             self._unanswered.discard(threading.get_ident())

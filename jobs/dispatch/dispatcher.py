@@ -1,4 +1,4 @@
-"""The dispatcher: a thread of every worker that has a broker, of which one in the whole fleet acts."""
+"""The dispatcher: a thread of every worker with a broker; only the one that holds the role sends hints."""
 
 import logging
 import threading
@@ -19,7 +19,7 @@ ROLE_S = 15.0
 
 
 class Dispatcher:
-    """Sends what hints are missing, again and again; no error of the broker or the database ends it."""
+    """Sends missing hints again and again; no error of the broker or the database ends it."""
 
     def __init__(
         self, database: Database, app: Celery, holder: str, broker_status: BrokerStatus, *, silence_s: float
@@ -38,7 +38,7 @@ class Dispatcher:
             release_role(self._database, DISPATCHER, self._holder)
         except StoreError as error:
             log.info(
-                "another worker sends the hints of the fleet in %.0f s, not at once: %s",
+                "another worker will send hints after %.0f s, not at once: %s",
                 ROLE_S,
                 error,
             )
@@ -53,5 +53,5 @@ class Dispatcher:
         except BrokerError as error:
             self._broker_status.lost(str(error))
         except StoreError as error:
-            log.info("no hints: %s", error)  # the supervisor and the lanes say so themselves
+            log.info("no hints: %s", error)  # the supervisor and the lanes report it
         return True

@@ -1,4 +1,4 @@
-"""The worker that `submit --wait` brings along where none serves its job."""
+"""The embedded worker, which `submit --wait` starts where no other worker serves its job."""
 
 import dataclasses
 import queue
@@ -18,30 +18,30 @@ GRACE_S = 40.0  # the worker itself gives its child 30 s
 
 
 class EmbeddedWorker:
-    """A supervisor process of ours, and through it the process that works.
+    """A supervisor process, and through it the process that computes.
 
-    It ends when we do, however that happens: its standard input is a pipe that only we hold.
+    It ends when this process ends, however that happens: its standard input is a pipe from this process alone.
     """
 
     def __init__(self, settings: Settings, job_id: int, device: str = CPU) -> None:
-        """It serves the job before all others, and the queues of its device whatever the settings say."""
+        """It serves this job before all others, and the queues of its device, whatever the settings say."""
         arguments = WorkerArguments(dataclasses.replace(settings, queues=""), device=device, first_job=job_id)
-        # -P: a folder named `worker` in the user's current directory must not be taken for ours.
+        # -P: a folder named `worker` in the current directory must not be imported instead of the package.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", SUPERVISOR, arguments.argument()],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,  # and not a file: when the disk is full, that is just what it has to say
+            stderr=subprocess.PIPE,  # not a file, which could not report a full disk
             env=arguments.environment(),
-            start_new_session=True,  # Ctrl-C is for us: we ask the worker to finish its batch
+            start_new_session=True,  # Ctrl-C reaches this process alone, which asks the worker to finish its batch
         )
         self._said: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._last = "it said nothing"
+        self._last = "without a message"
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
     def new_lines(self) -> list[str]:
-        """What it said since the last time: its warnings and errors, line by line."""
+        """The lines of its standard error since the last call: warnings and errors."""
         lines = []
         with suppress(queue.Empty):
             while True:
@@ -49,7 +49,7 @@ class EmbeddedWorker:
         return lines
 
     def check(self) -> bool:
-        """Whether it still runs. Raises KvjobsError, with its last words, where it gave up."""
+        """Whether it still runs. Raises KvjobsError, with its last line, where it failed."""
         code = self._process.poll()
         if code is None:
             return True
@@ -59,18 +59,18 @@ class EmbeddedWorker:
         return False
 
     def ask_to_stop(self) -> None:
-        """Let it finish the batch in hand and end; who asks does not wait."""
+        """Ask it to finish the batch in hand and end; does not wait."""
         assert self._process.stdin is not None
         self._process.stdin.close()
 
     def ends_within(self, seconds: float) -> bool:
-        """Whether it has ended by then."""
+        """Wait at most so long for its end; whether it has ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=seconds)
         return self._process.poll() is not None
 
     def stop(self) -> None:
-        """As `ask_to_stop`, and wait for its end; kill it if that takes too long."""
+        """Ask it to stop and wait for its end; kill it after `GRACE_S`."""
         self.ask_to_stop()
         try:
             self._process.wait(timeout=GRACE_S)
@@ -78,7 +78,7 @@ class EmbeddedWorker:
             self.kill()
 
     def kill(self) -> None:
-        """End it at once; its child follows by itself, and what it held is taken back by the next worker."""
+        """Kill it. Its child ends by itself, and the next worker takes back its leases."""
         self._process.kill()
         self._process.wait()
 

@@ -1,8 +1,8 @@
 """
-Asking the workers of this machine how they are, without the database and the broker.
+Asking the workers of this machine for their health, without the database and the broker.
 
-Each worker process answers on a socket in the home folder (`worker.process.health`). One that hangs or is stopped does
-not answer, whatever the database still says.
+Each worker process answers on a Unix socket in the home folder (`worker.process.health`). A process that hangs or is
+stopped does not answer, even if its heartbeat in the database is recent.
 """
 
 import hashlib
@@ -26,33 +26,33 @@ LONGEST_ANSWER = 4096  # bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """What a worker process says of itself."""
+    """The health that a worker process reports."""
 
     worker_id: int | None
     host: str
     pid: int
     machine: str  # as `jobs.process` has it
-    lives: bool  # its lanes run, and its heartbeat had an answer from the database within a lease
-    silent_s: float | None  # since that answer
+    lives: bool  # its lanes run, and the database answered its heartbeat within the time of a lease
+    silent_s: float | None  # seconds since that answer
 
     def line(self) -> bytes:
         return json.dumps(asdict(self)).encode() + b"\n"
 
     @property
     def is_here(self) -> bool:
-        """Whether it is a process of this machine: a home folder may be shared."""
+        """Whether it is a process of this machine; a home folder may be shared."""
         return is_here(self.machine, self.host)
 
 
 def place(settings: Settings) -> tuple[Path, str]:
-    """The folder of the sockets, and what the names of those begin with that belong to this database."""
+    """The folder of the sockets, and the prefix of their names for this database."""
     database = hashlib.sha256(hide_passwords(settings.database_url).encode()).hexdigest()
     return settings.home / FOLDER, f"{database[:12]}-"
 
 
 @contextmanager
 def address(path: Path) -> Iterator[str]:
-    """The path of a socket, short enough for the kernel however deep the folder lies. Raises OSError."""
+    """A path of the socket that is short enough for the kernel, however deep its folder is. Raises OSError."""
     if len(bytes(path)) <= LONGEST_ADDRESS:
         yield str(path)
         return
@@ -64,8 +64,8 @@ def address(path: Path) -> Iterator[str]:
 
 
 def ask(settings: Settings, timeout_s: float) -> list[Health]:
-    """What the workers of this machine answer; one that does not within the time lives no more. Those that have ended
-    are not in the list."""
+    """The health of the workers of this machine. A process that does not answer within `timeout_s` has `lives` False;
+    processes that have ended are left out."""
     deadline = time.monotonic() + timeout_s
     found: list[Health] = []
     with ExitStack() as stack, selectors.DefaultSelector() as waiting:
@@ -75,7 +75,7 @@ def ask(settings: Settings, timeout_s: float) -> list[Health]:
             try:
                 with address(path) as name:
                     connection.connect(name)
-            except BlockingIOError:  # so many ask and get no answer that its queue is full
+            except BlockingIOError:  # its backlog is full of questions that it does not answer
                 found.append(_silent(path))
             except OSError:  # it has ended
                 continue
@@ -92,20 +92,20 @@ def ask(settings: Settings, timeout_s: float) -> list[Health]:
 
 
 def sockets(settings: Settings) -> list[Path]:
-    """Of the workers on this database, whether they live or not."""
+    """Sockets of the workers on this database, of ended ones too."""
     folder, prefix = place(settings)
     return sorted(folder.glob(f"{prefix}*.sock"))
 
 
 def _answer(connection: socket.socket) -> Health | None:
-    """None where the process ended over the question."""
+    """The answer; None where the process ended meanwhile."""
     with suppress(OSError, ValueError, TypeError):
         return Health(**json.loads(connection.recv(LONGEST_ANSWER)))
     return None
 
 
 def _silent(path: Path) -> Health:
-    """A process that holds its socket and does not answer on it."""
+    """The health of a process that has its socket open and does not answer."""
     pid = int(path.stem.rsplit("-", 2)[1])
     return Health(
         worker_id=None, host=socket.gethostname(), pid=pid, machine=this_machine(), lives=False, silent_s=None

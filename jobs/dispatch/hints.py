@@ -1,6 +1,6 @@
-"""Sends the hints that are missing: as many as there is work for, less those that wait already.
+"""Sending missing hints: as many as there is work for, minus those that are waiting in the broker.
 
-A hint that was lost is missing, so the next round sends it again; one that is there is not sent twice.
+So a lost hint is sent again in the next round, and a waiting one is not sent twice.
 """
 
 import threading
@@ -13,11 +13,11 @@ from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.store.waiting import hints_wanted
 
-PATIENCE_S = 2.0
+MAX_WAIT_S = 2.0
 
 
 def send_missing(database: Database, app: Celery, silence_s: float) -> int:
-    """Bring the hints of each queue up to what its work and its workers ask for; how many were sent.
+    """Send each queue the hints that it lacks for its ready shards and its workers; how many were sent.
 
     Raises BrokerError where the broker does not answer, TransientError where the database does not.
     """
@@ -31,8 +31,8 @@ def send_missing(database: Database, app: Celery, silence_s: float) -> int:
 
 
 def hint_at_once(database: Database, settings: Settings) -> str | None:
-    """Wake the workers after a commit. What went wrong, if anything: they will find the work by themselves. Takes
-    2 s at most, whatever the network does."""
+    """Send hints after a commit, so that workers begin at once. Returns what went wrong, if anything: workers then find
+    the work by polling. Takes 2 s at most."""
     problems: list[str] = []
 
     def send() -> None:
@@ -43,7 +43,7 @@ def hint_at_once(database: Database, settings: Settings) -> str | None:
 
     sender = threading.Thread(target=send, daemon=True)
     sender.start()
-    sender.join(PATIENCE_S)
+    sender.join(MAX_WAIT_S)
     if sender.is_alive():
         return "the broker does not answer"
     return problems[0] if problems else None

@@ -1,4 +1,5 @@
-"""Takes back what the dead have left behind. As many may run as like: each step is one fenced transaction."""
+"""The reaper: takes back the leases of dead workers. Any number may run at once: each step is one fenced
+transaction."""
 
 import logging
 from collections.abc import Collection
@@ -16,12 +17,12 @@ ROLE_S = 15.0
 
 
 def reap(database: Database, holder: str | None = None, *, ended: Collection[int] = (), silent_too: bool = True) -> int:
-    """Free the shards of dead workers and of silent ones; how many.
+    """Take back the leases of dead workers and of silent ones; how many. Interrupted cancels are finished.
 
-    A process of this machine that is gone is dead for certain, and so are the workers whose processes have `ended`
-    under the eyes of the caller: nobody waits for their leases to run out. Silent ones (`silent_too`) are looked after
-    by one process of the fleet: with a `holder`, only if it has the role. Without them, StoreError is raised all the
-    same where the database takes no writes. A `cancel` that died before it was through is finished.
+    Workers whose process on this machine has ended, and those in `ended`, whose end the caller saw, lose their leases
+    at once. Leases that ran out (`silent_too`) are taken back by one process of the fleet: with a `holder`, only if it
+    has the role. Raises StoreError where the database takes no writes, also if there is nothing to do with
+    `silent_too=False`.
     """
     for job_id in interrupted_cancels(database):
         finish_cancel(database, job_id)

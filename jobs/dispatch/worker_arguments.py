@@ -1,4 +1,4 @@
-"""What a parent tells the process that it starts: settings, as one argument. Secrets travel in the environment."""
+"""The settings that a parent passes to a worker process: one JSON argument, and secrets in the environment."""
 
 import dataclasses
 import json
@@ -14,17 +14,17 @@ from jobs.settings import SECRET, Settings
 
 @dataclass(frozen=True, slots=True)
 class WorkerArguments:
-    """Settings, and what was said on the command line alone."""
+    """Settings, and the options of the command line that are none."""
 
     settings: Settings
     drain: bool = False  # end when no work is left
     device: str = CPU  # cpu | cuda:N
     node: str | None = None  # the parent's name among the Celery workers
     first_job: int | None = None  # served before all others
-    has_run: bool = False  # another process of this worker did, with the same database
+    has_run: bool = False  # another process of this worker ran before, with the same database
 
     def argument(self) -> str:
-        """As JSON, without what may hold a password: every user of the machine sees the arguments of a process."""
+        """JSON without the settings that may contain a password: every user of a machine sees a process's arguments."""
         values: dict[str, Any] = {
             name: str(v) if isinstance(v, Path) else v for name, v in dataclasses.asdict(self.settings).items()
         }
@@ -34,12 +34,12 @@ class WorkerArguments:
         return json.dumps({"settings": values, **arguments})
 
     def environment(self) -> dict[str, str]:
-        """Of this process, and the secrets."""
+        """The environment of this process, with the secrets."""
         return {**os.environ, **{_variable(name): getattr(self.settings, name) for name in SECRET}}
 
     @classmethod
     def from_argument(cls, argument: str) -> "WorkerArguments":
-        """What `argument` and `environment` say."""
+        """From `argument`, and from the environment that `environment` made."""
         arguments = json.loads(argument)
         values = arguments.pop("settings")
         paths = {name: Path(values[name]) for name in ("home", "models_dir")}

@@ -1,1 +1,1 @@
-"""Rankings as other programs read them, judgements, and how good a ranking is by them."""
+"""Rankings in the formats of other programs, relevance judgements, and measures of rankings."""

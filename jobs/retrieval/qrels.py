@@ -1,8 +1,8 @@
 """
-Relevance judgements: which documents answer a query, and how well.
+Relevance judgements (qrels): which documents answer a query, and how well.
 
-    TREC   qid 0 docid relevance            white space between
-    BEIR   query-id  corpus-id  score       tabs between, below a header
+    TREC   qid 0 docid relevance            separated by white space
+    BEIR   query-id  corpus-id  score       separated by tabs, below a header
 
 Knows: these two formats. Does not know: rankings, measures.
 """
@@ -13,11 +13,11 @@ from jobs.corpus.line_file import LineFile
 from jobs.documents import shown
 from jobs.errors import CorpusError
 
-Qrels = dict[str, dict[str, int]]  # query -> document -> relevance, 0 or less where it is not relevant
+Qrels = dict[str, dict[str, int]]  # query -> document -> relevance; 0 or less: not relevant
 
 
 def read_qrels(path: Path) -> Qrels:
-    """The judgements of a file; raise CorpusError where a line is none, or there is none at all."""
+    """The judgements in a file. Raises CorpusError for a line that is none, and for an empty file."""
     file = LineFile(path)
     qrels: Qrels = {}
     for number, line in file:
@@ -32,7 +32,7 @@ def read_qrels(path: Path) -> Qrels:
         except (ValueError, IndexError):
             if number == 1 and line.count(b"\t") == 2:  # the header of BEIR
                 continue
-            what = f"{shown(line.strip())} is no judgement; write `qid 0 docid relevance`, or BEIR's three columns"
+            what = f"{shown(line.strip())} is not a judgement; write `qid 0 docid relevance`, or BEIR's three columns"
             raise file.error(number, what) from None
     if not qrels:
         raise CorpusError(f"{path}: there is no judgement in it; is it the right file?")
@@ -40,10 +40,10 @@ def read_qrels(path: Path) -> Qrels:
 
 
 def find_qrels(folder: Path, split: str = "test") -> Path:
-    """The judgements of a BEIR folder; raise CorpusError that names those there are."""
+    """The file of judgements of a BEIR folder. Raises CorpusError, which names the splits that it has."""
     path = folder / "qrels" / f"{split}.tsv"
     if path.is_file():
         return path
-    there = sorted(found.stem for found in (folder / "qrels").glob("*.tsv"))
-    have = f"it has those of {', '.join(there)}" if there else "it has none"
+    splits = sorted(found.stem for found in (folder / "qrels").glob("*.tsv"))
+    have = f"it has those of {', '.join(splits)}" if splits else "it has none"
     raise CorpusError(f"{folder} has no judgements qrels/{split}.tsv ({have}); name the file")

@@ -1,7 +1,7 @@
 """
-Rankings as other programs of retrieval read them: a TREC run, and the answer of Cohere's rerank endpoint.
+Rankings in the formats of other programs: a TREC run, and the response of Cohere's rerank endpoint.
 
-Knows: these two formats. Does not know: tables, files, how a ranking came about.
+Knows: these two formats. Does not know: tables, files, how a ranking was computed.
 """
 
 import struct
@@ -17,51 +17,51 @@ from jobs.errors import SpecError
 from jobs.outcome import RankedCandidate
 from jobs.ranking import unranked
 
-# The least distance of two scores that are written one below the other, in absolute size and in that of the score. A
-# float32 has 2 ** -23: trec_eval keeps scores as such.
+# The least difference between the scores of two successive ranks, absolute and relative to the score. trec_eval reads
+# scores as float32, whose relative precision is 2 ** -23.
 LEAST_STEP, LEAST_SHARE = 1e-6, 2.0**-22
 
 
 @dataclass(frozen=True, slots=True)
 class RankedQuery:
-    """A query of a job with what was found for it."""
+    """A query with its candidates before and after reranking."""
 
     id: str
     candidates: Sequence[RankedCandidate]  # in their new order
-    first_stage: Sequence[str]  # their ids, in the order in which they came
-    has_numeric_id: bool = False  # the corpus wrote the id as a number
+    first_stage: Sequence[str]  # their ids, in the order of the first stage
+    has_numeric_id: bool = False  # the corpus writes the id as a number
 
     @classmethod
     def restore(
         cls, query_id: str, *, payload: str | None, ranking: str | None, error: str | None, has_numeric_id: bool = False
     ) -> "RankedQuery":
-        """What a job has stored: the document's payload (null where it was rejected: then there is nothing to rank),
-        its ranking as a JSON list, or why there is none: then all keep the order in which they came."""
-        _, came = read_payload(payload) if payload is not None else ("", [])
+        """From what a job stores: the document's payload (None for a rejected document, which has no candidates), its
+        ranking as a JSON list, or the error for which there is none: then candidates keep the first stage's order."""
+        _, given = read_payload(payload) if payload is not None else ("", [])
         if ranking is None:
-            candidates = unranked([(one.id, one.score) for one in came], error or "it has not been ranked")
+            candidates = unranked([(one.id, one.score) for one in given], error or "it has not been ranked")
         else:
             candidates = tuple(_candidate(**values) for values in orjson.loads(ranking))
-        return cls(query_id, candidates, [one.id for one in came], has_numeric_id)
+        return cls(query_id, candidates, [one.id for one in given], has_numeric_id)
 
 
 @dataclass(frozen=True, slots=True)
 class TrecRun:
-    """`qid Q0 docid rank score tag`, a line a candidate.
+    """`qid Q0 docid rank score tag`, a line per candidate.
 
-    trec_eval ignores the rank: it sorts by score, as float32, and where two are equal by id, downwards. So the scores
-    that are written fall strictly from rank to rank: a score that is not below the one before (a tie), and a candidate
-    that has none, gets the next lower number. What has no score above any that has stands level with the first of
-    those. Where nobody has one, the scores are -1, -2, ...
+    trec_eval ignores the rank: it sorts by score, as float32, and equal scores by descending id. So the written scores
+    decrease strictly from rank to rank: a score that is not below the one before (a tie), and a candidate without a
+    score, get the next lower number. Candidates without a score before the first scored one begin at its score. If
+    none has a score, the scores are -1, -2, ...
     """
 
-    tag: str  # white space in it becomes -
+    tag: str  # white space in it is written as -
 
     def head(self) -> bytes:
         return b""
 
     def line(self, query: RankedQuery) -> bytes:
-        """All lines of a query. Raises SpecError for an id that the format cannot hold."""
+        """The lines of a query. Raises SpecError for an id with white space."""
         tag = "-".join(self.tag.split())
         query_id = _unbroken(query.id, "query")
         return "".join(
@@ -72,11 +72,10 @@ class TrecRun:
 
 @dataclass(frozen=True, slots=True)
 class CohereLines:
-    """`{"id", "results": [{"index", "relevance_score", "document": {"id"}}]}`, a line a query, best first.
+    """`{"id", "results": [{"index", "relevance_score", "document": {"id"}}]}`, a line per query, best first.
 
-    `index` is the candidate's place in the list that was given, from 0. `relevance_score` is the score by which it was
-    ranked (a mean log-probability, which is below 0; with fusion a number from 0 to 1), null with an `error` beside
-    it where there is none.
+    `index` is the candidate's place in the given list, from 0. `relevance_score` is the score by which it was ranked (a
+    mean log-probability, below 0; with fusion a number from 0 to 1), or null, with an `error` beside it.
     """
 
     def head(self) -> bytes:
@@ -97,7 +96,8 @@ class CohereLines:
 
 
 def falling(candidates: Sequence[RankedCandidate]) -> list[float]:
-    """A score for each rank, lower than the one before as a float32 too: the candidate's own, wherever that is."""
+    """A score for each rank, strictly decreasing as float32: the candidate's own wherever it is lower than the one
+    before."""
     if all(one.score is None for one in candidates):
         return [float(-one.rank) for one in candidates]
     last = next(one.score for one in candidates if one.score is not None)
@@ -115,7 +115,7 @@ def falling(candidates: Sequence[RankedCandidate]) -> list[float]:
 def _candidate(
     *, id: str, rank: int, score: float | None, first_score: float | None = None, error: str | None = None
 ) -> RankedCandidate:
-    """As `jobs.store` writes it: what there is nothing to say of is left out."""
+    """From the JSON that `jobs.store` writes, which leaves out keys without a value."""
     return RankedCandidate(id, rank, score, first_score, error)
 
 

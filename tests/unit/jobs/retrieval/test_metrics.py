@@ -56,7 +56,7 @@ def test_what_cannot_be_measured_is_named(measure: str) -> None:
 
 
 def test_judgements_of_another_corpus_are_refused() -> None:
-    with pytest.raises(SpecError, match="none of the queries"):
+    with pytest.raises(SpecError, match="none of the ranked queries"):
         evaluate(QRELS, {"q7": ["d"]})
 
 

@@ -27,14 +27,14 @@ def test_judgements_of_both_formats_are_read(tmp_path: Path, content: str) -> No
 def test_what_is_no_judgement_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / "qrels").write_text(f"q1 0 d1 1\n{line}\n")
 
-    with pytest.raises(CorpusError, match=r"qrels, line 2: .* is no judgement"):
+    with pytest.raises(CorpusError, match=r"qrels, line 2: .* is not a judgement"):
         read_qrels(tmp_path / "qrels")
 
 
 def test_a_first_line_that_is_no_header_has_to_be_a_judgement(tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text("q1 0 d1 high\nq1 0 d2 1\n")
 
-    with pytest.raises(CorpusError, match=r"qrels, line 1: .* is no judgement"):
+    with pytest.raises(CorpusError, match=r"qrels, line 1: .* is not a judgement"):
         read_qrels(tmp_path / "qrels")
 
 
