@@ -7,13 +7,14 @@ smaller length to the next; what lies beyond a length is never read.
 Shapes: C capacity · L layers · K key/value heads · H head size.
 """
 
-import math
 from typing import Any
 
 import numpy as np
 from onnxruntime import IOBinding
 
 from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.runtime.growing_buffer import GrowingBuffer
+from worker.engine.runtime.host_arrays import bind_input, bind_output
 
 _STEP = 256  # positions: memory grows by multiples of it
 
@@ -22,15 +23,15 @@ class SequenceCache:
     """Memory that is asked for once, and laid out for each sequence."""
 
     def __init__(self, layers: int, kv_heads: int, head_size: int, dtype: np.dtype[Any]) -> None:
-        self._allocations = self._reuses = 0
+        self._reuses = 0
         self._shape = (2 * layers, 1, kv_heads, head_size)
-        self._memory = np.empty(0, dtype)  # flat
-        self._laid_out = self._memory.reshape(2 * layers, 1, kv_heads, 0, head_size)  # (2 L, 1, K, C, H)
+        self._buffer = GrowingBuffer(dtype)
+        self._laid_out = self._buffer.lay_out((2 * layers, 1, kv_heads, 0, head_size))  # (2 L, 1, K, C, H)
 
     @property
     def buffer_stats(self) -> BufferStats:
         """One reuse for each sequence that found its memory there."""
-        return BufferStats(self._memory.nbytes, self._allocations, self._reuses)
+        return BufferStats(self._buffer.num_bytes, self._buffer.allocations, self._reuses)
 
     def begin(self, positions: int) -> None:
         """Room for so many positions of a new sequence.
@@ -39,20 +40,15 @@ class SequenceCache:
         """
         parts, rows, heads, head_size = self._shape
         capacity = -(-positions // _STEP) * _STEP
-        shape = parts, rows, heads, capacity, head_size
-        size = math.prod(shape)
-        if self._memory.size < size:
-            self._allocations += 1
-            self._memory = self._laid_out = np.empty(0, self._memory.dtype)  # the old one goes first
-            self._memory = np.empty(size, self._memory.dtype)
-        else:
-            self._reuses += 1
-        self._laid_out = self._memory[:size].reshape(shape)
+        before = self._buffer.allocations
+        self._laid_out = np.empty((0,) * 5, self._laid_out.dtype)  # nothing else keeps memory that is too small
+        self._laid_out = self._buffer.lay_out((parts, rows, heads, capacity, head_size))
+        self._reuses += self._buffer.allocations == before
 
     def bind(self, binding: IOBinding) -> None:
         """As past and present of the graph."""
         for number, array in enumerate(self._laid_out):
             layer, part = divmod(number, 2)
             name = f"{layer}.{('key', 'value')[part]}"
-            for bind, side in ((binding.bind_input, "past"), (binding.bind_output, "present")):
-                bind(f"{side}.{name}", "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+            bind_input(binding, f"past.{name}", array)
+            bind_output(binding, f"present.{name}", array)

@@ -18,6 +18,7 @@ from worker.engine.causal.kv_cache import SequenceCache
 from worker.engine.causal.packed_rows import PackedRows
 from worker.engine.causal.protocol import LogProbs
 from worker.engine.runtime.device import Device, Provider
+from worker.engine.runtime.host_arrays import bind_output
 from worker.engine.runtime.native_precision import float_dtype
 from worker.engine.runtime.session import open_session
 from worker.graphs.causal_weights import CausalSizes
@@ -71,7 +72,7 @@ class NativeCausalGraphs:
             binding.bind_cpu_input(name, value)
         cache.bind(binding)
         hidden = np.empty((rows.num_tokens, self._sizes.width), self._dtype)
-        binding.bind_output("hidden", "cpu", 0, hidden.dtype.type, hidden.shape, hidden.ctypes.data)
+        bind_output(binding, "hidden", hidden)
         self._body.run_with_iobinding(binding)
         return hidden
 

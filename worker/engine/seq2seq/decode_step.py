@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.runtime.growing_buffer import GrowingBuffer
+from worker.engine.runtime.host_arrays import bind_input, bind_output
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.greedy import Resolve
@@ -26,7 +28,6 @@ class DecodeStep:
 
     def __init__(self, graphs: NativeSeq2SeqGraphs, rules: GenerationConfig, *, exact: bool = False) -> None:
         """`exact`: no screened head, whatever the rules: the logits are what they are."""
-        self._allocations = 0
         self.resolve: Resolve | None = None  # what finds the best ids, where the logits are not exact
         may_screen = rules.num_beams == 1 and rules.repetition_penalty == 1.0 and not exact
         screened = graphs.screened() if may_screen else None
@@ -40,13 +41,14 @@ class DecodeStep:
         self._graphs = graphs
         self._binding = self._session.io_binding()
         self._ids: Ids = np.empty(0, np.int64)  # (R,)
-        self._memory: dict[str, NDArray[Any]] = {}  # flat, by name of the output
+        self._buffers: dict[str, GrowingBuffer] = {}  # by name of the output
         self._outputs: dict[str, NDArray[Any]] = {}  # of the rows that run
 
     @property
     def buffer_stats(self) -> BufferStats:
         """Of the outputs; that they are reused at every step is not counted."""
-        return BufferStats(sum(memory.nbytes for memory in tuple(self._memory.values())), self._allocations)
+        buffers = tuple(self._buffers.values())
+        return BufferStats(sum(one.num_bytes for one in buffers), sum(one.allocations for one in buffers))
 
     def run(
         self, last_ids: Ids, slots: KVSlots | DeviceKVSlots, context: RunContext, step: int
@@ -58,7 +60,7 @@ class DecodeStep:
             self._bind(rows)
         self._ids[:] = self._graphs.head.to_ids(last_ids)
         # At every step: what a GPU is to read is copied there when it is bound.
-        self._binding.bind_input("ids", "cpu", 0, np.int64, (rows,), self._ids.ctypes.data)
+        bind_input(self._binding, "ids", self._ids)
         slots.bind(self._binding)
         with context.measure("decode", step=step, rows=rows, tokens=rows, past_length=past_length):
             self._session.run_with_iobinding(self._binding)
@@ -73,14 +75,12 @@ class DecodeStep:
                 shape = rows, int(output.shape[1])
                 array = self._take(output.name, shape, np.dtype(_DTYPES[output.type]))
                 self._outputs[output.name] = array
-                self._binding.bind_output(output.name, "cpu", 0, array.dtype.type, shape, array.ctypes.data)
+                bind_output(self._binding, output.name, array)
 
     def _take(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-        size = int(np.prod(shape))
-        if name not in self._memory or self._memory[name].size < size:
-            self._allocations += 1
-            self._memory[name] = np.empty(size, dtype)
-        return self._memory[name][:size].reshape(shape)
+        if name not in self._buffers:
+            self._buffers[name] = GrowingBuffer(dtype)
+        return self._buffers[name].lay_out(shape)
 
 
 _DTYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}

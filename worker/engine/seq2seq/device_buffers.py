@@ -18,6 +18,7 @@ from onnxruntime import InferenceSession, IOBinding, OrtValue
 
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.device import Device, Provider
+from worker.engine.runtime.host_arrays import bind_input
 from worker.engine.runtime.session import open_session
 from worker.engine.search.logit_rules import Ids
 from worker.engine.seq2seq.kv_slots import SlotShape
@@ -95,7 +96,7 @@ class DeviceCopies:
         """Of the first `num_rows` rows of one bank, `rows` become the first rows of another, equally long one."""
         binding = self._select.io_binding()
         rows = np.ascontiguousarray(rows)
-        _bind(binding, "rows", rows)
+        bind_input(binding, "rows", rows)
         source.read(binding, self._names("from"), num_rows)
         target.write(binding, self._names("to"), len(rows))
         _run(self._select, binding)
@@ -110,9 +111,9 @@ class DeviceCopies:
             length = source[0].shape[2]
             alive = [np.ascontiguousarray(array) for array in source]
             for name, array in zip(self._names("from"), alive, strict=True):
-                _bind(binding, name, array)
+                bind_input(binding, name, array)
         pads = np.array([0] * 6 + [target.length - length, 0], np.int64)
-        _bind(binding, "pads", pads)
+        bind_input(binding, "pads", pads)
         target.write(binding, self._names("to"), num_rows)
         _run(self._widen, binding)
 
@@ -125,19 +126,14 @@ class DeviceCopies:
         else:
             count, length, *_ = cross.shape
             cross = np.ascontiguousarray(cross)
-            _bind(binding, "cross", cross)
+            bind_input(binding, "cross", cross)
         pads = np.array([0] * 8 + [target.length - length, 0], np.int64)
-        _bind(binding, "pads", pads)
+        bind_input(binding, "pads", pads)
         target.write(binding, self._names("to"), count, start=start)
         _run(self._place, binding)
 
     def _names(self, side: str) -> list[str]:
         return [f"{side}.{index}" for index in range(self._num_tensors)]
-
-
-def _bind(binding: IOBinding, name: str, array: NDArray[Any]) -> None:
-    """An array of the host, which has to outlive the run. On a GPU it is copied there now."""
-    binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
 
 def _run(session: InferenceSession, binding: IOBinding) -> None:

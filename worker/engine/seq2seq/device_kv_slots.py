@@ -28,6 +28,7 @@ from onnxruntime import IOBinding, OrtValue
 
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.device import Device
+from worker.engine.runtime.host_arrays import bind_input
 from worker.engine.search.logit_rules import Ids
 from worker.engine.seq2seq.device_buffers import DeviceBuffers, DeviceCopies
 from worker.engine.seq2seq.kv_slots import SlotShape, rounded
@@ -112,8 +113,8 @@ class DeviceKVSlots:
         if self.longest >= self._past[0].length:
             self._grow()
         self._longest[0] = self.longest + 1
-        _bind(binding, "positions", self._positions[: self.num_rows])
-        _bind(binding, "longest", self._longest)
+        bind_input(binding, "positions", self._positions[: self.num_rows])
+        bind_input(binding, "longest", self._longest)
         places = self.num_rows, self._changes, id(binding)
         if places != self._places:
             self._places = places
@@ -121,7 +122,7 @@ class DeviceKVSlots:
             past.read(binding, past.names("past.{}.{}"), self.num_rows)
             past.write(binding, past.names("present.{}.{}"), self.num_rows)
             cross.read(binding, cross.names("cross.{}.{}"), self.num_sentences)
-            _bind(binding, "source_mask", self._mask[: self.num_sentences])
+            bind_input(binding, "source_mask", self._mask[: self.num_sentences])
         binding.synchronize_inputs()
 
     def advance(self) -> None:
@@ -136,7 +137,3 @@ class DeviceKVSlots:
         old.lay_out(rows, new.length)
         self._past.reverse()
         self._changes += 1
-
-
-def _bind(binding: IOBinding, name: str, array: NDArray[Any]) -> None:
-    binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)

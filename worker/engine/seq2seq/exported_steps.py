@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from onnxruntime import InferenceSession, IOBinding
 
 from jobs.spec import CachePolicy
+from worker.engine.runtime.host_arrays import bind_input, bind_output
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.logit_rules import Floats, Ids
 from worker.engine.seq2seq.cache_policy import NEVER_CACHED, uncached_steps
@@ -164,11 +165,11 @@ class _Binding:
     def feed(self, name: str, array: NDArray[Any]) -> None:
         if name in self._inputs:
             array = self._alive[name] = np.ascontiguousarray(array)
-            self.io.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+            bind_input(self.io, name, array)
 
     def take(self, name: str, array: NDArray[Any]) -> None:
         self._alive[name] = array
-        self.io.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+        bind_output(self.io, name, array)
 
     def run(self) -> None:
         self._session.run_with_iobinding(self.io)

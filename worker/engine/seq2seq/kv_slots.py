@@ -7,7 +7,6 @@ that run are always the first ones, so a step is bound to a slice. What lies bey
 Shapes: R rows, `beams` a sentence · B sentences · S source length · C capacity · L layers · N heads · H head size.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,8 @@ from numpy.typing import NDArray
 from onnxruntime import IOBinding
 
 from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.runtime.growing_buffer import GrowingBuffer
+from worker.engine.runtime.host_arrays import bind_input, bind_output
 from worker.engine.search.logit_rules import Ids
 
 _STEP = 16  # positions: capacities are multiples of it
@@ -36,14 +37,14 @@ class KVSlots:
     """Keys and values of the sentences that run, and where each row is."""
 
     def __init__(self, shape: SlotShape) -> None:
-        self._allocations = self._reuses = 0
+        self._reuses = 0
         self.num_sentences = 0  # B
         self._shape = shape
         self._beams = 1
         self._grown = 0  # the greatest capacity that was needed yet
-        self._memory = {"past": np.empty(0, shape.dtype), "cross": np.empty(0, shape.dtype)}  # flat
-        self._past = self._laid_out("past", 0, 0)  # (2 L, R, N, C, H)
-        self._cross = self._laid_out("cross", 0, 0)  # (2 L, B, N, S, H)
+        self._past_buffer, self._cross_buffer = GrowingBuffer(shape.dtype), GrowingBuffer(shape.dtype)
+        self._past = self._lay_out(self._past_buffer, 0, 0)  # (2 L, R, N, C, H)
+        self._cross = self._lay_out(self._cross_buffer, 0, 0)  # (2 L, B, N, S, H)
         self._positions = np.zeros(0, np.int32)  # (R,): tokens that are cached
         self._source_ends = np.zeros(0, np.int32)  # (B,): last position of each source
         self._longest = np.zeros((2, 1), np.int32)  # of positions and of sources, + 1: what the attention asks for
@@ -57,8 +58,8 @@ class KVSlots:
     @property
     def buffer_stats(self) -> BufferStats:
         """Of past and cross-attention; one reuse for each `begin` that allocated nothing."""
-        num_bytes = sum(memory.nbytes for memory in tuple(self._memory.values()))
-        return BufferStats(num_bytes, self._allocations, self._reuses)
+        past, cross = self._past_buffer, self._cross_buffer
+        return BufferStats(past.num_bytes + cross.num_bytes, past.allocations + cross.allocations, self._reuses)
 
     @property
     def longest(self) -> int:
@@ -67,14 +68,15 @@ class KVSlots:
 
     def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
         """Room for so many sentences of at most `source_length` tokens, and at first for `positions` of a target."""
-        before = self._allocations
+        before = self.buffer_stats.allocations
         self.num_sentences, self._beams, self._places = 0, beams, None
         self._past = self._cross = np.empty((0,) * 5, self._shape.dtype)  # nothing else keeps what is too small
-        self._past = self._laid_out("past", sentences * beams, self._capacity(sentences * beams, rounded(positions)))
-        self._cross = self._laid_out("cross", sentences, rounded(source_length))
+        capacity = self._capacity(sentences * beams, rounded(positions))
+        self._past = self._lay_out(self._past_buffer, sentences * beams, capacity)
+        self._cross = self._lay_out(self._cross_buffer, sentences, rounded(source_length))
         self._positions = np.zeros(sentences * beams, np.int32)
         self._source_ends = np.zeros(sentences, np.int32)
-        self._reuses += self._allocations == before
+        self._reuses += self.buffer_stats.allocations == before
 
     def admit(self, cross: NDArray[Any]) -> None:
         """New sentences, behind the others: what the encoder said of them (m, S, 2 L, N, H)."""
@@ -116,18 +118,20 @@ class KVSlots:
         if places == self._places:
             return
         self._places = places
-        _bind(binding, "positions", self._positions[: self.num_rows])
-        _bind(binding, "source_lengths", self._source_ends[: self.num_sentences])
-        _bind(binding, "longest", self._longest[0])
-        _bind(binding, "longest_source", self._longest[1])
+        bind_input(binding, "positions", self._positions[: self.num_rows])
+        bind_input(binding, "source_lengths", self._source_ends[: self.num_sentences])
+        bind_input(binding, "longest", self._longest[0])
+        bind_input(binding, "longest_source", self._longest[1])
         for layer in range(self._shape.num_layers):
             for part, name in enumerate(("key", "value")):
                 past, cross = (
                     memory[2 * layer + part, :count]
                     for memory, count in ((self._past, self.num_rows), (self._cross, self.num_sentences))
                 )
-                _bind(binding, f"past.{layer}.{name}", past, output=f"present.{layer}.{name}")
-                _bind(binding, f"cross.{layer}.{name}", cross, output=f"lent.{layer}.{name}")
+                bind_input(binding, f"past.{layer}.{name}", past)
+                bind_output(binding, f"present.{layer}.{name}", past)
+                bind_input(binding, f"cross.{layer}.{name}", cross)
+                bind_output(binding, f"lent.{layer}.{name}", cross)
 
     def advance(self) -> None:
         """A step was made: every row has one more position."""
@@ -136,32 +140,20 @@ class KVSlots:
     def _grow(self) -> None:
         """Twice the positions for every row."""
         rows, longest, old = self._past.shape[1], self.longest, self._past
-        self._memory["past"] = np.empty(0, self._shape.dtype)  # `old` keeps the memory
-        self._past = self._laid_out("past", rows, 2 * old.shape[3])
+        self._past_buffer.release()  # `old` keeps the memory
+        self._past = self._lay_out(self._past_buffer, rows, 2 * old.shape[3])
         self._past[:, : self.num_rows, :, :longest] = old[:, : self.num_rows, :, :longest]
         self._grown = self._past.shape[3]
 
     def _capacity(self, rows: int, positions: int) -> int:
         """C: as many as were needed before, where the memory for them is there; else `positions`."""
         row_size = 2 * self._shape.num_layers * self._shape.num_heads * self._shape.head_size
-        fits = rows * self._grown * row_size <= self._memory["past"].size
+        fits = rows * self._grown * row_size <= self._past_buffer.size
         return max(positions, self._grown) if fits else positions
 
-    def _laid_out(self, name: str, rows: int, length: int) -> NDArray[Any]:
-        """(2 L, rows, N, length, H) at the start of a memory, which grows where it is too small."""
-        shape = (2 * self._shape.num_layers, rows, self._shape.num_heads, length, self._shape.head_size)
-        size = math.prod(shape)
-        if self._memory[name].size < size:
-            self._allocations += 1
-            self._memory[name] = np.empty(0, self._shape.dtype)  # the old one goes first
-            self._memory[name] = np.empty(size, self._shape.dtype)
-        return self._memory[name][:size].reshape(shape)
-
-
-def _bind(binding: IOBinding, name: str, array: NDArray[Any], *, output: str = "") -> None:
-    binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
-    if output:
-        binding.bind_output(output, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+    def _lay_out(self, buffer: GrowingBuffer, rows: int, length: int) -> NDArray[Any]:
+        """(2 L, rows, N, length, H)."""
+        return buffer.lay_out((2 * self._shape.num_layers, rows, self._shape.num_heads, length, self._shape.head_size))
 
 
 def rounded(length: int) -> int:

@@ -140,7 +140,7 @@ def test_garbage_in_the_buffers_changes_nothing(make: Callable[..., Made], limit
     reader = PackedReader(made.model.graphs, LIMITS[limits])
     first = read(reader, groups)
 
-    reader._cache._memory.fill(np.nan)
+    reader._cache._laid_out.fill(np.nan)
     again = read(reader, groups)
 
     assert reader.buffer_stats.allocations

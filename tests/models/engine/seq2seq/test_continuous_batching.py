@@ -14,6 +14,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 from jobs.errors import Stopped
 from tests.tiny_models import Built, OpenKV, OpenTiny, build_kv, decode
+from worker.engine.runtime.growing_buffer import GrowingBuffer
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq import native_graphs
@@ -112,9 +113,9 @@ def test_beams_of_any_number_go_through_graphs_that_are_built_when_they_are_aske
 class Garbage(KVSlots):
     """Slots whose memory holds NaN wherever nothing was written yet."""
 
-    def _laid_out(self, name: str, rows: int, length: int) -> Any:
-        array = super()._laid_out(name, rows, length)
-        self._memory[name].fill(np.nan)
+    def _lay_out(self, buffer: GrowingBuffer, rows: int, length: int) -> Any:
+        array = super()._lay_out(buffer, rows, length)
+        buffer.lay_out((buffer.size,)).fill(np.nan)
         return array
 
 
