@@ -44,7 +44,7 @@ def test_a_corpus_is_scored_and_filtered(machine: Machine, tiny: str) -> None:
         assert record["flags"] == ["unscored-first"]
         assert -math.fsum(told[1:]) == pytest.approx(score["nll_sum"])
     whole = math.exp(sum(s["nll_sum"] for s in scores) / sum(s["num_tokens"] for s in scores))
-    assert f"Perplexity of the corpus: {whole:,.4f} by token" in done.stderr
+    assert f"Perplexity of the corpus: {whole:,.4f} per token" in done.stderr
     (total,) = json.loads(machine.kvjobs("totals", "last", "--json").stdout)
     assert total["perplexity"] == pytest.approx(whole, rel=1e-9)
 

@@ -81,8 +81,8 @@ def poison(module):
             return translate(self, texts, options, **rest)
         decode, nan = self.decoder.decode, float("nan")
 
-        def decode_nan(*rest):
-            for found in decode(*rest):
+        def decode_nan(*args, **options):
+            for found in decode(*args, **options):
                 yield [(index, [dataclasses.replace(one, log_prob=nan) for one in best]) for index, best in found]
 
         outcomes, learned, timings = [], {}, []
