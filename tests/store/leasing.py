@@ -1,0 +1,45 @@
+"""Leasing and recording in a test, and reading what the store says of it."""
+
+from sqlalchemy import select
+
+from jobs.store import leases
+from jobs.store.database import Database
+from jobs.store.record import record
+from jobs.store.report.consistency_check import find_contradictions
+from jobs.store.schema import tables
+from jobs.store.work import Work
+from tests.rows import translated
+
+LEASE_S = 60.0
+
+
+def take(database: Database, *, worker_id: int = 1, lease_s: float = LEASE_S) -> Work:
+    work = leases.lease(database, worker_id, 0, lease_s)
+    assert work is not None
+    return work
+
+
+def write(database: Database, work: Work, index: int = 0, **changes: object) -> None:
+    outcomes = changes.pop("outcomes", [translated() for _ in work.batches[index]])
+    arguments = {"learned": {}, "timings": [], "lease_s": LEASE_S, **changes}
+    record(database, work, index, outcomes, **arguments)  # type: ignore[arg-type]
+
+
+def counts(database: Database, job_id: int) -> tables.JobCounts:
+    with database.reading() as connection:
+        return connection.execute(select(tables.JobCounts.__table__).where(tables.JobCounts.job_id == job_id)).one()
+
+
+def value(database: Database, column: object, *where: object) -> object:
+    with database.reading() as connection:
+        return connection.execute(select(column).where(*where)).scalar()  # type: ignore[call-overload]
+
+
+def contradictory(database: Database, job_id: int) -> list[str]:
+    with database.reading() as connection:
+        return find_contradictions(connection, job_id)
+
+
+def events(database: Database) -> list[str]:
+    with database.reading() as connection:
+        return list(connection.execute(select(tables.ShardEvent.event).order_by(tables.ShardEvent.id)).scalars())

@@ -1,0 +1,69 @@
+"""Submits that are killed between two batches, and all that they have written."""
+
+import json
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from jobs.corpus.corpus import Corpus
+from jobs.spec import JobSpec, Task, TranslateOptions
+from jobs.store.database import Database
+from jobs.store.schema.tables import Document, Job, JobCounts, Shard
+from jobs.submission.progress import IngestProgress
+from jobs.submission.submit import submit
+from jobs.submission.submitted_job import SubmittedJob
+
+SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=TranslateOptions())
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+def corpus_of(*texts: str) -> bytes:
+    return b"".join(json.dumps({"id": text, "text": text}).encode() + b"\n" for text in texts)
+
+
+def send(database: Database, path: Path, **how: Any) -> SubmittedJob:
+    return submit(database, Corpus(path=path), how.pop("spec", SPEC), spool=path.parent, **how)
+
+
+def kill_after(num_batches: int) -> Callable[[IngestProgress], None]:
+    """Progress that kills the submit after so many batches."""
+    told = count(1)
+
+    def tell(progress: IngestProgress) -> None:
+        if next(told) >= num_batches:
+            raise Killed
+
+    return tell
+
+
+def killed(database: Database, path: Path, num_batches: int = 2, **how: Any) -> None:
+    with pytest.raises(Killed):
+        send(database, path, on_progress=kill_after(num_batches), **how)
+
+
+def everything(database: Database, job_id: int) -> dict[str, list[dict[str, Any]]]:
+    """All rows of a job, without the numbers and times that differ between any two."""
+    found = {}
+    with database.reading() as connection:
+        for table in (Document, Shard, JobCounts):
+            of_job = select(table.__table__).where(table.__table__.c.job_id == job_id)
+            ordered = of_job.order_by(*table.__table__.primary_key)
+            found[table.__name__] = [dict(row._mapping) for row in connection.execute(ordered)]
+        job = select(Job.state, Job.ingested, Job.reason).where(Job.id == job_id)
+        found["Job"] = [dict(row._mapping) for row in connection.execute(job)]
+    for row in (row for rows in found.values() for row in rows):
+        for name in ("id", "job_id", "available_at"):
+            row.pop(name, None)
+    return found
+
+
+def states(database: Database) -> list[tuple[int, str]]:
+    with database.reading() as connection:
+        return [tuple(row) for row in connection.execute(select(Job.id, Job.state).order_by(Job.id))]

@@ -1,0 +1,144 @@
+"""Two submits of one corpus, and a submit whose job is cancelled, restarted or abandoned meanwhile."""
+
+import threading
+from contextlib import suppress
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select, update
+
+from jobs.errors import KvjobsError
+from jobs.store import jobs
+from jobs.store.database import Database
+from jobs.store.ingest import lifecycle
+from jobs.store.schema.states import JobState
+from jobs.store.schema.tables import Document, Job
+from jobs.submission.progress import IngestProgress
+from jobs.submission.submitted_job import PriorState, SubmittedJob
+from tests.store.submission.killing import SPEC, Killed, corpus_of, everything, kill_after, killed, send, states
+
+pytestmark = pytest.mark.usefixtures("small_batches")
+
+
+@pytest.mark.parametrize("batches_of_other", [1, 2, 3, 4])
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_two_submits_of_one_corpus_make_one_job(
+    database: Database, path: Path, after: int, batches_of_other: int
+) -> None:
+    reference = replace(SPEC, model_revision="reference")
+    expected = everything(database, send(database, path, spec=reference).job_id)
+    told = count(1)
+
+    def let_the_other_in(progress: IngestProgress) -> None:
+        if next(told) == after:
+            with suppress(Killed):
+                send(database, path, on_progress=kill_after(batches_of_other) if batches_of_other < 4 else None)
+
+    first = send(database, path, on_progress=let_the_other_in)
+
+    assert (first.state, first.documents) == (JobState.RUNNING, 20)
+    assert everything(database, first.job_id) == expected
+    assert len(states(database)) == 2
+
+
+def test_submits_in_threads_make_one_job(database: Database, path: Path) -> None:
+    path.write_bytes(corpus_of(*(str(number % 90) for number in range(100))))
+    made: list[SubmittedJob] = []
+
+    def run() -> None:
+        own = Database.open(str(database.engine.url))
+        made.append(send(own, path))
+        own.close()
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert {(one.job_id, one.state, one.documents, one.rejected) for one in made} == {(1, JobState.RUNNING, 100, 10)}
+    assert [one.prior_state for one in made].count(PriorState.NEW) == 1
+    with database.reading() as connection:
+        assert connection.scalar(select(func.count()).select_from(Document)) == 100
+
+
+def cancel_once(database: Database) -> None:
+    if states(database) == [(1, "ingesting")]:
+        jobs.cancel(database, 1)
+
+
+def test_a_submit_stops_when_its_job_is_cancelled(database: Database, path: Path) -> None:
+    with pytest.raises(KvjobsError, match="job 1 was cancelled or abandoned") as caught:
+        send(database, path, on_progress=lambda progress: cancel_once(database))
+
+    assert caught.value.exit_code == 1
+    assert states(database) == [(1, "cancelled")]
+    assert len(everything(database, 1)["Document"]) == 6
+
+
+def test_a_submit_stops_when_its_job_starts_anew_behind_it(database: Database, path: Path) -> None:
+    def start_anew(progress: IngestProgress) -> None:
+        lifecycle.abandon(database, 1, "somebody gave it up")
+        killed(database, path, 1)
+
+    with pytest.raises(KvjobsError, match="started again"):
+        send(database, path, on_progress=lambda p: start_anew(p) if p.documents > 6 else None)
+
+    assert send(database, path).documents == 20
+
+
+def test_a_submit_stops_when_its_job_is_given_up_or_removed(database: Database, path: Path) -> None:
+    with pytest.raises(KvjobsError, match=r"abandoned .*somebody gave it up"):
+        send(database, path, on_progress=lambda progress: lifecycle.abandon(database, 1, "somebody gave it up"))
+    with pytest.raises(KvjobsError, match="job 1 was removed"):
+        send(database, path, on_progress=lambda progress: lifecycle.remove(database, 1))
+
+    assert states(database) == []
+
+
+@pytest.mark.parametrize("verb", ["abandon", "remove"])
+def test_an_ingest_killed_while_it_is_given_up_starts_from_nothing(
+    database: Database, path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    expected = everything(database, send(database, path, spec=replace(SPEC, model_revision="reference")).job_id)
+    killed(database, path, 3)
+
+    def die(*args: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lifecycle, "_remove_documents", die)
+        with pytest.raises(Killed):
+            lifecycle.abandon(database, 2, "why") if verb == "abandon" else lifecycle.remove(database, 2)
+    left = everything(database, 2)
+    assert (len(left["Document"]), left["Shard"], left["JobCounts"][0]["documents"]) == (18, [], 0)
+
+    anew = send(database, path, name="nightly")
+
+    assert (anew.job_id, anew.prior_state, anew.name) == (2, PriorState.NEW, "nightly")
+    assert everything(database, 2) == expected
+
+
+def test_only_an_unfinished_ingest_can_be_given_up(database: Database, path: Path) -> None:
+    send(database, path)
+    before = everything(database, 1)
+
+    lifecycle.abandon(database, 1, "why")
+    lifecycle.remove(database, 1)
+
+    assert everything(database, 1) == before
+
+
+def test_documents_are_removed_in_pieces(database: Database, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "ROWS_PER_DELETE", 7)
+    killed(database, path, 3)
+    with database.writing() as connection:
+        connection.execute(update(Job).values(name="nightly"))
+
+    lifecycle.remove(database, 1)
+
+    assert states(database) == []
+    assert everything(database, 1) == {"Document": [], "Shard": [], "JobCounts": [], "Job": []}

@@ -1,0 +1,132 @@
+"""Recording: a batch as a whole, once, and only under the newest lease."""
+
+import json
+
+import pytest
+from sqlalchemy import func
+
+from jobs.errors import StaleLease
+from jobs.outcome import SegmentTranslation, StepTiming
+from jobs.store import lease_expiry, leases
+from jobs.store.batches import MAX_TOKENS
+from jobs.store.database import Database
+from jobs.store.memory import recall
+from jobs.store.schema import tables
+from tests.rows import AddWaitingJob, translated
+from tests.store.leasing import counts, events, take, value, write
+
+
+def test_a_recorded_shard_is_done_and_the_last_one_ends_the_job(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    job = add_waiting_job(documents=4, per_shard=2)
+
+    for _ in range(2):
+        write(database, take(database))
+
+    assert value(database, tables.Job.state, tables.Job.id == job) == "done"
+    row = counts(database, job)
+    assert (row.succeeded, row.shards_open, row.estimated_done, row.segments, row.segments_reused) == (4, 0, 40, 8, 4)
+    assert (row.source_tokens, row.target_tokens) == (20, 16)
+    assert events(database) == ["leased", "recorded", "finished"] * 2
+
+
+def test_a_batch_is_recorded_as_a_whole_and_the_next_lease_goes_on_behind_it(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
+    work = take(database)
+    assert [[d.position for d in batch] for batch in work.batches] == [[0, 1], [2, 3], [4, 5]]
+    write(database, work, 0)
+    assert json.loads(str(value(database, tables.Shard.in_flight))) == [2, 3]
+
+    leases.release(database, work)
+    again = take(database)
+
+    assert again.epoch == work.epoch + 1
+    assert [[d.position for d in batch] for batch in again.batches] == [[2, 3], [4, 5]]
+
+
+def test_recording_twice_writes_once_and_counts_once(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    job = add_waiting_job(documents=3, per_shard=3)
+    work = take(database)
+    timing = StepTiming("decode", 0, 3, 3, 0, 0.1)
+
+    for _ in range(2):  # as after a COMMIT whose answer was lost
+        write(database, work, timings=[timing])
+
+    assert counts(database, job).succeeded == 3
+    assert value(database, func.count(tables.Step.id)) == 1
+    assert value(database, func.count(tables.Translation.position)) == 3
+
+
+def test_recording_a_middle_batch_twice_is_harmless_too(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    job = add_waiting_job(documents=4, per_shard=4, tokens=MAX_TOKENS // 2)
+    work = take(database)
+
+    for _ in range(2):
+        write(database, work, 0)
+    write(database, work, 1)
+
+    assert counts(database, job).succeeded == 4
+    assert value(database, tables.Job.state, tables.Job.id == job) == "done"
+
+
+def test_whoever_slept_past_its_lease_is_refused_and_the_refusal_is_logged(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    job = add_waiting_job(documents=3, per_shard=3)
+    sleeper = take(database, lease_s=-1.0)
+    assert lease_expiry.expire(database) == 1
+    successor = take(database, worker_id=2)
+    write(database, successor, outcomes=[translated("the successor's")] * 3)
+
+    with pytest.raises(StaleLease):
+        write(database, sleeper, outcomes=[translated("the sleeper's")] * 3)
+
+    assert counts(database, job).succeeded == 3
+    assert value(database, func.count(tables.Translation.position), tables.Translation.text == "the successor's") == 3
+    assert events(database)[-1] == "stale_commit"
+
+
+def test_a_sleeper_is_refused_while_its_successor_computes_the_very_same_batch(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=3, per_shard=3)
+    sleeper = take(database, lease_s=-1.0)
+    lease_expiry.expire(database)
+    successor = take(database)
+    assert successor.batches == sleeper.batches
+
+    with pytest.raises(StaleLease):
+        write(database, sleeper)
+
+    assert value(database, func.count(tables.Translation.position)) == 0
+    write(database, successor)
+
+
+def test_a_sleeper_is_refused_even_while_nobody_took_its_shard(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=3, per_shard=3)
+    sleeper = take(database, lease_s=-1.0)
+    lease_expiry.expire(database)
+
+    with pytest.raises(StaleLease):
+        write(database, sleeper)
+    leases.release(database, sleeper)  # nor may it give back what is no longer its own
+
+    assert value(database, tables.Shard.state) == "ready"
+    assert "released" not in events(database)
+
+
+def test_what_was_learned_comes_with_the_results_and_the_first_entry_stays(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    add_waiting_job(documents=2, per_shard=1)
+    entry = SegmentTranslation(("你好",), (-0.5,), -1.5, 3, 2)
+
+    write(database, take(database), learned={b"k": entry})
+    write(database, take(database), learned={b"k": SegmentTranslation(("再见",), (-0.1,), -0.1, 1, 1)})
+
+    assert recall(database, [b"k", b"unknown"]) == {b"k": entry}
