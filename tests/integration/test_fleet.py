@@ -62,7 +62,7 @@ def test_a_worker_that_never_finds_its_broker_works_all_the_same(fleet: Fleet, b
 
     told = fleet.submit(bulletins(5))
 
-    assert "find the work by themselves" in told.stderr
+    assert "find the job by themselves" in told.stderr
     until(fleet.is_done, 25)
     worker.send_signal(signal.SIGINT)
     _, said = worker.communicate(timeout=30)

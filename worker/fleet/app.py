@@ -13,4 +13,5 @@ def make_worker_app(broker_url: str, queues: Queues, child: Child) -> Celery:
     app = make_app(broker_url)
     app.conf.task_queues = [make_queue(name) for name in queues.names()]
     add_tasks(app, child)
+    app.set_default()  # the threads of Celery's pool look a task up in the default application of the process
     return app
