@@ -24,7 +24,7 @@ from bench.causal_shapes import CAUSAL_SHAPES
 from bench.folders import made_once
 from bench.machine import cpu_name, load_average
 from worker.engine.causal.native_model import NativeCausal
-from worker.engine.causal.protocol import Group, LogProbs, Reader
+from worker.engine.causal.protocol import Group, LogProbs, Reader, read_all
 from worker.engine.runtime.run_context import RunContext
 
 
@@ -82,9 +82,9 @@ def _draw(options: argparse.Namespace) -> tuple[list[int], list[list[int]]]:
 def _read(reader: Reader, groups: Sequence[Group]) -> tuple[float, list[LogProbs]]:
     """(seconds, log-probabilities of every suffix in order)."""
     started = time.perf_counter()
-    found = dict(reader.read(groups, RunContext()))
+    found = read_all(reader, groups, RunContext())
     seconds = time.perf_counter() - started
-    return seconds, [log_probs for place in range(len(groups)) for log_probs in found[place]]
+    return seconds, [log_probs for group in found for log_probs in group]
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from worker.demo.grammar import Bulletin, unseen_bulletins
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.seq2seq.protocol import decode_all
 from worker.models.contents.present_files import has_weights
 from worker.text.marian_tokenizer import MarianTokenizer
 
@@ -103,13 +104,10 @@ def _by_engine(directory: Path) -> Translate:
     rules = model.generation.with_options(options, max_positions=model.max_positions)
 
     def translate(texts: Sequence[str]) -> list[str]:
-        translations = [""] * len(texts)
         sources = [tokenizer.encode(text, None) for text in texts]
-        decoder = model.new_decoder()
-        for found in decoder.decode(sources, rules, RunContext(Stopwatch(Timing.OFF)), batch_size=BATCH_ROWS):
-            for row, (best, *_) in found:
-                translations[row] = tokenizer.decode(best.ids)
-        return translations
+        run = RunContext(Stopwatch(Timing.OFF))
+        found = decode_all(model.new_decoder(), sources, rules, run, batch_size=BATCH_ROWS)
+        return [tokenizer.decode(best.ids) for best, *_ in found]
 
     return translate
 

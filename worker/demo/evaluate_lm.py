@@ -21,7 +21,7 @@ from jobs.spec import Timing
 from worker.demo.grammar import Bulletin, unseen_bulletins
 from worker.demo.retrieval import RetrievalSet, retrieval_set
 from worker.engine.causal.open import open_language_model
-from worker.engine.causal.protocol import Group
+from worker.engine.causal.protocol import Group, read_all
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.models.contents.present_files import has_weights
@@ -115,10 +115,8 @@ def by_engine(directory: Path) -> Score:
 
     def score(texts: Sequence[tuple[str, str]]) -> list[tuple[float, int]]:
         groups = [Group(tokenizer.encode(given).ids, [tokenizer.encode(scored).ids]) for given, scored in texts]
-        scores = [(0.0, 0)] * len(groups)
-        for index, [log_probs] in reader.read(groups, RunContext(Stopwatch(Timing.OFF))):
-            scores[index] = (float(log_probs.sum(dtype=np.float64)), len(log_probs))
-        return scores
+        found = read_all(reader, groups, RunContext(Stopwatch(Timing.OFF)))
+        return [(float(log_probs.sum(dtype=np.float64)), len(log_probs)) for (log_probs,) in found]
 
     return score
 

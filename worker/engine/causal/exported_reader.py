@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from worker.engine.causal.broadcast_past import BroadcastPast, Past
 from worker.engine.causal.capabilities import Capabilities
 from worker.engine.causal.exported_graph import ExportedCausalGraph
+from worker.engine.causal.group_results import GroupResults
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.causal.target_log_probs import scratch_size, target_log_probs
 from worker.engine.runtime.buffer_stats import BufferStats
@@ -84,16 +85,11 @@ class ExportedReader:
         """See `worker.engine.causal.protocol.Reader.read`."""
         shared = [index for index, group in enumerate(groups) if self._shares(group)]
         others = sorted(set(range(len(groups))) - set(shared))
-        missing = {index: len(groups[index].suffixes) for index in others}
-        found: dict[int, list[LogProbs]] = {
-            index: [np.empty(0, np.float32)] * count for index, count in missing.items()
-        }
+        results = GroupResults(groups)
         whole = chain.from_iterable(_whole(index, groups[index]) for index in others)
         for line, log_probs in self._read_lines(list(whole), (), run):
-            found[line.group][line.suffix] = log_probs
-            missing[line.group] -= 1
-            if not missing[line.group]:
-                yield line.group, found.pop(line.group)
+            if (done := results.add(line.group, line.suffix, log_probs)) is not None:
+                yield line.group, done
         for index in shared:
             yield index, self._read_shared(groups[index], run)
 

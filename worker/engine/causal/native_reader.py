@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.engine.causal.group_results import GroupResults
 from worker.engine.causal.kv_cache import SequenceCache
 from worker.engine.causal.native_graphs import NativeCausalGraphs
 from worker.engine.causal.packed_rows import Ids, PackedRows
@@ -85,13 +86,13 @@ class PackedReader:
             yield index, self._read_shared(groups[index], calls)
         alone = sorted({*range(len(groups))} - {*shared})
         sequences = [sequence for index in alone for sequence in _whole(index, groups[index])]
-        waiting = _Waiting(groups)
+        results = GroupResults(groups)
         for sequence in sequences:
-            if not sequence.read and (done := waiting.take(sequence, _NOTHING)) is not None:
+            if not sequence.read and (done := results.add(sequence.group, sequence.place, _NOTHING)) is not None:
                 yield sequence.group, done
         for pack in _packs([sequence for sequence in sequences if sequence.read], self._limits):
             for sequence, found in zip(pack, self._read_pack(pack, calls), strict=True):
-                if (done := waiting.take(sequence, found)) is not None:
+                if (done := results.add(sequence.group, sequence.place, found)) is not None:
                     yield sequence.group, done
 
     def _read_pack(self, pack: Sequence[_Sequence], calls: "_Calls") -> list[LogProbs]:
@@ -211,23 +212,6 @@ class _Calls:
 
     def _look(self) -> None:
         self._run.raise_if_stopped("calls of the model")
-
-
-class _Waiting:
-    """Groups whose sequences are read in several calls."""
-
-    def __init__(self, groups: Sequence[Group]) -> None:
-        self._groups = groups
-        self._found: dict[int, dict[int, LogProbs]] = {}
-
-    def take(self, sequence: _Sequence, found: LogProbs) -> list[LogProbs] | None:
-        """All of a group, once the last of it has come."""
-        parts = self._found.setdefault(sequence.group, {})
-        parts[sequence.place] = found
-        if len(parts) < len(self._groups[sequence.group].suffixes):
-            return None
-        del self._found[sequence.group]
-        return [parts[place] for place in range(len(parts))]
 
 
 def _is_worth_sharing(group: Group) -> bool:

@@ -74,3 +74,9 @@ class CausalModel(Protocol):
     def new_whole_reader(self) -> Reader:
         """Reads one sequence after another, each in a single call, however much memory that takes: the reference that
         other readers are compared with."""
+
+
+def read_all(reader: Reader, groups: Sequence[Group], run: RunContext) -> list[list[LogProbs]]:
+    """The arrays of every group, in the order of the groups."""
+    found = dict(reader.read(groups, run))
+    return [found[index] for index in range(len(groups))]

@@ -16,7 +16,6 @@ from worker.engine.seq2seq.exported_graphs import ExportedSeq2SeqGraphs
 from worker.engine.seq2seq.padding import pad
 from worker.engine.seq2seq.pair_batches import IdPair
 
-MAX_TOKENS = 512  # of a batch
 MAX_LOGITS = 1 << 24  # numbers that one call of the decoder may give, unless one target alone gives more: 64 MB
 
 
@@ -24,7 +23,6 @@ class ExportedScorer:
     """One lane's way; it keeps no memory between calls."""
 
     def __init__(self, graphs: ExportedSeq2SeqGraphs, start_id: int, pad_id: int) -> None:
-        self.max_tokens = MAX_TOKENS
         self._graphs = graphs
         self._start_id = start_id
         self._pad_id = pad_id

@@ -5,6 +5,7 @@ Knows: segments and pairs as ids. Does not know: text, graphs, sessions.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -45,18 +46,14 @@ class Decoder(Protocol):
 class TargetScorer(Protocol):
     """One lane's way to score given targets. It keeps no memory between calls."""
 
-    @property
-    def max_tokens(self) -> int:
-        """Of a batch, padding included."""
-
     def can_say(self, ids: Sequence[int]) -> NDArray[np.bool_]:
         """Which of these ids the model's head has."""
 
     def log_probs(self, pairs: Sequence[IdPair], run: RunContext) -> list[Floats]:
         """For each pair an array: log p(token | source, target tokens before it), natural logarithm.
 
-        The pairs are one batch of `pair_batches.make_batches`, longest source first, and the head has all their ids.
-        Raises what the model raises.
+        The pairs are a batch of `pair_batches`, longest source first, and the head has all their ids. Raises what the
+        model raises.
         """
 
 
@@ -83,3 +80,11 @@ class Seq2SeqModel(Protocol):
 
     def new_scorer(self) -> TargetScorer:
         """What scores given targets for one lane."""
+
+
+def decode_all(
+    decoder: Decoder, segments: Sequence[Sequence[int]], rules: GenerationConfig, run: RunContext, *, batch_size: int
+) -> list[list[Hypothesis]]:
+    """The hypotheses of every segment, best first, in the order of the segments."""
+    found = dict(chain.from_iterable(decoder.decode(segments, rules, run, batch_size=batch_size)))
+    return [found[index] for index in range(len(segments))]

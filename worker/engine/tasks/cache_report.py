@@ -15,7 +15,7 @@ from jobs.outcome import StepTiming
 from jobs.spec import CachePolicy
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
-from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel
+from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel, decode_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +121,8 @@ def _decode(
 ) -> tuple[list[tuple[int, ...]], list[StepTiming]]:
     """The best ids of each segment, in order, and the time of each model call."""
     run = RunContext()
-    found: dict[int, tuple[int, ...]] = {}
-    for ended in decoder.decode(segments, rules, run, batch_size=batch_size):
-        found.update((index, best.ids) for index, (best, *_) in ended)
-    return [found[index] for index in range(len(segments))], run.timings
+    found = decode_all(decoder, segments, rules, run, batch_size=batch_size)
+    return [best.ids for best, *_ in found], run.timings
 
 
 def _summary(timings: Sequence[StepTiming], seconds: float, num_tokens: int) -> Measured:

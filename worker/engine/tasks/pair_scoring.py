@@ -33,7 +33,7 @@ from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.logit_rules import Floats
-from worker.engine.seq2seq.pair_batches import IdPair, make_batches
+from worker.engine.seq2seq.pair_batches import MAX_TOKENS, IdPair, make_pair_batches
 from worker.engine.seq2seq.protocol import Seq2SeqModel
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.tokenizers import PairTokenizer
@@ -94,7 +94,7 @@ class PairScorer:
         """Log-probabilities of every pair, in order. A batch for which there is not enough memory is halved until it
         fits; of a single pair, the shortage is raised."""
         found: dict[int, Floats] = {}
-        batches = deque(make_batches(pairs, self._scorer.max_tokens if options.packing else 1))
+        batches = deque(make_pair_batches(pairs, MAX_TOKENS if options.packing else 1))
         while batches:
             run.raise_if_stopped("batches")
             batch = batches.popleft()

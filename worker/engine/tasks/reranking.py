@@ -23,7 +23,7 @@ from jobs.outcome import Failed, Flag, Outcome, Ranking
 from jobs.ranking import NON_FINITE, Judged, rank
 from jobs.spec import RerankOptions
 from worker.engine.causal.prefix_sharing import Ids, Pair, Place, apart, share
-from worker.engine.causal.protocol import CausalModel, LogProbs
+from worker.engine.causal.protocol import CausalModel, LogProbs, read_all
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
@@ -94,9 +94,7 @@ class Reranker:
             counted.tokens = sum(len(given) + len(scored) for given, scored in pairs)
         run.end_batch()
         sharing = share(pairs) if options.prefix_cache else apart(pairs)
-        found: dict[int, list[LogProbs]] = {}
-        if sharing.groups:
-            found.update(self.reader.read(sharing.groups, run))
+        found = read_all(self.reader, sharing.groups, run) if sharing.groups else []
         run.end_batch()
         places = iter(sharing.places)
         return BatchResult(
@@ -197,7 +195,7 @@ def _missing(query: Any, document: Any) -> str | None:
     return NO_TEXT if not document or document.isspace() else None
 
 
-def _rank(query: _Query, places: Sequence[Place], found: dict[int, list[LogProbs]], fusion: float) -> Outcome:
+def _rank(query: _Query, places: Sequence[Place], found: Sequence[list[LogProbs]], fusion: float) -> Outcome:
     """`places` are those of the candidates that have a sequence, `found` the log-probabilities of each group."""
     in_order = iter(places)
     judged, num_tokens = [], 0

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from jobs.errors import ModelError
 from jobs.spec import Timing
 from worker.engine.causal.open import open_language_model
-from worker.engine.causal.protocol import CausalModel, Group, LogProbs
+from worker.engine.causal.protocol import CausalModel, Group, LogProbs, read_all
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.graphs.causal import write_causal
@@ -181,8 +181,7 @@ def _read_behind_prefixes(model: CausalModel, documents: Sample) -> tuple[list[L
 def _read_groups(model: CausalModel, groups: Sequence[Group], *, is_alone: bool = False) -> list[list[LogProbs]]:
     is_short = max((group.longest for group in groups), default=0) <= _MAX_BYTES // (4 * model.vocab_size)
     reader = model.new_whole_reader() if is_alone and is_short else model.new_reader(is_packed=not is_alone)
-    found = dict(reader.read(groups, RunContext(Stopwatch(Timing.OFF))))
-    return [found[index] for index in range(len(groups))]
+    return read_all(reader, groups, RunContext(Stopwatch(Timing.OFF)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

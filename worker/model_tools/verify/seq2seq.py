@@ -23,7 +23,7 @@ from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.open import open_translation_model
-from worker.engine.seq2seq.protocol import Seq2SeqModel
+from worker.engine.seq2seq.protocol import Seq2SeqModel, decode_all
 from worker.graphs.marian import write_marian
 from worker.graphs.precision import Precision
 from worker.model_tools.sample import read_segments
@@ -250,10 +250,6 @@ def _decode(
     cache: CachePolicy = CachePolicy(),  # noqa: B008 - frozen
 ) -> list[Hypothesis]:
     """The best hypothesis of each segment, in order."""
-    decoder = model.new_decoder(cache)
-    best = {
-        index: hypotheses[0]
-        for found in decoder.decode(sample, rules, RunContext(Stopwatch(Timing.OFF)), batch_size=batch_size)
-        for index, hypotheses in found
-    }
-    return [best[index] for index in range(len(sample))]
+    run = RunContext(Stopwatch(Timing.OFF))
+    found = decode_all(model.new_decoder(cache), sample, rules, run, batch_size=batch_size)
+    return [best for best, *_ in found]

@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.engine.seq2seq.pair_batches import IdPair, make_batches
+from worker.engine.seq2seq.pair_batches import IdPair, make_pair_batches
 
 
 @given(lengths=st.lists(st.tuples(st.integers(1, 70), st.integers(1, 70)), max_size=40), max_tokens=st.integers(1, 200))
 def test_batches_hold_every_pair_once_and_are_bounded(lengths: list[tuple[int, int]], max_tokens: int) -> None:
     pairs = [IdPair([0] * source, [0] * target) for source, target in lengths]
 
-    batches = list(make_batches(pairs, max_tokens))
+    batches = list(make_pair_batches(pairs, max_tokens))
 
     assert sorted(place for batch in batches for place in batch) == list(range(len(pairs)))
     for batch in batches:

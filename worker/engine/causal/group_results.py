@@ -1,0 +1,22 @@
+"""Results of groups whose sequences are read in several calls, in whatever order."""
+
+from collections.abc import Sequence
+
+from worker.engine.causal.protocol import Group, LogProbs
+
+
+class GroupResults:
+    """Collects log-probabilities until a group is complete."""
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        self._groups = groups
+        self._incomplete: dict[int, dict[int, LogProbs]] = {}  # by group, by suffix
+
+    def add(self, group: int, suffix: int, log_probs: LogProbs) -> list[LogProbs] | None:
+        """All of the group in the order of its suffixes, if this was the last of them; else None."""
+        found = self._incomplete.setdefault(group, {})
+        found[suffix] = log_probs
+        if len(found) < len(self._groups[group].suffixes):
+            return None
+        del self._incomplete[group]
+        return [found[suffix] for suffix in range(len(found))]
