@@ -46,5 +46,7 @@ class Queues:
 def check_queue(name: str) -> str:
     """Return a job's queue. Raises SpecError for a name that is none."""
     if name not in (CPU, GPU):
-        raise SpecError(f"there is no queue {name!r} for a job: cpu (any worker) or gpu (workers with a GPU)")
+        raise SpecError(
+            f"there is no queue {name!r}; the queue of a job is cpu (any worker) or gpu (workers with a GPU)"
+        )
     return name

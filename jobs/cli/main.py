@@ -158,7 +158,7 @@ def _run(arguments: Sequence[str]) -> int:
     except Exception as error:
         settle_streams()
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
-            return 0  # the reader of our output, such as head, closed the pipe: it has enough
+            return 0  # the reader of the output, such as head, has closed the pipe: it has enough
         if debug:
             import traceback
 

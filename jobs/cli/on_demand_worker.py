@@ -33,7 +33,7 @@ class OnDemandWorker:
         self._is_released = False
 
     def ensure(self, job: JobSummary) -> None:
-        """Start a worker if none serves the job. Raises KvjobsError if a worker paused the job, or ours failed."""
+        """Start a worker if none serves the job. Raises KvjobsError if a worker paused the job, or the started one failed."""
         if job.paused and job.reason:
             raise KvjobsError(f"job {job.label} is paused: {job.reason}")
         if self._worker:
@@ -67,13 +67,13 @@ class OnDemandWorker:
         self._worker = EmbeddedWorker(self._settings, job.job_id, device)
 
     def release(self) -> None:
-        """Ask our worker to stop after its batch: the job is done. The batch may be another job's, so do not wait."""
+        """Ask the started worker to stop after its batch, which may be another job's; do not wait for that."""
         self._is_released = True
         if self._worker:
             self._worker.ask_to_stop()
 
     def stop(self) -> None:
-        """Wait until our worker has finished its batch and stopped."""
+        """Wait until the started worker has finished its batch and stopped."""
         if self._worker is None:
             return
         try:
@@ -87,6 +87,6 @@ class OnDemandWorker:
         self._worker = None
 
     def kill(self) -> None:
-        """Kill our worker."""
+        """Kill the started worker."""
         if self._worker:
             self._worker.kill()

@@ -1,4 +1,4 @@
-"""The help of every command on one page: `python -m jobs.cli.reference > docs/cli.md`. A test keeps the page true."""
+"""Writes docs/cli.md, the help of every command: `python -m jobs.cli.reference > docs/cli.md`. A test compares it."""
 
 from collections.abc import Iterator
 
@@ -12,56 +12,55 @@ HEAD = """# The command line
 
 The help of every command, as `kvjobs COMMAND --help` prints it.
 
-Standard output is data; messages and progress go to standard error. `NO_COLOR` holds, and nothing moves where there is
-no terminal. Text from a corpus never reaches a terminal with a control character in it: `\\x1b` shows as just that.
-JSON is escaped likewise, and a list without members is `[]`. What goes into a pipe or a file is the data itself.
+Data goes to standard output; messages and progress go to standard error. `NO_COLOR` is respected, and live progress is
+shown only on a terminal. Control characters of a corpus never reach a terminal: they are printed as `\\x1b` and the
+like, and escaped in JSON. Other data in a pipe or a file is unchanged. An empty list is `[]`.
 
 | exit code | means |
 |---|---|
 | 0 | all documents succeeded; the command did what it was asked |
 | 1 | operational failure: the database, the disk, a worker |
-| 2 | usage, or an input was refused: nothing was changed |
-| 3 | finished, but some documents failed, were rejected (more than `--max-rejected` allows), quarantined or cancelled |
+| 2 | wrong usage, or the input was refused: nothing was changed |
+| 3 | the job ended, but documents failed, were rejected (more than `--max-rejected` allows), quarantined or cancelled |
 | 4 | timeout while waiting |
 | 5 | no such job or model |
 | 130 | interrupted |
 
-With `--json`, `submit`, `watch`, `wait`, `pause`, `resume`, `cancel` and `retry` print the job as it is at their end,
-as an object on one line. The keys are those of `kvjobs ls --json`, such as `job_id`, `name`, `shown_state`,
-`documents`, `succeeded`, `rejected`, `failed`, `quarantined`, `cancelled` and `waiting`; `exit_code` is that of the
-command. Besides:
+With `--json`, `submit`, `watch`, `wait`, `pause`, `resume`, `cancel` and `retry` print the job at their end, as an
+object on one line. Its keys are those of `kvjobs ls --json`, such as `job_id`, `name`, `shown_state`, `documents`,
+`succeeded`, `rejected`, `failed`, `quarantined`, `cancelled` and `waiting`; `exit_code` is that of the command. Further
+keys:
 
 | command | keys | means |
 |---|---|---|
-| `submit` | `already` | what there was of the job: `new`, `resumed`, `running` or `complete` |
-| `submit`, `watch` | `output` | the file of results, or null |
-| `cancel`, `retry` | `changed` | how many documents were cancelled, or put back |
-| `resume` | `was_paused` | whether there was something to resume |
+| `submit` | `already` | the state of the job before this submit: `new`, `resumed`, `running` or `complete` |
+| `submit`, `watch` | `output` | the file with the results, or null |
+| `cancel`, `retry` | `changed` | how many documents were cancelled, or will run again |
+| `resume` | `was_paused` | whether the job was paused before |
 
-`submit --dry-run --json` has `dry_run` (true), `task`, `model`, `documents`, `rejected`, `rejected_lines` (the first
-of them: `line`, `error`), `shards`, `tokens`, `longest` (a sequence's tokens), `estimated_tokens`, `estimated_s`
-(null where no job of this model ended yet), `histogram` (`max_tokens`, `number` of sequences) and `exit_code`; of a
-translation `segments`, `passed_through` and `split` too, otherwise `sequences` and `longer`. With `-q`, `submit`
-prints the job's number alone.
+`submit --dry-run --json` prints an object with `dry_run` (true), `task`, `model`, `documents`, `rejected`,
+`rejected_lines` (the first ones: `line`, `error`), `shards`, `tokens`, `longest` (tokens of the longest sequence),
+`estimated_tokens`, `estimated_s` (null if no job of this model has ended), `histogram` (`max_tokens`, `number` of
+sequences) and `exit_code`. For a translation it also has `segments`, `passed_through` and `split`, otherwise
+`sequences` and `longer`. With `-q`, `submit` prints only the job's number.
 
-Where `--json` is asked for, standard error is JSON as well, an object a line: `{"message"}` is what people are told
-meanwhile, and an error is the last line: `{"error": {"code", "message", "hint"}}`. What
-a script reads from standard output is data, or nothing. `message` is the whole sentence, `hint` what to do, and
-`code` is one of these, which stay as they are:
+With `--json`, standard error is JSON as well, an object a line: `{"message"}` for a message, and as the last line
+`{"error": {"code", "message", "hint"}}` for an error. So standard output holds data, or nothing. `message` is the whole
+sentence, `hint` says what to do, and `code` is one of these, which do not change between versions:
 
 | code | exit code | means |
 |---|---|---|
 | `usage` | 2 | the command line is wrong |
-| `refused` | 2 | what was asked for cannot be done as asked |
+| `refused` | 2 | the request cannot be carried out as given |
 | `corpus` | 2 | the corpus cannot be read |
 | `model` | 2 | the model on disk cannot be used |
 | `not_found` | 5 | no such job or model |
-| `unavailable` | 1 | the database is busy, full or away: later it may work |
+| `unavailable` | 1 | the database is busy, full or unreachable; trying again later may help |
 | `operational` | 1 | another operational failure |
 | `interrupted` | 130 | Ctrl-C, or a signal |
-| `bug` | 1 | an error that kvjobs does not know |
+| `bug` | 1 | an unexpected error in kvjobs |
 
-Global options stand before the command: `kvjobs --home FOLDER ls`.
+Global options come before the command: `kvjobs --home FOLDER ls`.
 
 <!-- made by: python -m jobs.cli.reference > docs/cli.md -->
 """

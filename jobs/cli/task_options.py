@@ -152,7 +152,7 @@ _TRANSLATE = (
         default="auto",
         show_default=True,
         metavar="MODE",
-        help="Use the KV cache: auto, on, off, or hybrid:N (not for the first N steps).",
+        help="Use the KV cache: auto, on, off, or hybrid:N (only after the first N steps).",
     ),
     _option(_T, "--batch-size", type=int, default=32, show_default=True, help="Segments in one model call."),
     _option(

@@ -153,7 +153,7 @@ def test_a_job_that_is_not_there_is_5(kvjobs: Kvjobs, database: Database) -> Non
     for command in ("show", "watch", "wait", "pause", "resume", "cancel", "retry", "export", "steps"):
         result = kvjobs(command, "nobody")
         assert result.exit_code == 5
-        assert result.err == "Error: there is no job 'nobody'; kvjobs ls --all lists those there are\n"
+        assert result.err == "Error: there is no job 'nobody'; to list all jobs: kvjobs ls --all\n"
 
 
 # steps --------------------------------------------------------------------------------------------------------------

@@ -96,8 +96,8 @@ def _python() -> Iterator[Check]:
 
 
 def _packages() -> Iterator[Check]:
-    """Both packages must be ours: Python silently takes the first of that name on its path."""
-    ours = Path(jobs.__file__).resolve().parents[1]
+    """Both packages must be those of kvjobs: Python silently takes the first of that name on its path."""
+    here = Path(jobs.__file__).resolve().parents[1]
     providers = importlib.metadata.packages_distributions()
     for name in PACKAGES:
         spec = importlib.util.find_spec(name)
@@ -105,8 +105,8 @@ def _packages() -> Iterator[Check]:
         others = sorted(set(providers.get(name, [])) - {DISTRIBUTION})
         if others:
             found, mend = f"the distribution {others[0]} has a package of this name too", f"pip uninstall {others[0]}"
-        elif place is None or place.parents[1] != ours:
-            found = f"Python finds {place or 'none'}, not the one beside {ours / 'jobs'}"
+        elif place is None or place.parents[1] != here:
+            found = f"Python finds {place or 'none'}, not the one beside {here / 'jobs'}"
             mend = "run kvjobs in another folder, or reinstall it from where you got it"
         else:
             found, mend = str(place.parent), ""

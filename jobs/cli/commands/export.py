@@ -48,7 +48,7 @@ from jobs.formatting import counted
     "extras",
     type=click.Choice(Extra, case_sensitive=False),
     multiple=True,
-    help="Add the text of the document, its log-probability, or its numbers of tokens.  [repeatable]",
+    help="Add the text of the document, the log-probability of its translation, or its token counts.  [repeatable]",
 )
 @click.option(
     "--add",
@@ -81,8 +81,8 @@ def export(
 
     Every document in a terminal state is a record: id, status (ok, failed, rejected, quarantined, cancelled),
     translation, score or ranking, the error if there is one, and the other fields of its line, numbers exactly as
-    written there. A field of the corpus with the name of a key of ours is under "fields". A job that has ended is
-    always exported to the same bytes.
+    written there. A field of the corpus that has the name of one of these keys is written under "fields". A job that
+    has ended is always exported to the same bytes.
 
     A score holds nll_sum (the sum of -log p over the scored tokens, in nats), num_tokens, num_words and num_bytes, and
     what is computed from them: perplexity, word_perplexity, byte_perplexity, bits_per_byte. A ranking holds the

@@ -39,8 +39,8 @@ def submit(context: Context, /, **values: Any) -> int:
     a list of {"id", "text", "score"} where "score" (of the first stage) is optional; or CORPUS is a folder in BEIR's
     layout, and --run names the first stage's run.
 
-    With --wait the results go to standard output, except scores, which are written only to the file that -o names:
-    usually the corpus without its worst lines is wanted, as in the example. The exit code is that of `kvjobs wait`.
+    With --wait the results go to standard output. Scores are written only if -o names a file, since they mostly serve
+    to filter the corpus, as in the example. The exit code is that of `kvjobs wait`.
 
     \b
     kvjobs submit corpus.jsonl --task score --max-rejected 1% --wait &&

@@ -70,7 +70,7 @@ def _segments(counts: SegmentCounts) -> Iterator[str]:
 def _sequences(counts: SequenceCounts, spec: JobSpec) -> Iterator[str]:
     longer = "cut to fit"
     if isinstance(spec.options, ScoreOptions) and not spec.options.pairs:
-        longer = f"read as --window {spec.options.window} says"
+        longer = f"read with --window {spec.options.window}"
     if spec.task is Task.RERANK:
         yield f"candidates  {count(counts.num_sequences)}, each read with its query"
     if counts.num_longer:

@@ -39,8 +39,8 @@ def report_error(error: BaseException, sentence: str, command: str) -> int:
     if message_format() is MessageFormat.JSON:
         sentence = error.format_message() if isinstance(error, click.ClickException) else sentence
         message = "\n".join(map(visible, sentence.split("\n"))) or code
-        told = {"code": code, "message": message, "hint": _hint(code, message, command)}
-        click.echo(json.dumps({"error": told}, ensure_ascii=False), err=True)
+        body = {"code": code, "message": message, "hint": _hint(code, message, command)}
+        click.echo(json.dumps({"error": body}, ensure_ascii=False), err=True)
     elif isinstance(error, click.ClickException):
         error.show()
     elif isinstance(error, KeyboardInterrupt | click.Abort):

@@ -203,5 +203,6 @@ def _summaries() -> Select[Any]:
 
 
 def _not_found(reference: str) -> NotFoundError:
-    missing = "no job yet" if reference == LAST else f"no job {reference!r}"
-    return NotFoundError(f"there is {missing}; kvjobs ls --all lists those there are")
+    if reference == LAST:
+        return NotFoundError("there is no job yet; to submit a corpus: kvjobs submit CORPUS")
+    return NotFoundError(f"there is no job {reference!r}; to list all jobs: kvjobs ls --all")

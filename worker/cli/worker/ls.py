@@ -39,6 +39,6 @@ def ls(context: Context, output: Output, everything: bool) -> None:
     with context.database() as database, database.reading() as connection:
         workers = list_workers(connection, context.settings.lease_s, everything=everything)
     if output.is_table and not workers:
-        print_message("There is no worker; start one with: kvjobs worker")
+        print_message("No worker is running. To start one: kvjobs worker")
         return
     output.rows((worker.as_row() for worker in workers), COLUMNS, WORKER_FIELDS)

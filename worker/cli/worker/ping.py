@@ -52,7 +52,7 @@ def ping(context: Context, output: Output, here: bool, timeout: float) -> int:
         rows = _known_to_database(context, timeout, here=here)
     living = [row for row in rows if row["lives"]]
     if output.is_table and not rows:
-        print_message("There is no worker" + (" on this machine." if here else "."))
+        print_message("No worker is running" + (" on this machine." if here else "."))
     else:
         output.rows(rows, COLUMNS, ("worker_id", "host", "pid", "lives", "hint", "heartbeat_at"))
     return 0 if living else 1
