@@ -84,6 +84,7 @@ class EmbeddedWorker:
 
     def _listen(self) -> None:
         assert self._process.stderr is not None
-        for line in self._process.stderr:
-            self._last = line.decode(errors="replace").rstrip()
-            self._said.put(self._last)
+        with self._process.stderr as pipe:
+            for line in pipe:
+                self._last = line.decode(errors="replace").rstrip()
+                self._said.put(self._last)
