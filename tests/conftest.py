@@ -14,6 +14,9 @@ from tests.databases import empty, migrated, own_database
 from tests.layers import layer_of, rules_of
 from tests.rows import AddJob, AddWaitingJob, Line, insert_job, insert_waiting_job
 
+# A process that may not keep what it compiles takes 0.3 s to compile kvjobs, and the tests start some three hundred.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with the name of its folder below tests/: `pytest -m "unit or store"`."""

@@ -2,6 +2,8 @@
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,60 @@ def corpus_of(path: Path, *texts: str | None) -> Path:
     lines = ("{" if text is None else json.dumps({"id": f"d{i}", "text": text}) for i, text in enumerate(texts))
     path.write_text("".join(f"{line}\n" for line in lines))
     return path
+
+
+# refused ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["nowhere.jsonl"], 2, "nowhere.jsonl"),
+        (["."], 2, "folder|directory"),
+        (["empty.jsonl"], 2, "empty|no document"),
+        (["corpus.jsonl", "--model", "no-such-model"], 5, "demo-en-zh"),
+        (["corpus.jsonl", "--model", "./half"], 2, "encoder_model.onnx"),
+        (["corpus.jsonl", "--task", "summarise"], 2, "translate"),
+        (["corpus.jsonl", "--target-language", "fra"], 2, "single|one target language|no language"),
+        (["corpus.jsonl", "--cache", "maybe"], 2, "hybrid:N"),
+        (["corpus.jsonl", "--beam-size", "0"], 2, "greedy"),
+        (["corpus.jsonl", "--n-best", "5", "--beam-size", "2"], 2, "beam-size"),
+        (["corpus.jsonl", "--n-best", "5", "--wait"], 2, "keeps 1: give --beam-size 5"),
+        (["corpus.jsonl", "-o", "out.jsonl"], 2, "--wait"),
+        (["corpus.jsonl", "--wait", "-o", "corpus.jsonl"], 2, "corpus itself"),
+        (["corpus.jsonl", "--wait", "-o", "missing/out.jsonl"], 2, "mkdir"),
+        (["corpus.jsonl", "--name", "7"], 2, "number"),
+    ],
+)
+@ON_SQLITE
+def test_what_cannot_be_done_is_one_sentence_and_the_right_exit_code(
+    kvjobs: Kvjobs, database: Database, corpus: Path, arguments: list[str], code: int, says: str
+) -> None:
+    Path("empty.jsonl").touch()
+    Path("half").mkdir()
+    Path("half/config.json").write_text("{}")
+
+    refused = kvjobs("submit", *arguments)
+
+    assert (refused.exit_code, refused.out) == (code, ""), refused.err
+    assert re.search(says, refused.err)
+    assert "Traceback" not in refused.err
+    assert kvjobs("ls", "--all", "-q").out == ""
+
+
+@ON_SQLITE
+def test_a_database_that_another_program_locks_is_an_operational_failure(
+    kvjobs: Kvjobs, database: Database, corpus: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVJOBS_BUSY_TIMEOUT_S", "0.2")
+    with closing(sqlite3.connect(home / "kvjobs.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+
+        refused = kvjobs("submit", corpus)
+
+    assert refused.exit_code == 1
+    assert "locked" in refused.err
+    assert kvjobs("submit", corpus).exit_code == 0
 
 
 # cancelled ----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.causal_checkpoints import write_causal_checkpoint
-from tests.end_to_end.conftest import Machine
+from tests.command_line import Kvjobs, Result
+from tests.machine import Machine
 from worker.model_tools.add.add import Request, add_model
 
 
@@ -24,18 +25,18 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def tiny(machine: Machine, model: Path) -> str:
     """A causal language model by name."""
-    shutil.copytree(model, Path(machine.environment["KVJOBS_HOME"]) / "models" / "tiny")
+    shutil.copytree(model, machine.home / "models" / "tiny")
     return "tiny"
 
 
-def test_a_corpus_is_scored_and_filtered(machine: Machine, tiny: str) -> None:
+def test_a_corpus_is_scored_and_filtered(machine: Machine, kvjobs: Kvjobs, tiny: str) -> None:
     lines = [json.dumps({"n": n, "text": "hello world " * (n + 1), "half": n % 2}) + "\n" for n in range(6)]
     (machine.folder / "c.jsonl").write_text("".join([*lines, "not json\n"]))
 
     done = machine.kvjobs("submit", "c.jsonl", "--task", "score", "--model", tiny, "--wait", "--token-scores")
 
     assert (done.returncode, done.stdout) == (3, "")  # a line was rejected; scores wait for somebody to ask
-    records = [json.loads(line) for line in machine.kvjobs("export", "last").stdout.splitlines()]
+    records = [json.loads(line) for line in kvjobs("export", "last").out.splitlines()]
     scores = [record["score"] for record in records if record["status"] == "ok"]
     assert len(scores) == 6
     for record, score in zip(records, scores, strict=False):
@@ -45,40 +46,42 @@ def test_a_corpus_is_scored_and_filtered(machine: Machine, tiny: str) -> None:
         assert -math.fsum(told[1:]) == pytest.approx(score["nll_sum"])
     whole = math.exp(sum(s["nll_sum"] for s in scores) / sum(s["num_tokens"] for s in scores))
     assert f"Perplexity of the corpus: {whole:,.4f} per token" in done.stderr
-    (total,) = json.loads(machine.kvjobs("totals", "last", "--json").stdout)
+    (total,) = kvjobs("totals", "last", "--json").json
     assert total["perplexity"] == pytest.approx(whole, rel=1e-9)
 
     limit = sorted(score["perplexity"] for score in scores)[3]
-    kept = machine.kvjobs("export", "last", "--where", f"perplexity < {limit!r}", "--format", "original")
-    assert kept.stdout == "".join(
-        line for line, score in zip(lines, scores, strict=False) if score["perplexity"] < limit
-    )
+    kept = kvjobs("export", "last", "--where", f"perplexity < {limit!r}", "--format", "original")
+    assert kept.out == "".join(line for line, score in zip(lines, scores, strict=False) if score["perplexity"] < limit)
 
 
-def test_a_corpus_that_grew_by_a_line_scores_one_line(machine: Machine, tiny: str) -> None:
+def test_a_corpus_that_grew_by_a_line_scores_one_line(machine: Machine, kvjobs: Kvjobs, tiny: str) -> None:
     lines = [json.dumps({"id": n, "text": "hello world " * (n + 1)}) + "\n" for n in range(3)]
+    machine.worker()
 
-    def scored(lines: list[str], *options: str) -> list[str]:
+    def scored(lines: list[str], *options: str) -> Result:
         (machine.folder / "c.jsonl").write_text("".join(lines))
-        done = machine.kvjobs("submit", "c.jsonl", "--task", "score", "--model", tiny, "--wait", "-o", "-", *options)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()
+        done = kvjobs("submit", "c.jsonl", "--task", "score", "--model", tiny, "--wait", "-o", "-", *options)
+        assert done.exit_code == 0, done.err
+        return done
 
     first = scored(lines)
     grown = scored([*lines, '{"id": 3, "text": "hello"}\n', '{"id": 4, "text": "hello"}\n'])
     anew = scored([*lines, '{"id": 3, "text": "hello"}\n', '{"id": 4, "text": "hello"}\n'], "--no-reuse")
-    sql = """select j.documents_reused, sum(s.tokens) as tokens from v_jobs j join v_steps s on s.job_id = j.job_id
-             where s.phase = 'tokenize' group by 1, j.job_id order by j.job_id"""
-    counted = json.loads(machine.kvjobs("query", sql, "--json").stdout)
 
-    assert [row["documents_reused"] for row in counted] == [0, 4, 0], "of equal lines one is computed"
-    (before, one_line, all_lines) = (row["tokens"] for row in counted)
+    assert "; 4 of 5 documents reused." in grown.err  # of equal lines one is computed
+    assert "4 of 5 documents reused" in kvjobs("show", "2").out
+    counted = machine.ask(
+        """select j.documents_reused, sum(s.tokens) from v_jobs j join v_steps s on s.job_id = j.job_id
+           where s.phase = 'tokenize' group by 1, j.job_id order by j.job_id"""
+    )
+    assert [reused for reused, _ in counted] == [0, 4, 0]
+    (before, one_line, all_lines) = (tokens for _, tokens in counted)
     assert all_lines == before + 2 * one_line
-    assert grown == anew
-    assert grown[:3] == first
+    assert grown.out == anew.out
+    assert grown.out.startswith(first.out)
 
 
-def test_pairs_are_scored_by_a_model_that_translates(machine: Machine) -> None:
+def test_pairs_are_scored_by_a_model_that_translates(machine: Machine, kvjobs: Kvjobs) -> None:
     (machine.folder / "p.jsonl").write_text(
         '{"en": "It will rain in Arden.", "zh": "雅顿将有雨。"}\n'
         '{"en": "It will rain in Arden.", "zh": "周一有大风。"}\n'
@@ -87,33 +90,27 @@ def test_pairs_are_scored_by_a_model_that_translates(machine: Machine) -> None:
     )
     fields = ("--source-field", "en", "--target-field", "zh")
 
-    done = machine.kvjobs("submit", "p.jsonl", "--task", "score", "--model", "demo-en-zh", *fields, "--wait", "-o", "-")
+    done = kvjobs("submit", "p.jsonl", "--task", "score", "--model", "demo-en-zh", *fields, "--wait", "-o", "-")
 
-    right, wrong, rejected = (json.loads(line) for line in done.stdout.splitlines())
+    right, wrong, rejected = (json.loads(line) for line in done.out.splitlines())
     assert right["score"]["nll_sum"] < wrong["score"]["nll_sum"]
     assert rejected["error"]["code"] == "no-text"
-    again = machine.kvjobs(
-        "submit", "p.jsonl", "--task", "score", "--model", "demo-en-zh", *fields, "--wait", "--again"
-    )
-    assert again.returncode == done.returncode
-    assert "; 2 of 2 documents reused." in again.stderr
-    assert "2 of 2 documents reused" in machine.kvjobs("show", "last").stdout
 
 
-def test_a_run_over_a_beir_folder_is_reranked(machine: Machine, tiny: str) -> None:
+def test_a_run_over_a_beir_folder_is_reranked(machine: Machine, kvjobs: Kvjobs, tiny: str) -> None:
     folder = machine.folder / "beir"
     folder.mkdir()
     (folder / "corpus.jsonl").write_text('{"_id": "a", "text": "hello"}\n{"_id": "b", "text": "hello world"}\n')
     (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "hello"}\n{"_id": "q2", "text": "world"}\n')
     (machine.folder / "bm25.run").write_text("q1 Q0 a 1 2.0 x\nq1 Q0 b 2 1.0 x\nq2 Q0 b 1 1.0 x\n")
 
-    done = machine.kvjobs("submit", "beir", "--task", "rerank", "--model", tiny, "--run", "bm25.run", "--wait")
+    done = kvjobs("submit", "beir", "--task", "rerank", "--model", tiny, "--run", "bm25.run", "--wait")
 
-    assert done.returncode == 0, done.stderr
-    rankings = [json.loads(line)["ranking"] for line in done.stdout.splitlines()]
+    assert done.exit_code == 0, done.err
+    rankings = [json.loads(line)["ranking"] for line in done.out.splitlines()]
     assert [sorted(one["id"] for one in ranking) for ranking in rankings] == [["a", "b"], ["b"]]
     assert all(one["score"] < 0 and one["first_score"] for ranking in rankings for one in ranking)
-    run = [line.split() for line in machine.kvjobs("export", "last", "--format", "trec").stdout.splitlines()]
+    run = [line.split() for line in kvjobs("export", "last", "--format", "trec").out.splitlines()]
     assert [(query, candidate) for query, _, candidate, *_ in run] == [
         (query, one["id"]) for query, ranking in zip(("q1", "q2"), rankings, strict=True) for one in ranking
     ]

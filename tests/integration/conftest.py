@@ -1,21 +1,20 @@
-"""A Redis of the test's own, which it may kill; and `kvjobs` as a user runs it, with that Redis as its broker."""
+"""A Redis server of the test's own, which it may kill; and workers with that Redis as their broker."""
 
 import os
 import shutil
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from redis import Redis
 from redis.exceptions import ConnectionError as NoConnection
 
-from jobs.store.database import Database
-from tests.end_to_end.conftest import Machine, bulletins, machine
+from tests.command_line import Kvjobs, Result
+from tests.end_to_end.conftest import bulletins, machine
+from tests.machine import Machine, until
 
 __all__ = ["bulletins", "machine"]
 
@@ -72,77 +71,30 @@ def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-def fleet(machine: Machine, redis_server: RedisServer) -> Iterator["Fleet"]:
+def fleet(machine: Machine, kvjobs: Kvjobs, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> "Fleet":
     """Idle workers look for work every few minutes only: what is quick was woken by a hint."""
-    machine.environment.update(KVJOBS_BROKER=redis_server.url, KVJOBS_POLL_S="600")
-    fleet = Fleet(machine, redis_server)
-    yield fleet
-    fleet.end()
+    monkeypatch.setenv("KVJOBS_BROKER", redis_server.url)
+    monkeypatch.setenv("KVJOBS_POLL_S", "600")
+    return Fleet(machine, kvjobs, redis_server)
 
 
 class Fleet:
-    """Workers with a broker, and what the database says about them."""
+    """Workers with a broker. Their commands run in processes of their own, all others in this one."""
 
-    def __init__(self, machine: Machine, redis: RedisServer) -> None:
+    def __init__(self, machine: Machine, kvjobs: Kvjobs, redis: RedisServer) -> None:
         self.machine = machine
         self.redis = redis
-        self.kvjobs = machine.kvjobs
-        self._workers: list[subprocess.Popen[str]] = []
+        self.kvjobs = kvjobs
+        self.ask, self.succeeded, self.is_done = machine.ask, machine.succeeded, machine.is_done
+        self.worker = machine.worker
 
-    def worker(self, *arguments: str) -> "subprocess.Popen[str]":
-        """A worker that has begun to look for work."""
-        known = self.ask("select count(*) from workers")[0][0] if self._has_database() else 0
-        worker = self.machine.start("worker", *arguments)
-        self._workers.append(worker)
-        until(lambda: self._has_database() and self.ask("select count(*) from workers")[0][0] > known)
-        return worker
-
-    def submit(self, corpus: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        done = self.kvjobs("submit", str(corpus), *arguments)
-        assert done.returncode == 0, done.stderr
+    def submit(self, corpus: Path, *arguments: str) -> Result:
+        done = self.kvjobs("submit", corpus, *arguments)
+        assert done.exit_code == 0, done.err
         return done
-
-    def ask(self, sql: str) -> list[Any]:
-        database = Database.connect(f"sqlite:///{self.machine.environment['KVJOBS_HOME']}/kvjobs.db")
-        try:
-            with database.reading() as connection:
-                return list(connection.exec_driver_sql(sql).all())
-        finally:
-            database.close()
-
-    def succeeded(self) -> int:
-        return int(self.ask("select coalesce(sum(succeeded), 0) from job_counts")[0][0])
-
-    def is_done(self) -> bool:
-        return all(state == "done" for (state,) in self.ask("select state from jobs"))
-
-    def end(self) -> None:
-        for worker in self._workers:
-            if worker.poll() is None:
-                worker.send_signal(signal.SIGTERM)
-        for worker in self._workers:
-            worker.communicate(timeout=30)
-
-    def _has_database(self) -> bool:
-        home = Path(self.machine.environment["KVJOBS_HOME"])
-        if not (home / "kvjobs.db").exists():
-            return False
-        return bool(self.ask("select count(*) from sqlite_master where name = 'posts'")[0][0])
-
-
-def until(condition: Callable[[], object], timeout: float = 30) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
 
 
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def child_of(pid: int) -> int | None:
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return int(children[0]) if children else None

@@ -10,7 +10,8 @@ import pytest
 from jobs.dispatch.broker import make_app, ping_nodes
 from jobs.dispatch.broker_status import BrokerStatus
 from jobs.queues import Queues
-from tests.integration.conftest import RedisServer, until
+from tests.integration.conftest import RedisServer
+from tests.machine import until
 from worker.fleet import hint_listener
 from worker.fleet.app import make_worker_app
 from worker.fleet.hint_listener import HintListener

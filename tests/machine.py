@@ -1,0 +1,100 @@
+"""`kvjobs` as a user runs it: the installed script, in processes of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jobs.store.database import Database
+
+KVJOBS = Path(sys.executable).with_name("kvjobs")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A home with an empty database, and a folder to work in that is not the checkout. Processes get the environment of
+    the test, and `variables` besides."""
+
+    home: Path
+    folder: Path
+    _started: list["subprocess.Popen[str]"] = field(default_factory=list)
+
+    def kvjobs(
+        self, *arguments: str, timeout: float = 60, stdin: str = "", **variables: str
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run a command to its end."""
+        return subprocess.run(
+            [KVJOBS, *arguments],
+            env=os.environ | variables,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            input=stdin,
+            timeout=timeout,
+            check=False,
+        )
+
+    def start(self, *arguments: str, **variables: str) -> "subprocess.Popen[str]":
+        """Start a command, which gets SIGTERM at the end of the test if it still runs."""
+        process = subprocess.Popen(
+            [KVJOBS, *arguments],
+            env=os.environ | variables,
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+        self._started.append(process)
+        return process
+
+    def worker(self, *arguments: str, **variables: str) -> "subprocess.Popen[str]":
+        """Start a worker, and wait until it has begun to look for work."""
+        known = self.ask("select count(*) from workers")
+        worker = self.start("worker", *arguments, **variables)
+        until(lambda: self.ask("select count(*) from workers") != known)
+        return worker
+
+    def ask(self, sql: str) -> list[Any]:
+        """The rows that the database answers."""
+        database = Database.connect(f"sqlite:///{self.home / 'kvjobs.db'}")
+        try:
+            with database.reading() as connection:
+                return list(connection.exec_driver_sql(sql).all())
+        finally:
+            database.close()
+
+    def succeeded(self) -> int:
+        """Documents of all jobs."""
+        return int(self.ask("select coalesce(sum(succeeded), 0) from job_counts")[0][0])
+
+    def is_done(self) -> bool:
+        """Whether all jobs are."""
+        return all(state == "done" for (state,) in self.ask("select state from jobs"))
+
+    def end(self) -> None:
+        """End what was started and still runs."""
+        running = [process for process in self._started if process.poll() is None]
+        for process in running:
+            process.send_signal(signal.SIGTERM)
+        for process in running:
+            process.communicate(timeout=30)
+
+
+def until(condition: Callable[[], object], timeout: float = 30) -> None:
+    """Wait for it; AssertionError where it does not come true in that many seconds."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def child_of(pid: int) -> int | None:
+    """The first child process; None where there is none."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(children[0]) if children else None
