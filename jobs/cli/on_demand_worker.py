@@ -29,11 +29,14 @@ class OnDemandWorker:
         self._worker: EmbeddedWorker | None = None
         self._jobs_ahead = JobsAheadNotice(database)
         self._next_look = 0.0
-        self._is_missing_gpu_news = True
+        self._is_gpu_message_printed = False
         self._is_released = False
 
     def ensure(self, job: JobSummary) -> None:
-        """Start a worker if none serves the job. Raises KvjobsError if a worker paused the job, or the started one failed."""
+        """Start a worker if none serves the job.
+
+        Raises KvjobsError if a worker paused the job, or if the started worker failed.
+        """
         if job.paused and job.reason:
             raise KvjobsError(f"job {job.label} is paused: {job.reason}")
         if self._worker:
@@ -55,12 +58,12 @@ class OnDemandWorker:
             device = worker_port().device_for(job.queue)
         except SpecError as error:
             self.note = "no worker with a GPU"
-            if self._is_missing_gpu_news:
+            if not self._is_gpu_message_printed:
                 print_message(
                     f"Job {job.label} waits for a worker with a GPU, because its queue is gpu. No such worker runs, "
                     f"and none can be started here: {error}. On a machine with a GPU: kvjobs worker --device cuda:0"
                 )
-            self._is_missing_gpu_news = False
+            self._is_gpu_message_printed = True
             return
         self.note = ""
         reap(self._database)
