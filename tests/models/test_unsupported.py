@@ -60,8 +60,8 @@ def add(source: Path, models_dir: Path) -> dict[str, bytes]:
         ({"quant_method": "compressed-tensors", "format": "fakequant"}, "compressed-tensors"),
         ({"load_in_8bit": True}, "bitsandbytes, 8 bits"),
         ({"quant_method": "of-tomorrow"}, "quant_method of-tomorrow"),
-        ({"bits": 2}, "it does not say how"),
-        ("4 bits", "it does not say how"),
+        ({"bits": 2}, "no quant_method"),
+        ("4 bits", "no quant_method"),
     ],
 )
 def test_a_quantized_checkpoint_is_refused_by_the_name_of_its_method(folder, config, known):
@@ -127,7 +127,9 @@ def test_gguf_is_refused_as_a_folder_and_as_a_file(folder, tmp_path):
     (quantized / "model-Q4_K_M.gguf").write_bytes(b"GGUF")
 
     for source in (quantized, quantized / "model-Q4_K_M.gguf"):
-        with pytest.raises(ModelError, match=r"is in llama\.cpp's format \(model-Q4_K_M\.gguf\), which is not read"):
+        with pytest.raises(
+            ModelError, match=r"is in llama\.cpp's format \(model-Q4_K_M\.gguf\), which is not supported"
+        ):
             add(source, tmp_path / "models")
     with pytest.raises(ModelError, match=r"llama\.cpp's format"):
         check_files(ModelFolder("m", quantized))

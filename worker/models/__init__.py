@@ -1,1 +1,1 @@
-"""Models on disk: which folder a name means, what its graphs say, what a person may know about it."""
+"""Models on disk: the folder that a name means, its files, and what they say of the model."""

@@ -1,8 +1,8 @@
 """
-Half precision: what a GPU needs of graphs of our own, and what a CPU has no use for.
+Half precision: required of native graphs on a GPU, useless on a CPU.
 
-onnxruntime has the attention of these graphs for a GPU in float16 and bfloat16 alone. Its CPU has next to nothing in
-float16: it computes in float32 and rounds in between.
+On a GPU, onnxruntime implements the attention of these graphs in float16 and bfloat16 alone. On a CPU it has next to no
+float16 kernels: it computes in float32 and rounds in between.
 """
 
 from jobs.errors import SpecError
@@ -12,21 +12,21 @@ from worker.models.manifest import Manifest
 
 
 def runs_on_gpu(manifest: Manifest) -> bool:
-    """Whether a GPU can run it. Exports are taken as they are."""
+    """Whether a GPU can run the model. Exports are always tried."""
     return not manifest.is_native or manifest.precision == Precision.FP16
 
 
 def needs_half(name: str, precision: str | None) -> str:
-    """Why a model cannot run on a GPU."""
+    """The error message for a model that cannot run on a GPU."""
     return (
-        f"model {name} is in {precision}, and on a GPU graphs of our own run in fp16 only: "
+        f"model {name} is in {precision}, and on a GPU native graphs run in fp16 only: "
         "kvjobs models add SOURCE --precision fp16"
     )
 
 
 def advise(name: str, manifest: Manifest, queue: str) -> str | None:
-    """What to say of a model's jobs in a queue, if anything. Raises SpecError where none of its workers could run it
-    as the queue promises."""
+    """A warning about submitting jobs of this model to `queue`, if one is due. Raises SpecError where no worker of the
+    queue can run the model."""
     if queue == GPU:
         if not runs_on_gpu(manifest):
             raise SpecError(f"{needs_half(name, manifest.precision)}; or submit to --queue cpu")

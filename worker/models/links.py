@@ -1,7 +1,7 @@
-"""Links among a model's files: which are followed.
+"""
+Which symbolic links among a model's files are followed.
 
-Knows: paths, and how the Hugging Face cache is laid out. Does not know: what a model needs. Standard library alone: the
-registry imports this.
+Knows: paths, and how the Hugging Face cache is laid out. Does not know: what a model needs. Standard library alone.
 """
 
 from pathlib import Path
@@ -12,8 +12,8 @@ from jobs.errors import ModelError
 def refuse_link_out(file: Path, folder: Path) -> None:
     """Raise ModelError for a file of a model folder that is a link to something outside of it.
 
-    Whoever made the folder has chosen the place that the link names, and we would read it and copy it with our own
-    rights. Followed are links within the folder, and those into a Hugging Face cache, which is made of links:
+    The author of the folder chose the target of the link, and kvjobs would read and copy it with the user's own
+    rights. Links within the folder are followed, and those into a Hugging Face cache, which consists of links:
 
         hub/models--OWNER--NAME/snapshots/COMMIT/config.json -> ../../blobs/SHA
     """

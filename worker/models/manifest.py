@@ -1,8 +1,9 @@
 """
-kvjobs.json: what a model that `kvjobs models add` made is, what it was made from, and what lies in its folder.
+kvjobs.json: the manifest that `kvjobs models add` writes into a model's folder: what the model is, what it was made
+from, and its files.
 
-Knows: its fields. Does not know: graphs. Loads neither onnxruntime nor numpy: names of models are asked for by
-commands that have to start at once. Nothing in it changes from one run to the next: same input, same bytes.
+Knows: the fields. Does not know: graphs. Standard library alone: commands that read it have to start at once. The same
+input gives the same bytes.
 """
 
 import hashlib
@@ -29,7 +30,7 @@ def has_native_graphs(folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """What a file has to be."""
+    """The expected content of a file."""
 
     sha256: str
     bytes: int
@@ -43,21 +44,21 @@ class FileRecord:
 class Manifest:
     """The fields of kvjobs.json."""
 
-    layout: str  # kv: graphs of our own; optimum: as they were exported
+    layout: str  # kv: native graphs; optimum: exported graphs
     architecture: str  # marian, llama, mistral, qwen2, qwen3; of an export, whatever config.json calls model_type
-    precision: str | None  # fp32, int8, fp16; None: what the export chose
-    head: str | None  # full: every target id can come out; target: those that the target language needs; causal: None
-    head_ids: tuple[int, ...] | None  # row of the head -> target id; None: they are the same
-    source: str  # id on the hub, or absolute path of the folder
-    revision: str | None  # the hub's commit
-    source_files: Mapping[str, str]  # sha256 of each file that was read
-    files: Mapping[str, FileRecord]  # of this folder, by path; all but kvjobs.json
-    versions: Mapping[str, str]  # of what wrote it
-    # Of an export: whether it runs although its graph contradicts its configuration, and all that was known when it was
-    # added of how the two differ, a sentence each.
+    precision: str | None  # fp32, int8, fp16; None: that of the export
+    head: str | None  # full: the head has every target id; target: those of target.spm; None: causal, or exported
+    head_ids: tuple[int, ...] | None  # by row of the head, its target id; None: row i is id i
+    source: str  # repository id on the Hugging Face hub, or absolute path of a folder
+    revision: str | None  # commit on the hub
+    source_files: Mapping[str, str]  # sha256 of each source file that was read
+    files: Mapping[str, FileRecord]  # of this folder, by relative path; all but kvjobs.json
+    versions: Mapping[str, str]  # of the packages that wrote the model
+    # Of an export: whether it may run although its graph contradicts its configuration; and how the two differ, one
+    # sentence each, as found when it was added.
     accepts_departures: bool = False
     departures: tuple[str, ...] = ()
-    checkpoint: str | None = None  # absolute path of the checkpoint that an export was compared with
+    checkpoint: str | None = None  # absolute path of the checkpoint that the export was compared with
 
     @property
     def is_native(self) -> bool:
@@ -66,24 +67,26 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """The manifest of a folder; raise ModelError where it is damaged or of a later kvjobs."""
+        """The manifest of a folder; raise ModelError where it is damaged, or written by a later kvjobs."""
         file = folder / MANIFEST
         try:
-            said = json.loads(file.read_text(encoding="utf-8"))
+            content = json.loads(file.read_text(encoding="utf-8"))
         except OSError as error:
             raise ModelError(f"{file} cannot be read: {error.strerror}") from error
         except ValueError as error:
             raise ModelError(f"{file} is not JSON ({error}): add the model again") from error
-        if not isinstance(said, dict) or said.get("format") != FORMAT:
-            found = said.get("format") if isinstance(said, dict) else None
-            raise ModelError(f"{file} has format {found!r}, and this kvjobs reads {FORMAT}: upgrade it, or add again")
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            found = content.get("format") if isinstance(content, dict) else None
+            raise ModelError(
+                f"{file} has format {found!r}, and this kvjobs reads {FORMAT}: upgrade kvjobs, or add the model again"
+            )
         try:
-            return cls._of(said)
+            return cls._of(content)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ModelError(f"{file} lacks a field, or has one that makes no sense ({error}): add it again") from error
+            raise ModelError(f"{file} lacks a field or has an invalid one ({error}): add the model again") from error
 
     def to_bytes(self) -> bytes:
-        """As it stands in the file: a line for each field, in the order of their names."""
+        """The content of kvjobs.json: one line a field, sorted by name."""
         fields = {"format": FORMAT, **asdict(self)}
         lines = (
             f"  {json.dumps(name)}: {json.dumps(fields[name], sort_keys=True, ensure_ascii=False)}"
@@ -92,7 +95,7 @@ class Manifest:
         return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
     def differences(self, folder: Path) -> Iterator[str]:
-        """What is missing in a folder or is not what was written there, a sentence each; reads every byte."""
+        """Files that are missing in a folder or differ from the manifest, one sentence each; reads every byte."""
         for name, record in self.files.items():
             file = folder / name
             try:
@@ -107,36 +110,36 @@ class Manifest:
                         f"{file} has {found.bytes:,} bytes, and {MANIFEST} says {record.bytes:,}: add the model again"
                     )
                 elif found != record:
-                    yield f"{file} has another checksum than {MANIFEST} says: it is damaged, or was changed"
+                    yield f"{file} has another checksum than {MANIFEST} says: the file is damaged, or was changed"
 
     @classmethod
-    def _of(cls, said: Mapping[str, Any]) -> Self:
-        if said["layout"] not in LAYOUTS:
-            raise ValueError(f"layout {said['layout']!r}")
-        head_ids = said["head_ids"]
-        files = {str(name): FileRecord(**record) for name, record in said["files"].items()}
+    def _of(cls, content: Mapping[str, Any]) -> Self:
+        if content["layout"] not in LAYOUTS:
+            raise ValueError(f"layout {content['layout']!r}")
+        head_ids = content["head_ids"]
+        files = {str(name): FileRecord(**record) for name, record in content["files"].items()}
         for name, record in files.items():
             if Path(name).is_absolute() or ".." in Path(name).parts or not _SHA256.fullmatch(record.sha256):
                 raise ValueError(f"file {name!r}")
         return cls(
-            layout=said["layout"],
-            architecture=str(said["architecture"]),
-            precision=said["precision"],
-            head=said["head"],
+            layout=content["layout"],
+            architecture=str(content["architecture"]),
+            precision=content["precision"],
+            head=content["head"],
             head_ids=None if head_ids is None else tuple(map(int, head_ids)),
-            source=str(said["source"]),
-            revision=said["revision"],
-            source_files=dict(said["source_files"]),
+            source=str(content["source"]),
+            revision=content["revision"],
+            source_files=dict(content["source_files"]),
             files=files,
-            versions=dict(said["versions"]),
-            accepts_departures=said.get("accepts_departures") is True,
-            departures=tuple(map(str, said.get("departures", ()))),
-            checkpoint=str(said["checkpoint"]) if said.get("checkpoint") else None,
+            versions=dict(content["versions"]),
+            accepts_departures=content.get("accepts_departures") is True,
+            departures=tuple(map(str, content.get("departures", ()))),
+            checkpoint=str(content["checkpoint"]) if content.get("checkpoint") else None,
         )
 
 
 def records(folder: Path, names: Iterable[str]) -> dict[str, FileRecord]:
-    """What these files of a folder are, by name."""
+    """The records of some files of a folder, by name."""
     return {name: FileRecord.of(folder / name) for name in sorted(names)}
 
 

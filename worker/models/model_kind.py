@@ -1,7 +1,7 @@
 """
 The kinds of models, and which kind an architecture is.
 
-Knows: names, as config.json has them. Does not know: files. Standard library alone: the registry imports this.
+Knows: the names in config.json. Does not know: files. Standard library alone.
 """
 
 import enum
@@ -10,28 +10,28 @@ from typing import Any, Self
 
 from worker.graphs.architectures import MARIAN, architecture_of
 
-UNNAMED = "causal"  # the architecture of an export whose configuration does not name one
+UNNAMED = "causal"  # the architecture of an export whose configuration names none
 
 
 class ModelKind(enum.StrEnum):
-    """What a model is for."""
+    """What a model computes."""
 
-    TRANSLATION = "translation"  # from a source to a target: Marian
-    CAUSAL = "causal"  # how likely is a text, token after token
+    TRANSLATION = "translation"  # a target text from a source text: seq2seq, Marian
+    CAUSAL = "causal"  # the probability of a text, token by token
 
     @classmethod
     def of_architecture(cls, name: str) -> Self:
-        """`name` is the model_type of config.json, as a manifest has it."""
+        """`name`: model_type in config.json, `architecture` in the manifest."""
         return cls(cls.TRANSLATION if name == MARIAN else cls.CAUSAL)
 
     @property
     def noun(self) -> str:
-        """In a sentence."""
+        """The kind in a sentence."""
         return "a translation model" if self is ModelKind.TRANSLATION else "a causal language model"
 
 
 def names_causal(config: Mapping[str, Any]) -> bool:
-    """Whether a config.json is that of some causal language model, of an architecture that we build or another."""
+    """Whether a config.json is that of a causal language model, whether native graphs exist for it or not."""
     named = config.get("architectures") or []
     if isinstance(named, list) and any(str(name).endswith(("ForCausalLM", "LMHeadModel")) for name in named):
         return True

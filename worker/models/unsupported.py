@@ -1,13 +1,12 @@
 """
-Models that look like checkpoints and of which no graph is built: refused by name, before weights are fetched or read.
+Checkpoints that no graph is built of: refused by name, before weights are downloaded or read.
 
-    quantized    quantization_config in config.json: weights are packed, or are to be rounded while the model runs
-    own code     auto_map in config.json: what the model computes stands in a Python file beside it
-    an adapter   adapter_config.json: differences from the weights of another model (LoRA and its kin)
+    quantized    quantization_config in config.json: weights are packed, or rounded while the model runs
+    custom code  auto_map in config.json: a Python file beside it defines what the model computes
+    adapter      adapter_config.json: differences from the weights of another model (LoRA and the like)
     GGUF         *.gguf, the format of llama.cpp
 
-Knows: what config.json and the names of files say. Does not know: tensors. Standard library alone: the registry imports
-this.
+Knows: config.json and the names of files. Does not know: tensors. Standard library alone.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,7 +17,7 @@ from jobs.errors import ModelError
 ADAPTER = "adapter_config.json"
 GGUF = ".gguf"
 
-# quant_method in transformers 4.57 (utils/quantization_config.py) -> what people call it.
+# quant_method in transformers 4.57 (utils/quantization_config.py) -> the name of the method.
 _METHODS = {
     "aqlm": "AQLM",
     "auto-round": "AutoRound",
@@ -42,9 +41,14 @@ _METHODS = {
     "torchao": "torchao",
     "vptq": "VPTQ",
 }
-_LOAD = {"bitsandbytes_4bit": "load_in_4bit", "bitsandbytes_8bit": "load_in_8bit"}  # before there was a quant_method
-_QUANTIZATION = ("quantization_config", "compression_config")  # the second is what compressed-tensors wrote at first
-_NOT_RUN = ("AutoTokenizer", "AutoProcessor", "AutoFeatureExtractor", "AutoImageProcessor")  # of no graph
+_LOAD = {"bitsandbytes_4bit": "load_in_4bit", "bitsandbytes_8bit": "load_in_8bit"}  # older files, without quant_method
+_QUANTIZATION = ("quantization_config", "compression_config")  # the second: early compressed-tensors
+_NO_NETWORK = (
+    "AutoTokenizer",
+    "AutoProcessor",
+    "AutoFeatureExtractor",
+    "AutoImageProcessor",
+)  # not part of the network
 _MERGE = (
     "python -c \"from peft import AutoPeftModelForCausalLM as M; M.from_pretrained('{name}').merge_and_unload()"
     ".save_pretrained('FOLDER')\""
@@ -52,42 +56,43 @@ _MERGE = (
 
 
 def refuse_quantized(config: Mapping[str, Any], name: str) -> None:
-    """Raise ModelError for a checkpoint `name` whose config.json says that its weights were quantized.
+    """Raise ModelError for a checkpoint `name` whose config.json names a quantization.
 
-    Also where they are stored as floats ("fake" quantization): the model is meant to round them as it runs.
+    Also where weights are stored as floats ("fake" quantization): such a model rounds them as it runs.
     """
     for key in _QUANTIZATION:
-        said = config.get(key)
-        if not said:
+        settings = config.get(key)
+        if not settings:
             continue
-        method = str(said.get("quant_method") or "") if isinstance(said, Mapping) else ""
-        if not method and isinstance(said, Mapping):
-            method = next((kind for kind in ("bitsandbytes_4bit", "bitsandbytes_8bit") if said.get(_LOAD[kind])), "")
-        known = _METHODS.get(method.lower(), f"quant_method {method}" if method else "it does not say how")
+        method = ""
+        if isinstance(settings, Mapping):
+            method = str(settings.get("quant_method") or "")
+            method = method or next((kind for kind, flag in _LOAD.items() if settings.get(flag)), "")
+        known = _METHODS.get(method.lower(), f"quant_method {method}" if method else "no quant_method")
         raise ModelError(
             f"{name} is quantized ({known}; {key} in config.json), and graphs are built of unquantized weights: take "
-            "the checkpoint that it was made from, with --precision int8 where it should be small"
+            "the checkpoint that it was made from, with --precision int8 if it should be small"
         )
 
 
-def refuse_own_code(config: Mapping[str, Any], name: str) -> None:
-    """Raise ModelError for a checkpoint `name` that brings Python code for its network, whatever class it claims to be.
+def refuse_custom_code(config: Mapping[str, Any], name: str) -> None:
+    """Raise ModelError for a checkpoint `name` that brings Python code for its network, whatever class it names.
 
-    gte-Qwen2, say, names Qwen2ForCausalLM and lets each token see those behind it. A tokenizer's code is no matter:
-    tokenizer.json is read in its place.
+    gte-Qwen2, for one, names Qwen2ForCausalLM and lets each token attend to later ones. Custom code of a tokenizer is
+    accepted: tokenizer.json is read instead.
     """
-    said = config.get("auto_map")
-    own = sorted(str(key) for key in said if key not in _NOT_RUN) if isinstance(said, Mapping) else []
-    if own:
+    auto_map = config.get("auto_map")
+    custom = sorted(str(key) for key in auto_map if key not in _NO_NETWORK) if isinstance(auto_map, Mapping) else []
+    if custom:
         raise ModelError(
-            f"{name} brings code of its own ({', '.join(own)} of auto_map in config.json), which is not run, and may "
+            f"{name} brings code of its own ({', '.join(custom)} of auto_map in config.json), which is not run and may "
             "compute something else than the architecture that it names: take a checkpoint without such code, or an "
-            "ONNX export of it; where you know that the code changes nothing, remove auto_map from config.json"
+            "ONNX export of it; if you know that the code changes nothing, remove auto_map from config.json"
         )
 
 
 def refuse_files(names: Collection[str], name: str) -> None:
-    """Raise ModelError where the files of a folder or repository `name` are an adapter, or are in GGUF alone."""
+    """Raise ModelError where a folder or repository `name` holds an adapter, or nothing but GGUF files."""
     if ADAPTER in names:
         raise ModelError(
             f"{name} is an adapter (LoRA or the like: it has {ADAPTER}), not a whole model: merge it into the model "
@@ -100,8 +105,8 @@ def refuse_files(names: Collection[str], name: str) -> None:
 
 
 def refused_gguf(name: str, file: str) -> str:
-    """What is said of a model in GGUF."""
+    """The error message for a model in GGUF."""
     return (
-        f"{name} is in llama.cpp's format ({file}), which is not read: take the checkpoint that it was made from, with "
-        "--precision int8 where it should be small"
+        f"{name} is in llama.cpp's format ({file}), which is not supported: take the checkpoint that it was made from, "
+        "with --precision int8 if it should be small"
     )

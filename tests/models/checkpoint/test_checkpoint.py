@@ -98,7 +98,7 @@ def test_another_architecture_is_refused_by_name(folder, changes, named):
     change_config(folder, **changes)
 
     with pytest.raises(
-        ModelError, match=rf"/tiny is a model of the architecture {named}; .* MarianMTModel, Llama.*Qwen3ForCausalLM;"
+        ModelError, match=rf"/tiny has the architecture {named}; .* MarianMTModel, Llama.*Qwen3ForCausalLM;"
     ):
         Checkpoint.open(folder)
 
@@ -115,7 +115,7 @@ def test_a_truncated_file_is_a_sentence(folder, cut):
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-cut] if cut == 20_000 else file.read_bytes()[:cut])
 
-    with pytest.raises(ModelError, match=r"model\.safetensors is damaged or not complete \(.+\): download it again$"):
+    with pytest.raises(ModelError, match=r"model\.safetensors is damaged or incomplete \(.+\): download it again$"):
         Checkpoint.open(folder)
 
 
@@ -136,7 +136,7 @@ def test_a_quantized_weight_is_refused_when_it_is_asked_for(folder):
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes().replace(b'"F32"', b'"I32"'))
 
-    with pytest.raises(ModelError, match="final_logits_bias as I32; read are F64, F32, F16, BF16"):
+    with pytest.raises(ModelError, match="final_logits_bias as I32, and only F64, F32, F16, BF16"):
         Checkpoint.open(folder).weights["final_logits_bias"]
 
 

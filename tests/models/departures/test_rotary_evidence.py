@@ -78,7 +78,7 @@ def test_values_that_make_no_sense_ask_for_nothing_that_ends_in_a_traceback(tmp_
         for name in names:
             config = ROPE.config() | {"alibi": True, "use_sliding_window": True, "sliding_window": 16, "window_size": 8}
             said = SIZES | config | {"model_type": model_type} | {name: value}
-            for look in departures._LOOKS:
+            for look in departures._CHECKS:
                 list(look(content, CausalConfig.of(said, "config.json")))
 
 

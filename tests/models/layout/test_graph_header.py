@@ -7,40 +7,40 @@ import onnxruntime
 import pytest
 
 from tests.places import GOLDEN
-from worker.models.layout.graph_header import read_head
+from worker.models.layout.graph_header import read_header
 from worker.models.layout.graph_signature import GraphSignature
 
 FILES = sorted(GOLDEN.glob("*/*.onnx"))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.name}")
-def test_a_head_says_what_a_session_and_onnx_say(file: Path) -> None:
+def test_a_header_gives_what_a_session_and_onnx_give(file: Path) -> None:
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     model = onnx.load(file)
 
-    head = read_head(file)
+    header = read_header(file)
 
-    assert head is not None
-    assert head.graph(file) == GraphSignature.of(file, session)
-    assert head.ir_version == model.ir_version
-    assert head.opsets == {opset.domain: opset.version for opset in model.opset_import}
-    assert head.producer == f"{model.producer_name} {model.producer_version}".strip()
+    assert header is not None
+    assert header.signature(file) == GraphSignature.of(file, session)
+    assert header.ir_version == model.ir_version
+    assert header.opsets == {opset.domain: opset.version for opset in model.opset_import}
+    assert header.producer == f"{model.producer_name} {model.producer_version}".strip()
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2, 10, 100, 1_000, 10_000])
-def test_a_part_of_a_graph_has_no_head(tmp_path: Path, kept: int) -> None:
+def test_a_part_of_a_graph_has_no_header(tmp_path: Path, kept: int) -> None:
     whole = GOLDEN / "tiny-swish-tied" / "decoder_model.onnx"
     (tmp_path / "part.onnx").write_bytes(whole.read_bytes()[:kept])
 
-    assert read_head(tmp_path / "part.onnx") is None
+    assert read_header(tmp_path / "part.onnx") is None
 
 
 @pytest.mark.parametrize("content", [b"nonsense", b"\xff" * 100, b"version https://git-lfs.github.com/spec/v1\n"])
-def test_what_is_no_graph_has_no_head(tmp_path: Path, content: bytes) -> None:
+def test_what_is_no_graph_has_no_header(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "other.onnx").write_bytes(content)
 
-    assert read_head(tmp_path / "other.onnx") is None
-    assert read_head(tmp_path / "missing.onnx") is None
+    assert read_header(tmp_path / "other.onnx") is None
+    assert read_header(tmp_path / "missing.onnx") is None
 
 
 def test_an_axis_without_a_name_varies_too(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_an_axis_without_a_name_varies_too(tmp_path: Path) -> None:
     graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "g", [value], [value])
     onnx.save(onnx.helper.make_model(graph), tmp_path / "g.onnx")
 
-    head = read_head(tmp_path / "g.onnx")
+    header = read_header(tmp_path / "g.onnx")
 
-    assert head is not None
-    assert (head.inputs[0].shape, head.inputs[0].type) == ((None, "length", 3), "tensor(bfloat16)")
+    assert header is not None
+    assert (header.inputs[0].shape, header.inputs[0].type) == ((None, "length", 3), "tensor(bfloat16)")

@@ -14,7 +14,7 @@ from typing import Any
 from jobs.errors import ModelError
 from worker.engine.runtime.session import open_session
 from worker.models.file_names import graph_places
-from worker.models.layout.graph_header import read_head
+from worker.models.layout.graph_header import read_header
 from worker.models.layout.graph_signature import GraphSignature, Tensor
 
 
@@ -131,21 +131,21 @@ def _open(file: Path) -> tuple[GraphSignature | None, str | None]:
     try:
         return GraphSignature.of(file, open_session(file)), None
     except ModelError as error:
-        head = read_head(file)
-        return head.graph(file) if head else None, str(error)
+        header = read_header(file)
+        return header.signature(file) if header else None, str(error)
 
 
 def _describe(
     file: Path, folder: Path, graph: GraphSignature | None, problem: str | None, is_used: bool
 ) -> GraphDescription:
-    head = read_head(file)
+    header = read_header(file)
     return GraphDescription(
         file=file.relative_to(folder).as_posix(),
         is_used=is_used,
         inputs=tuple(graph.inputs.values()) if graph else (),
         outputs=tuple(graph.outputs.values()) if graph else (),
-        ir_version=head.ir_version if head else None,
-        opsets=dict(head.opsets) if head else {},
-        producer=head.producer if head else None,
+        ir_version=header.ir_version if header else None,
+        opsets=dict(header.opsets) if header else {},
+        producer=header.producer if header else None,
         problem=problem,
     )

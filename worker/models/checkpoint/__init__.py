@@ -1,1 +1,1 @@
-"""Checkpoints as people publish them: config.json and tensors, read without torch."""
+"""Published checkpoints, config.json and tensors, read without torch."""

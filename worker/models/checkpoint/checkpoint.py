@@ -1,7 +1,7 @@
 """
-A checkpoint as people publish it: config.json, tokenizer, weights.
+A checkpoint as it is published on the Hugging Face hub: config.json, tokenizer, weights.
 
-Knows: which files hold the weights. Does not know: graphs, where the folder came from.
+Knows: which files hold the weights, and which tensors an architecture has. Does not know: where the folder came from.
 
     model.safetensors                               one file
     model.safetensors.index.json + its shards       several
@@ -29,26 +29,26 @@ from worker.models.file_names import INDEX, PICKLE, SAFETENSORS
 from worker.models.json_file import read_json
 from worker.models.model_kind import ModelKind
 from worker.models.readable_file import refuse_placeholder
-from worker.models.unsupported import refuse_files, refuse_own_code, refuse_quantized
+from worker.models.unsupported import refuse_custom_code, refuse_files, refuse_quantized
 
-# Ends of the names of buffers that older versions of transformers saved, and that are computed from config.json.
+# Suffixes of buffers that older versions of transformers saved; they are computed from config.json instead.
 _BUFFERS = ("rotary_emb.inv_freq", "rotary_emb.cos_cached", "rotary_emb.sin_cached", "masked_bias", "position_ids")
 _NUM_SHOWN = 3  # tensors in an error message
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a graph is built from. No weight is in memory until it is asked for."""
+    """What graphs are built from. A weight is read from the disk on each access."""
 
     folder: Path
-    architecture: str  # one of `ARCHITECTURES`, as config.json calls model_type
+    architecture: str  # model_type of one of `ARCHITECTURES`
     config: Mapping[str, Any]
     weights: Mapping[str, Weight]  # by their names in transformers, as float32
-    files: tuple[str, ...]  # of the folder: those that were or will be read, config.json first
+    files: tuple[str, ...]  # the files that are read, config.json first
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Look at config.json and at the heads of the weight files; raise ModelError for what cannot be built."""
+        """Read config.json and the headers of the weight files; raise ModelError for what no graph can be built of."""
         refuse_files({file.name for file in folder.iterdir()}, str(folder))
         architecture, config = check_architecture(folder / "config.json", str(folder))
         if (folder / SAFETENSORS).is_file():
@@ -73,15 +73,17 @@ class Checkpoint:
 
 
 def check_architecture(file: Path, name: str) -> tuple[str, dict[str, Any]]:
-    """Read a config.json, and say which of the `ARCHITECTURES` it is of; raise ModelError that names the architecture
-    of `name`, or what there is in this one, where we do not build it."""
+    """Read a config.json; return which of the `ARCHITECTURES` it is of, and its content. `name`: the model, for errors.
+
+    Raises ModelError that names the architecture, or the setting of it, that no graph is built for.
+    """
     config = read_json(file)
     architecture = architecture_of(config)
     if architecture is not None:
-        refuse_own_code(config, name)
+        refuse_custom_code(config, name)
         refuse_quantized(config, name)
         try:
-            _sizes(architecture, config)  # a family has forms that are not built
+            _sizes(architecture, config)  # raises for settings that are not supported
         except ModelError as error:
             raise ModelError(f"{name}: {error}") from error
         if lacks_head(config) and not config.get("tie_word_embeddings"):
@@ -90,8 +92,8 @@ def check_architecture(file: Path, name: str) -> tuple[str, dict[str, Any]]:
     named = config.get("architectures") or []
     what = ", ".join(map(str, named)) if isinstance(named, list) and named else config.get("model_type")
     raise ModelError(
-        f"{name} is a model of the architecture {what or '(config.json names none)'}; `kvjobs models add` builds "
-        f"graphs of {', '.join(ARCHITECTURES)}; of another causal language model it takes an export ({EXPORT_CAUSAL})"
+        f"{name} has the architecture {what or '(config.json names none)'}; `kvjobs models add` builds graphs of "
+        f"{', '.join(ARCHITECTURES)}; of another causal language model it takes an export ({EXPORT_CAUSAL})"
     )
 
 
@@ -101,7 +103,7 @@ def _sizes(architecture: str, config: Mapping[str, Any]) -> CausalSizes | Marian
 
 
 def _check_tensors(folder: Path, architecture: str, config: Mapping[str, Any], names: Collection[str]) -> None:
-    """Raise ModelError for tensors that no graph of ours would read: what they do would be missing."""
+    """Raise ModelError for tensors that the native graphs do not use: what they compute would be missing."""
     sizes = _sizes(architecture, config)
     known = causal_names(sizes) if isinstance(sizes, CausalSizes) else marian_names(sizes)
     unread = sorted(name for name in names if name not in known and not name.endswith(_BUFFERS))
@@ -109,8 +111,8 @@ def _check_tensors(folder: Path, architecture: str, config: Mapping[str, Any], n
         some = ", ".join(unread[:_NUM_SHOWN]) + (f" and {len(unread) - _NUM_SHOWN} more" if unread[_NUM_SHOWN:] else "")
         raise ModelError(
             f"{folder} has tensors that are no part of a {architecture} network as config.json describes it ({some}), "
-            "so its graph would compute something else: take the checkpoint that belongs to this config.json; where "
-            "the tensors may go, save it again with transformers, which leaves them out"
+            "so its graph would compute something else: take the checkpoint that belongs to this config.json; if "
+            "the tensors are not needed, save it again with transformers, which leaves them out"
         )
     if isinstance(sizes, CausalSizes) and not sizes.tied_head and "lm_head.weight" not in names:
         raise ModelError(_no_head(str(folder)))
@@ -124,7 +126,7 @@ def _no_head(name: str) -> str:
 
 
 def _read_index(file: Path) -> list[str]:
-    """The shards that an index lists, each once."""
+    """The shards that an index lists, sorted; raise ModelError where one is missing."""
     listed = read_json(file).get("weight_map")
     if not isinstance(listed, dict) or not listed:
         raise ModelError(f"{file} has no weight_map: download it again")
@@ -140,20 +142,20 @@ def _read_index(file: Path) -> list[str]:
 def _read_safetensors(file: Path) -> Iterator[StoredTensor]:
     refuse_placeholder(file)
     try:
-        # Checks all that a head can get wrong: lengths, overlaps, holes. Reading is done by hand, because its numpy
-        # side knows no bf16 unless ml_dtypes happens to be loaded.
+        # The library validates the header: lengths, overlaps, holes. Tensors are read by hand, because its numpy side
+        # has no bf16 unless ml_dtypes happens to be loaded.
         with safetensors.safe_open(file, "np"):
             pass
         with file.open("rb") as content:
             length = int.from_bytes(content.read(8), "little")
-            head = json.loads(content.read(length))
+            header = json.loads(content.read(length))
     except OSError as error:
         raise ModelError(f"{file} cannot be read: {error.strerror}") from error
     except (safetensors.SafetensorError, ValueError) as error:
         raise ModelError(
-            f"{file} is damaged or not complete ({str(error).rpartition(': ')[2]}): download it again"
+            f"{file} is damaged or incomplete ({str(error).rpartition(': ')[2]}): download it again"
         ) from error
-    for name, tensor in head.items():
+    for name, tensor in header.items():
         if name != "__metadata__":
             start = 8 + length + tensor["data_offsets"][0]
             yield StoredTensor(file, name, tensor["dtype"], tuple(tensor["shape"]), start)

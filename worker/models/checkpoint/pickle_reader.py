@@ -1,14 +1,14 @@
 """
-The heads of a pytorch_model.bin, read without torch.
+Where the tensors of a pytorch_model.bin lie, read without torch.
 
-Most of the published OPUS-MT models have their weights in no other form. A pickle is a program; here the only things
-that it can name are those of which `torch.save` makes a dictionary of tensors, and what they are instead does nothing
-but note where a tensor lies. Whatever else it names is refused, and nothing has run.
+Most published OPUS-MT models have their weights in no other form. A pickle is a program. This reader knows only the
+names that `torch.save` uses for a dictionary of tensors, and replaces each by an object that records where a tensor
+lies. A pickle that names anything else is refused before any of it runs.
 
 Knows: both formats of torch.save (torch/serialization.py):
 
     zip archive (torch 1.6 and later)   NAME/data.pkl, NAME/data/KEY: the bytes of a storage, not compressed
-    before                              four pickles and the keys of the storages, then each: its length, its bytes
+    earlier                             four pickles and the keys of the storages, then of each its length and bytes
 """
 
 import math
@@ -29,15 +29,22 @@ from worker.models.checkpoint.tensor_files import DTYPES, StoredTensor
 
 _MAGIC = 0x1950A86A20F9469CFC6C
 _PROTOCOL = 1001
-# What torch calls them, and what they are; those that hold no weights have to be counted over.
+# Storage classes of torch: dtype of those that hold weights, bytes per element of the others, which are skipped.
 _STORAGES = {"FloatStorage": "F32", "HalfStorage": "F16", "BFloat16Storage": "BF16", "DoubleStorage": "F64"}
-_OTHERS = {"LongStorage": 8, "IntStorage": 4, "ShortStorage": 2, "CharStorage": 1, "ByteStorage": 1, "BoolStorage": 1}
-_WORDS = [ord(word.code) for word in pickletools.opcodes if word.proto <= 2]  # what a pickle of torch's is made of
+_OTHER_STORAGES = {
+    "LongStorage": 8,
+    "IntStorage": 4,
+    "ShortStorage": 2,
+    "CharStorage": 1,
+    "ByteStorage": 1,
+    "BoolStorage": 1,
+}
+_OPCODES = [ord(opcode.code) for opcode in pickletools.opcodes if opcode.proto <= 2]  # torch writes protocol 2
 
 
 @dataclass(frozen=True, slots=True)
 class _Storage:
-    """Memory that tensors are views of."""
+    """A block of memory that tensors are views of."""
 
     kind: str  # FloatStorage
     key: str
@@ -45,14 +52,14 @@ class _Storage:
 
     @property
     def item_size(self) -> int:
-        if self.kind in _OTHERS:
-            return _OTHERS[self.kind]
+        if self.kind in _OTHER_STORAGES:
+            return _OTHER_STORAGES[self.kind]
         return np.dtype(DTYPES[_STORAGES[self.kind]]).itemsize
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A tensor."""
+    """A tensor in a storage."""
 
     storage: _Storage
     offset: int  # elements
@@ -61,7 +68,7 @@ class _View:
 
 
 class _Refused(Exception):
-    """The pickle names something that is no weight."""
+    """The pickle names something other than weights."""
 
 
 class _Damaged(Exception):
@@ -69,20 +76,20 @@ class _Damaged(Exception):
 
 
 def read_pickle(file: Path) -> Iterator[StoredTensor]:
-    """The tensors of a file that `torch.save(model.state_dict(), file)` wrote; raise ModelError for another one."""
+    """The tensors of a file written by `torch.save(model.state_dict(), file)`; raise ModelError for any other file."""
     try:
         views, starts = _read_zip(file) if zipfile.is_zipfile(file) else _read_old(file)
         tensors = [_place(file, name, view, starts) for name, view in views.items()]
     except _Refused as error:
         raise ModelError(
             f"{file} holds more than weights ({error}), and a pickle can run any program: take a checkpoint with "
-            "model.safetensors, or save the weights of this one so, with torch where you trust it"
+            "model.safetensors, or, if you trust this one, convert its weights to safetensors with torch"
         ) from None
     except OSError as error:
         raise ModelError(f"{file} cannot be read: {error.strerror}") from error
     except _Damaged as error:
         raise ModelError(f"{file} is damaged, or torch did not write it ({error}): download it again") from error
-    except Exception as error:  # what a damaged archive or pickle makes its reader raise has no end
+    except Exception as error:  # a damaged archive or pickle can raise anything
         raise ModelError(f"{file} is damaged, or torch did not write it: download it again") from error
     yield from tensors
 
@@ -108,20 +115,20 @@ def _read_zip(file: Path) -> tuple[Mapping[str, _View], dict[str, int]]:
 
 
 def _start(content: BinaryIO, info: zipfile.ZipInfo) -> int:
-    """Behind the entry's own header, whose name and padding have lengths of their own."""
+    """Offset of an entry's content, behind its local header, whose name and padding vary in length."""
     content.seek(info.header_offset)
     header = content.read(30)
     if header[:4] != b"PK\3\4":
-        raise _Damaged("an entry of the archive is not where it should be")
+        raise _Damaged("an entry of the archive is not at its offset")
     name, extra = struct.unpack("<HH", header[26:30])
     return info.header_offset + len(header) + int(name) + int(extra)
 
 
 def _read_old(file: Path) -> tuple[Mapping[str, _View], dict[str, int]]:
-    """As `_read_zip`."""
+    """As `_read_zip`, for the format before torch 1.6."""
     with file.open("rb") as content:
         if _Unpickler(content).load() != _MAGIC or _Unpickler(content).load() != _PROTOCOL:
-            raise _Damaged("it begins with another number")
+            raise _Damaged("it does not begin with torch's magic number")
         if not _Unpickler(content).load()["little_endian"]:
             raise _Damaged("its numbers are big-endian")
         program = _Unpickler(content)
@@ -132,28 +139,28 @@ def _read_old(file: Path) -> tuple[Mapping[str, _View], dict[str, int]]:
             storage = program.storages[key]
             (num_elements,) = struct.unpack("<q", content.read(8))
             if num_elements != storage.num_elements:
-                raise _Damaged("a storage has another length than its tensors say")
+                raise _Damaged("a storage has another length than its tensors need")
             starts[key] = content.tell()
             content.seek(num_elements * storage.item_size, 1)
     return views, starts
 
 
-def _views(found: Any) -> Mapping[str, _View]:
-    if not isinstance(found, dict) or not all(isinstance(value, _View) for value in found.values()):
-        raise _Refused(f"its outermost object is no dictionary of tensors, but of the type {type(found).__name__}")
-    return found
+def _views(unpickled: Any) -> Mapping[str, _View]:
+    if not isinstance(unpickled, dict) or not all(isinstance(value, _View) for value in unpickled.values()):
+        raise _Refused(f"its outermost object is no dictionary of tensors, but of the type {type(unpickled).__name__}")
+    return unpickled
 
 
 def _place(file: Path, name: str, view: _View, starts: Mapping[str, int]) -> StoredTensor:
-    """Where it lies; raise _Damaged where that would be outside its storage."""
+    """Where the tensor lies in the file; raise _Damaged where that is outside its storage."""
     storage, numbers = view.storage, (view.offset, *view.shape, *view.strides)
     if any(type(number) is not int or number < 0 for number in numbers) or len(view.shape) != len(view.strides):
-        raise _Damaged(f"{name} has a shape that makes no sense")
+        raise _Damaged(f"{name} has an invalid shape")
     last = view.offset + sum((size - 1) * stride for size, stride in zip(view.shape, view.strides, strict=True))
     start, is_empty = starts[storage.key], 0 in view.shape
     if not is_empty and max(last + 1, math.prod(view.shape)) > storage.num_elements:
-        # Strides of 0 could make any number of elements of one. Weights are never saved so.
-        raise _Damaged(f"{name} is larger than what holds it")
+        # Strides of 0 could expand one element to any number. Weights are never saved like that.
+        raise _Damaged(f"{name} is larger than its storage")
     if start + storage.num_elements * storage.item_size > file.stat().st_size:
         raise _Damaged("it ends too early")
     dtype = _STORAGES.get(storage.kind, storage.kind.removesuffix("Storage").lower())
@@ -170,8 +177,8 @@ def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-class _Harmless:
-    """What a name in a pickle is here. Without attributes, so that a pickle cannot give it any."""
+class _Stub:
+    """Stands in for a name in a pickle. It has no attributes, and a pickle cannot set any."""
 
     __slots__ = ("_call", "name")
 
@@ -192,13 +199,13 @@ class _Harmless:
 
 
 class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined,misc,unused-ignore]  # see below
-    """Knows the names of a dictionary of tensors, and no other.
+    """Resolves the names that a dictionary of tensors needs, and no other.
 
-    The one that is written in Python: where a damaged file names the two-billionth object of a memo, the one in C
-    allocates two billion of them. torch writes protocol 2, so later words are unknown here.
+    Derived from the implementation in Python: where a damaged file names the two-billionth object of a memo, the one
+    in C allocates two billion of them. Opcodes after protocol 2, which torch writes, are unknown.
     """
 
-    dispatch: ClassVar = {code: pickle._Unpickler.dispatch[code] for code in _WORDS}  # type: ignore[attr-defined,unused-ignore]
+    dispatch: ClassVar = {code: pickle._Unpickler.dispatch[code] for code in _OPCODES}  # type: ignore[attr-defined,unused-ignore]
 
     def __init__(self, content: Any) -> None:
         super().__init__(content)
@@ -207,13 +214,13 @@ class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined,misc,unused-ig
     def find_class(self, module: str, name: str, /) -> Any:
         match module, name:
             case "collections", "OrderedDict":
-                return _Harmless(name, OrderedDict)
+                return _Stub(name, OrderedDict)
             case "torch._utils", "_rebuild_tensor_v2":
-                return _Harmless(name, _rebuild_tensor)
+                return _Stub(name, _rebuild_tensor)
             case "torch._utils", "_rebuild_parameter":
-                return _Harmless(name, lambda tensor, *_: tensor)
-            case "torch", kind if kind in _STORAGES or kind in _OTHERS:
-                return _Harmless(kind)
+                return _Stub(name, lambda tensor, *_: tensor)
+            case "torch", kind if kind in _STORAGES or kind in _OTHER_STORAGES:
+                return _Stub(kind)
         raise _Refused(f"{module}.{name}")
 
     def persistent_load(self, pid: Any, /) -> _Storage:

@@ -1,7 +1,7 @@
 """
-Tensors in files: where each lies, and how it is read.
+Tensors in weight files: where each lies, and how it is read.
 
-Knows: bytes, dtypes, strides. Does not know: which kind of file it is.
+Knows: bytes, dtypes, strides. Does not know: file formats.
 """
 
 import math
@@ -16,27 +16,27 @@ from jobs.errors import ModelError
 
 Weight = NDArray[np.float32]
 
-# By the names of safetensors. numpy has no bf16: it is read as the 16 bits that it is, the upper half of a float32.
+# By their names in safetensors. numpy has no bf16: its 16 bits are read as they are, the upper half of a float32.
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """Where a tensor lies."""
+    """The place of a tensor in a file."""
 
     file: Path
     name: str
-    dtype: str  # as safetensors calls it; may be one that cannot be read
+    dtype: str  # its name in safetensors; may be one that cannot be read
     shape: tuple[int, ...]
     offset: int  # bytes from the start of the file
-    strides: tuple[int, ...] | None = None  # in elements; None: row after row
+    strides: tuple[int, ...] | None = None  # in elements; None: row-major
 
     def read(self) -> Weight:
-        """A copy as float32, which holds every value of the smaller types; raise ModelError where it cannot be."""
+        """A copy as float32; raise ModelError for a dtype that cannot be read and for a file that is too short."""
         if self.dtype not in DTYPES:
             raise ModelError(
-                f"{self.file} holds {self.name} as {self.dtype}; read are {', '.join(DTYPES)}: use the checkpoint "
-                "that was not quantized"
+                f"{self.file} holds {self.name} as {self.dtype}, and only {', '.join(DTYPES)} can be read: take the "
+                "checkpoint that was not quantized"
             )
         count = math.prod(self.shape)
         if self.strides is not None and count:
@@ -46,7 +46,7 @@ class StoredTensor:
         except OSError as error:
             raise ModelError(f"{self.file} cannot be read: {error.strerror}") from error
         if len(stored) != count:
-            raise ModelError(f"{self.file} ends within {self.name}: it is not complete; download it again")
+            raise ModelError(f"{self.file} ends within {self.name}: it is incomplete; download it again")
         if self.dtype == "BF16":
             stored = (stored.astype(np.uint32) << 16).view(np.float32)
         weight: Weight = stored.astype(np.float32, copy=False)
@@ -61,11 +61,11 @@ _HEAD = ("lm_head.", "final_logits_bias")
 
 
 class StoredWeights(Mapping[str, Weight]):
-    """Weights by name. Each access reads one tensor from the disk; none is kept."""
+    """Weights by name. Each access reads one tensor from the disk; none is cached."""
 
     def __init__(self, tensors: Iterable[StoredTensor]) -> None:
         found = {tensor.name: tensor for tensor in tensors}
-        # A network that was saved without its head lacks the first part of each name; transformers puts it back too.
+        # In a network that was saved without its head, names lack the prefix `model.`; transformers adds it, too.
         is_base = any(name.startswith(_BASE) for name in found) and not any(name.startswith("model.") for name in found)
         self._tensors = {
             f"model.{name}" if is_base and not name.startswith(_HEAD) else name: tensor

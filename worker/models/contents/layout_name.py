@@ -30,10 +30,10 @@ def layout_of(folder: ModelFolder) -> str | None:
 
 def _causal_layout(path: Path) -> str | None:
     """By the inputs of its graph; None where there is none that can be read."""
-    from worker.models.layout.graph_header import read_head  # loads numpy and onnx
+    from worker.models.layout.graph_header import read_header  # loads numpy and onnx
 
     name = causal_graph_name(path)
-    head = read_head(graph_place(path, name) / name)
-    if head is None:
+    header = read_header(graph_place(path, name) / name)
+    if header is None:
         return None
-    return "with past" if any(one.name.startswith("past_") for one in head.inputs) else "no cache"
+    return "with past" if any(one.name.startswith("past_") for one in header.inputs) else "no cache"

@@ -1,1 +1,1 @@
-"""Where an exported graph computes something else than its configuration asks for."""
+"""Departures: where an exported graph computes something else than its configuration asks for."""

@@ -1,8 +1,9 @@
 """
-Whether a graph has what the configuration asks of attention and of the head: soft caps, clips, scales, ALiBi.
+Whether a graph has the settings of attention and of the head: soft caps, clips, scales, ALiBi.
 
 Exporters that write attention as products and a softmax show each of these as a node with a constant. Fused attention
-has attributes for some and nothing for the rest. Where neither kind of attention is found, nothing definite is said.
+has attributes for some of them and nothing for the rest. Where a graph has neither kind of attention, a missing setting
+is a suspicion at most.
 """
 
 import math
@@ -15,7 +16,7 @@ from worker.models.layout.causal_config import CausalConfig
 FUSED = ("GroupQueryAttention", "MultiHeadAttention", "Attention", "PagedAttention", "DecoderMaskedMultiHeadAttention")
 _TOLERANCE = 1e-2  # relative: constants in float16 and bfloat16 are rounded
 _BFLOAT16 = 16  # TensorProto.DataType
-EXACT_IN_BFLOAT16 = 256  # the last of the integers that bfloat16 has without a gap
+EXACT_IN_BFLOAT16 = 256  # bfloat16 has every integer up to this one
 
 
 def soft_caps(content: GraphContent, config: CausalConfig) -> Iterator[Departure]:
@@ -24,9 +25,9 @@ def soft_caps(content: GraphContent, config: CausalConfig) -> Iterator[Departure
     scores = _positive(config, "attn_logit_softcapping")
     if not final and not scores:
         return
-    caps = [cap for node in content.of("Tanh") if (cap := _cap(content, node))]
-    of_logits = [cap for cap in caps if final and _is_near(cap, final)][:1]
-    if final and not of_logits:
+    caps = [cap for node in content.nodes_of("Tanh") if (cap := _cap(content, node))]
+    on_logits = [cap for cap in caps if final and _is_near(cap, final)][:1]
+    if final and not on_logits:
         yield _missing(content, f"final_logit_softcapping = {final:g}", "caps its logits nowhere")
     if not scores:
         return
@@ -34,26 +35,26 @@ def soft_caps(content: GraphContent, config: CausalConfig) -> Iterator[Departure
     if fused:
         shown = all(_is_near(float(node.attributes.get("softcap", 0.0)), scores) for node in fused)
     else:
-        shown = sum(_is_near(cap, scores) for cap in caps) > (bool(of_logits) and _is_near(scores, final))
+        shown = sum(_is_near(cap, scores) for cap in caps) > (bool(on_logits) and _is_near(scores, final))
     if not shown:
         yield _missing(content, f"attn_logit_softcapping = {scores:g}", "caps the scores of attention nowhere")
 
 
 def clip_departures(content: GraphContent, config: CausalConfig) -> Iterator[Departure]:
-    """OLMo's and MPT's `clip_qkv`: queries, keys and values between -clip and clip."""
+    """OLMo's and MPT's `clip_qkv`: queries, keys and values are clipped to -clip .. clip."""
     clip = _positive(config, "clip_qkv") or _positive(config, "clip_qkv", within="attn_config")
     if not clip:
         return
-    limits = (content.number(name) for node in content.of("Clip", "Min", "Max") for name in node.inputs if name)
-    attributes = (node.attributes.get("max") for node in content.of("Clip"))
+    limits = (content.scalar(name) for node in content.nodes_of("Clip", "Min", "Max") for name in node.inputs if name)
+    attributes = (node.attributes.get("max") for node in content.nodes_of("Clip"))
     if not any(value is not None and _is_near(abs(float(value)), clip) for value in (*limits, *attributes)):
         yield Contradiction(f"config.json asks for clip_qkv = {clip:g}, and the graph clips nothing at it")
 
 
 def layer_scale_departures(content: GraphContent, config: CausalConfig) -> Iterator[Departure]:
-    """GPT-2's `scale_attn_by_inverse_layer_idx`: scores of the layer N (from 0) are divided by N + 1."""
+    """GPT-2's `scale_attn_by_inverse_layer_idx`: the scores of layer n (from 0) are divided by n + 1."""
     layers = config.num_hidden_layers
-    if not config.said.get("scale_attn_by_inverse_layer_idx") or not layers or layers < 2:
+    if not config.content.get("scale_attn_by_inverse_layer_idx") or not layers or layers < 2:
         return
     if not config.hidden_size or not config.num_attention_heads:
         return
@@ -62,8 +63,8 @@ def layer_scale_departures(content: GraphContent, config: CausalConfig) -> Itera
         scales = [float(node.attributes.get("scale", 0.0)) or 1 / root for node in fused]
         shown = len(scales) == layers and all(_is_near(one, 1 / root / (n + 1)) for n, one in enumerate(scales))
     else:
-        # By the number itself, or with the root of the head size in it, wholly or half on queries and half on keys.
-        written = {content.number(name) for node in content.of("Mul", "Div") for name in node.inputs}
+        # Divided by n + 1, by n + 1 times the root of the head size, or by the root of that product on either side.
+        written = {content.scalar(name) for node in content.nodes_of("Mul", "Div") for name in node.inputs}
         numbers = [abs(one) for one in written if one]
         forms = ((1.0, 1.0), (root, 1.0), (root, 0.5))
         shown = any(
@@ -75,9 +76,9 @@ def layer_scale_departures(content: GraphContent, config: CausalConfig) -> Itera
 
 
 def score_scale_departures(content: GraphContent, config: CausalConfig) -> Iterator[Departure]:
-    """GPT-2's `scale_attn_weights` = false: scores are not divided by the root of the head size. transformers' sdpa
-    attention, which exporters trace, divides them all the same."""
-    if config.said.get("model_type") != "gpt2" or config.said.get("scale_attn_weights") is not False:
+    """GPT-2's `scale_attn_weights` = false: scores are not divided by the root of the head size. The sdpa attention of
+    transformers, which exporters trace, divides them all the same."""
+    if config.content.get("model_type") != "gpt2" or config.content.get("scale_attn_weights") is not False:
         return
     if not config.hidden_size or not config.num_attention_heads:
         return
@@ -94,15 +95,15 @@ def score_scale_departures(content: GraphContent, config: CausalConfig) -> Itera
 
 
 def alibi_departures(content: GraphContent, config: CausalConfig) -> Iterator[Departure]:
-    """Falcon's ALiBi (Falcon-RW): transformers rounds slope times position to bfloat16, as it was trained, and exports
-    do not. With slopes that are powers of two, the product is exact as long as the position is."""
+    """Falcon's ALiBi (Falcon-RW): transformers rounds slope times position to bfloat16, as in training, and exports do
+    not. Where slopes are powers of two, the product is exact as long as the position is."""
     heads = config.num_attention_heads
-    if config.said.get("model_type") != "falcon" or not config.said.get("alibi") or not heads:
+    if config.content.get("model_type") != "falcon" or not config.content.get("alibi") or not heads:
         return
     exact = EXACT_IN_BFLOAT16 + 1  # tokens
     if heads in (1, 2, 4, 8) and (config.max_position_embeddings or exact + 1) <= exact:
         return
-    if any(node.attributes.get("to") == _BFLOAT16 for node in content.of("Cast")):
+    if any(node.attributes.get("to") == _BFLOAT16 for node in content.nodes_of("Cast")):
         return
     if heads in (1, 2, 4, 8):
         yield Limit(
@@ -118,18 +119,18 @@ def alibi_departures(content: GraphContent, config: CausalConfig) -> Iterator[De
 
 
 def _score_factors(content: GraphContent) -> Iterator[str]:
-    """What scores are multiplied with or divided by, or queries and keys just before they meet."""
-    names = [node.inputs[0] for node in content.of("Softmax")]
+    """The factors and divisors of scores, and of queries and keys right before their product."""
+    names = [node.inputs[0] for node in content.nodes_of("Softmax")]
     seen: set[str] = set()
     while names:
         name = names.pop()
-        node = content.maker(name)
+        node = content.producer(name)
         if node is None or name in seen:
             continue
         seen.add(name)
         if node.op == "MatMul":
             for side in node.inputs:
-                before = content.maker(side)
+                before = content.producer(side)
                 if before is not None and before.op in ("Mul", "Div"):
                     yield from before.inputs
         elif node.op in ("Mul", "Div"):
@@ -140,20 +141,20 @@ def _score_factors(content: GraphContent) -> Iterator[str]:
 
 
 def _is_of_root(content: GraphContent, name: str, root: float) -> bool:
-    """Whether a factor is the root of the head size, or half of it on either side; or one that the graph works out."""
-    number = content.number(name)
+    """Whether a factor is the root of the head size, the root of that (on either side), or a root that is computed."""
+    number = content.scalar(name)
     if number is None:
-        maker = content.maker(name)
-        return maker is not None and maker.op == "Sqrt"
+        producer = content.producer(name)
+        return producer is not None and producer.op == "Sqrt"
     return root != 1 and any(_is_any(form, [abs(number)]) for form in (root, math.sqrt(root)))
 
 
 def _cap(content: GraphContent, tanh: Node) -> float | None:
-    """What a Tanh's input is divided by; None where it is not, as in an activation."""
-    before = content.maker(tanh.inputs[0])
+    """What the input of a Tanh is divided by; None where it is not divided, as in an activation."""
+    before = content.producer(tanh.inputs[0])
     if before is None or before.op not in ("Div", "Mul"):
         return None
-    numbers = [content.number(name) for name in before.inputs]
+    numbers = [content.scalar(name) for name in before.inputs]
     if before.op == "Div":
         return numbers[1]
     factor = next((one for one in numbers if one), None)
@@ -161,19 +162,19 @@ def _cap(content: GraphContent, tanh: Node) -> float | None:
 
 
 def _missing(content: GraphContent, setting: str, instead: str) -> Departure:
-    if _fused(content) or content.of("Softmax"):
+    if _fused(content) or content.nodes_of("Softmax"):
         return Contradiction(f"config.json asks for {setting}, and the graph {instead}")
     return Suspicion(f"config.json asks for {setting}, which is not seen in the graph")
 
 
 def _fused(content: GraphContent) -> list[Node]:
-    return content.of(*FUSED)
+    return content.nodes_of(*FUSED)
 
 
 def _positive(config: CausalConfig, name: str, *, within: str | None = None) -> float | None:
-    """A setting that is a number and on."""
-    said = config.said.get(within, {}) if within else config.said
-    value = said.get(name) if isinstance(said, dict) else None
+    """A setting that is a positive number; `within`: the object of the configuration that has it."""
+    settings = config.content.get(within, {}) if within else config.content
+    value = settings.get(name) if isinstance(settings, dict) else None
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
 
 
@@ -182,5 +183,5 @@ def _is_near(value: float, wanted: float | None) -> bool:
 
 
 def _is_any(wanted: float, numbers: Sequence[float]) -> bool:
-    """As a divisor or as a factor."""
+    """Whether one of the numbers is `wanted`, as a divisor or as a factor."""
     return any(_is_near(one, wanted) or _is_near(one, 1 / wanted) for one in numbers)

@@ -1,14 +1,14 @@
 """
 Where a causal graph computes something else than its configuration asks for.
 
-Exporters drop settings without a word: a soft cap that a fused attention has no input for, rotary factors for long
-texts, a clip. What the configuration asks for is looked for in the graph's nodes and constants:
+Exporters drop settings silently: a soft cap that a fused attention has no input for, rotary factors for long texts, a
+clip. Each setting of the configuration is looked for in the nodes and constants of the graph. A departure is
 
-    a limit          the graph is right up to so many tokens, and no text of more is given to it
-    a contradiction  the graph shows something else: the model is refused, unless a person accepts it by name
-    a suspicion      nothing definite can be said: it is told, and nothing is refused
+    a limit          the graph is right up to a number of tokens, and is given no longer text
+    a contradiction  the graph shows another value: the model is refused, unless it was added with --accept-departures
+    a suspicion      the graph does not show the setting, and may have it in an unknown form: a warning
 
-Knows: what the settings of transformers 4.57 mean, and how exporters write them. Does not know: how a graph is run.
+Knows: what the settings mean in transformers 4.57, and how exporters write them. Does not know: how a graph is run.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +33,7 @@ from worker.models.export_advice import ADD
 from worker.models.layout.causal_config import CausalConfig
 from worker.models.layout.causal_layout import find_causal_graph
 
-_LOOKS: Sequence[Callable[[GraphContent, CausalConfig], Iterator[Departure]]] = (
+_CHECKS: Sequence[Callable[[GraphContent, CausalConfig], Iterator[Departure]]] = (
     rotary_departures,
     window_departures,
     alibi_departures,
@@ -47,7 +47,7 @@ _LOOKS: Sequence[Callable[[GraphContent, CausalConfig], Iterator[Departure]]] = 
 
 @dataclass(frozen=True, slots=True)
 class Departures:
-    """All that was found of one graph."""
+    """All departures of one graph."""
 
     limit: Limit | None = None  # the shortest
     contradictions: tuple[str, ...] = ()
@@ -68,22 +68,22 @@ class Departures:
             folder = Path(config.file).parent
             raise ModelError(
                 f"{file} is not the model that {config.file} describes ({'; '.join(self.contradictions)}): export it "
-                f"with another exporter, or take it as it is with `{ADD} {folder} --accept-departures`"
+                f"with another exporter, or add it as it is with `{ADD} {folder} --accept-departures`"
             )
 
     def warnings(self) -> list[str]:
-        """What a person should know of a model that runs, a sentence each."""
+        """Warnings about a model that runs, one sentence each, without the subject."""
         reads = f"reads at most {self.limit.positions:,} tokens at once: {self.limit.text}" if self.limit else None
         others = (f"may not say what its checkpoint says: {one}" for one in (*self.contradictions, *self.suspicions))
         return [*([reads] if reads else []), *others]
 
 
 def departures_in(folder: Path) -> Departures:
-    """Of an exported model's folder; raises ModelError where it holds none."""
+    """The departures of the exported model in `folder`; raises ModelError where there is none."""
     return find_departures(find_causal_graph(folder), CausalConfig.read(folder))
 
 
 def find_departures(file: Path, config: CausalConfig) -> Departures:
     """Compare the graph in `file` with its configuration; raise ModelError for a file that is no graph."""
     content = GraphContent.read(file)
-    return Departures.of([one for look in _LOOKS for one in look(content, config)])
+    return Departures.of([one for check in _CHECKS for one in check(content, config)])

@@ -1,26 +1,30 @@
-"""What looking at a graph gives: three kinds of departures from its configuration."""
+"""
+The three kinds of departures of a graph from its configuration.
+
+Their texts are written into the manifests of models: in another wording, a departure would be reported twice.
+"""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The graph is right for texts of up to so many tokens."""
+    """The graph is right for texts of up to `positions` tokens."""
 
     positions: int
-    text: str  # why, as a part of a sentence: "rope_scaling of longrope has ..."
+    text: str  # the reason, as a clause: "rope_scaling of longrope has ..."
 
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """The graph shows something else than the configuration asks for."""
+    """The graph shows another value than the configuration asks for."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """What the configuration asks for is not seen, where it might be written in a way that is not known here."""
+    """The graph does not show a setting of the configuration, and may have it in a form that is not known here."""
 
     text: str
 

@@ -1,8 +1,8 @@
 """
-The nodes and the constants of an ONNX file: what a graph computes, as far as its text tells it.
+The nodes and constants of an ONNX file.
 
-Knows: the few fields of ModelProto, GraphProto and TensorProto that say it (onnx.proto). Large weights are passed over
-until somebody asks for them, so that a file of any size can be read. Does not know: what a node is for.
+Knows: the few fields of ModelProto, GraphProto and TensorProto that hold them (onnx.proto). Large tensors are read on
+access, so that a file of any size can be opened. Does not know: what a node is for.
 """
 
 from collections import defaultdict
@@ -22,14 +22,14 @@ from worker.models.layout.graph_header import Span, fields_of
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto
 
-# Numbers of fields.
+# Field numbers.
 _GRAPH = 7  # of ModelProto
 _NODE, _INITIALIZER = 1, 5  # of GraphProto
 _RAW_DATA = 9  # of TensorProto
-_SMALL = 1 << 20  # bytes of a tensor that is read at once
+_SMALL = 1 << 20  # bytes of a tensor that is read when the file is opened
 _DTYPES = {1: np.float32, 6: np.int32, 7: np.int64, 9: np.bool_, 10: np.float16, 11: np.float64}  # by data_type
-# What only gives a value another shape or type.
-_PASSING = {"Identity", "Cast", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "Transpose", "Expand"}
+# Nodes that change only the shape or the type of a value.
+_RESHAPING = {"Identity", "Cast", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "Transpose", "Expand"}
 
 # Products of integers, or of weights that are kept as integers.
 _QUANTIZED = {
@@ -48,8 +48,8 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
-    """A tensor that a graph brings along."""
+class ConstantTensor:
+    """An initializer, or the value of a Constant node."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -57,33 +57,35 @@ class Constant:
 
     @property
     def size(self) -> int:
-        """How many numbers."""
+        """Number of elements."""
         return prod(self.shape)
 
     def values(self) -> Array:
-        """All of it, read from the file where it is large."""
+        """The elements; read from the file if the tensor is large."""
         return self._read().reshape(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operation."""
+    """One node of the graph."""
 
     op: str
     domain: str  # "" and "ai.onnx" are ONNX itself
-    inputs: tuple[str, ...]  # "" where one is left out
+    inputs: tuple[str, ...]  # "" for an optional input that is left out
     outputs: tuple[str, ...]
     attributes: Mapping[str, int | float]  # numbers alone
-    branches: tuple[Sequence[Constant | None], ...]  # of an If, then before else: each output, where it is a constant
+    branches: tuple[
+        Sequence[ConstantTensor | None], ...
+    ]  # of an If, then before else: its outputs that are constants, else None
 
 
 @dataclass(frozen=True)
 class GraphContent:
-    """Nodes in the order of the file."""
+    """The graph of a file, its nodes in order."""
 
     file: Path
     nodes: Sequence[Node]
-    constants: Mapping[str, Constant] = field(repr=False)
+    constants: Mapping[str, ConstantTensor] = field(repr=False)
 
     @classmethod
     def read(cls, file: Path) -> Self:
@@ -98,48 +100,48 @@ class GraphContent:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether it is an approximation in integers."""
+        """Whether some product is one of integers, or of weights stored as integers."""
         return any(node.op in _QUANTIZED for node in self.nodes)
 
-    def of(self, *ops: str) -> list[Node]:
-        """The nodes of some operations."""
+    def nodes_of(self, *ops: str) -> list[Node]:
+        """The nodes of these operators."""
         return [node for node in self.nodes if node.op in ops]
 
-    def constant(self, name: str) -> Constant | None:
-        """What is behind a name, where that is a constant, also in another shape or type."""
+    def constant(self, name: str) -> ConstantTensor | None:
+        """The constant of this name, or the one that it is reshaped or cast from; None where it is computed."""
         while name not in self.constants:
-            node = self._makers.get(name)
-            if node is None or node.op not in _PASSING:
+            node = self._producers.get(name)
+            if node is None or node.op not in _RESHAPING:
                 return None
             name = node.inputs[0]
         return self.constants[name]
 
-    def number(self, name: str) -> float | None:
-        """The same, of a single number."""
+    def scalar(self, name: str) -> float | None:
+        """The value of a constant with one element."""
         found = self.constant(name)
         return float(found.values().reshape(-1)[0]) if found is not None and found.size == 1 else None
 
-    def maker(self, name: str) -> Node | None:
-        """The node that computes a tensor, seen through what only reshapes it."""
-        node = self._makers.get(name)
-        while node is not None and node.op in _PASSING:
-            node = self._makers.get(node.inputs[0])
+    def producer(self, name: str) -> Node | None:
+        """The node that computes a tensor, skipping nodes that reshape it."""
+        node = self._producers.get(name)
+        while node is not None and node.op in _RESHAPING:
+            node = self._producers.get(node.inputs[0])
         return node
 
-    def users(self, name: str) -> Iterator[Node]:
-        """The nodes that take a tensor, seen through what only reshapes it."""
-        for node in self._users.get(name, ()):
-            if node.op in _PASSING and node.inputs[0] == name:
-                yield from self.users(node.outputs[0])
+    def consumers(self, name: str) -> Iterator[Node]:
+        """The nodes that take a tensor, skipping nodes that reshape it."""
+        for node in self._consumers.get(name, ()):
+            if node.op in _RESHAPING and node.inputs[0] == name:
+                yield from self.consumers(node.outputs[0])
             else:
                 yield node
 
     @cached_property
-    def _makers(self) -> Mapping[str, Node]:
+    def _producers(self) -> Mapping[str, Node]:
         return {output: node for node in self.nodes for output in node.outputs}
 
     @cached_property
-    def _users(self) -> Mapping[str, Sequence[Node]]:
+    def _consumers(self) -> Mapping[str, Sequence[Node]]:
         found: dict[str, list[Node]] = defaultdict(list)
         for node in self.nodes:
             for name in dict.fromkeys(node.inputs):
@@ -147,11 +149,11 @@ class GraphContent:
         return found
 
 
-def _read(file: Path, content: BinaryIO) -> tuple[list[Node], dict[str, Constant]]:
+def _read(file: Path, content: BinaryIO) -> tuple[list[Node], dict[str, ConstantTensor]]:
     from onnx import NodeProto
 
     nodes: list[Node] = []
-    constants: dict[str, Constant] = {}
+    constants: dict[str, ConstantTensor] = {}
     for number, graph in fields_of(content):
         if number != _GRAPH or not isinstance(graph, Span):
             continue
@@ -159,21 +161,21 @@ def _read(file: Path, content: BinaryIO) -> tuple[list[Node], dict[str, Constant
             if not isinstance(part, Span):
                 continue
             if inner == _NODE:
-                said = NodeProto.FromString(part.read(content))
-                constants.update(_constants_of([said], file))
-                nodes.append(_node(said, file))
+                node = NodeProto.FromString(part.read(content))
+                constants.update(_constants_of([node], file))
+                nodes.append(_node(node, file))
             elif inner == _INITIALIZER:
-                named = _large(file, content, part) if part.stop - part.start > _SMALL else _small(file, content, part)
-                constants.update(named)
+                read = _large if part.stop - part.start > _SMALL else _small
+                constants.update(read(file, content, part))
     if not nodes:
         raise ValueError("it has no node")
     return nodes, constants
 
 
-def _node(said: "NodeProto", file: Path) -> Node:
+def _node(node: "NodeProto", file: Path) -> Node:
     numbers: dict[str, int | float] = {}
-    branches: dict[str, Sequence[Constant | None]] = {}
-    for attribute in said.attribute:
+    branches: dict[str, Sequence[ConstantTensor | None]] = {}
+    for attribute in node.attribute:
         if attribute.HasField("i"):
             numbers[attribute.name] = attribute.i
         elif attribute.HasField("f"):
@@ -181,23 +183,23 @@ def _node(said: "NodeProto", file: Path) -> Node:
         elif attribute.HasField("g"):
             branches[attribute.name] = _branch(attribute.g, file)
     return Node(
-        said.op_type,
-        said.domain,
-        tuple(said.input),
-        tuple(said.output),
+        node.op_type,
+        node.domain,
+        tuple(node.input),
+        tuple(node.output),
         numbers,
         tuple(branches[name] for name in ("then_branch", "else_branch") if name in branches),
     )
 
 
-def _branch(graph: "GraphProto", file: Path) -> list[Constant | None]:
+def _branch(graph: "GraphProto", file: Path) -> list[ConstantTensor | None]:
     found = dict(_constants_of(graph.node, file))
     for tensor in graph.initializer:
         found.update(_constant(tensor, file))
     return [found.get(output.name) for output in graph.output]
 
 
-def _constants_of(nodes: Iterable["NodeProto"], file: Path) -> Iterator[tuple[str, Constant]]:
+def _constants_of(nodes: Iterable["NodeProto"], file: Path) -> Iterator[tuple[str, ConstantTensor]]:
     for node in nodes:
         if node.op_type != "Constant":
             continue
@@ -206,17 +208,17 @@ def _constants_of(nodes: Iterable["NodeProto"], file: Path) -> Iterator[tuple[st
                 yield from ((node.output[0], one) for one in _constant(attribute.t, file).values())
             elif attribute.name in ("value_float", "value_int"):
                 value = np.asarray(attribute.f if attribute.name == "value_float" else attribute.i)
-                yield node.output[0], Constant((), value.dtype, lambda value=value: value)  # type: ignore[misc]  # bound now
+                yield node.output[0], ConstantTensor((), value.dtype, lambda value=value: value)  # type: ignore[misc]  # bound now
 
 
-def _small(file: Path, content: BinaryIO, span: Span) -> dict[str, Constant]:
+def _small(file: Path, content: BinaryIO, span: Span) -> dict[str, ConstantTensor]:
     from onnx import TensorProto
 
     return _constant(TensorProto.FromString(span.read(content)), file)
 
 
-def _large(file: Path, content: BinaryIO, span: Span) -> dict[str, Constant]:
-    """A tensor that stays where it is until somebody asks for it."""
+def _large(file: Path, content: BinaryIO, span: Span) -> dict[str, ConstantTensor]:
+    """A tensor that is read on access."""
     from onnx import TensorProto, numpy_helper
 
     parts: list[bytes] = []
@@ -239,27 +241,27 @@ def _large(file: Path, content: BinaryIO, span: Span) -> dict[str, Constant]:
         with file.open("rb") as again:
             return numpy_helper.to_array(TensorProto.FromString(span.read(again)))
 
-    return {tensor.name: Constant(tuple(tensor.dims), np.dtype(_DTYPES[tensor.data_type]), parse)}
+    return {tensor.name: ConstantTensor(tuple(tensor.dims), np.dtype(_DTYPES[tensor.data_type]), parse)}
 
 
-def _constant(tensor: "TensorProto", file: Path) -> dict[str, Constant]:
-    """By its name; nothing of a type that is not looked at here, or of a file elsewhere."""
+def _constant(tensor: "TensorProto", file: Path) -> dict[str, ConstantTensor]:
+    """By its name; empty for a type that is not needed here, and for a file outside of the folder."""
     from onnx import numpy_helper
 
     if tensor.data_type not in _DTYPES:
         return {}
-    if tensor.data_location:  # in a file of its own
-        said = {entry.key: entry.value for entry in tensor.external_data}
-        name = said.get("location", "")
+    if tensor.data_location:  # external data
+        place = {entry.key: entry.value for entry in tensor.external_data}
+        name = place.get("location", "")
         if not name or Path(name).is_absolute() or ".." in Path(name).parts:
             return {}
         size = prod(tensor.dims) * np.dtype(_DTYPES[tensor.data_type]).itemsize
-        return {tensor.name: _in_file(tensor, file.parent / name, int(said.get("offset", 0)), size)}
+        return {tensor.name: _in_file(tensor, file.parent / name, int(place.get("offset", 0)), size)}
     value = numpy_helper.to_array(tensor)
-    return {tensor.name: Constant(value.shape, value.dtype, lambda: value)}
+    return {tensor.name: ConstantTensor(value.shape, value.dtype, lambda: value)}
 
 
-def _in_file(tensor: "TensorProto", file: Path, offset: int, num_bytes: int) -> Constant:
+def _in_file(tensor: "TensorProto", file: Path, offset: int, num_bytes: int) -> ConstantTensor:
     dtype = np.dtype(_DTYPES[tensor.data_type])
 
     def read() -> Array:
@@ -271,4 +273,4 @@ def _in_file(tensor: "TensorProto", file: Path, offset: int, num_bytes: int) -> 
             raise ModelError(f"{file} ends before the tensor {tensor.name}: download or export the model again")
         return found
 
-    return Constant(tuple(tensor.dims), dtype, read)
+    return ConstantTensor(tuple(tensor.dims), dtype, read)

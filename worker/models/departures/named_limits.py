@@ -1,9 +1,9 @@
 """
-Lengths at which a causal model may begin to read texts in another way: what a configuration names as a limit.
+The limits that a configuration names: lengths of text from which on a causal model may compute something else.
 
-    max_position_embeddings (n_positions, max_seq_len, seq_length ...)    positions that there are, or were trained
+    max_position_embeddings (n_positions, max_seq_len, seq_length ...)    number of positions
     original_max_position_embeddings                                      where rotary scaling may begin
-    sliding_window, window_size, attention_chunk_size                     how far a token sees
+    sliding_window, window_size, attention_chunk_size                     how many tokens a token attends to
     alibi                                                                 Falcon's, where bfloat16 begins to round it
 
 Knows: names. Does not know: whether a graph keeps to them.
@@ -20,13 +20,13 @@ _WINDOWS = ("sliding_window", "window_size", "attention_chunk_size")
 
 
 def named_limits(config: CausalConfig) -> dict[str, int]:
-    """Tokens by the name of each limit, the shortest first."""
-    said = config.said
-    found = {name: said.get(name) for name in (*_POSITIONS, _ORIGINAL, *_WINDOWS)}
-    for scaling in (said.get("rope_scaling"), said.get("rope_parameters")):
+    """Number of tokens by the name of each limit, the shortest first."""
+    settings = config.content
+    found = {name: settings.get(name) for name in (*_POSITIONS, _ORIGINAL, *_WINDOWS)}
+    for scaling in (settings.get("rope_scaling"), settings.get("rope_parameters")):
         if isinstance(scaling, Mapping):
             found[_ORIGINAL] = found[_ORIGINAL] or scaling.get(_ORIGINAL)
-    if said.get("alibi") and said.get("model_type") == "falcon":
+    if settings.get("alibi") and settings.get("model_type") == "falcon":
         found["alibi"] = EXACT_IN_BFLOAT16 + 1
     limits = {name: value for name, value in found.items() if type(value) is int and value > 0}
     return dict(sorted(limits.items(), key=lambda limit: limit[1]))

@@ -1,8 +1,8 @@
 """
 Whether this onnxruntime counts a window of attention as the models do.
 
-With a window of W a token sees itself and the W - 1 before it. Earlier kernels of GroupQueryAttention let it see one
-more (gqa_attention_base.h, `local_window_size_ + 1`), which no error tells.
+With a window of W, a token attends to itself and to the W - 1 before it. Earlier kernels of GroupQueryAttention attend
+to one more (gqa_attention_base.h, `local_window_size_ + 1`) without any error.
 """
 
 import functools
@@ -18,7 +18,7 @@ _TOKENS, _WINDOW, _HEAD_SIZE = 6, 3, 16
 
 @functools.cache
 def windows_are_exact() -> bool:
-    """Let tokens look at all they see alike, and look at what the last one saw; once a process."""
+    """Run a uniform attention with a window once, and see how many tokens the last one averages; cached."""
     net = GraphBuilder("window", WrittenWeights({}))
     packed = net.input("packed", np.float32, [1, _TOKENS, 3 * _HEAD_SIZE])
     for name in ("past.key", "past.value"):

@@ -1,1 +1,1 @@
-"""What the configuration and the inputs of a model's graphs say of it, read without opening a session."""
+"""The layout of exported graphs, from their configuration, inputs and outputs; no session is opened."""

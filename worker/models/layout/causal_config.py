@@ -1,7 +1,7 @@
 """
-The sizes that a causal model's configuration names: config.json, or genai_config.json where an export has only that.
+The sizes in a causal model's configuration: config.json, or genai_config.json where an export has only that.
 
-Knows: what transformers and onnxruntime-genai call them. Does not know: graphs.
+Knows: their names in transformers and onnxruntime-genai. Does not know: graphs.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from jobs.errors import ModelError
 from worker.models.file_names import CONFIG, GENAI_CONFIG
 from worker.models.json_file import read_json
 
-# By the name that most models of transformers have; those of GPT-2 and others, and genai's.
+# By the name in most models of transformers: that one, those of GPT-2 and others, and genai's.
 _NAMES = {
     "vocab_size": ("vocab_size",),
     "num_hidden_layers": ("num_hidden_layers", "n_layer", "num_layers"),
@@ -27,7 +27,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CausalConfig:
-    """What a configuration says; None: nothing."""
+    """A causal model's configuration. None: not given."""
 
     file: str
     vocab_size: int | None = None
@@ -37,11 +37,11 @@ class CausalConfig:
     hidden_size: int | None = None
     head_dim: int | None = None
     max_position_embeddings: int | None = None
-    said: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  # all of the file
+    content: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  # the whole file
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """The configuration in a model folder; raise ModelError where it is missing or makes no sense."""
+        """The configuration in a model folder; raise ModelError where it is missing or invalid."""
         file = folder / CONFIG
         if not file.is_file() and (folder / GENAI_CONFIG).is_file():
             file = folder / GENAI_CONFIG
@@ -50,19 +50,20 @@ class CausalConfig:
         return cls.of(read_json(file), file)
 
     @classmethod
-    def of(cls, said: Mapping[str, Any], file: Path | str) -> Self:
+    def of(cls, content: Mapping[str, Any], file: Path | str) -> Self:
+        """From the content of `file`."""
         sizes = {
-            key: next((said[name] for name in names if said.get(name) is not None), None)
+            key: next((content[name] for name in names if content.get(name) is not None), None)
             for key, names in _NAMES.items()
         }
         for key, size in sizes.items():
             if size is not None and (type(size) is not int or size < 1):
-                raise ModelError(f"{file} says {key} = {size!r}, which is no size: export the model again")
-        return cls(file=str(file), said=said, **sizes)
+                raise ModelError(f"{file} says {key} = {size!r}, which is not a size: export the model again")
+        return cls(file=str(file), content=content, **sizes)
 
 
 def genai_filename(folder: Path) -> str | None:
-    """What genai_config.json calls the graph; None where there is no such file, or it does not say."""
+    """The name of the graph in genai_config.json; None where there is no such file, or it names none."""
     file = folder / GENAI_CONFIG
     if not file.is_file():
         return None
@@ -70,8 +71,8 @@ def genai_filename(folder: Path) -> str | None:
     return name if isinstance(name, str) and Path(name).name == name else None
 
 
-def _object(said: Mapping[str, Any], key: str, file: Path) -> Mapping[str, Any]:
-    value = said.get(key)
+def _object(content: Mapping[str, Any], key: str, file: Path) -> Mapping[str, Any]:
+    value = content.get(key)
     if not isinstance(value, Mapping):
         raise ModelError(f"{file} lacks the object {key}: export the model again")
     return value

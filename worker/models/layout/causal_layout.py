@@ -1,16 +1,17 @@
 """
-What the inputs of a causal language model's graph say: is there a cache, how is it shaped, what else is to be fed?
+The layout of an exported causal language model, from the inputs of its graph: whether it has a cache, of which shape,
+and which other inputs it takes.
 
-Exports that are known, each one file:
+Known exports, one file each:
 
     Optimum            model.onnx, task text-generation-with-past or text-generation; positions are an input, or not
     transformers.js    onnx/model.onnx, the same, and an input num_logits_to_keep
     onnxruntime-genai  model.onnx beside genai_config.json, GroupQueryAttention inside, the head size left open
 
-Everything is read from the graph. config.json (or genai_config.json) fills only what the graph leaves open. Where both
-speak of the layers or the vocabulary and differ, that is a ModelError that names both. How many heads of which size are
-kept is the graph's word alone: Falcon-7B's config.json calls the query heads `num_key_value_heads`, and DeepSeek-V3's
-`head_dim` is only the part of a head that turns. No graph is opened here.
+The graph decides. config.json (or genai_config.json) fills only what the graph leaves open; where both give the number
+of layers or the size of the vocabulary and differ, a ModelError names both. The heads of the cache and their size come
+from the graph alone: Falcon-7B's config.json calls the query heads `num_key_value_heads`, and DeepSeek-V3's `head_dim`
+is only the rotated part of a head. No graph is opened here.
 
 Shapes: B rows · S length · P past length · L layers · K key/value heads · H head size · V vocabulary.
 """
@@ -28,12 +29,12 @@ from worker.models.file_names import CAUSAL_GRAPH, graph_places
 from worker.models.layout.causal_config import CausalConfig, genai_filename
 from worker.models.layout.graph_signature import GraphSignature, Tensor
 
-# Ids are int64. The last is transformers.js's: how many logits from the end are wanted, 0 for all.
+# Ids are int64. The last is transformers.js's: the number of logits to compute, from the end; 0: all.
 IDS, MASK, POSITIONS, NUM_LOGITS = "input_ids", "attention_mask", "position_ids", "num_logits_to_keep"
-_RANKS = {IDS: 2, MASK: 2, POSITIONS: 2, NUM_LOGITS: None}  # None: any; it is one number
+_RANKS = {IDS: 2, MASK: 2, POSITIONS: 2, NUM_LOGITS: None}  # None: any rank; it is one number
 LOGITS = "logits"
-# The past of a layer by its exporter's name, and the names of its present: Optimum's and genai's, then that of torch
-# exports that kept a list of arguments (phi-2 as onnxruntime's own scripts wrote it).
+# Names of the past of a layer, with possible names of its present: Optimum's and genai's, then those of torch exports
+# with a flat list of arguments (phi-2 as onnxruntime's own scripts wrote it).
 _NAMES = (
     ("past_key_values.{layer}.{part}", ("present.{layer}.{part}", "present_key_values.{layer}.{part}")),
     ("past_{part}_{layer}", ("present_{part}_{layer}",)),
@@ -71,14 +72,14 @@ class CausalPast:
 
 @dataclass(frozen=True, slots=True)
 class CausalLayout:
-    """All that reading has to know about a model's graph."""
+    """What a reader needs to know of a model's graph."""
 
     cache: CausalPast | None  # None: the graph has none
     vocab_size: int  # V of the logits
     logits_dtype: np.dtype[Any]
     has_mask: bool
     has_positions: bool
-    num_logits_rank: int | None  # of the input that asks for the last logits alone; None: there is none
+    num_logits_rank: int | None  # rank of the input NUM_LOGITS; None: the graph has none
 
 
 def find_causal_graph(folder: Path) -> Path:
@@ -96,19 +97,18 @@ def find_causal_graph(folder: Path) -> Path:
 
 
 def read_causal_layout(graph: GraphSignature, config: CausalConfig) -> CausalLayout:
-    """The layout of a graph; raise ModelError where it cannot be served."""
+    """The layout of a graph; raise ModelError where no reader can run it."""
     for name, tensor in sorted(graph.inputs.items()):
         if _STACKED.fullmatch(name):
             raise ModelError(
                 f"{graph.file} takes {name} {list(tensor.shape)}, the keys and values of a layer in one tensor, as "
-                "onnxruntime's GPT-2 converter writes them; served are past_key_values.N.key and .value: export the "
+                "onnxruntime's GPT-2 converter writes them; supported are past_key_values.N.key and .value: export the "
                 f"checkpoint again with `{EXPORT_CAUSAL}`"
             )
         if name not in _RANKS and not _PAST.fullmatch(name):
             raise ModelError(
-                f"{graph.file} requires the input {name} {list(tensor.shape)}, and nothing is known that could be fed "
-                f"to it ({', '.join(sorted(_RANKS))} and the past of keys and values are known): export it with "
-                f"`{EXPORT_CAUSAL}`"
+                f"{graph.file} requires the unknown input {name} {list(tensor.shape)} (known are "
+                f"{', '.join(sorted(_RANKS))} and the past of keys and values): export it with `{EXPORT_CAUSAL}`"
             )
     if IDS not in graph.inputs:
         raise ModelError(f"{graph.file} lacks the input {IDS} (it has {', '.join(sorted(graph.inputs))})")
@@ -122,7 +122,7 @@ def read_causal_layout(graph: GraphSignature, config: CausalConfig) -> CausalLay
     logits = graph.outputs[LOGITS]
     if len(logits.shape) != 3 or isinstance(logits.shape[1], int):
         raise ModelError(
-            f"{graph.file} has {LOGITS} as {list(logits.shape)}, and those of every token are needed, "
+            f"{graph.file} has {LOGITS} as {list(logits.shape)}, and the logits of every token are needed, "
             "[batch, length, vocabulary]: export it without pruning its head"
         )
     return CausalLayout(
@@ -159,8 +159,8 @@ def _read_cache(graph: GraphSignature, config: CausalConfig) -> CausalPast:
             present = next((name for name in candidates if name in graph.outputs), None)
             if present is None:
                 raise ModelError(
-                    f"{graph.file} takes {past}, but lacks the output {candidates[0]} that it is made from: export it "
-                    f"with `{EXPORT_CAUSAL}`"
+                    f"{graph.file} takes the input {past}, but lacks the output {candidates[0]} for the next step: "
+                    f"export it with `{EXPORT_CAUSAL}`"
                 )
             names.append((past, present))
     first, value, *others = (graph.inputs[past] for past, _ in names)
@@ -169,7 +169,7 @@ def _read_cache(graph: GraphSignature, config: CausalConfig) -> CausalPast:
         if other.type != first.type or _differ(other.shape[1], first.shape[1]) or _differ(other.shape[3], alike[3]):
             raise ModelError(
                 f"{graph.file} takes {first.name} as {first.type} {list(first.shape)} and {other.name} as {other.type} "
-                f"{list(other.shape)}; served are caches whose layers are all alike"
+                f"{list(other.shape)}; supported are caches whose layers are all alike"
             )
     return CausalPast(
         num_layers=len(layers),
@@ -182,7 +182,7 @@ def _read_cache(graph: GraphSignature, config: CausalConfig) -> CausalPast:
 
 
 def _head_size(graph: GraphSignature, part: Tensor, config: CausalConfig) -> int:
-    """H of keys or of values. Where nothing says it outright, heads share the width."""
+    """H of keys or of values: of the graph, else `head_dim`, else the width divided among the heads."""
     if isinstance(part.shape[3], int) or config.head_dim or not (config.hidden_size and config.num_attention_heads):
         return _size(graph, part, 3, config, "head_dim")
     return config.hidden_size // config.num_attention_heads
@@ -194,16 +194,16 @@ def _differ(one: int | str | None, other: int | str | None) -> bool:
 
 
 def _check_input(graph: GraphSignature, tensor: Tensor) -> None:
-    """Refuse what was exported for one batch size, one length, or another shape."""
+    """Raise ModelError for an input of another shape or type, or exported for one batch size or one length."""
     is_past = _PAST.fullmatch(tensor.name) is not None
     rank = 4 if is_past else _RANKS[tensor.name]
     if rank is not None and len(tensor.shape) != rank:
         raise ModelError(
-            f"{graph.file} takes {tensor.name} as {list(tensor.shape)}; served are "
+            f"{graph.file} takes {tensor.name} as {list(tensor.shape)}; supported is "
             f"{'[batch, heads, past, size]' if is_past else '[batch, length]'}: export it with `{EXPORT_CAUSAL}`"
         )
     if not is_past and tensor.type != "tensor(int64)":
-        raise ModelError(f"{graph.file} takes {tensor.name} as {tensor.type}; only tensor(int64) is served")
+        raise ModelError(f"{graph.file} takes {tensor.name} as {tensor.type}; only tensor(int64) is supported")
     varying = (0, 2) if is_past else (0, 1) if rank else ()
     if fixed := [axis for axis in varying if isinstance(tensor.shape[axis], int)]:
         which = " and ".join("batch" if axis == 0 else "length" for axis in fixed)
@@ -214,30 +214,30 @@ def _check_input(graph: GraphSignature, tensor: Tensor) -> None:
 
 
 def _agree(graph: GraphSignature, tensor: Tensor, axis: int, config: CausalConfig, key: str) -> int:
-    """The size of one axis, of which graph and configuration must not say different things."""
-    said, configured = tensor.shape[axis], getattr(config, key)
-    if isinstance(said, int) and configured is not None and configured != said:
+    """The size of one axis, on which graph and configuration must not differ."""
+    size, configured = tensor.shape[axis], getattr(config, key)
+    if isinstance(size, int) and configured is not None and configured != size:
         raise ModelError(
-            f"{graph.file} says {tensor.name} is {list(tensor.shape)}, but {config.file} says {key} = "
-            f"{configured}: the files belong to different models"
+            f"{graph.file} has {tensor.name} as {list(tensor.shape)}, but {config.file} says {key} = {configured}: the "
+            "files belong to different models"
         )
     return _size(graph, tensor, axis, config, key)
 
 
 def _size(graph: GraphSignature, tensor: Tensor, axis: int, config: CausalConfig, key: str) -> int:
     """The size of one axis: from the graph; from the configuration only where the graph leaves it open."""
-    said, configured = tensor.shape[axis], getattr(config, key)
-    if isinstance(said, int):
-        return said
+    size, configured = tensor.shape[axis], getattr(config, key)
+    if isinstance(size, int):
+        return size
     if configured is None:
         raise ModelError(
-            f"neither {graph.file} ({tensor.name} is {list(tensor.shape)}) nor {config.file} ({key}) says how large "
-            "the model is"
+            f"neither {graph.file} ({tensor.name} is {list(tensor.shape)}) nor {config.file} ({key}) gives the size: "
+            "export the model again, with its config.json"
         )
     return int(configured)
 
 
 def _dtype(graph: GraphSignature, tensor: Tensor) -> np.dtype[Any]:
     if tensor.type not in _DTYPES:
-        raise ModelError(f"{graph.file} has {tensor.name} as {tensor.type}; served are float and float16")
+        raise ModelError(f"{graph.file} has {tensor.name} as {tensor.type}; supported are float and float16")
     return _DTYPES[tensor.type]

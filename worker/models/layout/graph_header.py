@@ -1,8 +1,8 @@
 """
-The head of an ONNX file: what wrote it, for which runtimes, with which inputs and outputs. Weights are skipped.
+The header of an ONNX file: versions, producer, inputs and outputs. Nodes and weights are skipped.
 
-Knows: the few fields of ModelProto and GraphProto that say it (onnx.proto), and how protobuf lays fields out. For files
-that onnxruntime refuses, and of any size: onnx would read all of them.
+Knows: the few fields of ModelProto and GraphProto that hold it (onnx.proto), and the wire format of protobuf. For files
+that onnxruntime refuses, and for files of any size: the onnx package would read all of them.
 """
 
 import os
@@ -16,14 +16,14 @@ from worker.models.layout.graph_signature import GraphSignature, Tensor
 if TYPE_CHECKING:
     from onnx import ValueInfoProto
 
-# Numbers of fields.
+# Field numbers.
 _IR_VERSION, _PRODUCER, _PRODUCER_VERSION, _GRAPH, _OPSET = 1, 2, 3, 7, 8  # of ModelProto
 _INPUT, _OUTPUT = 11, 12  # of GraphProto
 
 
 @dataclass(frozen=True, slots=True)
 class GraphHeader:
-    """What stands in an ONNX file beside nodes and weights."""
+    """What an ONNX file holds besides nodes and weights."""
 
     ir_version: int
     opsets: Mapping[str, int]  # version by domain; that of ONNX itself is ""
@@ -31,15 +31,15 @@ class GraphHeader:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
 
-    def graph(self, file: Path) -> GraphSignature:
-        """As a session would tell it."""
+    def signature(self, file: Path) -> GraphSignature:
+        """The signature, as a session gives it."""
         inputs, outputs = ({one.name: one for one in some} for some in (self.inputs, self.outputs))
         return GraphSignature(str(file), inputs, outputs)
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where the content of a field lies in a file."""
+    """The place of a field's content in a file."""
 
     start: int
     stop: int
@@ -49,8 +49,8 @@ class Span:
         return content.read(self.stop - self.start)
 
 
-def read_head(file: Path) -> GraphHeader | None:
-    """The head of `file`; None for what is no ONNX graph, or only a part of one."""
+def read_header(file: Path) -> GraphHeader | None:
+    """The header of `file`; None where it is not a complete ONNX graph."""
     from google.protobuf.message import DecodeError
 
     try:
@@ -85,8 +85,10 @@ def _read(content: BinaryIO) -> GraphHeader:
 
 
 def fields_of(content: BinaryIO, span: Span | None = None) -> Iterator[tuple[int, int | Span]]:
-    """Number and content of each field of a message, the whole file or a span of it; raises ValueError where it ends
-    too early."""
+    """Number and content of each field of a message: the whole file, or a span of it.
+
+    Raises ValueError where it is no protobuf, or ends too early.
+    """
     span = span or Span(0, content.seek(0, os.SEEK_END))
     at = span.start
     while at < span.stop:
@@ -97,7 +99,7 @@ def fields_of(content: BinaryIO, span: Span | None = None) -> Iterator[tuple[int
             case 0:  # a number
                 value = _varint(content)
                 at = content.tell()
-            case 1 | 5 as kind:  # 8 or 4 bytes; nothing that is looked for here
+            case 1 | 5 as kind:  # 8 or 4 bytes, which no field here has
                 at = content.tell() + (8 if kind == 1 else 4)
             case 2:  # bytes, text, a message
                 length = _varint(content)
@@ -111,7 +113,7 @@ def fields_of(content: BinaryIO, span: Span | None = None) -> Iterator[tuple[int
 
 
 def _varint(content: BinaryIO) -> int:
-    """Seven bits a byte, the lowest first; the eighth says that there are more."""
+    """Seven bits a byte, the lowest first; the eighth bit: more bytes follow."""
     number = 0
     for shift in range(0, 70, 7):
         byte = content.read(1)
@@ -124,7 +126,7 @@ def _varint(content: BinaryIO) -> int:
 
 
 def _tensor(info: "ValueInfoProto") -> Tensor:
-    """As onnxruntime describes it: tensor(float), and a name for an axis that varies."""
+    """As onnxruntime describes it: tensor(float), and names for axes that vary."""
     from onnx import TensorProto
 
     described = info.type.tensor_type

@@ -16,19 +16,19 @@ class Tensor:
 
     name: str
     type: str  # "tensor(float)"
-    shape: tuple[int | str | None, ...]  # a number, or the name of an axis that varies
+    shape: tuple[int | str | None, ...]  # a number; the name of an axis that varies, or None
 
 
 class NodeArg(Protocol):
-    """What `session.get_inputs()` lists."""
+    """An element of `session.get_inputs()`."""
 
     name: str
     type: str
     shape: list[int | str | None]
 
 
-class Describes(Protocol):
-    """What can say its inputs and outputs: an onnxruntime session."""
+class Session(Protocol):
+    """An onnxruntime session, as far as its signature goes."""
 
     def get_inputs(self) -> list[NodeArg]: ...
     def get_outputs(self) -> list[NodeArg]: ...
@@ -43,7 +43,7 @@ class GraphSignature:
     outputs: Mapping[str, Tensor]
 
     @classmethod
-    def of(cls, file: Path | str, session: Describes) -> Self:
+    def of(cls, file: Path | str, session: Session) -> Self:
         inputs, outputs = (
             {arg.name: Tensor(arg.name, arg.type, tuple(arg.shape)) for arg in args}
             for args in (session.get_inputs(), session.get_outputs())

@@ -1,14 +1,14 @@
 """
-What the inputs of a translation model's graphs say: is there a cache, and how is it shaped?
+The layout of an exported translation model, from the inputs of its graphs: whether it has a cache, and of which shape.
 
-Three layouts, all as Optimum exports them:
+Three layouts, as Optimum exports them:
 
     merged        encoder_model.onnx, decoder_model_merged.onnx                     input `use_cache_branch`
     two decoders  encoder_model.onnx, decoder_model.onnx, decoder_with_past_model.onnx
     no cache      encoder_model.onnx, decoder_model.onnx                            no `past_key_values.*` input
 
-Everything is read from the graphs. config.json fills only what a graph leaves open; where both speak and differ, that
-is a ModelError that names both. Nothing here opens a file.
+The graphs decide. config.json fills only what a graph leaves open; where both give a size and differ, a ModelError
+names both. No graph is opened here.
 
 Shapes: B rows · S source length · T target length · P past length · K key/value heads · H head size · D width ·
 V vocabulary.
@@ -36,7 +36,7 @@ _DECODER_INPUTS = {
     "decoder_attention_mask",
     "use_cache_branch",
 }
-# Which axes of an input have to vary; those of keys and values are batch and past.
+# The axes of an input that have to vary; those of keys and values are batch and past.
 _VARYING = {
     "input_ids": (0, 1),
     "attention_mask": (0, 1),
@@ -55,7 +55,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 
 
 class LayoutKind(enum.StrEnum):
-    """Which files there are, and which of them runs when."""
+    """Which graphs there are, and which of them runs at which step."""
 
     MERGED = "merged"
     TWO_DECODERS = "two decoders"
@@ -82,7 +82,7 @@ class CacheShape:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """All that decoding has to know about a model's graphs."""
+    """What a decoder needs to know of a model's graphs."""
 
     kind: LayoutKind
     cache: CacheShape | None  # None: the graph has none
@@ -93,15 +93,15 @@ class Layout:
 
 
 def find_graphs(folder: Path) -> dict[str, Path]:
-    """The files of the best layout in `folder` (or its `onnx` folder), by their standard names."""
+    """The files of the best layout in `folder` or its folder `onnx`, by name; raise ModelError where there is none."""
     found: set[str] = set()
     for place in graph_places(folder):
-        there = {name: place / name for name in (ENCODER, MERGED, DECODER, WITH_PAST) if (place / name).is_file()}
-        if ENCODER in there and MERGED in there:
-            return {name: there[name] for name in (ENCODER, MERGED)}
-        if ENCODER in there and DECODER in there:
-            return there
-        found |= there.keys()
+        files = {name: place / name for name in (ENCODER, MERGED, DECODER, WITH_PAST) if (place / name).is_file()}
+        if ENCODER in files and MERGED in files:
+            return {name: files[name] for name in (ENCODER, MERGED)}
+        if ENCODER in files and DECODER in files:
+            return files
+        found |= files.keys()
     if not folder.is_dir():
         raise ModelError(f"{folder} is not a folder")
     missing = [] if ENCODER in found else [ENCODER]
@@ -115,7 +115,7 @@ def find_graphs(folder: Path) -> dict[str, Path]:
 
 
 def read_layout(graphs: Mapping[str, GraphSignature], config: Mapping[str, Any]) -> Layout:
-    """The layout of these graphs (by standard file name); raise ModelError where it cannot be served."""
+    """The layout of these graphs (by file name); raise ModelError where no decoder can run it."""
     encoder, first = graphs[ENCODER], graphs[MERGED if MERGED in graphs else DECODER]
     cached = first if MERGED in graphs else graphs.get(WITH_PAST)
     _refuse_unknown(encoder, _ENCODER_INPUTS)
@@ -125,7 +125,7 @@ def read_layout(graphs: Mapping[str, GraphSignature], config: Mapping[str, Any])
         raise ModelError(f"{first.file} has no input use_cache_branch: it is not a merged decoder; export it again")
     if MERGED not in graphs and (odd := [name for name in first.inputs if _PAST.fullmatch(name)]):
         raise ModelError(
-            f"{first.file} requires {odd[0]} at its first step: it is a decoder with past under the name of one "
+            f"{first.file} requires {odd[0]} at its first step: it is a decoder with past under the name of a decoder "
             "without; export the model again"
         )
     for graph in (encoder, first, *([cached] if cached else [])):
@@ -189,8 +189,8 @@ def _refuse_unknown(graph: GraphSignature, known: Collection[str], *, takes_past
     for name, tensor in sorted(graph.inputs.items()):
         if name not in known and not (takes_past and _PAST.fullmatch(name)):
             raise ModelError(
-                f"{graph.file} requires the input {name} {list(tensor.shape)}, and nothing is known that could be fed "
-                f"to it ({', '.join(sorted(known))} are known): export it with `{EXPORT}`"
+                f"{graph.file} requires the unknown input {name} {list(tensor.shape)} (known are "
+                f"{', '.join(sorted(known))}): export it with `{EXPORT}`"
             )
 
 
@@ -199,18 +199,18 @@ def _check_ids(graph: GraphSignature) -> None:
         if name in ("input_ids", "attention_mask", "encoder_attention_mask", "decoder_attention_mask") and (
             tensor.type != "tensor(int64)"
         ):
-            raise ModelError(f"{graph.file} takes {name} as {tensor.type}; only tensor(int64) is served")
+            raise ModelError(f"{graph.file} takes {name} as {tensor.type}; only tensor(int64) is supported")
     if "input_ids" not in graph.inputs:
         raise ModelError(f"{graph.file} lacks the input input_ids")
 
 
 def _check_axes(graph: GraphSignature, *, takes_one_token: bool) -> None:
-    """Refuse a graph that was exported for one batch size or one length."""
+    """Raise ModelError for a graph that was exported for one batch size or one length."""
     for name, tensor in graph.inputs.items():
         varying = _PAST_VARYING if _PAST.fullmatch(name) else _VARYING.get(name, ())
         fixed = [axis for axis in varying if axis < len(tensor.shape) and isinstance(tensor.shape[axis], int)]
         if takes_one_token and name == "input_ids" and tensor.shape[1] == 1:
-            fixed = [axis for axis in fixed if axis != 1]  # a later step is one token; all exporters fix it so
+            fixed = [axis for axis in fixed if axis != 1]  # a later step has one token, and every exporter fixes that
         if fixed:
             which = " and ".join("batch" if axis == 0 else "length" for axis in fixed)
             raise ModelError(
@@ -227,23 +227,23 @@ def _output(graph: GraphSignature, name: str) -> Tensor:
 
 def _agree(graph: GraphSignature, tensor: Tensor, axis: int, config: Mapping[str, Any], key: str) -> int:
     """The size of one axis: from the graph; from config.json only where the graph leaves it open."""
-    said, configured = tensor.shape[axis], config.get(key)
-    if isinstance(said, int):
-        if configured is not None and configured != said:
+    size, configured = tensor.shape[axis], config.get(key)
+    if isinstance(size, int):
+        if configured is not None and configured != size:
             raise ModelError(
-                f"{graph.file} says {tensor.name} is {list(tensor.shape)}, but config.json says {key} = {configured}: "
+                f"{graph.file} has {tensor.name} as {list(tensor.shape)}, but config.json says {key} = {configured}: "
                 "the files belong to different models"
             )
-        return said
+        return size
     if configured is None:
         raise ModelError(
-            f"neither {graph.file} ({tensor.name} is {list(tensor.shape)}) nor config.json ({key}) says how large the "
-            "model is"
+            f"neither {graph.file} ({tensor.name} is {list(tensor.shape)}) nor config.json ({key}) gives the size: "
+            "export the model again, with its config.json"
         )
     return int(configured)
 
 
 def _dtype(graph: GraphSignature, tensor: Tensor) -> np.dtype[Any]:
     if tensor.type not in _DTYPES:
-        raise ModelError(f"{graph.file} has {tensor.name} as {tensor.type}; served are float and float16")
+        raise ModelError(f"{graph.file} has {tensor.name} as {tensor.type}; supported are float and float16")
     return _DTYPES[tensor.type]

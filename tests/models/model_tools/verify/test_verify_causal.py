@@ -223,7 +223,7 @@ def test_an_export_that_reads_pieces_in_another_way_than_the_whole_fails(tmp_pat
         return next(verify(ModelFolder("exported", folder), [ids], CausalFamily()))
 
     assert packed().verdict == "same"
-    monkeypatch.setattr(departures, "_LOOKS", ())  # as if nobody had seen that
+    monkeypatch.setattr(departures, "_CHECKS", ())  # as if nobody had seen that
     assert packed().has_failed
 
 

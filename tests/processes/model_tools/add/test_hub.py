@@ -227,7 +227,7 @@ def test_what_cannot_be_an_id_is_not_found(hub, model_id):
 def test_another_architecture_is_refused_before_its_weights_are_fetched(hub, server, repository):
     (repository / "config.json").write_text('{"architectures": ["GPT2LMHeadModel"]}')
 
-    with pytest.raises(ModelError, match=f"{ID} is a model of the architecture GPT2LMHeadModel; .* LlamaForCausalLM"):
+    with pytest.raises(ModelError, match=f"{ID} has the architecture GPT2LMHeadModel; .* LlamaForCausalLM"):
         fetch(ID, None, hub)
     assert server.fetched(repository / "model.safetensors") == []
 

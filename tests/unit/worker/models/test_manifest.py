@@ -78,7 +78,7 @@ def test_each_file_that_differs_is_a_sentence(folder, manifest):
     [
         ({"format": 2}, "format 2, and this kvjobs reads 1: upgrade"),
         ({"layout": "tuned"}, "layout 'tuned'"),
-        ({"head_ids": ["a"]}, "makes no sense"),
+        ({"head_ids": ["a"]}, "invalid one"),
         ({"files": {"../../etc/passwd": {"bytes": 1, "sha256": "0" * 64}}}, "etc/passwd"),
         ({"files": {"weights.data": {"bytes": 1}}}, "sha256"),
         ({"files": []}, "lacks a field"),

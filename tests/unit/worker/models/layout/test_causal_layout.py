@@ -180,7 +180,7 @@ def uneven(layer: int, *sizes: int) -> list[Tensor]:
     ("change", "message"),
     [
         ({"num_hidden_layers": 24}, "for 2 layers, but config.json says num_hidden_layers = 24"),
-        ({"vocab_size": 99}, "logits is ['B', 'S', 151936], but config.json says vocab_size = 99"),
+        ({"vocab_size": 99}, "logits as ['B', 'S', 151936], but config.json says vocab_size = 99"),
     ],
 )
 def test_a_conflict_names_the_graph_and_the_configuration(change: dict[str, int], message: str) -> None:
@@ -197,28 +197,31 @@ OPEN = cache(OPTIMUM[0], heads="K")
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        (graph(Tensor("use_cache_branch", "tensor(bool)", (1,))), "requires the input use_cache_branch"),
-        (graph(Tensor("past_conv.0", FLOAT, ("B", 8, 3))), "requires the input past_conv.0"),
+        (graph(Tensor("use_cache_branch", "tensor(bool)", (1,))), "requires the unknown input use_cache_branch"),
+        (graph(Tensor("past_conv.0", FLOAT, ("B", 8, 3))), "requires the unknown input past_conv.0"),
         (graph(Tensor("past_0", FLOAT, (2, "B", 2, "P", 64)), past=[]), "onnxruntime's GPT-2 converter writes"),
-        (graph(Tensor("token_type_ids", IDS, ("B", "S"))), "nothing is known that could be fed to it"),
+        (graph(Tensor("token_type_ids", IDS, ("B", "S"))), "requires the unknown input"),
         (without(graph(), "input_ids"), "lacks the input input_ids"),
         (without(graph(), "logits"), "lacks the output logits"),
         (without(graph(), "present.1.value"), "lacks the output present.1.value"),
         (without(graph(), "past_key_values.1.value"), "lacks the input past_key_values.1.value"),
         (graph(past=cache(OPTIMUM[0], layers=(0, 2))), "for layer 2, but none for layer 1"),
-        (graph(past=OPEN), "nor config.json (num_key_value_heads) says how large"),  # 14 query heads are no answer
-        (graph(past=cache(OPTIMUM[0], size="H")), "nor config.json (head_dim) says how large"),
+        (graph(past=OPEN), "nor config.json (num_key_value_heads) gives the size"),  # 14 query heads are no answer
+        (graph(past=cache(OPTIMUM[0], size="H")), "nor config.json (head_dim) gives the size"),
         (graph(Tensor("logits", FLOAT, ("B", "S", "V"))), "nor config.json (vocab_size)"),
-        (graph(Tensor("logits", FLOAT, ("B", 1, 151_936))), "those of every token are needed"),
-        (graph(Tensor("logits", FLOAT, ("B", 151_936))), "those of every token are needed"),
-        (graph(Tensor("logits", "tensor(bfloat16)", ("B", "S", 9))), "logits as tensor(bfloat16); served are"),
+        (graph(Tensor("logits", FLOAT, ("B", 1, 151_936))), "the logits of every token are needed"),
+        (graph(Tensor("logits", FLOAT, ("B", 151_936))), "the logits of every token are needed"),
+        (graph(Tensor("logits", "tensor(bfloat16)", ("B", "S", 9))), "logits as tensor(bfloat16); supported are"),
         (graph(past=cache(OPTIMUM[0], kind="tensor(int8)")), "past_key_values.0.key as tensor(int8)"),
         (graph(past=cache(OPTIMUM[0], size=64)[:2] + cache(OPTIMUM[0], size=32)[2:]), "layers are all alike"),
-        (graph(Tensor("input_ids", "tensor(int32)", ("B", "S"))), "only tensor(int64) is served"),
+        (graph(Tensor("input_ids", "tensor(int32)", ("B", "S"))), "only tensor(int64) is supported"),
         (graph(Tensor("input_ids", IDS, (1, "S"))), "where batch cannot vary"),
         (graph(Tensor("input_ids", IDS, ("B", 128))), "where length cannot vary"),
-        (graph(Tensor("attention_mask", IDS, ("B", 1, "S", "T"))), "served are [batch, length]"),
-        (graph(past=[Tensor("past_key_values.0.key", FLOAT, (2, "B", 2, "P", 64))]), "served are [batch, heads, past"),
+        (graph(Tensor("attention_mask", IDS, ("B", 1, "S", "T"))), "supported is [batch, length]"),
+        (
+            graph(past=[Tensor("past_key_values.0.key", FLOAT, (2, "B", 2, "P", 64))]),
+            "supported is [batch, heads, past",
+        ),
     ],
 )
 def test_a_graph_that_cannot_be_served_is_refused_by_name(broken: GraphSignature, message: str) -> None:
@@ -299,7 +302,7 @@ def test_sizes_are_read_from_what_genai_writes_where_there_is_no_other_file(tmp_
 def test_a_size_that_is_none_is_refused(tmp_path: Path, size: Any) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"hidden_size": size}))
 
-    with pytest.raises(ModelError, match=r"config\.json says hidden_size = .*, which is no size"):
+    with pytest.raises(ModelError, match=r"config\.json says hidden_size = .*, which is not a size"):
         CausalConfig.read(tmp_path)
 
 

@@ -204,7 +204,7 @@ def test_a_separate_target_vocabulary_counts_by_itself() -> None:
 def test_an_unknown_required_input_is_named(file: str) -> None:
     graphs = with_input(two(), file, Tensor("pixel_values", FLOAT, ("B", 3)))
 
-    with pytest.raises(ModelError, match=rf"{file} requires the input pixel_values \['B', 3\]"):
+    with pytest.raises(ModelError, match=rf"{file} requires the unknown input pixel_values \['B', 3\]"):
         read_layout(graphs, CONFIG)
 
 
@@ -227,7 +227,7 @@ def test_a_mask_of_the_target_is_known() -> None:
         (without(merged(), MERGED, "use_cache_branch"), "not a merged decoder"),
         (merged(past=keys_and_values("past_key_values", layers=[0, 2])), "layer 2, but none for layer 1"),
         (two(past=[]), "not a decoder with past"),
-        ({ENCODER: encoder(), DECODER: decoder(WITH_PAST)}, "a decoder with past under the name of one without"),
+        ({ENCODER: encoder(), DECODER: decoder(WITH_PAST)}, "a decoder with past under the name of a decoder without"),
         (with_input(merged(), MERGED, Tensor("input_ids", "tensor(int32)", ("B", "T"))), "input_ids as tensor.int32."),
         (merged(past=typed("tensor(bfloat16)")), "as tensor.bfloat16."),
     ],
