@@ -104,9 +104,9 @@ def check_record(
     if type(raw_id) is str and raw_id:
         external_id, numeric_id = raw_id, False
         if len(raw_id) > MAX_ID_BYTES // 4 and len(raw_id.encode()) > MAX_ID_BYTES:
-            return reject(position, line, Reject.BAD_ID, f"the id {shown(raw_id)} is longer than {MAX_ID_BYTES} bytes")
+            return reject(position, line, Reject.BAD_ID, f"the id {quoted(raw_id)} is longer than {MAX_ID_BYTES} bytes")
         if "\0" in raw_id:
-            reason = f"the id {shown(raw_id)} holds a NUL character, which no database can index; take it out"
+            reason = f"the id {quoted(raw_id)} holds a NUL character, which no database can index; take it out"
             return reject(position, line, Reject.BAD_ID, reason)
     elif raw_id is None or raw_id == "":
         external_id, numeric_id, unnamed = str(line), True, True
@@ -115,7 +115,9 @@ def check_record(
     elif type(raw_id) is orjson.Fragment and is_integer(written := digits(raw_id)):
         external_id, numeric_id = written, True
         if len(written) > MAX_ID_BYTES:
-            return reject(position, line, Reject.BAD_ID, f"the id {shown(written)} is longer than {MAX_ID_BYTES} bytes")
+            return reject(
+                position, line, Reject.BAD_ID, f"the id {quoted(written)} is longer than {MAX_ID_BYTES} bytes"
+            )
     else:
         reason = f"the id is {kind_of(raw_id)}; write a string or an integer, or none (then it is the line number)"
         return reject(position, line, Reject.BAD_ID, reason)
@@ -144,10 +146,10 @@ def check_text(text: object, field: str, role: str, fields: Mapping[str, Any]) -
     if type(text) is not str:
         if text is None:
             return Problem(Reject.NO_TEXT, _no_text(field, role, fields))
-        reason = f"the field {shown(field)} is {kind_of(text)}, not a string; put it in quotes"
+        reason = f"the field {quoted(field)} is {kind_of(text)}, not a string; put it in quotes"
         return Problem(Reject.TEXT_TYPE, reason)
     if not text or text.isspace():
-        return Problem(Reject.EMPTY_TEXT, f"the field {shown(field)} holds no text; fill it in or take the line out")
+        return Problem(Reject.EMPTY_TEXT, f"the field {quoted(field)} holds no text; fill it in or take the line out")
     if "\0" in text:
         reason = (
             f"the {role} holds a NUL character (U+0000) as character {text.index(chr(0)) + 1}, which PostgreSQL cannot "
@@ -165,13 +167,13 @@ def reject(position: int, line: int, code: Reject, reason: str) -> Rejected:
 def duplicate(record: Record, first_line: int) -> Rejected:
     """The rejection of a record whose id an earlier line has."""
     taken, way_out = f"was used before, on line {first_line}", "change one of the two"
-    what = f"the id {shown(record.external_id or '')} {taken}"
+    what = f"the id {quoted(record.external_id or '')} {taken}"
     if type(record) is Document and record.unnamed:
         what, way_out = f"the line has no id, and its line number {record.line}, used as id, {taken}", "give it one"
     return reject(record.position, record.line, Reject.DUPLICATE_ID, f"{what}; {way_out}")
 
 
-def shown(value: str | bytes, width: int = 60) -> str:
+def quoted(value: str | bytes, width: int = 60) -> str:
     """A text of the corpus for a message: quoted, shortened, control characters escaped."""
     text = value[: 4 * width].decode("utf-8", "replace") if isinstance(value, bytes) else value
     return repr(text if len(text) <= width else text[: width - 1] + "…")
@@ -190,6 +192,6 @@ KINDS: dict[type, str] = {bool: "a boolean", dict: "an object", list: "a list", 
 
 
 def _no_text(field: str, role: str, fields: Mapping[str, Any]) -> str:
-    names = ", ".join(shown(name, 30) for name in islice(fields, 5)) + (", ..." if len(fields) > 5 else "")
+    names = ", ".join(quoted(name, 30) for name in islice(fields, 5)) + (", ..." if len(fields) > 5 else "")
     there = f"it has {names}; name the right one with --{role}-field" if fields else "write one"
-    return f"there is no text in the field {shown(field)} ({there})"
+    return f"there is no text in the field {quoted(field)} ({there})"

@@ -1,4 +1,4 @@
-"""Numbers and times as people read them."""
+"""Numbers, sizes, durations and times formatted for people."""
 
 from datetime import datetime
 from typing import Any
@@ -19,7 +19,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def percent(share: float) -> str:
-    """0.1234 as 12.3 %. Rounded down, so that 100.0 % is said of all and nothing less."""
+    """0.1234 as 12.3 %. Rounded down, so that 100.0 % means all."""
     return f"{int(share * 1000) / 10:.1f} %"
 
 
@@ -47,7 +47,7 @@ def size(num_bytes: float) -> str:
 
 
 def moment(at: datetime | None) -> str:
-    """In the reader's own time zone, to the second."""
+    """In the local time zone, to the second."""
     return NOTHING if at is None else f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
 
 

@@ -17,7 +17,7 @@ class ProcessId:
     started: float  # 0: unknown
 
     @classmethod
-    def mine(cls) -> "ProcessId":
+    def current(cls) -> "ProcessId":
         """The identity of this process."""
         stat = _stat(os.getpid())
         return cls(this_machine(), os.getpid(), float(stat[STARTED]) if stat else 0.0)
@@ -52,8 +52,8 @@ def this_machine() -> str:
 
 def is_here(machine: str, host: str) -> bool:
     """Whether a process of `machine` is on this machine. Host names decide where an id is unknown."""
-    mine = this_machine()
-    return machine == mine if machine and mine else host == socket.gethostname()
+    here = this_machine()
+    return machine == here if machine and here else host == socket.gethostname()
 
 
 def how_it_ended(code: int) -> str:

@@ -273,5 +273,5 @@ def enter(database: Database, process: ProcessId) -> int:
 
 def dead_process() -> ProcessId:
     """A process that has ended: the number is in use by a process that started at another time."""
-    mine = ProcessId.mine()
+    mine = ProcessId.current()
     return replace(mine, started=mine.started - 1)

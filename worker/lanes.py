@@ -174,7 +174,7 @@ def _look_every_s(arguments: WorkerArguments) -> float:
 
 
 def _health(keeper: LeaseKeeper, lanes: list[threading.Thread]) -> Health:
-    me, silent_s = ProcessId.mine(), time.monotonic() - keeper.answered_at
+    me, silent_s = ProcessId.current(), time.monotonic() - keeper.answered_at
     is_stuck = not all(lane.is_alive() for lane in lanes) or keeper.watchdog.is_stuck()
     return Health(
         worker_id=keeper.worker_id,

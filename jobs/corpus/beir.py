@@ -27,7 +27,7 @@ from jobs.corpus.candidates import Candidate, check_ids, payload
 from jobs.corpus.line_file import LineFile
 from jobs.corpus.payload import payload_of_candidates
 from jobs.corpus.scratch import scratch_tables
-from jobs.documents import Record, Reject, Rejected, check_record, kind_of, shown
+from jobs.documents import Record, Reject, Rejected, check_record, kind_of, quoted
 from jobs.errors import CorpusError
 
 PACKED = ("", ".gz", ".zst")
@@ -125,17 +125,17 @@ class BeirReader:
             except UnicodeDecodeError:
                 raise self._run.error(number, "it is not UTF-8; save the run as UTF-8") from None
             except ValueError:
-                what = f"{shown(line.strip())} is not a line of a run; write `qid Q0 docid rank score tag`"
+                what = f"{quoted(line.strip())} is not a line of a run; write `qid Q0 docid rank score tag`"
                 raise self._run.error(number, what) from None
             if not math.isfinite(value):
-                raise self._run.error(number, f"the score {shown(score)} is not a finite number; write one")
+                raise self._run.error(number, f"the score {quoted(score)} is not a finite number; write one")
             yield query_number, value, number, document
         if query_number < 0:
             raise CorpusError(f"{self._run.path}: there is no line in it; is it the right file?")
 
     def _record(self, number: int, line: int, query_id: str, text: str | None, candidates: list[Candidate]) -> Record:
         if text is None:
-            reason = f"{self._queries.path.name} has no query {shown(query_id)}; add it, or remove it from the run"
+            reason = f"{self._queries.path.name} has no query {quoted(query_id)}; add it, or remove it from the run"
             return Rejected(number, query_id, False, line, Reject.NO_QUERY, reason)
         if problem := check_ids(candidates):
             return Rejected(number, query_id, False, line, *problem)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from jobs.documents import MAX_ID_BYTES, Reject, kind_of, shown
+from jobs.documents import MAX_ID_BYTES, Reject, kind_of, quoted
 from jobs.json_numbers import digits, is_integer
 
 
@@ -56,7 +56,9 @@ def check_ids(candidates: Sequence[Candidate]) -> tuple[Reject, str] | None:
     seen: set[str] = set()
     for one in candidates:
         if one.id in seen:
-            reason = f"two candidates have the id {shown(one.id)}; leave one of them out, or give each an id of its own"
+            reason = (
+                f"two candidates have the id {quoted(one.id)}; leave one of them out, or give each an id of its own"
+            )
             return Reject.DUPLICATE_CANDIDATE, reason
         seen.add(one.id)
     return None
@@ -89,19 +91,19 @@ def _check(values: object) -> Candidate | str:
         what = "it has no id" if candidate_id in (None, "") else f"its id is {kind_of(candidate_id)}"
         return f"{what}; write a string or a whole number"
     if len(candidate_id.encode()) > MAX_ID_BYTES:
-        return f"its id {shown(candidate_id)} is longer than {MAX_ID_BYTES} bytes; write a shorter one"
+        return f"its id {quoted(candidate_id)} is longer than {MAX_ID_BYTES} bytes; write a shorter one"
     text, score = values.get("text"), values.get("score")
     if type(score) is orjson.Fragment:
         score = float(digits(score))
     if type(text) is not str:
         what = "has no text" if text is None else f"has a text that is {kind_of(text)}"
-        return f"{shown(candidate_id)} {what}; write a string"
+        return f"{quoted(candidate_id)} {what}; write a string"
     if score is None:
         return Candidate(candidate_id, text, None)
     if isinstance(score, bool) or not isinstance(score, int | float):
-        return f"the score of {shown(candidate_id)} is {kind_of(score)}; write a number, or none"
+        return f"the score of {quoted(candidate_id)} is {kind_of(score)}; write a number, or none"
     if not _is_finite(score):
-        return f"the score of {shown(candidate_id)} is too large or not a number; write a finite one, or none"
+        return f"the score of {quoted(candidate_id)} is too large or not a number; write a finite one, or none"
     return Candidate(candidate_id, text, float(score))
 
 

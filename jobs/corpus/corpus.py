@@ -12,7 +12,7 @@ from pathlib import Path
 from jobs.corpus.beir import BeirRun
 from jobs.corpus.payload import PayloadKind
 from jobs.corpus.read_errors import NO_FILE, folder_advice, naming
-from jobs.documents import shown
+from jobs.documents import quoted
 from jobs.errors import CorpusError, SpecError
 
 # A query with a thousand candidates of a paragraph each is one line.
@@ -144,7 +144,7 @@ class Corpus:
                     raise CorpusError(folder_advice(self.path))
                 if not os.path.exists(self.path):
                     raise CorpusError(NO_FILE)
-            raise SpecError(f"the name of {self.source} does not tell its format; say --format {FORMATS}")
+            raise SpecError(f"the name of {self.source} has no suffix of a known format; say which: --format {FORMATS}")
         return SUFFIXES[suffix]
 
     @property
@@ -183,5 +183,5 @@ def separator_of(delimiter: str) -> str:
     separator = DELIMITER_NAMES.get(delimiter.lower(), delimiter)
     if len(separator) != 1 or separator in '"\r\n\0' or separator.isalnum():
         names = ", ".join(name for name in DELIMITER_NAMES if name.isalpha())
-        raise SpecError(f"{shown(delimiter)} cannot be a delimiter; give one character, such as ';', or {names}")
+        raise SpecError(f"{quoted(delimiter)} cannot be a delimiter; give one character, such as ';', or {names}")
     return separator

@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from jobs.documents import shown
+from jobs.documents import quoted
 from jobs.json_numbers import read_exactly
 
 # Fields that hold the text in published corpora, the most likely first.
@@ -49,7 +49,7 @@ def guess_by_header(names: Sequence[str], fields: Collection[str], delimiter: st
         if other != delimiter and (set(fields) <= set(cells) or (len(names) == 1 and len(cells) > 1)):
             return f"the delimiter is another: --delimiter {written}{_text_option(cells, fields)}?"
     if len(fields) == 1 and (name := _likely_name(names, but=("id",))):
-        return f"the text is in the column {shown(name, 30)}: --text-field {name}?"
+        return f"the text is in the column {quoted(name, 30)}: --text-field {name}?"
     return None
 
 
@@ -120,7 +120,7 @@ def _guess_text(values: Mapping[str, Any], field: str) -> str | None:
         name = max(texts, key=lambda one: len(texts[one]))
         if " " not in texts[name].strip():
             return None
-    return f"the text is in the field {shown(name, 30)}: --text-field {name}?" if name else None
+    return f"the text is in the field {quoted(name, 30)}: --text-field {name}?" if name else None
 
 
 def _guess_pair(values: Mapping[str, Any], fields: Mapping[str, str]) -> str | None:

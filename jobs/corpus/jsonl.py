@@ -9,7 +9,7 @@ import orjson
 
 from jobs.corpus.lines import bad_utf8, numbered_lines, too_long
 from jobs.corpus.payload import TakePayload, take_text
-from jobs.documents import Record, Reject, Rejected, check_record, kind_of, reject, shown
+from jobs.documents import Record, Reject, Rejected, check_record, kind_of, quoted, reject
 from jobs.json_numbers import may_differ, read_exactly
 
 
@@ -74,12 +74,12 @@ def _not_json(position: int, number: int, line: bytes, error: orjson.JSONDecodeE
             "write the character itself"
         )
         return reject(position, number, Reject.LONE_SURROGATE, reason)
-    reason = f"the line is not JSON: {error.msg} (column {error.colno}): {shown(line.strip())}"
+    reason = f"the line is not JSON: {error.msg} (column {error.colno}): {quoted(line.strip())}"
     if number == 1 and line.lstrip()[:1] not in (b"{", b"["):
         reason += "; if the corpus is plain text: --format txt"
     return reject(position, number, Reject.BAD_JSON, reason)
 
 
 def _not_object(position: int, number: int, line: bytes, values: object) -> Rejected:
-    reason = f'the line is {kind_of(values)}, not an object: {shown(line.strip())}; write {{"id": ..., "text": ...}}'
+    reason = f'the line is {kind_of(values)}, not an object: {quoted(line.strip())}; write {{"id": ..., "text": ...}}'
     return reject(position, number, Reject.NOT_OBJECT, reason)

@@ -10,7 +10,7 @@ Knows: these two formats. Does not know: rankings, measures.
 from pathlib import Path
 
 from jobs.corpus.line_file import LineFile
-from jobs.documents import shown
+from jobs.documents import quoted
 from jobs.errors import CorpusError
 
 Qrels = dict[str, dict[str, int]]  # query -> document -> relevance; 0 or less: not relevant
@@ -32,7 +32,7 @@ def read_qrels(path: Path) -> Qrels:
         except (ValueError, IndexError):
             if number == 1 and line.count(b"\t") == 2:  # the header of BEIR
                 continue
-            what = f"{shown(line.strip())} is not a judgement; write `qid 0 docid relevance`, or BEIR's three columns"
+            what = f"{quoted(line.strip())} is not a judgement; write `qid 0 docid relevance`, or BEIR's three columns"
             raise file.error(number, what) from None
     if not qrels:
         raise CorpusError(f"{path}: there is no judgement in it; is it the right file?")

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from jobs.corpus.candidates import read_payload
-from jobs.documents import shown
+from jobs.documents import quoted
 from jobs.errors import SpecError
 from jobs.outcome import RankedCandidate
 from jobs.ranking import unranked
@@ -127,6 +127,6 @@ def _float32(value: float) -> float:
 def _unbroken(value: str, what: str) -> str:
     if not value or any(character.isspace() for character in value):
         raise SpecError(
-            f"the {what} id {shown(value)} has white space, which separates the columns of a TREC run; export as jsonl"
+            f"the {what} id {quoted(value)} has white space, which separates the columns of a TREC run; export as jsonl"
         )
     return value

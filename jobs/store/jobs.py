@@ -63,9 +63,7 @@ def finish_cancel(database: Database, job_id: int) -> int:
     cancelled = 0
     while True:
         with database.writing() as connection:
-            lock_counters(
-                connection, job_id
-            )  # a worker that gives its shard back meanwhile is either seen here, or sees us
+            lock_counters(connection, job_id)  # a worker releases its shard before this, or finds the cancel after it
             job = connection.execute(select(Job.cancel_requested_at, Job.ingested_at).where(Job.id == job_id)).first()
             if job is None or job.cancel_requested_at is None:
                 return cancelled  # the job was retried meanwhile, so it goes on; or it was deleted

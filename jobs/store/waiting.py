@@ -63,17 +63,17 @@ def is_served(database: Database, queue: str, model: str, silence_s: float) -> b
 def jobs_ahead(database: Database, job_id: int) -> JobsAhead:
     """The jobs that workers process before this one: older or with a higher priority, in the same queue. None where a
     shard of this job is leased."""
-    mine, counts = aliased(Job), JobCounts
+    this_job, counts = aliased(Job), JobCounts
     ended = counts.succeeded + counts.rejected + counts.failed + counts.quarantined + counts.cancelled
-    before = (Job.priority > mine.priority) | ((Job.priority == mine.priority) & (Job.id < mine.id))
-    is_begun = exists().where(Shard.job_id == mine.id, Shard.state == ShardState.LEASED)
+    before = (Job.priority > this_job.priority) | ((Job.priority == this_job.priority) & (Job.id < this_job.id))
+    is_begun = exists().where(Shard.job_id == this_job.id, Shard.state == ShardState.LEASED)
     with database.reading() as connection:
         number, documents = connection.execute(
             select(func.count(), func.coalesce(func.sum(counts.documents - ended), 0))
             .select_from(Job)
             .join(counts, counts.job_id == Job.id)
-            .join(mine, mine.id == job_id)
-            .where(LEASABLE, counts.shards_open > 0, Job.queue == mine.queue, before, ~is_begun)
+            .join(this_job, this_job.id == job_id)
+            .where(LEASABLE, counts.shards_open > 0, Job.queue == this_job.queue, before, ~is_begun)
         ).one()
     return JobsAhead(number, int(documents))
 

@@ -29,7 +29,7 @@ def register(
     database: Database, *, device: str, provider: str, lanes: int, queues: str = CPU, node: str | None = None
 ) -> int:
     """Register this process; the worker's id."""
-    me = ProcessId.mine()
+    me = ProcessId.current()
     with database.writing() as connection:
         return int(
             connection.execute(

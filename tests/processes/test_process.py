@@ -13,7 +13,7 @@ from tests.places import CHECKOUT
 
 
 def test_a_number_that_was_given_to_another_process_does_not_keep_the_dead_alive() -> None:
-    me = ProcessId.mine()
+    me = ProcessId.current()
 
     assert not me.is_dead()
     assert ProcessId(me.machine, me.pid, me.started - 1).is_dead()
@@ -22,7 +22,7 @@ def test_a_number_that_was_given_to_another_process_does_not_keep_the_dead_alive
 
 def test_a_zombie_is_dead() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
-    started = ProcessId(ProcessId.mine().machine, process.pid, 1.0)
+    started = ProcessId(ProcessId.current().machine, process.pid, 1.0)
     assert process.stdout is not None
     process.stdout.read()  # it has ended; nobody has waited for it yet
 
@@ -33,7 +33,7 @@ def test_a_zombie_is_dead() -> None:
 
 def test_a_process_that_is_hidden_lives_as_long_as_its_number_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for hidepid, where no namespace can be made: /proc shows nothing of another user's processes."""
-    me, ended = ProcessId.mine(), ended_process()
+    me, ended = ProcessId.current(), ended_process()
 
     def refuse_or_deny(pid: int, _signal: int) -> None:
         raise ProcessLookupError if pid == ended.pid else PermissionError
@@ -54,7 +54,7 @@ print(json.dumps([this_machine(), *(ProcessId(machine, pid, started).is_dead() f
 
 def seen_from(*namespaces: str) -> tuple[str, bool, bool]:
     """As a process in other namespaces sees it: which machine this is, and whether we and one that ended are dead."""
-    asked = [(process.machine, process.pid, process.started) for process in (ProcessId.mine(), ended_process())]
+    asked = [(process.machine, process.pid, process.started) for process in (ProcessId.current(), ended_process())]
     done = subprocess.run(
         ["unshare", *namespaces, sys.executable, "-c", ASK.format(asked=asked)],
         capture_output=True,
@@ -77,7 +77,7 @@ def with_proc(option: str, user: int) -> tuple[str, ...]:
 def test_a_process_of_another_user_that_proc_hides_is_not_dead() -> None:
     machine, me, ended = seen_from(*with_proc("hidepid=2", user=65534))
 
-    assert machine == ProcessId.mine().machine
+    assert machine == ProcessId.current().machine
     assert (me, ended) == (False, True)
 
 
@@ -92,11 +92,11 @@ def test_where_proc_does_not_tell_the_machine_nothing_is_known_of_any_process() 
 def test_times_since_boot_are_not_compared_across_time_namespaces() -> None:
     machine, me, ended = seen_from("--time", "--boottime", "86400", "--fork")
 
-    assert machine != ProcessId.mine().machine
+    assert machine != ProcessId.current().machine
     assert (me, ended) == (False, False)
 
 
 def ended_process() -> ProcessId:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
-    return ProcessId(ProcessId.mine().machine, process.pid, 1.0)
+    return ProcessId(ProcessId.current().machine, process.pid, 1.0)

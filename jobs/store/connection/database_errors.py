@@ -59,29 +59,29 @@ def _sqlite(text: str, url: str) -> StoreError:
 
 
 def _postgresql(error: DBAPIError, url: str) -> StoreError:
-    said = " ".join(str(error.orig).split())
+    message = " ".join(str(error.orig).split())
     state = getattr(error.orig, "sqlstate", None) or ""
     if state.startswith(CONFLICT):
-        return TransientError(f"two transactions on {url} blocked each other; try again ({said})")
+        return TransientError(f"two transactions on {url} blocked each other; try again ({message})")
     if state.startswith(NO_RESOURCES):
         return TransientError(
-            f"the database {url} has no room ({said}); free disk space, memory or connections, then try again"
+            f"the database {url} has no room ({message}); free disk space, memory or connections, then try again"
         )
     if state.startswith(STOPPED):
-        return TransientError(f"the database {url} stopped a statement before its end ({said}); try again")
+        return TransientError(f"the database {url} stopped a statement before its end ({message}); try again")
     if state == READ_ONLY:
-        return TransientError(f"the database {url} takes no writes now ({said}); is it a standby, or in a failover?")
+        return TransientError(f"the database {url} takes no writes now ({message}); is it a standby, or in a failover?")
     if error.connection_invalidated or state.startswith(CONNECTION_LOST):
-        return TransientError(f"the connection to the database {url} was lost ({said})")
+        return TransientError(f"the connection to the database {url} was lost ({message})")
     if isinstance(error, OperationalError) and not state:
-        if any(words in said for words in PERMANENT):
-            return StoreError(f"the database {url} refused the login: {_server_words(said)}; check the address")
-        return TransientError(f"the database {url} does not answer ({_server_words(said)}); is it running?")
+        if any(words in message for words in PERMANENT):
+            return StoreError(f"the database {url} refused the login: {_server_words(message)}; check the address")
+        return TransientError(f"the database {url} does not answer ({_server_words(message)}); is it running?")
     if state == "42501":  # insufficient privilege
-        return StoreError(f"the user of the database {url} lacks a permission ({said}); connect as one who has it")
-    return StoreError(f"the database {url} refuses: {said}")
+        return StoreError(f"the user of the database {url} lacks a permission ({message}); connect as one who has it")
+    return StoreError(f"the database {url} refuses: {message}")
 
 
-def _server_words(said: str) -> str:
+def _server_words(message: str) -> str:
     """The text without libpq's prefix `connection to server at ... failed:`."""
-    return said.split("failed: ", 1)[-1]
+    return message.split("failed: ", 1)[-1]

@@ -44,7 +44,7 @@ class FileIdentity:
         except FileNotFoundError:
             if self._was_there:
                 raise StoreError(
-                    f"{self._path} has gone while it was in use; put it back, or set the database to another"
+                    f"{self._path} was deleted while it was in use; restore it, or set the database to another"
                 ) from None
             return None
         except OSError:

@@ -19,13 +19,13 @@ def translated_query_errors(limit: TimeLimit) -> Iterator[None]:
     except Exception as error:
         if not (isinstance(error, sqlite3.Error | sqlite3.Warning) or type(error).__module__.startswith("psycopg")):
             raise
-        said = (str(error).strip() or type(error).__name__).split("\n")[0]
-        if any(words in said for words in STOPPED) and (limit.is_over() or "user request" not in said):
+        message = (str(error).strip() or type(error).__name__).split("\n")[0]
+        if any(words in message for words in STOPPED) and (limit.is_over() or "user request" not in message):
             raise StoreError(
                 f"the query was stopped after {limit.seconds:g} seconds; make it smaller, or allow more with --timeout"
             ) from None
-        if any(words in said for words in WOULD_WRITE):
-            raise SpecError(f"a query may only read, and this one would do something else ({said})") from None
+        if any(words in message for words in WOULD_WRITE):
+            raise SpecError(f"a query may only read, and this one would do something else ({message})") from None
         if type(error).__name__ in ("AdminShutdown", "OperationalError") and not isinstance(error, sqlite3.Error):
-            raise StoreError(f"the database gave no answer to the query: {said}") from None
-        raise SpecError(f"the query cannot be answered: {said}") from None
+            raise StoreError(f"the database gave no answer to the query: {message}") from None
+        raise SpecError(f"the query cannot be answered: {message}") from None

@@ -63,15 +63,15 @@ def list_workers(connection: Connection, silence_s: float, *, everything: bool =
     ).all()
     summaries = []
     for row in connection.execute(workers):
-        mine = [shard for shard in leased if shard.lease_owner == row.id]
+        shards = [shard for shard in leased if shard.lease_owner == row.id]
         is_dead = ProcessId(row.machine, row.pid, row.process_started).is_dead()
         summaries.append(
             WorkerSummary(
                 worker_id=row.id,
-                state=_state(row, is_dead, is_busy=bool(mine)),
+                state=_state(row, is_dead, is_busy=bool(shards)),
                 models=json.loads(row.models),
-                shards=tuple({"shard_id": s.id, "job_id": s.job_id, "lane": s.lane} for s in mine),
-                in_flight=sum(len(json.loads(shard.in_flight or "[]")) for shard in mine),
+                shards=tuple({"shard_id": s.id, "job_id": s.job_id, "lane": s.lane} for s in shards),
+                in_flight=sum(len(json.loads(shard.in_flight or "[]")) for shard in shards),
                 is_here=is_here(row.machine, row.host),
                 **{name: getattr(row, name) for name in COPIED},
             )

@@ -15,7 +15,7 @@ from jobs.store.where import tree
 from jobs.store.where.constants import as_moment, as_written, json_path, substr_position, whole_number
 from jobs.store.where.fields import Path, field_of
 from jobs.store.where.sql_values import SqlValues
-from jobs.store.where.tree import Node, shown
+from jobs.store.where.tree import Node, brief
 from jobs.store.where.values import (
     DOUBLES,
     INTEGERS,
@@ -26,8 +26,8 @@ from jobs.store.where.values import (
     first_of,
     is_column,
     number_of,
+    required,
     text_of,
-    there,
     truth_of,
 )
 
@@ -59,18 +59,18 @@ class _Compiler:
             return value
         if value.kinds == "null":
             return truth_of(literal(None, Boolean()), value)
-        raise SpecError(f"--where: {shown(node)} is {value.kinds}, where a condition is needed; compare it: ... > 0")
+        raise SpecError(f"--where: {brief(node)} is {value.kinds}, where a condition is needed; compare it: ... > 0")
 
     def _number(self, node: Node) -> Value:
         value = self._value(node)
         if value.number is None:
-            raise SpecError(f"--where: {shown(node)} is {value.kinds}, where a number is needed")
+            raise SpecError(f"--where: {brief(node)} is {value.kinds}, where a number is needed")
         return value
 
     def _text(self, node: Node) -> Value:
         value = self._value(node)
         if value.text is None:
-            raise SpecError(f"--where: {shown(node)} is {value.kinds}, where a text is needed")
+            raise SpecError(f"--where: {brief(node)} is {value.kinds}, where a text is needed")
         return value
 
     def _value(self, node: Node) -> Value:
@@ -87,8 +87,8 @@ class _Compiler:
                 return self._sql.constant(value, written)
             case tree.Truth(None):
                 return Value(is_null=true())
-            case tree.Truth(said):
-                return Value(truth=literal(said, Boolean()))
+            case tree.Truth(truth_value):
+                return Value(truth=literal(truth_value, Boolean()))
             case tree.Name():
                 return self._name(node)
             case tree.Call(function, arguments):
@@ -107,13 +107,13 @@ class _Compiler:
                 return self._is(operand, what)
             case tree.Not(operand):
                 denied = self._truth(operand)
-                return truth_of(not_(there(denied.truth)), denied)
+                return truth_of(not_(required(denied.truth)), denied)
             case tree.All(operands):
                 values = [self._truth(operand) for operand in operands]
-                return truth_of(and_(*(there(value.truth) for value in values)), *values)
+                return truth_of(and_(*(required(value.truth) for value in values)), *values)
             case tree.Any(operands):
                 values = [self._truth(operand) for operand in operands]
-                return truth_of(or_(*(there(value.truth) for value in values)), *values)
+                return truth_of(or_(*(required(value.truth) for value in values)), *values)
             case tree.Choice(cases, otherwise):
                 chosen = [(self._truth(when), self._value(then)) for when, then in cases]
                 return self._sql.choice(chosen, self._value(otherwise))
@@ -149,7 +149,7 @@ class _Compiler:
         if "null" in (a.kinds, b.kinds):
             return truth_of(literal(None, Boolean()), a, b)
         raise SpecError(
-            f"--where compares {shown(left)}, {a.kinds}, with {shown(right)}, {b.kinds}; write texts in single quotes"
+            f"--where compares {brief(left)}, {a.kinds}, with {brief(right)}, {b.kinds}; write texts in single quotes"
         )
 
     def _among(self, operand: Node, members: tuple[Node, ...]) -> Value:
@@ -170,8 +170,8 @@ class _Compiler:
             if not isinstance(member, tree.Text | tree.Number)
         ]
         if not found and not others:
-            raise SpecError(f"--where looks for {shown(operand)}, {value.kinds}, among values of another kind")
-        parts = [*([first_of(found)] if found else []), *(there(other.truth) for other in others)]
+            raise SpecError(f"--where looks for {brief(operand)}, {value.kinds}, among values of another kind")
+        parts = [*([first_of(found)] if found else []), *(required(other.truth) for other in others)]
         return truth_of(or_(*parts), *[value] * len(found), *others, weight=len(members))
 
     def _is(self, operand: Node, what: bool | None) -> Value:
@@ -179,7 +179,7 @@ class _Compiler:
             value = self._value(operand)
             return truth_of(value.is_null, value, is_null=false())
         value = self._truth(operand)
-        holds = there(value.truth) if what else not_(there(value.truth))
+        holds = required(value.truth) if what else not_(required(value.truth))
         return truth_of(func.coalesce(holds, false()), value, is_null=false())
 
     # Arithmetic and texts
@@ -187,7 +187,7 @@ class _Compiler:
     def _operation(self, sign: str, left: Node, right: Node) -> Value:
         if sign == "||":
             a, b = self._text(left), self._text(right)
-            return text_of(there(a.text).concat(there(b.text)), a, b)
+            return text_of(required(a.text).concat(required(b.text)), a, b)
         a, b = self._number(left), self._number(right)
         return self._sql.arithmetic(sign, a, b)
 
@@ -200,7 +200,7 @@ class _Compiler:
         match function:
             case "abs":
                 value = self._number(first)
-                below = truth_of(there(value.number) < 0, value)
+                below = truth_of(required(value.number) < 0, value)
                 return self._sql.choice([(below, self._sql.negative(value))], value)
             case "coalesce":
                 values = [self._value(argument) for argument in arguments]
@@ -217,7 +217,7 @@ class _Compiler:
                 return number_of(func.length(value.text), value, is_integer=True, stored="")
             case "lower" | "upper":
                 value = self._text(first)
-                made = getattr(func, function)(self._sql.collated(there(value.text)))
+                made = getattr(func, function)(self._sql.collated(required(value.text)))
                 return text_of(made, value)
             case "number":
                 value = self._value(first)

@@ -38,8 +38,8 @@ class Condition:
             clause = found.clause(connection.dialect.name)
             connection.execute(select(VIEW.c.position).where(VIEW.c.job_id == -1, clause))
         except (DBAPIError, RecursionError) as error:
-            said = str(error.orig if isinstance(error, DBAPIError) else error).strip().split("\n")[0]
-            raise SpecError(f"the database cannot execute --where: {said}") from None
+            reason = str(error.orig if isinstance(error, DBAPIError) else error).strip().split("\n")[0]
+            raise SpecError(f"the database cannot execute --where: {reason}") from None
         return found
 
     def clause(self, dialect: str) -> ColumnElement[Any]:

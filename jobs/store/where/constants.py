@@ -8,7 +8,7 @@ from sqlalchemy import Integer, Text, literal
 from jobs.errors import SpecError
 from jobs.store.where import tree
 from jobs.store.where.fields import Path
-from jobs.store.where.tree import Node, shown
+from jobs.store.where.tree import Node, brief
 from jobs.store.where.values import JSONS, MOMENT, VIEW, Column, Value, is_column
 
 
@@ -63,4 +63,4 @@ def whole_number(node: Node, least: int, most: int) -> int:
     """The value of a constant; raises SpecError for any other node."""
     if isinstance(node, tree.Number) and node.written.isdigit() and least <= node.value <= most:
         return int(node.value)
-    raise SpecError(f"--where: {shown(node)} is where a whole number from {least} to {most} is needed")
+    raise SpecError(f"--where: {brief(node)} is where a whole number from {least} to {most} is needed")

@@ -14,7 +14,7 @@ from sqlalchemy.sql.elements import Grouping
 from sqlalchemy.types import TypeEngine
 
 from jobs.store.where.fields import number_in
-from jobs.store.where.values import Column, Value, number_of, there, truth_of
+from jobs.store.where.values import Column, Value, number_of, required, truth_of
 
 
 class SqlValues:
@@ -38,7 +38,7 @@ class SqlValues:
         compare = _COMPARE[sign]
         found: list[Column] = []
         if a.number is not None and b.number is not None:
-            found.append(compare(*self._met(a, b)))
+            found.append(compare(*self._comparable(a, b)))
         if a.text is not None and b.text is not None:
             found.append(compare(self.collated(a.text), b.text))
         if a.truth is not None and b.truth is not None:
@@ -47,7 +47,7 @@ class SqlValues:
 
     def like(self, value: Value, pattern: str) -> Value:
         """`value like pattern`: A to Z and a to z are equal."""
-        text = there(value.text)
+        text = required(value.text)
         if self._is_sqlite:
             return truth_of(text.like(pattern), value)
         lowered = pattern.translate(_LOWER)
@@ -62,7 +62,7 @@ class SqlValues:
     def negative(self, a: Value) -> Value:
         """`-a`."""
         zero = literal(0, BigInteger())
-        number = there(a.number) if self._is_sqlite else self.decimal(a)
+        number = required(a.number) if self._is_sqlite else self.decimal(a)
         return number_of(Grouping(zero.op("-")(number)), a, is_integer=a.is_integer)
 
     def choice(self, cases: list[tuple[Value, Value]], otherwise: Value) -> Value:
@@ -80,7 +80,7 @@ class SqlValues:
             number=chosen(lambda value: None if value.number is None else self.decimal(value), Numeric()),
             text=chosen(lambda value: value.text, Text()),
             truth=chosen(lambda value: value.truth, Boolean()),
-            is_null=there(chosen(lambda value: value.is_null, Boolean())),
+            is_null=required(chosen(lambda value: value.is_null, Boolean())),
             weight=1 + sum(value.weight for value in (*values, *(when for when, _ in cases))),
             is_integer=all(value.is_integer or value.kinds == "null" for value in values),
             stored="numeric",
@@ -88,14 +88,14 @@ class SqlValues:
 
     def parsed_number(self, value: Value) -> Value:
         """The value's number, or the number that its text says."""
-        made = number_in(there(value.text), self._dialect)
+        made = number_in(required(value.text), self._dialect)
         if value.number is not None:
             made = func.coalesce(self.decimal(value), made)
         return number_of(made, value)
 
     def decimal(self, a: Value) -> Column:
         """The number as numeric. A double is cast through its shortest text: a direct cast keeps 15 of 17 digits."""
-        number = there(a.number)
+        number = required(a.number)
         if self._is_sqlite or a.stored == "numeric":
             return number
         return cast(cast(number, Text()) if a.stored == "double" else number, Numeric())
@@ -104,15 +104,15 @@ class SqlValues:
         """A text that is compared by code points, not by the server's locale."""
         return text if self._is_sqlite else text.collate("C")
 
-    def _met(self, a: Value, b: Value) -> tuple[Column, Column]:
+    def _comparable(self, a: Value, b: Value) -> tuple[Column, Column]:
         """Both numbers, comparable. PostgreSQL casts a numeric beside a double to double, and fails where it is too
         large for one."""
         if not self._is_sqlite and {a.stored, b.stored} == {"double", "numeric"}:
             return self.decimal(a), self.decimal(b)
-        return there(a.number), there(b.number)
+        return required(a.number), required(b.number)
 
     def _in_sqlite(self, sign: str, a: Value, b: Value, is_integer: bool) -> Column:
-        left, right = there(a.number), there(b.number)
+        left, right = required(a.number), required(b.number)
         if sign == "/" and not is_integer:
             left = cast(left, Double())
         return Grouping(left.op(sign)(right))

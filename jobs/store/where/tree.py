@@ -153,7 +153,7 @@ def spell(name: str) -> str:
     return name if is_plain else '"' + name.replace('"', '""') + '"'
 
 
-def shown(node: Node) -> str:
+def brief(node: Node) -> str:
     """The node in a few characters, for a message."""
     match node:
         case Name():

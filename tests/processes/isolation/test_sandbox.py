@@ -134,7 +134,7 @@ def test_a_sandbox_that_hangs_ends_when_its_lane_s_process_ends_however_that_hap
     assert holder.stdout.readline() == "ready\n"
     pid = child_of(holder.pid)
     started = float(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    process = ProcessId(ProcessId.mine().machine, pid, started)
+    process = ProcessId(ProcessId.current().machine, pid, started)
     time.sleep(1)  # it is processing its document, and never reads its connection again
     assert not process.is_dead()
 

@@ -213,7 +213,7 @@ def test_a_file_that_has_gone_is_missed_and_no_empty_one_takes_its_place(tmp_pat
     file.rename(tmp_path / "elsewhere.db")
 
     for _ in range(3):  # the pool forgets the connection, and opens the file anew
-        with pytest.raises(StoreError, match="has gone while it was in use"), database.writing():
+        with pytest.raises(StoreError, match="was deleted while it was in use"), database.writing():
             pass
     assert not file.exists()
     (tmp_path / "elsewhere.db").rename(file)

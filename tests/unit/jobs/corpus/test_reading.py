@@ -63,9 +63,9 @@ def test_a_format_that_is_given_goes_before_the_name() -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"path": "corpus"}, "say --format jsonl, txt, csv, tsv"),
-        ({"path": "corpus.gz"}, "say --format"),
-        ({"path": "corpus.json"}, "say --format"),
+        ({"path": "corpus"}, "say which: --format jsonl, txt, csv, tsv"),
+        ({"path": "corpus.gz"}, "say which: --format"),
+        ({"path": "corpus.json"}, "say which: --format"),
         ({"path": "corpus.parquet"}, "write the table as jsonl"),
         ({"path": "-", "format": "parquet"}, "write the table as jsonl"),
         ({"path": "a.txt", "format": "xml"}, "known are jsonl, txt, csv, tsv"),
