@@ -13,11 +13,11 @@ from jobs.store.database import Database
 from worker.process.child import EXIT_REFUSED, Child
 
 
-def test_a_child_says_when_it_has_looked_for_work_and_goes_when_it_is_told(tmp_path: Path) -> None:
+def test_a_child_reports_when_it_has_looked_for_work_and_ends_when_asked(tmp_path: Path) -> None:
     child = Child(WorkerArguments(Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=2, poll_s=600)))
     child.spawn()
     try:
-        assert child.wait_idle(30)  # it has looked once, and rests
+        assert child.wait_idle(30)  # it has looked once, and waits
         for _ in range(3):
             child.wake()
             assert child.wait_idle(10)
@@ -33,7 +33,7 @@ def test_a_child_says_when_it_has_looked_for_work_and_goes_when_it_is_told(tmp_p
     assert code == 0
 
 
-def test_whoever_waits_for_a_child_that_dies_is_let_go(tmp_path: Path) -> None:
+def test_a_wait_for_a_child_ends_when_the_child_dies(tmp_path: Path) -> None:
     child = Child(WorkerArguments(Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=1, poll_s=600)))
     child.spawn()
     assert child.wait_idle(30)
@@ -49,13 +49,13 @@ def test_whoever_waits_for_a_child_that_dies_is_let_go(tmp_path: Path) -> None:
     waiting.join(5)
     assert not waiting.is_alive()
     assert child.wait(5) == -signal.SIGKILL
-    child.wake()  # to nobody
+    child.wake()  # there is no process
     child.spawn()  # another in its place
     assert child.wait_idle(30)
     assert child.end() == 0
 
 
-def test_a_child_whose_database_is_away_waits_for_it_and_can_be_told_to_go_meanwhile(tmp_path: Path) -> None:
+def test_a_child_without_its_database_waits_for_it_and_can_be_ended_meanwhile(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=1, poll_s=600, busy_timeout_s=0.1)
     Database.open(settings.database_url).close()
     lock = sqlite3.connect(tmp_path / "kvjobs.db", isolation_level=None, check_same_thread=False)
@@ -74,7 +74,7 @@ def test_a_child_whose_database_is_away_waits_for_it_and_can_be_told_to_go_meanw
     assert first.end() == 0
 
 
-def test_a_child_that_follows_another_waits_for_a_database_that_its_first_would_have_refused(tmp_path: Path) -> None:
+def test_a_child_that_replaces_another_waits_for_a_database_that_a_first_child_refuses(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=1, poll_s=600)
     child = Child(WorkerArguments(settings))
     child.spawn()
@@ -100,7 +100,7 @@ def test_a_child_that_follows_another_waits_for_a_database_that_its_first_would_
 
 
 def freeze(child: Child) -> None:
-    """SIGSTOP, and wait until no thread of it runs any more."""
+    """SIGSTOP, and wait until none of its threads runs."""
     assert child.pid is not None
     os.kill(child.pid, signal.SIGSTOP)
     os.waitid(os.P_PID, child.pid, os.WSTOPPED)

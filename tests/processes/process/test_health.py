@@ -1,4 +1,4 @@
-"""Whether a worker of this machine lives, from its own mouth: without a database, a broker or a wait."""
+"""Whether a worker of this machine is alive, by its own answer: without a database, a broker or a wait."""
 
 import socket
 import subprocess
@@ -26,7 +26,7 @@ def settings(home: Path) -> Settings:
 
 @contextmanager
 def mute(settings: Settings, pid: int) -> Iterator[None]:
-    """A process that holds its socket and says nothing, as one that hangs does."""
+    """A process that holds its socket and does not answer, as one that hangs."""
     folder, prefix = place(settings)
     folder.mkdir(exist_ok=True)
     with socket.socket(socket.AF_UNIX) as listener, address(folder / f"{prefix}{pid}-abcd1234.sock") as name:
@@ -52,21 +52,23 @@ print("LOADED", [name for name in ("sqlalchemy", "celery", "kombu", "redis", "nu
 
 
 @pytest.mark.parametrize(("lives", "exit_code"), [(True, 0), (False, 1)])
-def test_what_the_worker_says_is_the_exit_code(settings: Settings, kvjobs: Kvjobs, lives: bool, exit_code: int) -> None:
+def test_the_exit_code_is_the_answer_of_the_worker(
+    settings: Settings, kvjobs: Kvjobs, lives: bool, exit_code: int
+) -> None:
     with serve_health(settings, lambda: replace(WELL, lives=lives)):
         result = kvjobs("worker", "ping", "--here", "--json")
 
     assert (result.exit_code, [row["lives"] for row in result.json]) == (exit_code, [lives])
 
 
-def test_one_that_says_nothing_does_not_live_and_holds_up_no_other(settings: Settings) -> None:
+def test_a_worker_that_does_not_answer_is_not_alive_and_delays_no_other(settings: Settings) -> None:
     with mute(settings, 55), serve_health(settings, lambda: WELL), mute(settings, 66):
         found = ask(settings, 0.2)
 
     assert {(one.pid, one.lives) for one in found} == {(55, False), (66, False), (123, True)}
 
 
-def test_a_socket_that_a_killed_worker_left_is_nobody_and_the_next_worker_removes_it(settings: Settings) -> None:
+def test_the_socket_of_a_killed_worker_is_no_worker_and_the_next_one_removes_it(settings: Settings) -> None:
     with mute(settings, 55):
         pass
 
@@ -83,7 +85,7 @@ def test_workers_of_another_machine_or_on_another_database_are_not_asked_about(s
         assert ask(settings, 0.2) == []
 
 
-def test_a_home_deeper_than_the_kernel_takes_answers_too(settings: Settings) -> None:
+def test_a_home_whose_path_is_too_long_for_a_socket_answers_too(settings: Settings) -> None:
     deep = replace(settings, home=settings.home / ("d" * LONGEST_ADDRESS))
 
     with serve_health(deep, lambda: WELL):
@@ -92,7 +94,7 @@ def test_a_home_deeper_than_the_kernel_takes_answers_too(settings: Settings) -> 
         assert len(name) < LONGEST_ADDRESS
 
 
-def test_a_worker_whose_home_cannot_be_written_works_all_the_same(settings: Settings) -> None:
+def test_a_worker_whose_home_is_read_only_runs_without_the_socket(settings: Settings) -> None:
     settings.home.joinpath(FOLDER).touch()  # in the place of the folder
 
     with serve_health(settings, lambda: WELL):

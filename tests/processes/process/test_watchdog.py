@@ -52,20 +52,20 @@ def start(kind: str, lease_s: float) -> "subprocess.Popen[str]":
 def test_a_process_that_hangs_says_where_and_ends() -> None:
     process = start("sleep", 60)
 
-    _, said = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=20)
 
     assert process.returncode == EXIT_HUNG
-    assert "documents 3 to 9" in said
-    assert "most recent call first" in said
+    assert "documents 3 to 9" in errors
+    assert "most recent call first" in errors
 
 
 def test_a_process_that_keeps_the_interpreter_s_lock_ends_too() -> None:
     process = start("spin", 0.2)
 
-    _, said = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=20)
 
     assert process.returncode == 1
-    assert "Timeout" in said
+    assert "Timeout" in errors
 
 
 def test_a_process_that_was_stopped_past_its_lease_goes_on() -> None:
@@ -74,6 +74,6 @@ def test_a_process_that_was_stopped_past_its_lease_goes_on() -> None:
     time.sleep(1.4)  # twice the lease, and far longer than the time to hang
     os.kill(process.pid, signal.SIGCONT)
 
-    told, said = process.communicate(timeout=20)
+    output, errors = process.communicate(timeout=20)
 
-    assert (process.returncode, told) == (0, "done\n"), said
+    assert (process.returncode, output) == (0, "done\n"), errors

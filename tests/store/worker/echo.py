@@ -13,7 +13,7 @@ from worker.process.lease_keeper import LeaseKeeper
 
 
 class Echo:
-    """An engine that gives each text back; `before` runs before each batch, as the world goes on meanwhile."""
+    """An engine that gives each text back; `before` runs before each batch, and changes what the test needs."""
 
     number = 0
     warm = ()

@@ -1,4 +1,4 @@
-"""A database that is away is waited for; one that is no database is not."""
+"""A worker waits for an unreachable database, and not for a file that is no database."""
 
 import sqlite3
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_a_database_that_is_locked_is_opened_as_soon_as_it_is_free(
     assert len([record for record in caplog.records if "waiting for the database" in record.message]) == 1
 
 
-def test_whoever_is_told_to_go_waits_no_longer(database: Database, home: Path) -> None:
+def test_a_worker_that_is_asked_to_stop_does_not_wait(database: Database, home: Path) -> None:
     database.close()
     lock = sqlite3.connect(home / "kvjobs.db", isolation_level=None)
     lock.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -52,10 +52,10 @@ def test_whoever_is_told_to_go_waits_no_longer(database: Database, home: Path) -
 
 
 @ON_SQLITE
-def test_a_worker_that_has_run_waits_for_its_database_whatever_it_says(database: Database, home: Path) -> None:
+def test_a_worker_that_has_run_waits_whatever_the_error_of_its_database(database: Database, home: Path) -> None:
     database.close()
     good = (home / "kvjobs.db").read_bytes()
-    (home / "kvjobs.db").write_text("this is no database, until somebody brings the copy back" * 50)
+    (home / "kvjobs.db").write_text("this is no database until the copy is restored" * 50)
     pauses: list[float] = []
 
     def pause(seconds: float) -> bool:
@@ -71,7 +71,7 @@ def test_a_worker_that_has_run_waits_for_its_database_whatever_it_says(database:
     assert len(pauses) == 2
 
 
-def test_what_waiting_cannot_mend_is_refused_at_once(home: Path) -> None:
+def test_an_error_that_waiting_cannot_resolve_is_raised_at_once(home: Path) -> None:
     (home / "kvjobs.db").write_text("this is no database, however long one waits for it" * 50)
 
     with pytest.raises(StoreError, match="not a database"):

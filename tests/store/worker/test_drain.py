@@ -31,7 +31,7 @@ def test_a_lane_drains_every_job_there_is(database: Database, add_waiting_job: A
     assert scalar(database, func.count(tables.Job.id).filter(tables.Job.state == "done")) == 3
 
 
-def test_the_time_of_leasing_and_recording_is_accounted_for(database: Database, add_waiting_job: AddWaitingJob) -> None:
+def test_the_times_of_leasing_and_recording_are_recorded(database: Database, add_waiting_job: AddWaitingJob) -> None:
     add_waiting_job(documents=4, per_shard=4, tokens=MAX_TOKENS // 2)
 
     drain(database, Echo(), keeper_of(database))  # type: ignore[arg-type]
@@ -41,7 +41,7 @@ def test_the_time_of_leasing_and_recording_is_accounted_for(database: Database, 
     assert phases == ["queue", "record"]
 
 
-def test_a_shift_that_stops_finishes_the_batch_in_hand_and_gives_the_rest_back(
+def test_a_worker_that_stops_finishes_its_batch_and_gives_the_rest_back(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     add_waiting_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
@@ -55,29 +55,29 @@ def test_a_shift_that_stops_finishes_the_batch_in_hand_and_gives_the_rest_back(
     assert scalar(database, tables.Shard.crashes) == 0
 
 
-def test_a_cancelled_job_ends_after_the_batch_in_hand(database: Database, add_waiting_job: AddWaitingJob) -> None:
+def test_a_cancelled_job_ends_after_the_current_batch(database: Database, add_waiting_job: AddWaitingJob) -> None:
     job = add_waiting_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
     keeper = keeper_of(database)
 
-    def somebody_cancels(batch: int, _: object) -> None:
+    def cancel_the_job(batch: int, _: object) -> None:
         if batch == 0:
             cancel(database, job)
             keeper.record_heartbeat(WorkerStats())
 
-    drain(database, Echo(before=somebody_cancels), keeper)  # type: ignore[arg-type]
+    drain(database, Echo(before=cancel_the_job), keeper)  # type: ignore[arg-type]
 
     assert scalar(database, tables.JobCounts.succeeded) == 2
     assert scalar(database, tables.JobCounts.cancelled) == 4
     assert scalar(database, tables.Job.state) == "cancelled"
 
 
-def test_a_lane_that_lost_its_lease_is_told_so_between_two_steps_and_drops_its_batch(
+def test_a_lane_that_lost_its_lease_stops_between_two_steps_and_drops_its_batch(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     add_waiting_job(documents=2, per_shard=2)
     keeper = keeper_of(database, lease_s=-1.0)
 
-    def sleeps_past_its_lease(batch: int, should_stop: Callable[[], bool]) -> None:
+    def outlive_its_lease(batch: int, should_stop: Callable[[], bool]) -> None:
         if keeper.lease_s > 0:
             return
         lease_expiry.expire(database)
@@ -86,24 +86,24 @@ def test_a_lane_that_lost_its_lease_is_told_so_between_two_steps_and_drops_its_b
         assert should_stop()
         raise Stopped("as the engine does")
 
-    drain(database, Echo(before=sleeps_past_its_lease), keeper)  # type: ignore[arg-type]
+    drain(database, Echo(before=outlive_its_lease), keeper)  # type: ignore[arg-type]
 
     with database.reading() as connection:
         events = connection.execute(select(tables.ShardEvent.event).order_by(tables.ShardEvent.id)).scalars().all()
     assert events == ["leased", "expired", "leased", "recorded", "finished"]
 
 
-def test_a_result_that_comes_after_the_lease_is_dropped_and_the_next_lane_does_it(
+def test_a_result_after_the_lease_is_dropped_and_the_next_lease_computes_it(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     add_waiting_job(documents=2, per_shard=2)
     keeper = keeper_of(database, lease_s=-1.0)
 
-    def somebody_expires_it(batch: int, _: object) -> None:
+    def expire_it(batch: int, _: object) -> None:
         if batch == 0:
             lease_expiry.expire(database)
 
-    drain(database, Echo(before=somebody_expires_it), keeper)  # type: ignore[arg-type]
+    drain(database, Echo(before=expire_it), keeper)  # type: ignore[arg-type]
 
     assert scalar(database, func.count(tables.Translation.position)) == 2
     with database.reading() as connection:
@@ -121,13 +121,13 @@ def test_a_model_that_cannot_run_pauses_its_job_and_the_next_job_goes_on(
         nonlocal attempts
         attempts += 1
         if attempts == 1:
-            raise ModelError("the graph has no legs")
+            raise ModelError("the graph cannot run")
 
     drain(database, Echo(before=refuse_the_first), keeper_of(database))  # type: ignore[arg-type]
 
     with database.reading() as connection:
         jobs = {row.id: row for row in connection.execute(select(tables.Job.__table__))}
-    assert (jobs[bad].paused, jobs[bad].reason, jobs[bad].state) == (True, "the graph has no legs", "running")
+    assert (jobs[bad].paused, jobs[bad].reason, jobs[bad].state) == (True, "the graph cannot run", "running")
     assert jobs[good].state == "done"
 
 
@@ -151,10 +151,10 @@ def test_a_batch_waits_for_a_database_that_is_locked_or_refuses(
     assert scalar(database, tables.JobCounts.succeeded) == 2
 
 
-def test_a_batch_that_no_column_takes_is_not_tried_for_ever(
+def test_a_batch_that_the_database_refuses_for_its_values_is_not_tried_for_ever(
     database: Database, add_waiting_job: AddWaitingJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ends the process, with the shard in hand: after a few deaths the job waits for a person."""
+    """The process ends with the shard leased: after a few deaths the job is paused."""
     add_waiting_job(documents=2, per_shard=2)
 
     def record(*arguments: Any, **options: Any) -> None:
@@ -169,10 +169,10 @@ def test_a_batch_that_no_column_takes_is_not_tried_for_ever(
 
 
 @pytest.mark.parametrize("error", [TransientError("the connection was lost"), StoreError("permission denied")])
-def test_a_shard_that_is_let_go_because_the_database_was_away_is_given_back(
+def test_a_shard_dropped_in_an_outage_of_the_database_is_given_back(
     database: Database, add_waiting_job: AddWaitingJob, error: StoreError
 ) -> None:
-    """The heartbeat prolongs whatever its worker has leased: nobody else would ever get it."""
+    """The heartbeat prolongs all leases of its worker: no other would ever get the shard."""
     add_waiting_job(documents=2, per_shard=2)
     keeper = keeper_of(database)
 
@@ -188,7 +188,7 @@ def test_a_shard_that_is_let_go_because_the_database_was_away_is_given_back(
     assert scalar(database, tables.JobCounts.succeeded) == 2
 
 
-def test_a_lane_that_hangs_is_seen_and_one_that_steps_is_not(
+def test_a_lane_without_steps_is_reported_as_hung_and_one_with_steps_is_not(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     add_waiting_job(documents=2, per_shard=2)

@@ -1,4 +1,4 @@
-"""What the lanes of one process know of each other's leases."""
+"""The leases of the lanes of one process, kept alive by its heartbeat."""
 
 from sqlalchemy import delete, select
 
@@ -55,8 +55,8 @@ def test_of_two_lanes_with_leases_of_one_shard_only_the_older_has_to_stop(
         assert connection.execute(select(tables.Shard.job_id)).scalar() == job
 
 
-def test_a_worker_that_is_about_to_retire_says_no_more_that_it_lives(database: Database) -> None:
-    """Its last heartbeat would make it a worker again."""
+def test_a_worker_that_is_about_to_retire_sends_no_heartbeat(database: Database) -> None:
+    """The heartbeat would clear the time at which it stopped."""
     worker_id = register(database, device="cpu", provider="test", lanes=1)
     keeper = LeaseKeeper(database, worker_id, lease_s=60.0, heartbeat_s=60.0)
     keeper.close()
@@ -67,7 +67,7 @@ def test_a_worker_that_is_about_to_retire_says_no_more_that_it_lives(database: D
     assert not any_alive(database, 60)
 
 
-def test_a_worker_that_a_restored_database_does_not_know_enters_again(database: Database) -> None:
+def test_a_worker_that_a_restored_database_does_not_know_registers_again(database: Database) -> None:
     def register_worker() -> int:
         return register(database, device="cpu", provider="test", lanes=1)
 

@@ -1,4 +1,4 @@
-"""What the store keeps of the search for a document that kills."""
+"""What the store records of the search for a document that kills its process."""
 
 from collections.abc import Callable
 
@@ -12,58 +12,16 @@ from jobs.store.batches import Batch
 from jobs.store.database import Database
 from jobs.store.jobs import retry
 from jobs.store.schema import tables
-from tests.rows import SPEC, AddWaitingJob, translated
+from tests.rows import SPEC, AddWaitingJob
+from tests.scripted_sandboxes import Sandboxes, ScriptedSandbox, poison
 from tests.store.worker.echo import Echo, keeper_of, scalar
 from worker.drain import drain
 from worker.engine.tasks.batch_result import BatchResult
-from worker.isolation.sandbox import SandboxDied
-
-SEGFAULT = SandboxDied("killed", "was killed by SIGSEGV")
 
 
-class Sandboxes:
-    """Scripted processes: `kills` says of a batch, and how often it was tried, whether its process dies."""
-
-    def __init__(self, kills: Callable[[list[int], int], SandboxDied | None]) -> None:
-        self.tried: list[list[int]] = []
-        self.deaths: list[list[int]] = []
-        self.opened = 0
-        self.open = 0
-        self._kills = kills
-
-    def __call__(self, *_: object) -> "ScriptedSandbox":
-        self.opened += 1
-        self.open += 1
-        return ScriptedSandbox(self)
-
-    def on_death(self, batch: Batch, death: SandboxDied) -> None:
-        self.deaths.append([document.position for document in batch])
-
-    def process(self, batch: Batch) -> BatchResult:
-        positions = [document.position for document in batch]
-        self.tried.append(positions)
-        if (death := self._kills(positions, self.tried.count(positions))) is not None:
-            raise death
-        return BatchResult([translated(document.text) for document in batch], {}, [])
-
-
-class ScriptedSandbox:
-    def __init__(self, sandboxes: Sandboxes) -> None:
-        self.process = sandboxes.process
-        self._sandboxes = sandboxes
-
-    def close(self) -> None:
-        self._sandboxes.open -= 1
-
-
-def poison(*documents: int, death: SandboxDied = SEGFAULT) -> Sandboxes:
-    return Sandboxes(lambda positions, _: death if set(positions) & set(documents) else None)
-
-
-# In the loop of a lane
 @pytest.fixture
 def suspect(database: Database, add_waiting_job: AddWaitingJob) -> int:
-    """A job whose only shard has seen two processes die."""
+    """A job whose only shard was leased when two processes died."""
     job = add_waiting_job(documents=6, per_shard=6, tokens=1000)
     for _ in range(2):
         leases.lease(database, 1, 0, -1.0)
@@ -103,7 +61,7 @@ def test_suspects_never_run_in_the_lane_s_own_process(database: Database, suspec
     assert counts.estimated_done == counts.estimated_tokens
 
 
-def test_a_quarantined_document_that_is_retried_is_an_ordinary_one(database: Database, suspect: int) -> None:
+def test_a_quarantined_document_that_is_retried_runs_in_the_lane(database: Database, suspect: int) -> None:
     keeper = keeper_of(database)
     drain(database, Echo(), keeper, open_sandbox=poison(2))  # type: ignore[arg-type]
 

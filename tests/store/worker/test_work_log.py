@@ -1,4 +1,4 @@
-"""What a worker says of its work at log level info."""
+"""The log lines of a worker at level info."""
 
 import logging
 import re
@@ -12,7 +12,7 @@ from tests.store.worker.echo import Echo, keeper_of
 from worker.drain import drain
 
 
-def test_each_job_begun_each_shard_and_each_end_is_told(
+def test_each_job_and_each_shard_is_logged_at_its_begin_and_its_end(
     database: Database, add_waiting_job: AddWaitingJob, caplog: pytest.LogCaptureFixture
 ) -> None:
     job_id = add_waiting_job(documents=3, per_shard=2)
@@ -31,7 +31,7 @@ def test_each_job_begun_each_shard_and_each_end_is_told(
     ]
 
 
-def test_a_shard_that_is_given_back_is_told_so_and_no_end_of_the_job(
+def test_a_shard_that_is_given_back_is_logged_and_no_end_of_the_job(
     database: Database, add_waiting_job: AddWaitingJob, caplog: pytest.LogCaptureFixture
 ) -> None:
     add_waiting_job(documents=2, per_shard=2)
@@ -47,7 +47,7 @@ def test_a_shard_that_is_given_back_is_told_so_and_no_end_of_the_job(
     assert re.search("shard .* given back after", caplog.messages[-1])
 
 
-def test_at_the_usual_level_nothing_is_said_and_nothing_asked(
+def test_at_the_default_level_nothing_is_logged_and_nothing_is_queried(
     database: Database, add_waiting_job: AddWaitingJob, caplog: pytest.LogCaptureFixture
 ) -> None:
     add_waiting_job(documents=2, per_shard=2)

@@ -14,7 +14,7 @@ def batch(size: int) -> Batch:
 
 
 class Engine:
-    """Translates a document to its own text, and fails whenever a poisonous one is in the batch."""
+    """Translates a document to its own text, and fails whenever a poison one is in the batch."""
 
     def __init__(self, poison: set[int]) -> None:
         self.poison = poison
@@ -23,7 +23,7 @@ class Engine:
     def __call__(self, documents: Batch) -> BatchResult:
         self.calls += 1
         if bad := [d.position for d in documents if d.position in self.poison]:
-            raise RuntimeError(f"cannot bear {bad}")
+            raise RuntimeError(f"cannot process {bad}")
         return BatchResult(
             outcomes=[Translation(d.text, 0.0, 1, 0, 1, 1) for d in documents],
             learned={d.text.encode(): None for d in documents},  # type: ignore[misc]
@@ -32,7 +32,7 @@ class Engine:
 
 
 @given(st.integers(1, 40), st.data())
-def test_only_the_poisonous_documents_end_badly(size: int, data: st.DataObject) -> None:
+def test_only_the_poison_documents_fail(size: int, data: st.DataObject) -> None:
     poison = data.draw(st.sets(st.integers(0, size - 1), max_size=min(size - 1, MODEL_AT_FAULT - 1)))
 
     result = process_or_bisect(Engine(poison), batch(size))
@@ -44,7 +44,7 @@ def test_only_the_poisonous_documents_end_badly(size: int, data: st.DataObject) 
     assert len(result.learned) == size - len(poison)
 
 
-def test_a_single_poisonous_document_costs_few_calls() -> None:
+def test_one_poison_document_costs_few_calls() -> None:
     engine = Engine({100})
 
     process_or_bisect(engine, batch(256))
@@ -57,15 +57,15 @@ def test_an_engine_that_fails_on_every_document_is_a_bad_model_not_bad_documents
         process_or_bisect(Engine(set(range(MODEL_AT_FAULT))), batch(MODEL_AT_FAULT))
 
 
-def test_one_bad_document_alone_in_its_batch_is_the_document() -> None:
+def test_one_poison_document_alone_in_its_batch_fails_and_not_the_model() -> None:
     (outcome,) = process_or_bisect(Engine({0}), batch(1)).outcomes
 
     assert isinstance(outcome, Failed)
     assert outcome.code == "engine-error"
-    assert "RuntimeError: cannot bear" in outcome.message
+    assert "RuntimeError: cannot process" in outcome.message
 
 
-def test_a_request_to_stop_is_no_failure_of_a_document() -> None:
+def test_a_request_to_stop_fails_no_document() -> None:
     def stopped(_documents: Batch) -> BatchResult:
         raise Stopped("now")
 

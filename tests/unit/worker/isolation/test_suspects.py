@@ -1,6 +1,5 @@
-"""The search for the document that kills, with scripted processes."""
+"""The search for the document that kills its process, with scripted sandboxes."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,51 +7,10 @@ import pytest
 from jobs.errors import ModelError, Stopped
 from jobs.outcome import Quarantined, Translation
 from jobs.store.batches import Batch, PlannedDocument
-from tests.rows import translated
+from tests.scripted_sandboxes import SEGFAULT, Sandboxes, ScriptedSandbox, poison
 from worker.engine.tasks.batch_result import BatchResult
 from worker.isolation.sandbox import SandboxDied
 from worker.isolation.suspects import MAX_LOADS, TRIED_ALONE, process_suspects
-
-SEGFAULT = SandboxDied("killed", "was killed by SIGSEGV")
-
-
-class Sandboxes:
-    """Scripted processes: `kills` says of a batch, and how often it was tried, whether its process dies."""
-
-    def __init__(self, kills: Callable[[list[int], int], SandboxDied | None]) -> None:
-        self.tried: list[list[int]] = []
-        self.deaths: list[list[int]] = []
-        self.opened = 0
-        self.open = 0
-        self._kills = kills
-
-    def __call__(self, *_: object) -> "ScriptedSandbox":
-        self.opened += 1
-        self.open += 1
-        return ScriptedSandbox(self)
-
-    def on_death(self, batch: Batch, death: SandboxDied) -> None:
-        self.deaths.append([document.position for document in batch])
-
-    def process(self, batch: Batch) -> BatchResult:
-        positions = [document.position for document in batch]
-        self.tried.append(positions)
-        if (death := self._kills(positions, self.tried.count(positions))) is not None:
-            raise death
-        return BatchResult([translated(document.text) for document in batch], {}, [])
-
-
-class ScriptedSandbox:
-    def __init__(self, sandboxes: Sandboxes) -> None:
-        self.process = sandboxes.process
-        self._sandboxes = sandboxes
-
-    def close(self) -> None:
-        self._sandboxes.open -= 1
-
-
-def poison(*documents: int, death: SandboxDied = SEGFAULT) -> Sandboxes:
-    return Sandboxes(lambda positions, _: death if set(positions) & set(documents) else None)
 
 
 def batch_of(count: int) -> Batch:
@@ -132,13 +90,13 @@ def test_a_model_that_always_kills_is_not_blamed_on_the_documents() -> None:
     assert sandboxes.open == 0
 
 
-def test_three_poison_documents_in_a_row_are_still_documents() -> None:
+def test_three_poison_documents_in_a_row_are_not_blamed_on_the_model() -> None:
     outcomes = run(poison(0, 1, 2))
 
     assert [isinstance(outcome, Quarantined) for outcome in outcomes] == [True] * 3 + [False] * 3
 
 
-def test_poison_documents_that_stand_together_are_still_documents() -> None:
+def test_neighbouring_poison_documents_are_not_blamed_on_the_model() -> None:
     outcomes = run(poison(*range(TRIED_ALONE)), 3 * TRIED_ALONE)
 
     quarantined = [isinstance(outcome, Quarantined) for outcome in outcomes]

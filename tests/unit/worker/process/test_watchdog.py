@@ -1,4 +1,4 @@
-"""When a lane is taken for hung, and when it is not."""
+"""When a lane counts as hung, and when it does not."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_every_step_is_a_sign_of_life(watchdog: Watchdog, reasons: Reasons) -> N
     assert reasons == []
 
 
-def test_a_lane_that_does_nothing_is_not_watched(watchdog: Watchdog, reasons: Reasons) -> None:
+def test_a_lane_without_a_call_is_not_watched(watchdog: Watchdog, reasons: Reasons) -> None:
     with watchdog.watching("x"):
         pass_time(watchdog, 50)
     pass_time(watchdog, 500)
@@ -98,7 +98,7 @@ def test_a_heartbeat_without_an_answer_ends_the_process(watchdog: Watchdog, reas
 def test_connections_without_an_answer_are_cut_though_another_connection_has_answers(
     reasons: Reasons, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The heartbeat's, say, while a lane waits on one that a proxy has forgotten."""
+    """The heartbeat has answers while a lane waits on a connection that a proxy has forgotten."""
     silent = iter([False] * 60 + [True] + [False] * 39)
     watchdog = Watchdog(hang_s=300.0, lease_s=60.0, on_hang=reasons, cut_connections=lambda: next(silent))
     monkeypatch.setattr(watchdog, "_arm", lambda: None)

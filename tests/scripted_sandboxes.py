@@ -1,0 +1,53 @@
+"""Sandboxes that start no process and die as a test says, in place of `worker.isolation.sandbox`."""
+
+from collections.abc import Callable
+
+from jobs.store.batches import Batch
+from tests.rows import translated
+from worker.engine.tasks.batch_result import BatchResult
+from worker.isolation.sandbox import SandboxDied
+
+SEGFAULT = SandboxDied("killed", "was killed by SIGSEGV")
+
+
+class Sandboxes:
+    """Opens sandboxes when called, and counts what becomes of them."""
+
+    def __init__(self, kills: Callable[[list[int], int], SandboxDied | None]) -> None:
+        """`kills` gets the positions of a batch and the number of its tries; how its sandbox dies, or None."""
+        self.tried: list[list[int]] = []
+        self.deaths: list[list[int]] = []
+        self.opened = 0
+        self.open = 0
+        self._kills = kills
+
+    def __call__(self, *_: object) -> "ScriptedSandbox":
+        self.opened += 1
+        self.open += 1
+        return ScriptedSandbox(self)
+
+    def on_death(self, batch: Batch, death: SandboxDied) -> None:
+        self.deaths.append([document.position for document in batch])
+
+    def process(self, batch: Batch) -> BatchResult:
+        positions = [document.position for document in batch]
+        self.tried.append(positions)
+        if (death := self._kills(positions, self.tried.count(positions))) is not None:
+            raise death
+        return BatchResult([translated(document.text) for document in batch], {}, [])
+
+
+class ScriptedSandbox:
+    """One of `Sandboxes`."""
+
+    def __init__(self, sandboxes: Sandboxes) -> None:
+        self.process = sandboxes.process
+        self._sandboxes = sandboxes
+
+    def close(self) -> None:
+        self._sandboxes.open -= 1
+
+
+def poison(*documents: int, death: SandboxDied = SEGFAULT) -> Sandboxes:
+    """Sandboxes that die whenever one of these documents is in the batch."""
+    return Sandboxes(lambda positions, _: death if set(positions) & set(documents) else None)
