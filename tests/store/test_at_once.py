@@ -120,7 +120,7 @@ class Crowd:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_whatever_many_do_at_once_nothing_is_lost_or_counted_twice(
+def test_whatever_runs_concurrently_nothing_is_lost_or_counted_twice(
     database: Database, add_waiting_job: AddWaitingJob, seed: int
 ) -> None:
     jobs = [add_waiting_job(documents=6, per_shard=3, tokens=2_000) for _ in range(JOBS)]
@@ -150,7 +150,7 @@ def finish(crowd: Crowd) -> None:
             crowd._record(work, index, fails=False)
 
 
-def test_a_shard_that_is_given_back_while_its_job_is_cancelled_is_cancelled_too(
+def test_a_shard_that_is_released_while_its_job_is_cancelled_is_cancelled_too(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     """On PostgreSQL neither transaction sees the other until it is committed."""

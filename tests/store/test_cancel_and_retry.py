@@ -15,9 +15,7 @@ from tests.rows import AddWaitingJob, translated
 from tests.store.leasing import LEASE_S, contradictory, counts, take, value, write
 
 
-def test_a_failed_document_ends_badly_alone_and_retry_puts_it_back(
-    database: Database, add_waiting_job: AddWaitingJob
-) -> None:
+def test_a_failed_document_fails_alone_and_retry_reopens_it(database: Database, add_waiting_job: AddWaitingJob) -> None:
     job = add_waiting_job(documents=3, per_shard=3)
     write(database, take(database), outcomes=[translated(), Failed("engine-error", "it broke"), translated()])
     row = counts(database, job)
@@ -35,7 +33,7 @@ def test_a_failed_document_ends_badly_alone_and_retry_puts_it_back(
     assert value(database, tables.Job.state, tables.Job.id == job) == "done"
 
 
-def test_a_document_that_is_put_back_while_its_shard_is_leased_is_not_lost(
+def test_a_document_that_is_reopened_while_its_shard_is_leased_is_not_lost(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     job = add_waiting_job(documents=4, per_shard=4, tokens=MAX_TOKENS // 2)
@@ -48,7 +46,7 @@ def test_a_document_that_is_put_back_while_its_shard_is_leased_is_not_lost(
     assert [d.position for d in take(database).batches[0]] == [0]
 
 
-def test_cancel_keeps_results_and_ends_the_rest(database: Database, add_waiting_job: AddWaitingJob) -> None:
+def test_cancel_keeps_results_and_cancels_the_rest(database: Database, add_waiting_job: AddWaitingJob) -> None:
     job = add_waiting_job(documents=6, per_shard=2, rejected=(5,))
     write(database, take(database))
     held = take(database)
@@ -62,7 +60,7 @@ def test_cancel_keeps_results_and_ends_the_rest(database: Database, add_waiting_
     assert value(database, tables.Job.state, tables.Job.id == job) == "cancelled"
 
 
-def test_a_cancelled_job_goes_on_by_retry_with_what_has_no_result(
+def test_retry_of_a_cancelled_job_reopens_what_has_no_result(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     job = add_waiting_job(documents=6, per_shard=2, rejected=(5,))
@@ -107,7 +105,7 @@ def test_a_cancel_whose_job_is_retried_meanwhile_ends_and_leaves_the_rest_alone(
     assert contradictory(database, job) == []
 
 
-def test_a_batch_that_was_in_hand_when_its_job_was_cancelled_is_kept(
+def test_a_batch_that_was_computed_when_its_job_was_cancelled_is_recorded(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     job = add_waiting_job(documents=2, per_shard=2)

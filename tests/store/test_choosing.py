@@ -32,7 +32,7 @@ def test_a_model_that_is_warm_goes_before_an_older_job_but_not_before_a_higher_p
     assert [job_of(database, warm=("warm",)) for _ in range(4)] == [urgent, warm, old, None]
 
 
-def test_a_worker_that_was_brought_for_a_job_serves_it_before_any_other(
+def test_a_worker_that_was_started_for_a_job_serves_it_before_any_other(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     urgent, older = add_waiting_job(documents=1, priority=10, model_revision="warm"), add_waiting_job(documents=1)
@@ -74,7 +74,7 @@ def test_a_shard_is_suspect_once_two_processes_died_on_it(database: Database, ad
 
 
 @pytest.mark.parametrize("database", ["postgresql"], indirect=True)
-def test_whoever_comes_second_takes_the_next_shard_and_does_not_wait(
+def test_the_second_of_two_leases_takes_the_next_shard_and_does_not_wait(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     add_waiting_job(documents=2, per_shard=1)

@@ -40,7 +40,7 @@ def count(database: Database, table: type[tables.Base], job_id: int) -> int:
         return int(connection.execute(select(func.count()).where(column == job_id)).scalar_one())
 
 
-def test_who_slept_while_its_job_was_finished_and_pruned_writes_nothing_into_the_next_job(
+def test_a_worker_whose_job_was_pruned_writes_nothing_into_a_job_with_its_numbers(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     """With numbers that are given anew and epochs from 1, the sleeper's batch looks just like that of the new job."""
@@ -60,7 +60,7 @@ def test_who_slept_while_its_job_was_finished_and_pruned_writes_nothing_into_the
     assert texts(database) == ["of the second job"] * 3
 
 
-def test_who_slept_through_a_restore_writes_nothing_into_the_job_that_has_its_numbers_now(
+def test_a_worker_from_before_a_restore_writes_nothing_into_a_job_with_its_numbers(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     backup = Dump.of(database)
@@ -83,7 +83,7 @@ def test_who_slept_through_a_restore_writes_nothing_into_the_job_that_has_its_nu
     assert texts(database) == ["of the second job"] * 3
 
 
-def test_a_batch_that_a_restore_undid_is_not_taken_for_recorded(
+def test_a_batch_that_a_restore_undid_does_not_count_as_recorded(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     """The shard stands behind an epoch of the same number, but of another lease."""

@@ -41,7 +41,7 @@ def test_no_statement_goes_through_all_documents_of_a_job(database: Database, tm
 
 
 @ON_SQLITE
-def test_what_a_bulk_insert_sets_is_set_back_when_the_job_is_ready(database: Database, tmp_path: Path) -> None:
+def test_the_cache_of_a_bulk_insert_is_restored_when_the_job_is_ready(database: Database, tmp_path: Path) -> None:
     path = tmp_path / "corpus.txt"
     path.write_text("x\n")
     during = []

@@ -70,7 +70,7 @@ def test_a_heartbeat_keeps_a_lease_from_expiring(database: Database, add_waiting
     assert lease_expiry.expire(database) == 0
 
 
-def test_a_lease_whose_worker_never_heard_of_it_runs_out(database: Database, add_waiting_job: AddWaitingJob) -> None:
+def test_a_lease_whose_worker_does_not_know_it_runs_out(database: Database, add_waiting_job: AddWaitingJob) -> None:
     """The COMMIT of a lease may take place and its answer be lost."""
     add_waiting_job(documents=6, per_shard=3)
     take(database, worker_id=7, lease_s=-1.0)
@@ -81,7 +81,7 @@ def test_a_lease_whose_worker_never_heard_of_it_runs_out(database: Database, add
     assert lease_expiry.expire(database) == 1
 
 
-def test_a_heartbeat_tells_what_is_lost_and_what_is_unwanted(
+def test_a_heartbeat_returns_which_leases_are_lost_and_which_to_release(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     lost_job, paused_job = add_waiting_job(documents=1), add_waiting_job(documents=1)
@@ -97,9 +97,7 @@ def test_a_heartbeat_tells_what_is_lost_and_what_is_unwanted(
     assert held.to_release == {unwanted.token}
 
 
-def test_an_expired_lease_leaves_its_documents_in_flight_as_evidence(
-    database: Database, add_waiting_job: AddWaitingJob
-) -> None:
+def test_an_expired_lease_logs_the_documents_in_flight(database: Database, add_waiting_job: AddWaitingJob) -> None:
     add_waiting_job(documents=3, per_shard=3)
     take(database, worker_id=7)
 
@@ -158,7 +156,7 @@ def test_a_clock_that_is_set_back_after_a_submit_hides_no_shard(
     assert take(database).job_id == job
 
 
-def test_who_lost_its_lease_pauses_nothing(database: Database, add_waiting_job: AddWaitingJob) -> None:
+def test_a_worker_that_lost_its_lease_pauses_nothing(database: Database, add_waiting_job: AddWaitingJob) -> None:
     job = add_waiting_job(documents=3, per_shard=3)
     sleeper = take(database, lease_s=-1.0)
     lease_expiry.expire(database)

@@ -31,7 +31,7 @@ def test_a_recorded_shard_is_done_and_the_last_one_ends_the_job(
     assert events(database) == ["leased", "recorded", "finished"] * 2
 
 
-def test_a_batch_is_recorded_as_a_whole_and_the_next_lease_goes_on_behind_it(
+def test_a_batch_is_recorded_as_a_whole_and_the_next_lease_continues_behind_it(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     add_waiting_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
@@ -72,7 +72,7 @@ def test_recording_a_middle_batch_twice_is_harmless_too(database: Database, add_
     assert value(database, tables.Job.state, tables.Job.id == job) == "done"
 
 
-def test_whoever_slept_past_its_lease_is_refused_and_the_refusal_is_logged(
+def test_a_worker_that_slept_past_its_lease_is_refused_and_the_refusal_is_logged(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     job = add_waiting_job(documents=3, per_shard=3)
@@ -89,7 +89,7 @@ def test_whoever_slept_past_its_lease_is_refused_and_the_refusal_is_logged(
     assert events(database)[-1] == "stale_commit"
 
 
-def test_a_sleeper_is_refused_while_its_successor_computes_the_very_same_batch(
+def test_a_lost_lease_is_refused_while_another_worker_computes_the_same_batch(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     add_waiting_job(documents=3, per_shard=3)
@@ -105,7 +105,7 @@ def test_a_sleeper_is_refused_while_its_successor_computes_the_very_same_batch(
     write(database, successor)
 
 
-def test_a_sleeper_is_refused_even_while_nobody_took_its_shard(
+def test_a_lost_lease_is_refused_even_while_no_worker_has_leased_its_shard(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     add_waiting_job(documents=3, per_shard=3)
@@ -120,7 +120,7 @@ def test_a_sleeper_is_refused_even_while_nobody_took_its_shard(
     assert "released" not in events(database)
 
 
-def test_what_was_learned_comes_with_the_results_and_the_first_entry_stays(
+def test_memory_entries_are_written_with_the_results_and_the_first_entry_stays(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     add_waiting_job(documents=2, per_shard=1)

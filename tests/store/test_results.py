@@ -117,7 +117,7 @@ def test_a_result_is_written_once_into_its_own_table_and_counted_once(
 
 
 @newer_task
-def test_whoever_slept_past_its_lease_writes_nothing(
+def test_a_worker_that_slept_past_its_lease_writes_nothing(
     database: Database, add_waiting_job: AddWaitingJob, kind: Kind
 ) -> None:
     job = add_waiting_job(documents=1, per_shard=1, spec=kind.spec)
@@ -152,7 +152,7 @@ def test_what_has_a_result_is_neither_leased_nor_cancelled_again(
 
 
 @newer_task
-def test_a_retry_puts_back_what_failed_and_nothing_else(
+def test_a_retry_reopens_what_failed_and_nothing_else(
     database: Database, add_waiting_job: AddWaitingJob, kind: Kind
 ) -> None:
     job = add_waiting_job(documents=2, per_shard=2, spec=kind.spec)
@@ -198,7 +198,7 @@ def test_a_result_in_the_table_of_another_task_is_found(database: Database, add_
         Ranking((RankedCandidate("a", 1, math.nan, None),), 1, 1, 0),
     ],
 )
-def test_a_number_that_is_none_never_reaches_a_table(
+def test_a_number_that_is_not_finite_never_reaches_a_table(
     database: Database, add_waiting_job: AddWaitingJob, outcome: Score | Ranking
 ) -> None:
     job = add_waiting_job(documents=1, per_shard=1, spec=SCORE if isinstance(outcome, Score) else RERANK)
@@ -277,7 +277,7 @@ def test_throughput_is_that_of_every_task(database: Database, add_waiting_job: A
 
 
 @pytest.mark.parametrize("value", [-800.0, 0.0, 1.0, 709.0, 800.0, None, "x"])
-def test_mathematics_of_ours_are_those_of_sqlite(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_exp_and_ln_give_what_those_of_sqlite_give(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where SQLite was built with them. A text counts as no number in ours; nobody takes the exponential of one."""
     with closing(sqlite3.connect(":memory:")) as theirs, closing(sqlite3.connect(":memory:")) as ours:
         ours.create_function("exp", 1, sqlite_functions._exp, deterministic=True)

@@ -29,7 +29,7 @@ def test_only_its_holder_releases_a_role(database: Database) -> None:
     assert acquire_role(database, "reaper", "b", 60)
 
 
-def test_a_holder_renews_in_its_second_half_and_nobody_else_writes(database: Database) -> None:
+def test_a_holder_writes_only_in_the_second_half_of_its_time_and_other_processes_not_at_all(database: Database) -> None:
     acquire_role(database, "reaper", "a", 10)
     before = until_of(database)
 

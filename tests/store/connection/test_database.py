@@ -24,7 +24,7 @@ def test_a_new_file_gets_the_newest_schema(database: Database) -> None:
     assert differences(database.engine) == []
 
 
-def test_the_schema_can_be_taken_away_and_made_again(database: Database) -> None:
+def test_the_schema_can_be_dropped_and_created_again(database: Database) -> None:
     downgrade(database.engine)
     assert schema_version(database.engine) is None
 
@@ -77,7 +77,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) ->
     assert file.read_bytes() == b"my thesis, only copy" * 100
 
 
-def test_a_locked_database_is_worth_waiting_for(tmp_path: Path) -> None:
+def test_a_locked_database_is_a_transient_error(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'kvjobs.db'}"
     Database.open(url).close()
     other = sqlite3.connect(tmp_path / "kvjobs.db", isolation_level=None)
@@ -122,7 +122,7 @@ def test_writers_wait_for_each_other(sqlite: Database) -> None:
         assert connection.execute(text("SELECT n FROM tally")).scalar() == 80
 
 
-def test_as_many_threads_as_like_have_a_transaction_open(database: Database) -> None:
+def test_any_number_of_threads_can_have_a_transaction_open(database: Database) -> None:
     everybody = threading.Barrier(40)
     met = []
 
@@ -140,7 +140,7 @@ def test_as_many_threads_as_like_have_a_transaction_open(database: Database) -> 
     assert len(met) == 40
 
 
-def test_a_pool_without_a_free_connection_is_worth_waiting_for(sqlite: Database) -> None:
+def test_a_pool_without_a_free_connection_is_a_transient_error(sqlite: Database) -> None:
     narrow = Database(create_engine(sqlite.engine.url, pool_size=1, max_overflow=0, pool_timeout=0.01))
 
     with narrow.reading(), pytest.raises(TransientError, match="in use"), narrow.reading():
@@ -148,7 +148,7 @@ def test_a_pool_without_a_free_connection_is_worth_waiting_for(sqlite: Database)
     narrow.close()
 
 
-def test_a_thread_of_a_process_that_writes_all_the_time_has_its_turn(sqlite: Database) -> None:
+def test_a_thread_that_writes_all_the_time_does_not_starve_the_others(sqlite: Database) -> None:
     """SQLite's own waiting lets a busy writer in again and again before one that waits."""
     turns: list[str] = []
     begun = threading.Event()
@@ -185,7 +185,7 @@ def test_a_transaction_that_raises_leaves_nothing(sqlite: Database) -> None:
         assert connection.execute(text("SELECT COUNT(*) FROM sqlite_master WHERE name = 'half_made'")).scalar() == 0
 
 
-def test_a_file_that_is_replaced_under_a_program_is_opened_anew(tmp_path: Path) -> None:
+def test_a_file_that_is_replaced_while_it_is_open_is_opened_again(tmp_path: Path) -> None:
     file, copy = tmp_path / "kvjobs.db", tmp_path / "copy.db"
     database = Database.open(f"sqlite:///{file}")
     with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
@@ -206,7 +206,7 @@ def test_a_file_that_is_replaced_under_a_program_is_opened_anew(tmp_path: Path) 
     database.close()
 
 
-def test_a_file_that_has_gone_is_missed_and_no_empty_one_takes_its_place(tmp_path: Path) -> None:
+def test_a_file_that_was_deleted_is_an_error_and_is_not_created_again(tmp_path: Path) -> None:
     file = tmp_path / "kvjobs.db"
     database = Database.open(f"sqlite:///{file}")
 
@@ -222,7 +222,7 @@ def test_a_file_that_has_gone_is_missed_and_no_empty_one_takes_its_place(tmp_pat
     database.close()
 
 
-def test_a_connection_that_the_server_ended_is_a_reason_to_wait_and_the_next_one_works(postgresql: Database) -> None:
+def test_a_connection_that_the_server_ended_is_a_transient_error_and_the_next_one_works(postgresql: Database) -> None:
     def work_on_an_ended_connection() -> None:
         with postgresql.writing() as connection:
             me = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
@@ -237,7 +237,7 @@ def test_a_connection_that_the_server_ended_is_a_reason_to_wait_and_the_next_one
         assert connection.execute(text("SELECT 1")).scalar() == 1
 
 
-def test_every_idle_connection_of_the_pool_may_be_cut(postgresql: Database) -> None:
+def test_all_idle_connections_of_the_pool_may_be_cut(postgresql: Database) -> None:
     with postgresql.reading(), postgresql.reading(), postgresql.reading():
         pass
     everyone_else = (
@@ -251,7 +251,7 @@ def test_every_idle_connection_of_the_pool_may_be_cut(postgresql: Database) -> N
             assert connection.execute(text("SELECT 1")).scalar() == 1
 
 
-def test_a_server_that_does_not_answer_is_worth_waiting_for() -> None:
+def test_a_server_that_does_not_answer_is_a_transient_error() -> None:
     with pytest.raises(TransientError, match=r"does not answer.*is it running"):
         Database.open("postgresql://kvjobs:secret@127.0.0.1:1/kvjobs")
 
@@ -268,7 +268,7 @@ def crossed(postgresql: Database) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("crossed")
-def test_a_deadlock_is_worth_another_try(postgresql: Database) -> None:
+def test_a_deadlock_is_a_transient_error(postgresql: Database) -> None:
     started = threading.Barrier(2)
     raised: list[Exception] = []
 
@@ -291,7 +291,7 @@ def test_a_deadlock_is_worth_another_try(postgresql: Database) -> None:
     assert "blocked each other" in str(raised[0])
 
 
-def test_a_view_of_the_data_does_not_change_while_it_is_read(database: Database) -> None:
+def test_a_reading_transaction_sees_one_snapshot(database: Database) -> None:
     with database.writing() as connection:
         connection.execute(tables.SingletonRole.__table__.insert().values(name="a", holder="x", held_until=db_time()))
     with database.reading() as connection:
@@ -323,7 +323,7 @@ def test_two_upgrades_at_once_wait_for_each_other() -> None:
         database.close()
 
 
-def test_whoever_waits_for_an_answer_is_let_go_when_the_connections_are_cut(postgresql: Database) -> None:
+def test_a_thread_that_waits_for_an_answer_gets_an_error_when_the_connections_are_cut(postgresql: Database) -> None:
     raised: list[Exception] = []
     asking = threading.Event()
 

@@ -33,7 +33,7 @@ def test_threads_acquire_in_the_order_in_which_they_asked() -> None:
     assert lock.acquire(0)
 
 
-def test_an_acquire_that_timed_out_holds_up_nobody() -> None:
+def test_an_acquire_that_timed_out_delays_no_other_thread() -> None:
     lock = FairLock()
     assert lock.acquire(0)
 

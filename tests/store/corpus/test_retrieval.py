@@ -113,7 +113,7 @@ def test_it_is_the_join_of_the_three_files(
 @pytest.mark.parametrize(
     ("suffix", "pack"), [(".gz", gzip.compress), (".zst", zstandard.ZstdCompressor().compress), ("", gzip.compress)]
 )
-def test_packed_files_are_read_alike(folder: Path, suffix: str, pack: Callable[[bytes], bytes]) -> None:
+def test_compressed_files_read_the_same(folder: Path, suffix: str, pack: Callable[[bytes], bytes]) -> None:
     plain = read(folder, RUN)
     for name in ("corpus.jsonl", "queries.jsonl"):
         path = folder / name
@@ -147,7 +147,7 @@ def test_a_document_that_the_corpus_lacks_stays_without_a_text(folder: Path) -> 
     assert candidates == [Candidate("gone", None, 9.0), Candidate("d3", "Wind.", 8.0)]
 
 
-def test_a_query_that_nobody_knows_is_rejected_and_the_others_are_not(folder: Path) -> None:
+def test_a_query_that_is_in_no_file_is_rejected_and_the_others_are_not(folder: Path) -> None:
     unknown, known = read(folder, "q9 Q0 d1 1 9 x\nq1 Q0 d1 1 9 x\n")
 
     assert isinstance(known, Document)
@@ -175,7 +175,7 @@ def test_a_document_that_a_query_found_twice_is_rejected(folder: Path) -> None:
         (b"q1 Q0 d\xff 1 2 x", "it is not UTF-8"),
     ],
 )
-def test_a_line_that_is_none_of_a_run_refuses_the_run_and_is_named(folder: Path, line: str | bytes, why: str) -> None:
+def test_a_line_that_is_not_of_a_run_refuses_the_run_and_is_named(folder: Path, line: str | bytes, why: str) -> None:
     line = line.encode() if isinstance(line, str) else line
 
     with pytest.raises(CorpusError) as error:
@@ -217,7 +217,7 @@ def test_files_that_are_not_there_are_named(folder: Path) -> None:
         read(folder, RUN)
 
 
-def test_where_nothing_can_be_kept_it_is_said(folder: Path) -> None:
+def test_a_spool_that_cannot_be_used_is_an_error_that_names_it(folder: Path) -> None:
     (folder / "file").touch()
     (folder / "a.run").write_text(RUN)
 

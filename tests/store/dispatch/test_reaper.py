@@ -76,7 +76,7 @@ def test_a_worker_of_an_unknown_machine_lives_by_its_heartbeat(database: Databas
     assert not any_alive(database, -1)
 
 
-def test_a_worker_that_retired_is_not_alive(database: Database) -> None:
+def test_a_worker_that_was_marked_as_stopped_is_not_alive(database: Database) -> None:
     worker_id = register(database, device="cpu", provider="test", lanes=1)
     record_heartbeat(database, worker_id, WorkerStats(kv_bytes=7))
 

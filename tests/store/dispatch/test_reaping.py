@@ -48,7 +48,7 @@ def test_where_nothing_has_run_out_nobody_takes_the_role(database: Database, add
     assert acquire_role(database, REAPER, "theirs", 60)
 
 
-def test_a_cancel_that_died_half_way_is_finished(
+def test_a_cancel_that_was_interrupted_is_finished(
     database: Database, add_job: AddJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_id = add_job(Line("a"), Line("b"))
@@ -67,7 +67,7 @@ def test_a_cancel_that_died_half_way_is_finished(
         assert find_contradictions(connection, job_id) == []
 
 
-def test_a_cancel_that_only_missed_the_last_word_is_finished(database: Database, add_job: AddJob) -> None:
+def test_a_cancel_that_was_interrupted_before_the_job_ended_is_finished(database: Database, add_job: AddJob) -> None:
     """Its shards were all closed when it died, one by a worker that ended just before."""
     job_id = add_job(Line("a", "一"))
     with database.writing() as connection:
@@ -80,7 +80,7 @@ def test_a_cancel_that_only_missed_the_last_word_is_finished(database: Database,
         assert find_contradictions(connection, job_id) == []
 
 
-def test_the_shards_of_a_child_are_free_as_soon_as_its_parent_has_seen_its_end(
+def test_the_shards_of_a_child_are_free_as_soon_as_its_parent_knows_that_it_ended(
     database: Database, add_job: AddJob
 ) -> None:
     """Nothing is known of processes elsewhere, nor where /proc is hidden; of its own child a parent knows."""

@@ -136,7 +136,7 @@ def test_failures_are_grouped_by_reason_with_samples(database: Database, add_job
     assert found[2].samples[0].line == 1
 
 
-def test_the_pace_is_that_of_the_last_minute(database: Database, running_job: int) -> None:
+def test_the_recent_speed_is_that_of_the_last_minute(database: Database, running_job: int) -> None:
     job = replace(find(database, running_job), estimated_tokens=10_000)
     pace = RecentSpeed()
     pace.add(job, 0.0)
@@ -151,7 +151,7 @@ def test_the_pace_is_that_of_the_last_minute(database: Database, running_job: in
     assert pace.eta_s == pytest.approx((10_000 - 6_300) / 5)
 
 
-def test_nothing_moves_means_no_end_is_known(database: Database, running_job: int) -> None:
+def test_without_progress_no_remaining_time_is_known(database: Database, running_job: int) -> None:
     pace = RecentSpeed()
     for second in range(3):
         pace.add(find(database, running_job), float(second))

@@ -114,7 +114,7 @@ def test_an_upgraded_file_goes_on_above_every_number_that_it_has_seen(database: 
 
 
 @ON_SQLITE
-def test_an_upgraded_file_looks_after_its_references_again(database: Database) -> None:
+def test_an_upgraded_file_checks_its_foreign_keys_again(database: Database) -> None:
     upgrade(database.engine)
 
     with database.writing() as connection:

@@ -79,7 +79,7 @@ def test_a_submit_stops_when_its_job_is_cancelled(database: Database, path: Path
     assert len(everything(database, 1)["Document"]) == 6
 
 
-def test_a_submit_stops_when_its_job_starts_anew_behind_it(database: Database, path: Path) -> None:
+def test_a_submit_stops_when_its_job_is_started_again(database: Database, path: Path) -> None:
     def start_anew(progress: IngestProgress) -> None:
         lifecycle.abandon(database, 1, "somebody gave it up")
         killed(database, path, 1)
@@ -90,7 +90,7 @@ def test_a_submit_stops_when_its_job_starts_anew_behind_it(database: Database, p
     assert send(database, path).documents == 20
 
 
-def test_a_submit_stops_when_its_job_is_given_up_or_removed(database: Database, path: Path) -> None:
+def test_a_submit_stops_when_its_job_is_abandoned_or_removed(database: Database, path: Path) -> None:
     with pytest.raises(KvjobsError, match=r"abandoned .*somebody gave it up"):
         send(database, path, on_progress=lambda progress: lifecycle.abandon(database, 1, "somebody gave it up"))
     with pytest.raises(KvjobsError, match="job 1 was removed"):
@@ -100,7 +100,7 @@ def test_a_submit_stops_when_its_job_is_given_up_or_removed(database: Database, 
 
 
 @pytest.mark.parametrize("verb", ["abandon", "remove"])
-def test_an_ingest_killed_while_it_is_given_up_starts_from_nothing(
+def test_an_ingest_killed_while_it_is_abandoned_starts_from_the_beginning(
     database: Database, path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     expected = everything(database, send(database, path, spec=replace(SPEC, model_revision="reference")).job_id)
@@ -122,7 +122,7 @@ def test_an_ingest_killed_while_it_is_given_up_starts_from_nothing(
     assert everything(database, 2) == expected
 
 
-def test_only_an_unfinished_ingest_can_be_given_up(database: Database, path: Path) -> None:
+def test_only_an_unfinished_ingest_can_be_abandoned(database: Database, path: Path) -> None:
     send(database, path)
     before = everything(database, 1)
 
@@ -132,7 +132,9 @@ def test_only_an_unfinished_ingest_can_be_given_up(database: Database, path: Pat
     assert everything(database, 1) == before
 
 
-def test_documents_are_removed_in_pieces(database: Database, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_are_removed_in_several_transactions(
+    database: Database, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lifecycle, "ROWS_PER_DELETE", 7)
     killed(database, path, 3)
     with database.writing() as connection:

@@ -64,7 +64,7 @@ def test_a_corpus_of_which_nothing_can_be_used_is_refused_with_what_was_probably
 
 
 @pytest.mark.parametrize("num_rejected", [0, 1, 2, 3, 50])
-def test_rejected_lines_before_the_first_document_are_all_kept(
+def test_rejected_lines_before_the_first_document_are_all_stored(
     database: Database, send: Submit, monkeypatch: pytest.MonkeyPatch, num_rejected: int
 ) -> None:
     monkeypatch.setattr(corpus_check, "MAX_HELD", 2)
@@ -112,7 +112,7 @@ def test_strict_refuses_a_corpus_that_a_job_has_already_and_leaves_that_job(data
     assert len(rows(database, Document, "position")) == 2
 
 
-def test_a_corpus_that_breaks_off_fails_its_job_and_frees_its_name(database: Database, send: Submit) -> None:
+def test_a_corpus_that_ends_too_early_fails_its_job_and_frees_its_name(database: Database, send: Submit) -> None:
     packed = gzip.compress(b"".join(b'{"id": %d, "text": "x"}\n' % n for n in range(30_000)))
 
     with pytest.raises(CorpusError, match="ends too early"):

@@ -61,7 +61,7 @@ def test_a_killed_submit_ends_with_the_rows_of_an_undisturbed_one(
     assert resumed.documents == sum(bool(line) for line, _ in lines) + 1
 
 
-def test_a_killed_submit_goes_on_where_it_stopped(database: Database, path: Path) -> None:
+def test_a_killed_submit_continues_where_it_stopped(database: Database, path: Path) -> None:
     killed(database, path, 2)
     assert states(database) == [(1, "ingesting")]
     told: list[IngestProgress] = []
@@ -79,7 +79,7 @@ def test_a_submit_killed_before_its_end_is_only_finished(database: Database, pat
     assert states(database) == [(1, "running")]
 
 
-def test_a_killed_submit_of_another_job_of_the_corpus_goes_on_too(database: Database, path: Path) -> None:
+def test_a_killed_submit_of_another_job_of_the_corpus_continues_too(database: Database, path: Path) -> None:
     send(database, path)
     killed(database, path, again=True)
 
@@ -121,7 +121,7 @@ def test_a_transaction_that_fails_leaves_nothing_half_written(
 
 
 @ON_SQLITE
-def test_a_full_disk_is_told_and_the_same_submit_goes_on(database: Database, path: Path) -> None:
+def test_after_a_full_disk_the_same_submit_continues(database: Database, path: Path) -> None:
     path.write_bytes(corpus_of(*(f"{number} " + "x" * 2000 for number in range(300))))
 
     def limit(pages: int) -> None:
@@ -140,7 +140,7 @@ def test_a_full_disk_is_told_and_the_same_submit_goes_on(database: Database, pat
 
 
 @ON_SQLITE
-def test_a_locked_database_is_told_and_the_same_submit_goes_on(database: Database, path: Path) -> None:
+def test_after_a_locked_database_the_same_submit_continues(database: Database, path: Path) -> None:
     impatient = Database.open(str(database.engine.url), busy_timeout_s=0.05)
 
     with database.engine.connect().execution_options(kvjobs_writing=True) as holder:
@@ -152,7 +152,7 @@ def test_a_locked_database_is_told_and_the_same_submit_goes_on(database: Databas
     impatient.close()
 
 
-def test_a_submit_that_was_cancelled_goes_on_once_its_job_is_retried(database: Database, path: Path) -> None:
+def test_a_cancelled_submit_continues_once_its_job_is_retried(database: Database, path: Path) -> None:
     whole, cancelled = (replace(SPEC, model_revision=f"r{next(revisions)}") for _ in range(2))
     expected = everything(database, send(database, path, spec=whole).job_id)
     killed(database, path, 2, spec=cancelled)
@@ -166,7 +166,7 @@ def test_a_submit_that_was_cancelled_goes_on_once_its_job_is_retried(database: D
     assert everything(database, 2) == expected
 
 
-def test_a_submit_that_was_cancelled_before_its_first_document_is_no_dead_end(database: Database, path: Path) -> None:
+def test_a_submit_that_was_cancelled_before_its_first_document_can_be_repeated(database: Database, path: Path) -> None:
     send(database, path)
     with database.writing() as connection:  # as it is between `begin` and the first batch
         begun = {"state": JobState.INGESTING, "ingested": 0, "ingest_digest": None, "ingested_at": None}
@@ -181,7 +181,7 @@ def test_a_submit_that_was_cancelled_before_its_first_document_is_no_dead_end(da
     assert send(database, path).documents == 20
 
 
-def test_a_file_that_changed_since_the_kill_is_refused_until_the_old_job_is_given_up(
+def test_a_file_that_changed_since_the_kill_is_refused_until_the_old_job_is_cancelled(
     database: Database, path: Path
 ) -> None:
     killed(database, path, name="nightly")
@@ -197,7 +197,7 @@ def test_a_file_that_changed_since_the_kill_is_refused_until_the_old_job_is_give
     assert (other.job_id, other.documents, other.prior_state) == (2, 21, PriorState.NEW)
 
 
-def test_a_file_that_changed_under_a_submit_that_was_killed_and_was_put_back_starts_anew(
+def test_a_file_that_was_changed_during_a_killed_submit_and_restored_starts_from_the_beginning(
     database: Database, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = path.read_bytes()
@@ -221,7 +221,7 @@ def test_a_file_that_changed_under_a_submit_that_was_killed_and_was_put_back_sta
     assert texts == [json.loads(line)["text"] for line in data.splitlines()]
 
 
-def test_a_file_that_was_restored_goes_on(database: Database, path: Path) -> None:
+def test_a_submit_of_a_restored_file_continues(database: Database, path: Path) -> None:
     data = path.read_bytes()
     killed(database, path)
     path.write_bytes(data + b"\n")

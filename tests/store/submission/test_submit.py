@@ -32,7 +32,7 @@ def test_a_corpus_becomes_documents_in_its_order(database: Database, send: Submi
     ]
 
 
-def test_the_job_says_what_was_asked(database: Database, send: Submit, tmp_path: Path) -> None:
+def test_the_job_stores_what_was_asked(database: Database, send: Submit, tmp_path: Path) -> None:
     submitted = send(lines("a"), name="nightly", priority=3)
 
     columns = ("name", "task", "model", "model_revision", "options", "options_digest", "source", "state", "priority")
@@ -109,7 +109,7 @@ def test_a_rejected_line_keeps_its_place_its_reason_and_a_usable_id(database: Da
 
 
 @pytest.mark.usefixtures("small_shards")
-def test_an_id_belongs_to_the_line_that_had_it_first(database: Database, send: Submit) -> None:
+def test_an_id_belongs_to_the_first_line_that_has_it(database: Database, send: Submit) -> None:
     ids = ["a", "b", "a", "c", "d", "e", "f", "a", "3", None, "b"]
     corpus = [json.dumps({"id": i, "text": f"text {n}"}) for n, i in enumerate(ids)]
     corpus[8] = '{"text": "line 9 has the id 9"}'
@@ -128,20 +128,20 @@ def test_an_id_belongs_to_the_line_that_had_it_first(database: Database, send: S
     ]
 
 
-def test_a_rejected_line_too_has_its_id_to_itself(database: Database, send: Submit) -> None:
+def test_the_id_of_a_rejected_line_is_taken_too(database: Database, send: Submit) -> None:
     send(b'{"id": "a"}\n{"id": "a", "text": "x"}\n{"id": "a", "text": 1}\n')
 
     codes = rows(database, Document, "external_id", "error_code")
     assert codes == [("a", "no-text"), (None, "duplicate-id"), (None, "duplicate-id")]
 
 
-def test_ids_are_compared_within_a_job_alone(send: Submit) -> None:
+def test_ids_are_compared_within_a_job_only(send: Submit) -> None:
     assert send(b'{"id": 1, "text": "x"}\n').rejected == 0
     assert send(b'{"id": 1, "text": "y"}\n').rejected == 0
 
 
 @pytest.mark.usefixtures("small_shards")
-def test_progress_is_told_after_each_batch(send: Submit) -> None:
+def test_progress_is_reported_after_each_batch(send: Submit) -> None:
     told: list[IngestProgress] = []
     data = lines(*["x"] * 11, None)
 
@@ -154,7 +154,7 @@ def test_progress_is_told_after_each_batch(send: Submit) -> None:
 
 
 @ON_SQLITE
-def test_lines_that_are_no_documents_do_not_pass_in_silence(
+def test_progress_is_reported_while_lines_are_blank(
     database: Database, send: Submit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "REPORT_EVERY_S", 0.0)

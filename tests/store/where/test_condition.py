@@ -1,4 +1,4 @@
-"""Conditions on documents: what they choose, beside a slow twin that evaluates them one document at a time."""
+"""Conditions on documents: what they choose, compared with a reference in Python that evaluates one at a time."""
 
 import json
 import operator
@@ -50,7 +50,7 @@ LONG = (
 )
 
 
-# The slow twin: a value is None, a Fraction (or an infinite float), a text, a truth, or what else JSON has. -----------
+# The reference: a value is None, a Fraction (or an infinite float), a text, a truth, or what else JSON has. ----------
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,7 @@ conditions = st.recursive(
 
 @given(st.lists(documents, min_size=1, max_size=6), st.lists(conditions, min_size=1, max_size=4))
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
-def test_both_databases_choose_the_documents_that_the_slow_twin_chooses(
+def test_both_databases_choose_the_documents_that_the_python_reference_chooses(
     database: Database, written: list[str | None], asked: list[Term]
 ) -> None:
     read = [
@@ -324,7 +324,7 @@ def test_both_databases_choose_the_documents_that_the_slow_twin_chooses(
         assert found == expected, (term.source, written)
 
 
-def test_every_pair_of_values_compares_as_in_the_slow_twin(database: Database) -> None:
+def test_every_pair_of_values_compares_as_in_the_python_reference(database: Database) -> None:
     values = [*map(json.dumps, TEXTS), *NUMBERS, "true", "false", "null", "[1]"]
     pairs = [(a, b) for a in values for b in values]
     written = [f'{{"a": {a}, "b": {b}}}' for a, b in pairs]

@@ -63,7 +63,7 @@ def test_a_row_with_too_few_or_too_many_cells_is_rejected_alone() -> None:
     assert "3 cells and the header 2" in records[1].reason
 
 
-def test_a_quote_that_never_closes_costs_its_own_line_alone() -> None:
+def test_a_quote_that_never_closes_rejects_its_own_line_only() -> None:
     rows = "".join(f"{number},text {number}\n" for number in range(3, 40))
 
     assert told(read(f'id,text\n2,"never closed\n{rows}')) == [
@@ -76,7 +76,7 @@ def test_a_quote_that_never_closes_costs_its_own_line_alone() -> None:
     ]
 
 
-def test_text_after_a_closing_quote_is_rejected_because_it_could_mean_two_things() -> None:
+def test_text_after_a_closing_quote_is_rejected_as_ambiguous() -> None:
     records = read('id\ttext\n1\t"Hello," she said.\n2\tfine\n', "\t")
 
     assert told(records) == [(2, Reject.BAD_ROW), (3, "fine")]
@@ -125,7 +125,7 @@ def test_a_byte_order_mark_is_no_part_of_the_header() -> None:
         ("x" * 100 + "\n", "too long"),
     ],
 )
-def test_a_header_that_will_not_do_refuses_the_corpus(data: bytes | str, message: str) -> None:
+def test_a_header_without_the_needed_columns_refuses_the_corpus(data: bytes | str, message: str) -> None:
     with pytest.raises(CorpusError) as caught:
         read(data, limit=50)
 

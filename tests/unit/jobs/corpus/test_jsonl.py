@@ -158,7 +158,7 @@ def test_tokens_are_estimated_from_utf8_bytes() -> None:
         (b'{"text": "' + b"x" * 200 + b'"}', Reject.TOO_LONG),
     ],
 )
-def test_a_line_that_is_no_document_is_rejected_for_what_it_is(line: bytes, code: Reject) -> None:
+def test_a_line_that_is_not_a_document_is_rejected_with_the_reason(line: bytes, code: Reject) -> None:
     assert rejected(line, limit=150 if code == Reject.TOO_LONG else 10_000).code == code
 
 
@@ -169,7 +169,7 @@ def test_a_reason_quotes_the_line_shortened_and_without_control_characters() -> 
     assert len(reason) < 250
 
 
-def test_plain_text_that_is_read_as_jsonl_is_told_so() -> None:
+def test_plain_text_that_is_read_as_jsonl_gets_a_hint() -> None:
     assert "--format txt" in rejected("Hello there").reason
 
 

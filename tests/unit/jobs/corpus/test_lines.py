@@ -17,7 +17,7 @@ def lines(data: bytes, max_bytes: int, buffer: int = 16) -> list[tuple[int, byte
     return list(numbered_lines(BufferedReader(BytesIO(data), buffer), max_bytes))
 
 
-def test_a_line_is_a_document_and_its_number_the_id() -> None:
+def test_a_line_is_a_document_and_its_id_is_the_line_number() -> None:
     assert read("one\nzwei, 三\n".encode()) == [
         Document(0, "1", True, 1, "one", None, 1, True),
         Document(1, "2", True, 2, "zwei, 三", None, 3, True),

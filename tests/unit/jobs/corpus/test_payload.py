@@ -79,7 +79,7 @@ def test_a_query_is_estimated_with_each_of_its_candidates(tmp_path: Path) -> Non
     assert json.loads(document.text)["candidates"] == candidates
 
 
-def test_a_query_may_be_longer_than_any_text(tmp_path: Path) -> None:
+def test_a_query_with_candidates_may_be_longer_than_any_text(tmp_path: Path) -> None:
     candidates = [{"id": str(n), "text": "x" * 3000} for n in range(1000)]
     line = json.dumps({"query": "q", "candidates": candidates})
 

@@ -52,11 +52,11 @@ def refusal(path: Path | str, **how: str) -> str:
         ("-", Format.JSONL),
     ],
 )
-def test_the_name_tells_the_format(name: str, form: Format) -> None:
+def test_the_suffix_decides_the_format(name: str, form: Format) -> None:
     assert Corpus(path=name).read_as == form
 
 
-def test_a_format_that_is_given_goes_before_the_name() -> None:
+def test_a_given_format_overrides_the_suffix() -> None:
     assert Corpus(path="a.csv", format="txt").read_as == Format.TXT
 
 
@@ -79,7 +79,7 @@ def test_a_format_that_is_given_goes_before_the_name() -> None:
         ({"path": "a.csv", "delimiter": '"'}, "give one character"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_opened(
+def test_contradictory_options_are_refused_before_anything_is_opened(
     how: dict[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -90,7 +90,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_opened(
 
 
 @pytest.mark.parametrize(("path", "message"), [(".", "a folder"), ("nowhere", "no such file")])
-def test_what_is_no_file_is_told_that_and_not_asked_for_its_format(path: str, message: str) -> None:
+def test_a_missing_file_is_reported_before_a_missing_format(path: str, message: str) -> None:
     with pytest.raises(CorpusError, match=message):
         Corpus(path=path)
 
@@ -130,7 +130,7 @@ def packed_forms() -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("name", packed_forms())
-def test_a_packed_corpus_reads_as_what_is_in_it(tmp_path: Path, name: str) -> None:
+def test_a_compressed_corpus_reads_as_its_content(tmp_path: Path, name: str) -> None:
     assert len(texts(written(tmp_path / name, packed_forms()[name]))) == 5000
 
 
@@ -152,7 +152,7 @@ def test_a_compressed_corpus_that_is_damaged_is_refused(tmp_path: Path, name: st
     assert "cannot be decompressed" in refusal(written(tmp_path / name, LINES))
 
 
-def test_a_piece_of_zstd_that_unpacks_to_very_much_is_read_piece_by_piece(tmp_path: Path) -> None:
+def test_zstd_that_decompresses_to_very_much_is_read_piece_by_piece(tmp_path: Path) -> None:
     line = b'{"text": "' + b"a" * 1000 + b'"}\n'
     path = written(tmp_path / "a.jsonl.zst", zstandard.ZstdCompressor().compress(line * 20_000))
 
@@ -163,7 +163,7 @@ def test_a_piece_of_zstd_that_unpacks_to_very_much_is_read_piece_by_piece(tmp_pa
 # what is no corpus --------------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_there_or_no_file_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_missing_file_or_a_folder_is_refused_by_name(tmp_path: Path) -> None:
     missing = tmp_path / "missing.txt"
 
     assert refusal(missing) == f"{missing}: there is no such file; check the path"
