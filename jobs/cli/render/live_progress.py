@@ -53,20 +53,20 @@ class _Bar:
     def __init__(self, bars: "Bars", task: "TaskID") -> None:
         self._bars = bars
         self._task = task
-        self._pace = RecentSpeed()
+        self._speed = RecentSpeed()
 
     def update(self, job: JobSummary, note: str = "") -> None:
-        self._pace.add(job, time.monotonic())
+        self._speed.add(job, time.monotonic())
         room = self._bars.console.width - SHORTEST_BAR
         name = visible(f"job {job.label}")
-        if len(name) + len(progress_text(job, self._pace, note, room=0)) > room:
+        if len(name) + len(progress_text(job, self._speed, note, room=0)) > room:
             name = f"job {job.job_id}"
         self._bars.update(
             self._task,
             description=name,
             total=job.documents or None,
             completed=job.ended_documents,
-            text=visible(progress_text(job, self._pace, note, room - len(name))),
+            text=visible(progress_text(job, self._speed, note, room - len(name))),
         )
 
 
@@ -74,20 +74,20 @@ class _Lines:
     """A line when the state changes, and every LINE_EVERY_S seconds."""
 
     def __init__(self) -> None:
-        self._pace = RecentSpeed()
+        self._speed = RecentSpeed()
         self._state: tuple[str, str] | None = None
         self._next = 0.0
 
     def update(self, job: JobSummary, note: str = "") -> None:
         now = time.monotonic()
-        self._pace.add(job, now)
+        self._speed.add(job, now)
         if (job.shown_state, note) == self._state and now < self._next:
             return
         self._state, self._next = (job.shown_state, note), now + LINE_EVERY_S
-        print_message(f"job {job.label}: {progress_text(job, self._pace, note)}")
+        print_message(f"job {job.label}: {progress_text(job, self._speed, note)}")
 
 
-def progress_text(job: JobSummary, pace: RecentSpeed, note: str = "", room: int | None = None) -> str:
+def progress_text(job: JobSummary, recent: RecentSpeed, note: str = "", room: int | None = None) -> str:
     """Documents done, speed, time left and failures; or, with a `note`, why the job waits.
 
     `room` is the number of characters that fit: parts that do not are left out, the least important first.
@@ -96,14 +96,14 @@ def progress_text(job: JobSummary, pace: RecentSpeed, note: str = "", room: int 
     if note and not job.has_ended:
         return f"{done}, {note}"
     parts = {"done": done, "tokens": f"{count(job.tokens)} tokens"}
-    speed = job.tokens_per_s if job.has_ended else pace.tokens_per_s
+    speed = job.tokens_per_s if job.has_ended else recent.tokens_per_s
     if speed is not None:
         parts["speed"] = f"{speed:,.0f} tokens/s"
     if job.has_ended:
         if job.elapsed_s is not None:  # None: no worker has started it
             parts["time"] = f"in {duration(job.elapsed_s)}"
-    elif pace.eta_s is not None:
-        parts["time"] = f"{duration(pace.eta_s)} to go"
+    elif recent.eta_s is not None:
+        parts["time"] = f"{duration(recent.eta_s)} to go"
     if job.unsuccessful:
         parts["failed"] = f"{count(job.unsuccessful)} not ok"
     if job.shown_state != "running":
