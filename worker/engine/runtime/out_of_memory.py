@@ -1,8 +1,6 @@
 """Model calls for which there is not enough memory: how they are recognized, and tried again with half as much."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 log = logging.getLogger(__name__)
@@ -11,22 +9,7 @@ log = logging.getLogger(__name__)
 _SIGNS = ("failed to allocate memory", "bad_alloc", "bfcarena", "out of memory", "cuda_error_out_of_memory")
 
 
-@dataclass(slots=True)
-class Attempt:
-    """A block that needs memory for `size` rows, tokens or the like."""
-
-    size: int
-    least: int
-    fits: bool = True  # False once the block ran out of memory
-
-    @property
-    def half(self) -> int:
-        """What to try next, the larger half; not below `least`."""
-        return max(self.least, (self.size + 1) // 2)
-
-
-@contextmanager
-def halve_on_out_of_memory(size: int, what: str, *, least: int = 1) -> Iterator[Attempt]:
+def halve_on_out_of_memory(size: int, what: str, *, least: int = 1) -> "Attempt":
     """Run the block; where it runs out of memory, log that `size` of `what` do not fit, and go on behind it.
 
         with halve_on_out_of_memory(len(batch), "sentences") as attempt:
@@ -37,14 +20,37 @@ def halve_on_out_of_memory(size: int, what: str, *, least: int = 1) -> Iterator[
     What comes next belongs behind the block and not into it: until the block is left, the error holds on to the arrays
     of the call. Raises the error itself where `size` is `least` already, and every other error.
     """
-    attempt = Attempt(size, least)
-    try:
-        yield attempt
-    except Exception as error:
-        if size <= least or not is_out_of_memory(error):
-            raise
-        log.warning("%d %s do not fit into memory: %s", size, what, str(error))  # its text: a handler may keep records
-        attempt.fits = False
+    return Attempt(size, what, least)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A block that needs memory for `size` rows, tokens or the like.
+
+    Not a generator of contextlib: from Python 3.12 on, one that ends an error leaves it in a reference cycle, and the
+    arrays of the call with it.
+    """
+
+    size: int
+    what: str
+    least: int
+    fits: bool = True  # False once the block ran out of memory
+
+    @property
+    def half(self) -> int:
+        """What to try next, the larger half; not below `least`."""
+        return max(self.least, (self.size + 1) // 2)
+
+    def __enter__(self) -> "Attempt":
+        return self
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> bool:
+        if not isinstance(error, Exception) or self.size <= self.least or not is_out_of_memory(error):
+            return False
+        # The error's text, not the error: a log handler may keep its records.
+        log.warning("%d %s do not fit into memory: %s", self.size, self.what, str(error))
+        self.fits = False
+        return True
 
 
 def is_out_of_memory(error: Exception) -> bool:
