@@ -136,7 +136,7 @@ def test_workers_can_be_seen_and_asked_whether_they_live(fleet: Fleet) -> None:
     assert child is not None
     worker.send_signal(signal.SIGSTOP)  # or it would start another
     os.kill(child, signal.SIGKILL)
-    assert fleet.kvjobs("worker", "ping", "--here").exit_code == 1
+    until(lambda: fleet.kvjobs("worker", "ping", "--here").exit_code == 1)  # SIGKILL takes a moment
     assert [row["state"] for row in fleet.kvjobs("worker", "ls", "--json").json] == ["stale"]
     worker.kill()
 
