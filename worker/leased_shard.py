@@ -110,7 +110,9 @@ class LeasedShard:
         reads them again: it pauses the job, or goes on where their content is the same."""
         if changed := self._lane.changed_files():
             log.warning(
-                "job %d: %s of its model changed meanwhile; a batch is dropped", self.work.job_id, ", ".join(changed)
+                "job %d: %s of its model changed while a batch was computed; the batch is dropped",
+                self.work.job_id,
+                ", ".join(changed),
             )
             raise Stopped("the model's files changed under a batch")
 

@@ -45,7 +45,7 @@ class WarmModels:
         with self._lock:  # held during the load too: two lanes must not load the same gigabyte twice
             warm = self._models.get(spec.model_revision)
             if warm is not None and (changed := warm.files.changed()):
-                log.warning("model %s: %s changed on the disk; opening it again", warm.name, ", ".join(changed))
+                log.warning("model %s: %s changed on the disk; loading it again", warm.name, ", ".join(changed))
                 del self._models[spec.model_revision]
                 self._snapshot = dict(self._models)
             if spec.model_revision not in self._models:

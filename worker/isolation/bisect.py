@@ -26,7 +26,8 @@ def process_or_bisect(process: Callable[[Batch], BatchResult], batch: Batch) -> 
     ]
     if len(failures) == len(batch) >= MODEL_AT_FAULT:
         raise ModelError(
-            f"the engine failed on each of {len(batch)} documents, so it is not the documents: {failures[0].message}"
+            f"the engine failed on each of {len(batch)} documents, so the model is at fault, not the documents: "
+            f"{failures[0].message}"
         )
     return result
 
@@ -38,7 +39,7 @@ def _bisect(process: Callable[[Batch], BatchResult], batch: Batch) -> BatchResul
         raise
     except Exception as error:  # a runtime may raise anything, out of memory included
         message = f"{type(error).__name__}: {error}"
-        log.warning("a batch failed (documents in it: %d): %s", len(batch), message)
+        log.warning("a batch failed (documents in the batch: %d): %s", len(batch), message)
         if len(batch) == 1:
             return BatchResult([Failed("engine-error", message)], {}, [])
     middle = len(batch) // 2

@@ -76,8 +76,8 @@ def _check_model(found: Mapping[int, BatchResult | SandboxDied], whole: SandboxD
     """Raise ModelError if every document tried so far killed its sandbox."""
     if all(isinstance(result, SandboxDied) for result in found.values()):
         raise ModelError(
-            f"the model's process died on each of {len(found)} documents that were tried one by one (it "
-            f"{whole.how}), so it is not the documents: try the model on one of them, then resume the job"
+            f"the process that runs the model died on each of {len(found)} documents that were tried one by one (it "
+            f"{whole.how}), so the model is at fault, not the documents: try it on one of them, then resume the job"
         )
 
 
@@ -122,7 +122,7 @@ class _Sandboxes:
             return self._sandbox.process(batch)
         except SandboxDied as death:
             self.close()
-            log.warning("the process for suspect documents %s (documents in it: %d)", death.how, len(batch))
+            log.warning("the process for suspect documents %s (documents in the batch: %d)", death.how, len(batch))
             self._on_death(batch, death)
             return death
 

@@ -110,7 +110,7 @@ class Watchdog:
             log.warning("no answer from the database for the length of a lease; connecting anew")
         silent_s = self.now - self._heartbeat_at
         if silent_s > max(self._hang_s, 2 * self._lease_s):
-            self._on_hang(f"no answer to the heartbeat for {silent_s:.0f} s (a connection that is dead on one side?)")
+            self._on_hang(f"no answer to the heartbeat for {silent_s:.0f} s (a half-open connection?)")
         self._arm()
 
     def _arm(self) -> None:
