@@ -1,1 +1,1 @@
-"""Our own ONNX graphs, built from the weights of a checkpoint: no torch, no exporter."""
+"""Native graphs: ONNX graphs built from the weights of a checkpoint, without torch or an exporter."""

@@ -1,20 +1,20 @@
 """
 The graphs of a causal language model, from its weights: RMS norms, rotary positions, grouped-query attention, SwiGLU.
 
-    body.onnx   tokens of many sequences          -> a hidden state for each
-    head.onnx   hidden states, and the id that came next -> its log-probability; the logits never leave the graph
+    body.onnx   tokens of many sequences                 -> a hidden state for each
+    head.onnx   hidden states and the id that came next  -> its log-probability; the logits never leave the graph
 
-Products see the tokens of all sequences one behind the other (M, D): nothing is padded there. The attention alone sees
-rows of one length (B, S): `rows` says which token stands where, `places` where each token went. What stands behind the
-end of a row is never looked at. Three ways to attend, by what is fed:
+Matrix products run over the tokens of all sequences, packed without padding (M, D). Attention alone runs over rows of
+equal length (B, S): `rows` maps each place of a row to its token, `places` each token to its place. Places behind the
+end of a row are ignored. There are three modes of attention, chosen by the inputs:
 
-    fresh     B rows, past of length 0: each row begins a sequence
-    extended  one row behind a past in the caller's buffer, which grows by what is read
-    shared    one row of several continuations, each behind the same past; `bias` (1, 1, S, P + S) hides them from each
-              other, and `positions` begins again with each
+    fresh     B rows with a past of length 0: each row begins a sequence
+    extended  one row behind a past in the caller's buffer, which grows by the row
+    shared    one row of several continuations behind the same past; `bias` (1, 1, S, P + S) masks them from each
+              other, and `positions` restarts with each
 
-Only the third needs a bias, and with one the kernel keeps all scores (N x S x T) at once, so it has a branch of its
-own.
+Only `shared` needs a bias. With one, the kernel holds all scores (N x S x T) in memory at once, so it has a branch of
+its own.
 
 Structure: as in `causal_weights`. Attention: onnxruntime's GroupQueryAttention (docs/ContribOperators.md).
 
@@ -39,16 +39,16 @@ from worker.graphs.matrix_products import Load, products_in
 from worker.graphs.precision import Precision
 from worker.graphs.weights import Store, WeightsFile
 
-# Tokens of continuations that may stand behind a past which is as long as the model allows. They see each other's
-# scores in vain: 20 of 60 tokens behind 60 went 1.51 times as fast as each alone, with room for 1,024 only 0.86 times
-# (width 192; at width 896 there was no difference to speak of).
+# Tokens of continuations that may follow a past as long as the model allows. Scores among them are computed in vain: 20
+# of 60 tokens behind 60 ran 1.51 times as fast as each alone, with room for 1,024 only 0.86 times (width 192; at width
+# 896 there was no measurable difference).
 SHARED_ROOM = 256
 
 
 def write_causal(folder: Path, config: Mapping[str, Any], weights: Weights, *, precision: Precision) -> None:
     """Write body, head and their weights into `folder`.
 
-    Raises ModelError for what is missing in the checkpoint, or not supported. Same input, same bytes.
+    Raises ModelError for what is missing in the checkpoint or not supported. The same input gives the same bytes.
     """
     sizes = CausalSizes.read(config)
     named = CausalWeights(weights, sizes)
@@ -62,7 +62,7 @@ def write_causal(folder: Path, config: Mapping[str, Any], weights: Weights, *, p
 
 
 def body_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precision: Precision) -> GraphBuilder:
-    """ids (M,), rows (B, S), places (M,): of B x S, positions (B, S), ends (B,): past and own length of each row - 1,
+    """ids (M,), rows (B, S), places (M,) in B x S, positions (B, S), ends (B,): past and own length of each row - 1,
     longest (1,): T, is_shared (), bias, past.LAYER.key and .value (B, K, C, H) -> hidden (M, D), present.LAYER.…"""
     net = GraphBuilder("body", store)
     body = _Body(net, sizes, weights, precision)
@@ -80,7 +80,7 @@ def body_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precisi
 
 
 class _Body:
-    """The pieces that layers are made of."""
+    """The parts of a layer."""
 
     def __init__(self, net: GraphBuilder, sizes: CausalSizes, weights: CausalWeights, precision: Precision) -> None:
         self.dtype = _dtype(precision)
@@ -96,8 +96,8 @@ class _Body:
         net.input("is_shared", np.bool_, [])
         net.input("bias", self.dtype, [1, 1, None, None])
         num_positions = sizes.max_positions + SHARED_ROOM
-        net.weight("cosines", lambda: weights.turns(num_positions)[0].astype(self.dtype))
-        net.weight("sines", lambda: weights.turns(num_positions)[1].astype(self.dtype))
+        net.weight("cosines", lambda: weights.rotations(num_positions)[0].astype(self.dtype))
+        net.weight("sines", lambda: weights.rotations(num_positions)[1].astype(self.dtype))
 
     def normalize(self, x: str, name: str) -> str:
         """RMS norm (Zhang and Sennrich 2019)."""
@@ -126,7 +126,7 @@ class _Body:
         if self._sizes.inner_bias:
             gated = net.op("Mul", gate, self._inner(x, layer, "up_proj"), name=f"{name}.gated")
             return self._inner(gated, layer, "down_proj")
-        # What is left is as wide as the layer, and what is inside five times as wide: scales of rows can wait.
+        # down_proj is linear: row scales are applied to its output, which is about a fifth as wide as its input.
         up, scale = products.unscaled(net, x, f"{name}.up_proj", lambda: self._weights.inner(layer, "up_proj"))
         gated = net.op("Mul", gate, up, name=f"{name}.gated")
         return products.rescaled(
@@ -146,12 +146,12 @@ class _Body:
         )
 
     def _normalize_heads(self, packed: str, layer: int) -> str:
-        """Queries and keys, head by head, before they are turned."""
+        """RMS norm of queries and keys, head by head, before the rotation."""
         net, sizes, name = self._net, self._sizes, f"layers.{layer}"
         widths = [sizes.attention_width, sizes.kv_heads * sizes.head_size, sizes.kv_heads * sizes.head_size]
         names = [f"{name}.{part}" for part in ("q", "k", "v")]
         parts = net.ops("Split", packed, net.constant("qkv_widths", widths), outputs=names, axis=1)
-        epsilon = sizes.epsilon * sizes.own_head_size / sizes.head_size  # as `head_norm` explains
+        epsilon = sizes.epsilon * sizes.own_head_size / sizes.head_size  # see `head_norm`
         for number, part in enumerate(("q", "k")):
             scale = net.weight(f"{name}.{part}_norm", functools.partial(self._head_norm, layer, part))
             shape = net.constant("heads_shape", [-1, sizes.head_size])
@@ -165,7 +165,7 @@ class _Body:
         return self._weights.head_norm(layer, part).astype(self.dtype)
 
     def _attend_in_rows(self, packed: str, layer: int) -> str:
-        """(B, S, (N + 2 K) H) -> (B, S, N H); keys and values go into the caller's buffer, where there is one."""
+        """(B, S, (N + 2 K) H) -> (B, S, N H); keys and values go into the caller's buffer, if there is one."""
         net, sizes = self._net, self._sizes
         shape: Shape = ["B", sizes.kv_heads, "C", sizes.head_size]
         outputs = [f"layers.{layer}.attended_rows"]
@@ -180,7 +180,7 @@ class _Body:
         return net.ops("If", "is_shared", outputs=outputs, **branches)[0]
 
     def _attention(self, packed: str, layer: int, branch: str, is_shared: bool) -> GraphProto:
-        """The same node with and without a bias."""
+        """A branch: the attention of a layer, with a bias or without."""
         sizes = self._sizes
         inputs = [packed, "", "", f"past.{layer}.key", f"past.{layer}.value", "ends", "longest"]
         inputs += ["cosines", "sines", "positions"] + ["bias"] * is_shared

@@ -1,11 +1,11 @@
 """
-The head of a causal language model: of all ids only the log-probability of the one that came.
+The head of a causal language model: the log-probability of one given id per row.
 
     log p(id) = x[id] - log sum exp x
 
-The vocabulary is gone through in blocks: their logits fit into a processor's cache, and all of them together would take
-608 KB a token (150,000 ids). What each block adds up to is the difference of a logit and its LogSoftmax, which
-onnxruntime computes faster than ReduceLogSumExp.
+The vocabulary is processed in blocks whose logits fit into a processor's cache; all logits together would take 608 KB a
+token (150,000 ids). The log-sum-exp of a block is computed as a logit minus its LogSoftmax, which onnxruntime computes
+faster than ReduceLogSumExp.
 
 Shapes: M rows · D width · V vocabulary · J blocks.
 """
@@ -46,7 +46,7 @@ def head_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precisi
         )
         sums.append(net.op("Sub", one, its_log_prob, name=f"{name}.log_sum"))
         here = column
-        if stop - start < BLOCK:  # what is not in this block is found in another
+        if stop - start < BLOCK:  # an id outside of this block gets a wrong value here, and is taken from its own block
             here = net.op("Min", column, net.constant("last_column", [[stop - start - 1]]), name=f"{name}.columns")
         found.append(net.op("GatherElements", logits, here, name=f"{name}.found", axis=1))
     all_found = net.op("Concat", *found, name="all_found", axis=1)  # (M, J)
@@ -59,7 +59,7 @@ def head_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precisi
 
 
 class _Blocks:
-    """Products of hidden states with some rows of the head."""
+    """Products of the hidden states with blocks of the head."""
 
     def __init__(
         self, net: GraphBuilder, hidden: str, sizes: CausalSizes, weights: CausalWeights, precision: Precision
@@ -69,7 +69,7 @@ class _Blocks:
         self._precision = precision
         self._dtype = np.float16 if precision is Precision.FP16 else np.float32
         self._rows = "embeddings" if sizes.tied_head else "head.rows"
-        self._load = functools.cache(weights.head)  # once for all blocks
+        self._load = functools.cache(weights.head)  # loaded once for all blocks
         if precision is Precision.INT8:
             self._quantized, self._scale = quantize_rows(net, hidden)
 
@@ -77,7 +77,7 @@ class _Blocks:
         """(M, stop - start), float32."""
         net = self._net
         if self._precision is Precision.INT8:
-            # One by one, as each takes a row of its own for its scale.
+            # A product a block: each has its own scales.
             product = quantized_product(net, self._quantized, f"head.{start}", lambda: self._load()[start:stop])
             return net.op("Mul", product, self._scale, name=f"{name}.logits")
         rows = net.part(self._rows, self._whole, start, stop)

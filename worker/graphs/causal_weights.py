@@ -1,10 +1,9 @@
 """
-What a checkpoint of a causal language model says: the sizes of the network, and its tensors by what they are for.
+A checkpoint of a causal language model: the sizes of the network, and its tensors by their role.
 
-Knows: config.json and the names in Hugging Face checkpoints of four families that differ in little. Does not know:
-graphs.
+Knows: config.json and the tensor names of four similar families in Hugging Face checkpoints. Does not know: graphs.
 
-    llama     biases where config.json says so        (SmolLM and SmolLM2 are of this family)
+    llama     biases if config.json asks for them        (SmolLM and SmolLM2 are of this family)
     mistral   no biases, a sliding window
     qwen2     biases of queries, keys and values
     qwen3     queries and keys are normalized head by head
@@ -34,16 +33,16 @@ _SIZES = (
     "num_hidden_layers",
     "vocab_size",
 )
-_HEAD_MULTIPLE = 16  # what GroupQueryAttention asks of a head that it turns
-_KEY_VALUE_HEADS = {"mistral": 8, "qwen2": 32, "qwen3": 32}  # where config.json says nothing, transformers takes these
-_WINDOW = 4096  # likewise, of the families that have a window
+_HEAD_MULTIPLE = 16  # GroupQueryAttention rotates heads of a multiple of this size
+_KEY_VALUE_HEADS = {"mistral": 8, "qwen2": 32, "qwen3": 32}  # defaults of transformers
+_WINDOW = 4096  # default of transformers for the families with a window
 
 Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class CausalSizes:
-    """What a causal network is made of."""
+    """The sizes of a causal network."""
 
     family: str  # llama | mistral | qwen2 | qwen3
     width: int  # D
@@ -52,12 +51,12 @@ class CausalSizes:
     own_head_size: int  # H of the checkpoint
     layers: int  # L
     inner_width: int  # F
-    vocab_size: int  # V: rows of the embedding, of which a tokenizer may use fewer
+    vocab_size: int  # V: rows of the embeddings; a tokenizer may use fewer
     max_positions: int
     epsilon: float  # of all normalizations
     rope: Rope
-    windows: tuple[int | None, ...]  # of each layer: a token sees itself and the window - 1 before it; None: all
-    tied_head: bool  # the embeddings are the head
+    windows: tuple[int | None, ...]  # by layer: a token attends to itself and the window - 1 before it; None: to all
+    tied_head: bool  # the head is the embeddings
     qkv_bias: bool
     out_bias: bool
     inner_bias: bool
@@ -65,23 +64,25 @@ class CausalSizes:
 
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> Self:
-        """From config.json; raise ModelError that names what is missing, or what we do not build."""
+        """From config.json; raise ModelError that names what is missing or not supported."""
         family = _family_of(config)
         try:
             sizes = {name: int(config[name]) for name in _SIZES}
         except (KeyError, TypeError, ValueError) as error:
             raise ModelError(f"config.json lacks {error}, or gives it a value that is not a size") from error
         if (layers := sizes["num_hidden_layers"]) > MAX_LAYERS:
-            raise ModelError(f"config.json says that there are {layers:,} layers; at most {MAX_LAYERS:,} are built")
-        if (activation := config.get("hidden_act", "silu")) not in ("silu", "swish"):  # two names of one function
+            raise ModelError(f"config.json asks for {layers:,} layers; at most {MAX_LAYERS:,} are supported")
+        if (activation := config.get("hidden_act", "silu")) not in ("silu", "swish"):  # two names of the same function
             raise ModelError(f"config.json says hidden_act = {activation}; only silu is supported")
         width, heads = sizes["hidden_size"], sizes["num_attention_heads"]
         kv_heads = int(config.get("num_key_value_heads") or _KEY_VALUE_HEADS.get(family, heads))
         if min(*sizes.values(), kv_heads) < 1 or heads % kv_heads:
-            raise ModelError(f"config.json says {heads} attention heads, which {kv_heads} key/value heads cannot serve")
+            raise ModelError(
+                f"config.json says {heads} attention heads, which is no multiple of its {kv_heads} key/value heads"
+            )
         head_size = int(config.get("head_dim") or (128 if family == "qwen3" else width // heads))
         if head_size % 2 or head_size < 2:
-            raise ModelError(f"config.json makes heads of {head_size} numbers; rotary positions need an even number")
+            raise ModelError(f"config.json gives heads of size {head_size}; rotary positions need an even size")
         max_positions = sizes["max_position_embeddings"]
         has_bias = bool(config.get("attention_bias", False)) and family in ("llama", "qwen3")
         return cls(
@@ -106,7 +107,7 @@ class CausalSizes:
 
     @property
     def head_size(self) -> int:
-        """H: with the zeros that fill it up to what GroupQueryAttention can turn."""
+        """H: padded with zeros to a size that GroupQueryAttention can rotate."""
         return -(-self.own_head_size // _HEAD_MULTIPLE) * _HEAD_MULTIPLE
 
     @property
@@ -116,17 +117,17 @@ class CausalSizes:
 
     @property
     def attention_scale(self) -> float:
-        """What products of queries and keys are multiplied by: it counts no zeros that fill up."""
+        """The factor of the products of queries and keys, by the head size without padding."""
         return float(self.own_head_size**-0.5)
 
     @property
     def has_window(self) -> bool:
-        """Whether there are tokens that do not see all that came before them."""
+        """Whether some layer has a sliding window."""
         return any(window is not None for window in self.windows)
 
 
 def _family_of(config: Mapping[str, Any]) -> str:
-    """Raise ModelError that names the families where a config.json is of none."""
+    """Raise ModelError that names the known families where a config.json is of none of them."""
     family = architecture_of(config)
     if family is not None and family != MARIAN:
         return family
@@ -147,14 +148,14 @@ def _windows(config: Mapping[str, Any], family: str, layers: int, max_positions:
         first = 0 if family == "mistral" else int(config.get("max_window_layers", 28))
         kinds = ["sliding_attention" if layer >= first else "full_attention" for layer in range(layers)]
     if not isinstance(kinds, list) or len(kinds) != layers or {*kinds} - {"sliding_attention", "full_attention"}:
-        raise ModelError(f"config.json gives layer_types that are not {layers} of sliding_attention and full_attention")
+        raise ModelError(f"config.json gives layer_types other than {layers} of sliding_attention and full_attention")
     if window is None or int(window) >= max_positions:
         return (None,) * layers
     return tuple(int(window) if kind == "sliding_attention" else None for kind in kinds)
 
 
 def tensor_names(sizes: CausalSizes) -> frozenset[str]:
-    """What a checkpoint of these sizes holds, a tied head under both of its names: all that a graph is made of."""
+    """The tensors of a checkpoint of these sizes, a tied head under both of its names."""
     products = {"q_proj": "self_attn", "k_proj": "self_attn", "v_proj": "self_attn", "o_proj": "self_attn"}
     products |= {"gate_proj": "mlp", "up_proj": "mlp", "down_proj": "mlp"}
     biased = {"q_proj", "k_proj", "v_proj"} if sizes.qkv_bias else set()
@@ -169,19 +170,19 @@ def tensor_names(sizes: CausalSizes) -> frozenset[str]:
 
 
 class CausalWeights:
-    """The tensors of a checkpoint, by what they are for. Heads are filled up with zeros, which add nothing anywhere."""
+    """The tensors of a checkpoint, by their role. Heads are padded with zeros, which do not change any result."""
 
     def __init__(self, weights: Weights, sizes: CausalSizes) -> None:
         self._weights = weights
         self._sizes = sizes
 
     def qkv(self, layer: int) -> Array:
-        """Queries, keys and values, one below the other: ((N + 2 K) x H, D)."""
+        """The projections to queries, keys and values, stacked: ((N + 2 K) x H, D)."""
         sizes, name = self._sizes, f"model.layers.{layer}.self_attn"
         parts = (("q_proj", sizes.heads), ("k_proj", sizes.kv_heads), ("v_proj", sizes.kv_heads))
         return np.concatenate(
             [
-                self._filled_up(self._get(f"{name}.{part}.weight", heads * sizes.own_head_size, sizes.width), 0)
+                self._padded(self._get(f"{name}.{part}.weight", heads * sizes.own_head_size, sizes.width), 0)
                 for part, heads in parts
             ]
         )
@@ -191,14 +192,14 @@ class CausalWeights:
         sizes, name = self._sizes, f"model.layers.{layer}.self_attn"
         parts = (("q_proj", sizes.heads), ("k_proj", sizes.kv_heads), ("v_proj", sizes.kv_heads))
         return np.concatenate(
-            [self._filled_up(self._get(f"{name}.{part}.bias", heads * sizes.own_head_size), 0) for part, heads in parts]
+            [self._padded(self._get(f"{name}.{part}.bias", heads * sizes.own_head_size), 0) for part, heads in parts]
         )
 
     def out(self, layer: int) -> Array:
         """(D, N x H)."""
         sizes = self._sizes
         name = f"model.layers.{layer}.self_attn.o_proj.weight"
-        return self._filled_up(self._get(name, sizes.width, sizes.heads * sizes.own_head_size), 1)
+        return self._padded(self._get(name, sizes.width, sizes.heads * sizes.own_head_size), 1)
 
     def out_bias(self, layer: int) -> Array:
         """(D,)."""
@@ -215,20 +216,20 @@ class CausalWeights:
         return self._get(f"model.layers.{layer}.mlp.{name}.bias", size)
 
     def norm(self, name: str) -> Array:
-        """What a normalization multiplies by (D,): `norm`, or that of a layer."""
+        """The scale of a normalization (D,): of `norm`, or of a layer's."""
         return self._get(f"model.{name}.weight", self._sizes.width)
 
     def head_norm(self, layer: int, part: str) -> Array:
-        """Likewise, of the heads of `q` or `k` (H,).
+        """The scale of the normalization of queries (`q`) or keys (`k`) within a head (H,).
 
-        The graph takes the mean over H numbers of which zeros fill up some, so the quotient belongs in here.
+        The graph takes the mean over H elements, padding included; the ratio of the sizes corrects that here.
         """
         sizes = self._sizes
         own = self._get(f"model.layers.{layer}.self_attn.{part}_norm.weight", sizes.own_head_size)
-        return self._filled_up(own * np.float32((sizes.own_head_size / sizes.head_size) ** 0.5), 0)
+        return self._padded(own * np.float32((sizes.own_head_size / sizes.head_size) ** 0.5), 0)
 
     def embeddings(self) -> Array:
-        """(V, D). Tensors that are tied may stand in a file under either name."""
+        """(V, D). A file may have tied tensors under either name."""
         names = ["model.embed_tokens.weight"] + ["lm_head.weight"] * self._sizes.tied_head
         name = next((name for name in names if name in self._weights), names[0])
         return self._get(name, self._sizes.vocab_size, self._sizes.width)
@@ -239,14 +240,14 @@ class CausalWeights:
             return self.embeddings()
         return self._get("lm_head.weight", self._sizes.vocab_size, self._sizes.width)
 
-    def turns(self, num_positions: int) -> tuple[Array, Array]:
-        """Cosines and sines (num_positions, H / 2); pairs of zeros are not turned."""
+    def rotations(self, num_positions: int) -> tuple[Array, Array]:
+        """Cosines and sines (num_positions, H / 2), zeros for the padding of a head."""
         missing = (0, 0), (0, (self._sizes.head_size - self._sizes.own_head_size) // 2)
-        cosines, sines = self._sizes.rope.turns(num_positions)
+        cosines, sines = self._sizes.rope.rotations(num_positions)
         return np.pad(cosines, missing), np.pad(sines, missing)
 
-    def _filled_up(self, tensor: Array, axis: int) -> Array:
-        """Zeros behind both halves of each head: a number turns with its partner of the other half."""
+    def _padded(self, tensor: Array, axis: int) -> Array:
+        """Append zeros to both halves of each head: an element is rotated with its partner in the other half."""
         sizes = self._sizes
         missing = (sizes.head_size - sizes.own_head_size) // 2
         if not missing:
@@ -263,7 +264,7 @@ class CausalWeights:
         tensor = np.asarray(self._weights[name], np.float32)
         if tensor.shape != shape:
             raise ModelError(
-                f"the tensor {name} has the shape {tensor.shape}, and config.json makes it {shape}: the files do not "
+                f"the tensor {name} has the shape {tensor.shape}, and config.json gives {shape}: the files do not "
                 "belong together"
             )
         return tensor

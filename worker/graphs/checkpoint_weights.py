@@ -1,10 +1,12 @@
-"""What the weights of a checkpoint are to a graph builder, whatever the family."""
+"""The weights of a checkpoint as a graph builder takes them, of either family."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from numpy.typing import NDArray
 
-Weights = Mapping[str, NDArray[Any]]  # by their names in Hugging Face checkpoints; each is loaded when it is asked for
+Weights = Mapping[str, NDArray[Any]]  # by their names in Hugging Face checkpoints; each access loads one
 
-MAX_LAYERS = 10_000  # more than any model has; the names of their tensors fit into memory
+MAX_LAYERS = (
+    10_000  # that a config.json may ask for: more than any model has; the names of their tensors fit into memory
+)

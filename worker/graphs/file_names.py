@@ -1,4 +1,4 @@
-"""What the files of native graphs are called. Standard library alone: commands that load no graph look for them."""
+"""File names of native graphs. Standard library alone: commands that load no graph look for them."""
 
 ENCODER = "encoder.onnx"  # of a translation model
 DECODER = "decoder.onnx"

@@ -1,7 +1,7 @@
 """
-A graph while it is built, node by node.
+An ONNX graph under construction, node by node.
 
-Knows: names, and the versions that onnxruntime has to understand. Does not know: what is computed.
+Knows: names of tensors, IR version and opsets. Does not know: what is computed.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,13 +17,13 @@ CONTRIB = "com.microsoft"
 IR_VERSION = 10
 OPSET = 21
 
-_SMALL = 64  # numbers: up to so many stay in the graph; more go to the weights file
+_SMALL = 64  # elements of a constant in the graph; larger tensors go to the weights file
 
 Shape = Sequence[int | str | None]
 
 
 class GraphBuilder:
-    """Names of tensors go in and come out of every method; the arrays themselves are never here for long."""
+    """Methods take and return names of tensors; arrays go to the store at once."""
 
     def __init__(self, name: str, store: Store) -> None:
         self._name = name
@@ -33,25 +33,25 @@ class GraphBuilder:
         self._outputs: list[Any] = []
         self._initializers: dict[str, TensorProto] = {}
         self._made: set[str] = set()
-        self.metadata: dict[str, str] = {}  # words of ours, for whoever opens the graph
+        self.metadata: dict[str, str] = {}  # written into the model's metadata_props
 
     def __contains__(self, tensor: str) -> bool:
-        """Whether a node gives it."""
+        """Whether a node computes the tensor."""
         return tensor in self._made
 
     def input(self, name: str, dtype: np.dtype[Any] | type, shape: Shape) -> str:
-        """A tensor that is fed."""
+        """Add an input."""
         self._inputs.append(helper.make_tensor_value_info(name, _onnx_type(dtype), list(shape)))
         return name
 
     def output(self, tensor: str, name: str, dtype: np.dtype[Any] | type, shape: Shape) -> None:
-        """Give a tensor to the caller, under a name of its own."""
+        """Add an output `name` with the value of `tensor`."""
         if tensor != name:
             self._nodes.append(helper.make_node("Identity", [tensor], [name]))
         self._outputs.append(helper.make_tensor_value_info(name, _onnx_type(dtype), list(shape)))
 
     def weight(self, name: str, make: Callable[[], NDArray[Any]]) -> str:
-        """A tensor of the weights file; `make` is called where it is not there yet."""
+        """A tensor of the weights file; `make` is called if the file does not have it yet."""
         if name not in self._initializers:
             if name not in self._store:
                 self._store.keep(name, make())
@@ -59,7 +59,7 @@ class GraphBuilder:
         return name
 
     def part(self, name: str, make: Callable[[], NDArray[Any]], start: int, stop: int) -> str:
-        """Rows `start` to `stop` of a tensor of the weights file, in the same bytes."""
+        """Rows `start` to `stop` of a tensor of the weights file, sharing its bytes."""
         if name not in self._store:
             self._store.keep(name, make())
         part = f"{name}.{start}"
@@ -68,25 +68,25 @@ class GraphBuilder:
         return part
 
     def constant(self, name: str, value: Any, dtype: np.dtype[Any] | type = np.int64) -> str:
-        """A few numbers, in the graph itself."""
+        """A small tensor, stored in the graph itself."""
         array = np.asarray(value, dtype)
         assert array.size <= _SMALL, name
         self._initializers.setdefault(name, numpy_helper.from_array(array, name))
         return name
 
     def op(self, kind: str, *inputs: str, name: str, domain: str = "", **attributes: Any) -> str:
-        """Add a node; its only output bears its name."""
+        """Add a node with one output, which has the name of the node."""
         return self.ops(kind, *inputs, outputs=[name], domain=domain, **attributes)[0]
 
     def ops(self, kind: str, *inputs: str, outputs: Sequence[str], domain: str = "", **attributes: Any) -> list[str]:
-        """Add a node of several outputs."""
+        """Add a node with several outputs; it has the name of the first."""
         node = helper.make_node(kind, list(inputs), list(outputs), name=outputs[0], domain=domain, **attributes)
         self._nodes.append(node)
         self._made.update(outputs)
         return list(outputs)
 
     def model(self) -> ModelProto:
-        """The finished graph."""
+        """The complete model."""
         graph = helper.make_graph(
             self._nodes, self._name, self._inputs, self._outputs, list(self._initializers.values())
         )

@@ -1,11 +1,12 @@
 """
 The graphs of a Marian model, from its weights: post-norm Transformer, sinusoidal positions.
 
-    encoder.onnx   ids (B, S), all rows equally long      -> the cross-attention keys and values of every decoder layer
-    decoder.onnx   one token a row, each at its own place -> logits
+    encoder.onnx   ids (B, S), rows of equal length           -> cross-attention keys and values of all decoder layers
+    decoder.onnx   one token a row, each at its own position  -> logits
 
-Self-attention writes into a cache that past and present share; cross-attention reads keys and values that it borrows.
-Each row has its own length in both, so rows may begin and end at different times, and nothing is ever padded.
+Self-attention writes into a buffer of the caller, which is past and present at once; cross-attention reads keys and
+values from a buffer of the caller. Each row has its own length in both, so rows may begin and end at different steps,
+and nothing is padded.
 
 Structure: transformers' modeling_marian.py. Attention: onnxruntime's contrib operators GroupQueryAttention and
 MultiHeadAttention (docs/ContribOperators.md).
@@ -25,13 +26,13 @@ from worker.graphs.checkpoint_weights import Weights
 from worker.graphs.file_names import DECODER, ENCODER, SCREENED, WEIGHTS
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
 from worker.graphs.marian_weights import ACTIVATIONS, MarianSizes, MarianWeights
-from worker.graphs.masked_cross_attention import MaskedSource
+from worker.graphs.masked_cross_attention import MaskedCrossAttention
 from worker.graphs.matrix_products import Int8Products, Products, products_in, rounding
 from worker.graphs.precision import Precision
 from worker.graphs.weights import Store, WeightsFile, WrittenWeights
 
-LARGE_HEAD = 4096  # ids; a smaller head is not worth a second graph
-_HEAD_ROWS = ("head.rows", "decoder.embeddings", "embeddings")  # where the head may be
+LARGE_HEAD = 4096  # ids; for a smaller head a second graph does not pay off
+_HEAD_ROWS = ("head.rows", "decoder.embeddings", "embeddings")  # tensors that may hold the head
 
 
 def write_marian(
@@ -42,9 +43,9 @@ def write_marian(
     precision: Precision,
     head_ids: Sequence[int] | None = None,
 ) -> None:
-    """Write encoder, decoder and their weights into `folder`. `head_ids`: the target ids that can come out; None: all.
+    """Write encoder, decoder and their weights into `folder`. `head_ids`: the target ids of the head; None: all.
 
-    Raises ModelError for what is missing in the checkpoint, or not supported. Same input, same bytes.
+    Raises ModelError for what is missing in the checkpoint or not supported. The same input gives the same bytes.
     """
     sizes = MarianSizes.read(config)
     named = MarianWeights(weights, sizes, head_ids)
@@ -62,31 +63,32 @@ def write_marian(
 def rebuild_decoder(
     folder: Path, config: Mapping[str, Any], precision: Precision, *, beams: int = 1, masked: bool = False
 ) -> bytes:
-    """Another decoder of a model that `write_marian` wrote: same weights, rows in groups of `beams`, or `masked`."""
+    """Another decoder over the weights of a model that `write_marian` wrote; for `beams` and `masked` see
+    `decoder_graph`."""
     sizes, store = MarianSizes.read(config), WrittenWeights.read(folder / DECODER)
-    nothing = MarianWeights({}, sizes, None)
+    no_weights = MarianWeights({}, sizes, None)  # all tensors are in the store
     rows = head_rows_in(store)
     has_bias = "head.bias" in store
     net = decoder_graph(
-        sizes, store, nothing, precision, head_rows=rows, head_bias=has_bias, beams=beams, masked=masked
+        sizes, store, no_weights, precision, head_rows=rows, head_bias=has_bias, beams=beams, masked=masked
     )
     graph: bytes = net.model().SerializeToString(deterministic=True)
     return graph
 
 
 def map_head(folder: Path) -> NDArray[np.float32]:
-    """The head of a model in float32 (V, D), in the file itself."""
+    """The head of a model in float32 (V, D), memory-mapped from the weights file."""
     store = WrittenWeights.read(folder / DECODER)
     return store.map(head_rows_in(store), folder)
 
 
 def head_rows_in(store: Store) -> str:
-    """Where a written model keeps its head; empty where it has it in int8 alone."""
+    """The tensor that holds the head of a written model; empty where the head is in int8 alone."""
     return next((name for name in _HEAD_ROWS if name in store), "")
 
 
 def encoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeights, precision: Precision) -> GraphBuilder:
-    """All tokens of all sentences at once; sentences of one call are equally long.
+    """All tokens of all sentences at once; the sentences of a call have equal length.
 
     ids (B, S) -> cross (B, S, 2 L, N, H): key and value of layer 0, of layer 1, ...
     """
@@ -122,12 +124,13 @@ def decoder_graph(
     beams: int = 1,
     masked: bool = False,
 ) -> GraphBuilder:
-    """One token a row. Rows come in groups of `beams` that share the source, and with it cross keys and values.
-    `masked`: groups of any size, and in place of source_lengths and longest_source what `MaskedSource` asks for.
+    """One token a row. Rows come in groups of `beams` that share a source, and with it cross keys and values.
 
-    ids (R,), positions (R,): how many tokens of the row are cached, longest (1,): the greatest of them + 1,
+    `masked`: groups of any size; the inputs of `MaskedCrossAttention` replace source_lengths and longest_source.
+
+    ids (R,), positions (R,): number of cached tokens of the row, longest (1,): the greatest of them + 1,
     source_lengths (B,): S - 1 of each sentence, longest_source (1,): the greatest S, past and cross
-    -> logits (R, V), and in int8 scales (R, 1) that they are to be multiplied by
+    -> logits (R, V), and in int8 scales (R, 1), the factors of the logits
     """
     net, products = GraphBuilder("decoder", store), products_in(precision)
     x = _decoder_layers(net, products, sizes, weights, precision, beams, masked)
@@ -141,10 +144,10 @@ def decoder_graph(
 
 
 def screened_decoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeights) -> GraphBuilder:
-    """The decoder in float32, but for the head, which is in int8: it tells which few ids can be the best at all.
+    """The decoder in float32, with the head in int8: it narrows the ids down to the few that can be the best.
 
-    Besides logits and scales it gives the hidden states (R, D), to compute the logits of those few exactly. Its
-    metadata bound the error: of a column, error (the length of what was rounded away) and norm (of what was left).
+    Besides logits and scales it outputs the hidden states (R, D), to compute the logits of those few exactly. The
+    metadata bound the error of a logit: screen_error and screen_norm, see `rounding`.
     """
     net, products = GraphBuilder("screened", store), products_in(Precision.FP32)
     x = _decoder_layers(net, products, sizes, weights, Precision.FP32, beams=1, masked=False)
@@ -167,12 +170,12 @@ def _decoder_layers(
     beams: int,
     masked: bool,
 ) -> str:
-    """The inputs of the decoder, and the hidden states that come of them (R, D)."""
+    """Add the inputs and the layers of the decoder; the hidden states (R, D)."""
     block = Block(net, products, sizes, weights, dtype_of(precision))
     ids = net.input("ids", np.int64, ["R"])
     net.input("positions", np.int32, ["R"])
     net.input("longest", np.int32, [1])
-    source = MaskedSource(net, sizes, block.dtype) if masked else None
+    source = MaskedCrossAttention(net, sizes, block.dtype) if masked else None
     if source is None:
         net.input("source_lengths", np.int32, ["B"])
         net.input("longest_source", np.int32, [1])
@@ -197,7 +200,7 @@ def _decoder_layers(
 
 
 class Block:
-    """The pieces that layers are made of. Rows are tokens: (M, D)."""
+    """The parts of encoder and decoder layers. A row is a token: (M, D)."""
 
     def __init__(
         self,
@@ -226,14 +229,14 @@ class Block:
         return net.op("Mul", found, scale, name=f"{side}.embedded")
 
     def linear(self, x: str, layer: str, *names: str, lowest: float | None = None) -> str:
-        """One product for several linear maps of the same input; nothing of `x` is below `lowest`."""
+        """One product for several linear maps of the same input; `lowest`: a lower bound of `x`."""
         load, name = self._weights.layer, f"{layer}.{'_'.join(names)}"
         return self._products.linear(
             self._net, x, name, lambda: load(layer, *names)[0], lambda: load(layer, *names)[1], lowest=lowest
         )
 
     def add_and_normalize(self, x: str, change: str, norm: str) -> str:
-        """Residual, then layer normalization."""
+        """Residual connection, then layer normalization."""
         net, weights = self._net, self._weights
         scale = net.weight(f"{norm}.weight", lambda: weights.one(f"{norm}.weight").astype(self.dtype))
         bias = net.weight(f"{norm}.bias", lambda: weights.one(f"{norm}.bias").astype(self.dtype))
@@ -241,13 +244,13 @@ class Block:
         return net.op("LayerNormalization", total, scale, bias, name=norm, axis=-1, epsilon=1e-5)
 
     def feed_forward(self, x: str, layer: str) -> str:
-        """Two products with the activation between them, residual, normalization."""
+        """Two products with the activation between them, residual connection, normalization."""
         inner = self._activate(self.linear(x, layer, "fc1"), f"{layer}.activated")
         outer = self.linear(inner, layer, "fc2", lowest=ACTIVATIONS[self._sizes.activation])
         return self.add_and_normalize(x, outer, f"{layer}.final_layer_norm")
 
     def attend_to_all(self, x: str, layer: str, sentences: str) -> str:
-        """Self-attention of the encoder: every token of a sentence sees all of it."""
+        """Self-attention of the encoder: every token attends to the whole sentence."""
         net, sizes = self._net, self._sizes
         packed = self.linear(x, layer, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (B x S, 3 D)
         names = [f"{layer}.{part}" for part in ("q", "k", "v")]
@@ -260,7 +263,7 @@ class Block:
         return net.op("Reshape", attended, self.attended_shape, name=f"{layer}.attended_rows")
 
     def attend_to_past(self, x: str, layer: int) -> str:
-        """Self-attention of the decoder: one new token a row; its key and value go into the cache at its position."""
+        """Self-attention of the decoder: one new token a row, whose key and value go into the cache at its position."""
         net, name = self._net, f"decoder.layers.{layer}"
         packed = self.linear(x, name, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (R, 3 D)
         packed = net.op("Unsqueeze", packed, net.constant("one_int", [1]), name=f"{name}.qkv")  # (R, 1, 3 D)
@@ -276,8 +279,8 @@ class Block:
     def attend_to_source(self, x: str, layer: int, beams: int) -> str:
         """Cross-attention. The beams of a sentence are query heads that share a key/value head.
 
-        A query of one token and keys of no new ones: GroupQueryAttention then reads the cache alone, up to each
-        sentence's own length.
+        With a query of one token and no new keys, GroupQueryAttention reads the cache alone, up to the length of each
+        sentence.
         """
         net, sizes, name = self._net, self._sizes, f"decoder.layers.{layer}.encoder_attn"
         q = self.linear(x, f"decoder.layers.{layer}", "encoder_attn.q_proj")  # (R, D)
@@ -287,10 +290,10 @@ class Block:
             )
             q = net.op("Transpose", q, name=f"{name}.by_head", perm=[0, 2, 1, 3])
         q = net.op("Reshape", q, net.constant("queries", [-1, 1, beams * sizes.attention_width]), name=f"{name}.q")
-        nothing = self._nothing(q)  # (B, 0, D)
+        no_keys = self._no_new_keys(q)  # (B, 0, D)
         cached = self._borrow(f"cross.{layer}", f"lent.{layer}", "B", "S")
         attended, *_lent = net.ops(
-            "GroupQueryAttention", q, nothing, nothing, *cached, "source_lengths", "longest_source",
+            "GroupQueryAttention", q, no_keys, no_keys, *cached, "source_lengths", "longest_source",
             outputs=[f"{name}.attended", f"lent.{layer}.key", f"lent.{layer}.value"],
             domain=CONTRIB, num_heads=sizes.heads * beams, kv_num_heads=sizes.heads, scale=sizes.attention_scale,
         )  # fmt: skip
@@ -302,14 +305,14 @@ class Block:
             attended = net.op("Transpose", attended, name=f"{name}.attended_by_beam", perm=[0, 2, 1, 3])
         return net.op("Reshape", attended, self.attended_shape, name=f"{name}.attended_rows")
 
-    def attend_to_masked_source(self, x: str, layer: int, source: MaskedSource) -> str:
-        """Cross-attention again, over memory that is longer than the sources in it."""
+    def attend_to_masked_source(self, x: str, layer: int, source: MaskedCrossAttention) -> str:
+        """Cross-attention over padded sources."""
         q = self.linear(x, f"decoder.layers.{layer}", "encoder_attn.q_proj")
         name = f"decoder.layers.{layer}.encoder_attn.attended_rows"
         return self._net.op("Reshape", source.attend(q, layer), self.attended_shape, name=name)
 
     def cross_keys_and_values(self, x: str, shape: str) -> None:
-        """What every decoder layer will attend to: one product for all of them, (B, S, 2 L, N, H)."""
+        """The output `cross` (B, S, 2 L, N, H): keys and values of all decoder layers, in one product."""
         net, sizes, weights = self._net, self._sizes, self._weights
 
         def load() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -323,7 +326,7 @@ class Block:
         packed = self._products.linear(net, x, "packed_cross", lambda: load()[0], lambda: load()[1])  # (B x S, 2 L D)
         axes = [2 * sizes.decoder_layers, sizes.heads, sizes.head_size]
         cross_shape = net.op("Concat", shape, net.constant("cross_axes", axes), name="cross_shape", axis=0)
-        # Whoever copies them to their slots turns them round on the way, so no node does (5 % of a call).
+        # Not transposed here (5 % of a call): the copy into the slots does it on the way.
         net.output(net.op("Reshape", packed, cross_shape, name="cross"), "cross", self.dtype, ["B", "S", *axes])
 
     def _activate(self, x: str, name: str) -> str:
@@ -336,15 +339,15 @@ class Block:
                 return self._net.op("QuickGelu", x, name=name, domain=CONTRIB, alpha=1.0)
 
     def _borrow(self, past: str, present: str, rows: str, length: str) -> tuple[str, str]:
-        """Keys and values that lie in the caller's memory; what comes out is bound to the same memory."""
+        """Inputs for keys and values in the caller's buffer, and outputs that the caller binds to the same buffer."""
         shape: Shape = [rows, self._sizes.heads, length, self._sizes.head_size]
         for part in ("key", "value"):
             self._net.input(f"{past}.{part}", self.dtype, shape)
             self._net.output(f"{present}.{part}", f"{present}.{part}", self.dtype, shape)
         return f"{past}.key", f"{past}.value"
 
-    def _nothing(self, q: str) -> str:
-        """No new keys: (B, 0, D), B as in `q`; one for all layers."""
+    def _no_new_keys(self, q: str) -> str:
+        """An empty tensor (B, 0, D), B as in `q`; shared by all layers."""
         if not self._no_keys:
             net, zeros = self._net, self._net.constant("zeros", [0, 0])
             ends, axes = (

@@ -1,12 +1,11 @@
 """
-Two graphs that say how likely a Marian model finds given translations: all tokens of all targets in one call.
+Two graphs that score given translations with a Marian model: all tokens of all targets in one call.
 
-    body    the decoder's layers   what the decoder is fed -> hidden states
-    head                           hidden states, and the token that comes next -> its log-probability
+    body    the decoder's layers   decoder inputs -> hidden states
+    head                           hidden states and the next token -> its log-probability
 
-Tokens of all rows stand one behind another, and only attention sees them as rows: no product is ever spent on padding.
-The head is a graph of its own so that few logits are in memory at a time, however much is scored; none of them leaves
-the graph.
+The tokens of all rows are packed without padding; only attention sees rows. The head is a graph of its own, so that few
+logits are in memory at a time, however many tokens are scored; none of them leaves the graph.
 
 Shapes: B rows, each a sentence · S source length · T longest target · M tokens of all targets · N heads ·
 D width · V vocabulary of the head.
@@ -23,14 +22,14 @@ from worker.graphs.file_names import DECODER
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder
 from worker.graphs.marian import Block, dtype_of, head_rows_in
 from worker.graphs.marian_weights import MarianSizes, MarianWeights
-from worker.graphs.masked_cross_attention import MaskedSource
+from worker.graphs.masked_cross_attention import MaskedCrossAttention
 from worker.graphs.matrix_products import products_in
 from worker.graphs.precision import Precision
 from worker.graphs.weights import Store, WrittenWeights
 
 
 def rebuild_scoring(folder: Path, config: Mapping[str, Any], precision: Precision) -> tuple[bytes, bytes]:
-    """Body and head of a model that `write_marian` wrote, over the same weights."""
+    """Body and head over the weights of a model that `write_marian` wrote."""
     sizes, store = MarianSizes.read(config), WrittenWeights.read(folder / DECODER)
     body, head = (
         net.model().SerializeToString(deterministic=True)
@@ -40,13 +39,13 @@ def rebuild_scoring(folder: Path, config: Mapping[str, Any], precision: Precisio
 
 
 def body_graph(sizes: MarianSizes, store: Store, precision: Precision) -> GraphBuilder:
-    """ids, positions (M,): of each token; places (B, T): which token stands there, behind the end of a row any of the
-    same row; tokens (M,): where in (B x T) each of them stands; ends (B,): T - 1, length (1,): T; and what
-    `MaskedSource` asks for
+    """ids, positions (M,): of each token; places (B, T): the token at each place of a row, behind its end any token of
+    the row; tokens (M,): the place of each token in (B x T); ends (B,): T - 1, length (1,): T; and the inputs of
+    `MaskedCrossAttention`
     -> hidden (M, D)
     """
-    net, products = GraphBuilder("forced", store), products_in(precision, "tokens")
-    weights = MarianWeights({}, sizes, None)  # nothing is read: all tensors are in the store
+    net, products = GraphBuilder("scoring", store), products_in(precision, "tokens")
+    weights = MarianWeights({}, sizes, None)  # all tensors are in the store
     block = Block(net, products, sizes, weights, dtype_of(precision))
     ids = net.input("ids", np.int64, ["M"])
     net.input("positions", np.int64, ["M"])
@@ -54,10 +53,10 @@ def body_graph(sizes: MarianSizes, store: Store, precision: Precision) -> GraphB
     net.input("tokens", np.int64, ["M"])
     net.input("ends", np.int32, ["B"])
     net.input("length", np.int32, [1])
-    source = MaskedSource(net, sizes, block.dtype)
+    source = MaskedCrossAttention(net, sizes, block.dtype)
     table = net.weight("positions_table", lambda: weights.positions().astype(block.dtype))
-    positions = net.op("Gather", table, "positions", name="forced.positions")  # (M, D)
-    x = net.op("Add", block.embed(ids, "decoder"), positions, name="forced.x")
+    positions = net.op("Gather", table, "positions", name="scoring.positions")  # (M, D)
+    x = net.op("Add", block.embed(ids, "decoder"), positions, name="scoring.x")
     for layer in range(sizes.decoder_layers):
         name = f"decoder.layers.{layer}"
         attended = _attend_to_all_before(net, block, sizes, x, layer)
@@ -76,8 +75,8 @@ def body_graph(sizes: MarianSizes, store: Store, precision: Precision) -> GraphB
 
 
 def head_graph(sizes: MarianSizes, store: Store, precision: Precision) -> GraphBuilder:
-    """hidden (M, D), next (M, 1): places in the head -> log_probs (M, 1), float32."""
-    net, products = GraphBuilder("forced_head", store), products_in(precision)
+    """hidden (M, D), next (M, 1): rows of the head -> log_probs (M, 1), float32."""
+    net, products = GraphBuilder("scoring_head", store), products_in(precision)
     weights = MarianWeights({}, sizes, None)
     x = net.input("hidden", dtype_of(precision), ["M", sizes.width])
     net.input("next", np.int64, ["M", 1])
@@ -87,14 +86,14 @@ def head_graph(sizes: MarianSizes, store: Store, precision: Precision) -> GraphB
         logits = net.op("Mul", logits, scales, name="logits.scaled")
     if precision is Precision.FP16:
         logits = net.op("Cast", logits, name="logits.float32", to=TensorProto.FLOAT)
-    # 11 times as fast as ReduceLogSumExp (32 x 65,000): it is one pass over each row.
+    # One pass over each row: 11 times as fast as ReduceLogSumExp (32 x 65,000).
     log_probs = net.op("LogSoftmax", logits, name="log_softmax", axis=-1)
     net.output(net.op("GatherElements", log_probs, "next", name="log_prob", axis=1), "log_probs", np.float32, ["M", 1])
     return net
 
 
 def _attend_to_all_before(net: GraphBuilder, block: Block, sizes: MarianSizes, x: str, layer: int) -> str:
-    """Self-attention: every token sees those of its row before it, and itself; what fills a row up comes after all."""
+    """Self-attention: every token attends to itself and those before it in its row; padding is at the end."""
     name = f"decoder.layers.{layer}"
     packed = block.linear(x, name, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (M, 3 D)
     packed = net.op("Gather", packed, "places", name=f"{name}.qkv")  # (B, T, 3 D)

@@ -1,9 +1,9 @@
 """
-The slow twin of a Marian decoder: all tokens of each row again at every step, and nothing remembered between steps.
+A Marian decoder without a cache: every step computes all tokens of each row again.
 
-It is there to be compared with. What a step of it says must be what the decoder with the cache says, token for token;
-and the time that it takes is what the cache saves. The head reads the last position alone, and the keys and values of
-the source are those of the encoder, so the self-attention's cache is all that the two differ in.
+A reference for the decoder with the cache: both must choose the same tokens, and the difference in time is what the
+cache saves. The head reads the last position alone, and cross keys and values are those of the encoder, so the two
+differ in the cache of self-attention alone.
 
 Shapes: R rows · B sentences (R / beams) · S source length · T tokens of a row, equally many in each · L layers ·
 N heads · H head size · D width · V vocabulary of the head.
@@ -19,14 +19,14 @@ from worker.graphs.file_names import DECODER
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
 from worker.graphs.marian import Block, dtype_of, head_rows_in
 from worker.graphs.marian_weights import MarianSizes, MarianWeights
-from worker.graphs.masked_cross_attention import MaskedSource
+from worker.graphs.masked_cross_attention import MaskedCrossAttention
 from worker.graphs.matrix_products import products_in
 from worker.graphs.precision import Precision
 from worker.graphs.weights import Store, WrittenWeights
 
 
 def rebuild_uncached(folder: Path, config: Mapping[str, Any], precision: Precision) -> bytes:
-    """The prefix graph of a model that `write_marian` wrote, over the same weights."""
+    """The graph over the weights of a model that `write_marian` wrote."""
     sizes, store = MarianSizes.read(config), WrittenWeights.read(folder / DECODER)
     net = uncached_graph(sizes, store, precision, head_bias="head.bias" in store)
     graph: bytes = net.model().SerializeToString(deterministic=True)
@@ -34,18 +34,18 @@ def rebuild_uncached(folder: Path, config: Mapping[str, Any], precision: Precisi
 
 
 def uncached_graph(sizes: MarianSizes, store: Store, precision: Precision, *, head_bias: bool) -> GraphBuilder:
-    """All tokens of all rows. Rows come in groups of equally many, which share a source.
+    """All tokens of all rows. Rows come in groups of equal size, which share a source.
 
-    ids (R, T), ends (R,): T - 1, length (1,): T, and what `MaskedSource` asks for
-    -> logits of what follows (R, V), and the keys and values of all tokens (R, N, T, H)
+    ids (R, T), ends (R,): T - 1, length (1,): T, and the inputs of `MaskedCrossAttention`
+    -> logits of the next token (R, V), and the keys and values of all tokens (R, N, T, H)
     """
     net, products = GraphBuilder("prefix", store), products_in(precision, "all_rows")
-    weights = MarianWeights({}, sizes, None)  # nothing is read: all tensors are in the store
+    weights = MarianWeights({}, sizes, None)  # all tensors are in the store
     block = Block(net, products, sizes, weights, dtype_of(precision))
     ids = net.input("ids", np.int64, ["R", "T"])
     net.input("ends", np.int32, ["R"])
     net.input("length", np.int32, [1])
-    source = MaskedSource(net, sizes, block.dtype)
+    source = MaskedCrossAttention(net, sizes, block.dtype)
     shape = net.op("Shape", ids, name="ids.shape")
     length = net.op("Gather", shape, net.constant("one_int", [1]), name="prefix_length")
     by_row = net.op("Concat", shape, net.constant("minus_one", [-1]), name="by_row", axis=0)  # (R, T, -1)
@@ -77,8 +77,8 @@ def uncached_graph(sizes: MarianSizes, store: Store, precision: Precision, *, he
 
 
 def _attend_to_all_before(net: GraphBuilder, block: Block, sizes: MarianSizes, x: str, layer: int, by_row: str) -> str:
-    """Self-attention: every token sees those before it and itself. Its keys and values come out, for whoever goes on
-    with a cache."""
+    """Self-attention: every token attends to itself and those before it. Keys and values are outputs, for a search that
+    goes on with a cache."""
     name = f"decoder.layers.{layer}"
     packed = block.linear(x, name, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")  # (R x T, 3 D)
     packed = net.op("Reshape", packed, by_row, name=f"{name}.qkv")  # (R, T, 3 D)

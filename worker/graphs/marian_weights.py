@@ -1,7 +1,7 @@
 """
-What a Marian checkpoint says: the sizes of the network, and its tensors by what they are for.
+A Marian checkpoint: the sizes of the network, and its tensors by their role.
 
-Knows: config.json and the names in Hugging Face checkpoints. Does not know: graphs.
+Knows: config.json and the tensor names in Hugging Face checkpoints. Does not know: graphs.
 
 Shapes: V vocabulary · D width · N outputs, K inputs of a linear map.
 """
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from jobs.errors import ModelError
 from worker.graphs.checkpoint_weights import MAX_LAYERS, Weights
 
-# What config.json may say, and what we build. Old checkpoints spell these out.
-_ONLY: dict[str, tuple[Any, ...]] = {
+# Settings that older checkpoints spell out, with the supported values.
+_SUPPORTED: dict[str, tuple[Any, ...]] = {
     "normalize_before": (False,),
     "normalize_embedding": (False,),
     "add_final_layer_norm": (False,),
@@ -25,14 +25,14 @@ _ONLY: dict[str, tuple[Any, ...]] = {
     "static_position_embeddings": (True,),
     "extra_pos_embeddings": (0,),
 }
-_HEAD_MULTIPLE = 8  # what GroupQueryAttention asks of a head size
-# Each activation with the least that it gives.
+_HEAD_MULTIPLE = 8  # GroupQueryAttention takes head sizes of a multiple of this
+# Supported activations, with a lower bound of their values.
 ACTIVATIONS = {"swish": -0.2785, "silu": -0.2785, "relu": 0.0, "gelu": -0.17}
 
 
 @dataclass(frozen=True, slots=True)
 class MarianSizes:
-    """What a Marian network is made of."""
+    """The sizes of a Marian network."""
 
     width: int  # D
     heads: int  # N, of encoder and decoder alike
@@ -41,13 +41,13 @@ class MarianSizes:
     activation: str
     max_positions: int
     scale: float  # of the embeddings
-    shared_embeddings: bool  # encoder and decoder read one table
-    tied_head: bool  # the decoder's embeddings are the head
+    shared_embeddings: bool  # encoder and decoder share one table
+    tied_head: bool  # the head is the decoder's embeddings
 
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> Self:
-        """From config.json; raise ModelError that names what is missing, or what we do not build."""
-        for name, allowed in _ONLY.items():
+        """From config.json; raise ModelError that names what is missing or not supported."""
+        for name, allowed in _SUPPORTED.items():
             if config.get(name, allowed[0]) not in allowed:
                 raise ModelError(f"config.json says {name} = {config[name]}; only {allowed[0]} is supported")
         try:
@@ -60,15 +60,20 @@ class MarianSizes:
         except (KeyError, TypeError, ValueError) as error:
             raise ModelError(f"config.json lacks {error}, or gives it a value that is not a size") from error
         if (layers := max(sizes["encoder_layers"], sizes["decoder_layers"])) > MAX_LAYERS:
-            raise ModelError(f"config.json says that there are {layers:,} layers; at most {MAX_LAYERS:,} are built")
+            raise ModelError(f"config.json asks for {layers:,} layers; at most {MAX_LAYERS:,} are supported")
         if activation not in ACTIVATIONS:
-            raise ModelError(f"config.json says activation_function = {activation}; known: {', '.join(ACTIVATIONS)}")
+            raise ModelError(
+                f"config.json says activation_function = {activation}; supported are {', '.join(ACTIVATIONS)}"
+            )
         width = sizes["d_model"]
         for each in heads:
             if each < 1 or width % each:
-                raise ModelError(f"config.json says d_model = {width}, which {each} heads cannot share equally")
+                raise ModelError(f"config.json says d_model = {width}, which is no multiple of its {each} heads")
         if heads[0] != heads[1]:
-            raise ModelError(f"encoder and decoder have {heads[0]} and {heads[1]} heads; they have to have as many")
+            raise ModelError(
+                f"config.json says {heads[0]} heads for the encoder and {heads[1]} for the decoder; only equal numbers "
+                "are supported"
+            )
         return cls(
             width=width,
             heads=heads[1],
@@ -83,23 +88,23 @@ class MarianSizes:
 
     @property
     def head_size(self) -> int:
-        """H: what a head has, filled up with zeros to a multiple of 8, which GroupQueryAttention asks for."""
+        """H: padded with zeros to a multiple of 8, which GroupQueryAttention requires."""
         return -(-self.width // (self.heads * _HEAD_MULTIPLE)) * _HEAD_MULTIPLE
 
     @property
     def attention_width(self) -> int:
-        """N x H: D, unless heads are filled up."""
+        """N x H: D, unless heads are padded."""
         return self.heads * self.head_size
 
     @property
     def attention_scale(self) -> float:
-        """What products of queries and keys are multiplied by: it counts no zeros that fill up."""
+        """The factor of the products of queries and keys, by the head size without padding."""
         return float((self.width // self.heads) ** -0.5)
 
 
 def tensor_names(sizes: MarianSizes) -> frozenset[str]:
-    """What a checkpoint of these sizes may hold, tied tensors under each of their names: all that a graph is made of,
-    and the table of positions, which is computed again."""
+    """The tensors that a checkpoint of these sizes may hold: tied tensors under each of their names, and the table of
+    positions, which the graphs compute anew."""
     names = {"final_logits_bias", "lm_head.weight", "model.shared.weight"}
     for side, layers in (("encoder", sizes.encoder_layers), ("decoder", sizes.decoder_layers)):
         attentions = ("self_attn", "encoder_attn") if side == "decoder" else ("self_attn",)
@@ -116,7 +121,7 @@ def tensor_names(sizes: MarianSizes) -> frozenset[str]:
 
 
 class MarianWeights:
-    """The tensors of a checkpoint, by what they are for."""
+    """The tensors of a checkpoint, by their role."""
 
     def __init__(self, weights: Weights, sizes: MarianSizes, head_ids: Sequence[int] | None) -> None:
         self._weights = weights
@@ -124,9 +129,9 @@ class MarianWeights:
         self._head_ids = None if head_ids is None else np.asarray(head_ids)
 
     def layer(self, layer: str, *names: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Weight (N, K) and bias (N,) of some linear maps of a layer, one below the other."""
-        weights = [self._filled_up(name, self._get(f"model.{layer}.{name}.weight")) for name in names]
-        biases = [self._filled_up(name, self._get(f"model.{layer}.{name}.bias")) for name in names]
+        """Weight (N, K) and bias (N,) of some linear maps of a layer, stacked."""
+        weights = [self._padded(name, self._get(f"model.{layer}.{name}.weight")) for name in names]
+        biases = [self._padded(name, self._get(f"model.{layer}.{name}.bias")) for name in names]
         return np.concatenate(weights), np.concatenate(biases)
 
     def one(self, name: str) -> NDArray[np.float32]:
@@ -134,7 +139,7 @@ class MarianWeights:
         return self._get(f"model.{name}")
 
     def embeddings(self, side: str) -> NDArray[np.float32]:
-        """Of `encoder` or `decoder` (V, D). Tensors that are tied may stand in a file under any of their names."""
+        """Of `encoder` or `decoder` (V, D). A file may have tied tensors under any of their names."""
         names = [f"model.{side}.embed_tokens.weight"]
         if self._sizes.shared_embeddings:
             names = ["model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
@@ -148,7 +153,7 @@ class MarianWeights:
 
     @property
     def head_rows(self) -> str:
-        """Under which name the head is kept: that of a table of embeddings where it is the same."""
+        """The name under which a graph stores the head: that of the embeddings where it is the same tensor."""
         if self._head_ids is not None or not self._sizes.tied_head:
             return "head.rows"
         return "embeddings" if self._sizes.shared_embeddings else "decoder.embeddings"
@@ -160,15 +165,15 @@ class MarianWeights:
         return self._kept(bias) if len(bias) > 1 else bias
 
     def positions(self) -> NDArray[np.float32]:
-        """Sinusoids: sines in the first half, cosines in the second (MarianSinusoidalPositionalEmbedding)."""
+        """(positions, D): sines in the first half, cosines in the second (MarianSinusoidalPositionalEmbedding)."""
         width = self._sizes.width
         position = np.arange(self._sizes.max_positions)[:, None]
         angles = position / np.power(10000, 2 * (np.arange(width) // 2) / width)
         return np.concatenate((np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])), axis=1).astype(np.float32)
 
-    def _filled_up(self, name: str, tensor: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Zeros behind each head of a projection: behind rows of queries, keys and values, behind columns of what comes
-        after the attention. They add nothing to any product."""
+    def _padded(self, name: str, tensor: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Append zeros to each head of a projection: rows of the projections to queries, keys and values, columns of
+        the output projection. They do not change any product."""
         sizes = self._sizes
         if sizes.attention_width == sizes.width or not name.endswith("_proj"):
             return tensor

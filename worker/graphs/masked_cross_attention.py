@@ -1,8 +1,7 @@
 """
-Cross-attention with a mask: for graphs whose sources lie in memory that is longer than they are.
+Cross-attention with a mask, for graphs whose sources are padded in memory.
 
-Rows of one source are queries of one sentence, so any number of beams goes through one graph, and any number of
-tokens of each.
+The rows of a source are queries of one sentence, so one graph takes any number of beams, and of tokens of each.
 """
 
 from typing import Any
@@ -13,10 +12,10 @@ from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
 from worker.graphs.marian_weights import MarianSizes
 
 
-class MaskedSource:
-    """The sources of one graph.
+class MaskedCrossAttention:
+    """The cross-attention of all layers of one graph, and the inputs that it needs.
 
-    source_mask (B, S): 1 token, 0 nothing; cross.L.key and .value (B, N, S, H), finite everywhere
+    source_mask (B, S): 1 token, 0 padding; cross.L.key and .value (B, N, S, H), finite everywhere
     """
 
     def __init__(self, net: GraphBuilder, sizes: MarianSizes, dtype: type[np.floating[Any]]) -> None:
@@ -30,7 +29,7 @@ class MaskedSource:
         self._by_source = net.op("Concat", num_sources, axes, name="by_source", axis=0)  # (B, -1, D)
 
     def attend(self, q: str, layer: int) -> str:
-        """Queries (M, D), those of a source one after another -> (B, M / B, D)."""
+        """Queries (M, D), grouped by source -> (B, M / B, D)."""
         net = self._net
         q = net.op("Reshape", q, self._by_source, name=f"{q}.by_source")
         key, value = (net.input(f"cross.{layer}.{part}", self._dtype, self._shape) for part in ("key", "value"))

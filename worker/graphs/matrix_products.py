@@ -1,8 +1,8 @@
 """
-Products of activations with weights, in float32 or in int8.
+Matrix products of activations with weights, in float or in int8.
 
 Knows: how a product is computed. Does not know: what it is part of.
-Activations are (M, K), one token a row; weights come as Hugging Face keeps them, (N, K) of y = x W^T + b.
+Activations are (M, K), one token a row; weights are (N, K) of y = x W^T + b, as in Hugging Face checkpoints.
 
 Figures: M = 64, K = 512, N = 512, one core of an Intel Xeon with AMX, onnxruntime 1.31.1: float32 0.208 ms, int8
 (u8 x s8) 0.028 ms. (s8 x s8 has no fast kernel there: 1.47 ms; u8 x u8 0.22 ms.)
@@ -19,8 +19,8 @@ from worker.graphs.precision import Precision
 
 Load = Callable[[], NDArray[Any]]
 
-_TINY = 1e-20  # the least that counts as the largest number of a row: a row may be all zeros
-_ZERO_POINT = 128  # of uint8 activations: 1 .. 255 are -127 .. 127
+_TINY = 1e-20  # lower bound of a row's largest absolute value: a row may be all zeros
+_ZERO_POINT = 128  # of uint8 activations: 1 .. 255 stand for -127 .. 127
 
 
 class Products(Protocol):
@@ -29,31 +29,31 @@ class Products(Protocol):
     def linear(
         self, net: GraphBuilder, x: str, name: str, weight: Load, bias: Load | None, *, lowest: float | None = None
     ) -> str:
-        """(M, K) -> (M, N), under `name`. `weight` gives (N, K) and `bias` (N,), in float32.
+        """(M, K) -> (M, N), as the tensor `name`. `weight` loads (N, K) and `bias` (N,), in float32.
 
-        `lowest`: no number of `x` is below it, as after an activation; None: not known.
+        `lowest`: a lower bound of `x`, as after an activation; None: unknown.
         """
 
     def unscaled(self, net: GraphBuilder, x: str, name: str, weight: Load) -> tuple[str, str | None]:
-        """(M, K) -> (M, N), and what each row is still to be multiplied by (M, 1), None where by nothing."""
+        """(M, K) -> (M, N), and the factor of each row that is not yet applied (M, 1); None: there is none."""
 
     def rescaled(self, net: GraphBuilder, x: str, name: str, weight: Load, scale: str | None) -> str:
-        """(M, K) -> (M, N), of what `unscaled` left: each row multiplied by its own of `scale`."""
+        """(M, K) -> (M, N) of an `x` that `unscaled` gave, each row multiplied by its factor in `scale`."""
 
     def head(self, net: GraphBuilder, x: str, rows: str, weight: Load, bias: Load | None) -> tuple[str, str | None]:
-        """(M, K) -> logits (M, V), and what each row is still to be multiplied by (M, 1), None where by nothing.
+        """(M, K) -> logits (M, V), and the factor of each row that is not yet applied (M, 1); None: there is none.
 
-        `rows`: the name of the weight (V, K) where it is kept as it is, perhaps as a table of embeddings.
+        `rows`: the name under which the weight (V, K) is stored in float, perhaps as a table of embeddings.
         """
 
 
 def products_in(precision: Precision, rows: str = "rows") -> Products:
-    """Those of a precision, for one graph; `rows` names what M counts, where a graph has more than one M."""
+    """The products of one graph in a precision; `rows` names M, where a graph has products of different M."""
     return Int8Products(rows) if precision is Precision.INT8 else FloatProducts(precision)
 
 
 class FloatProducts:
-    """Plain products, in the precision of the graph."""
+    """Products in float32 or float16."""
 
     def __init__(self, precision: Precision) -> None:
         self._dtype = np.float16 if precision is Precision.FP16 else np.float32
@@ -82,18 +82,18 @@ class FloatProducts:
 
 
 class Int8Products:
-    """Weights scaled per column, activations per row, so that no row depends on what else is in the batch.
+    """Weights are scaled per column, activations per row, so that no row depends on the rest of the batch.
 
         q = round(x / s) + 128          s = max |x| / 127 of the row
         y = (q - 128) Q^T * c * s + b   Q = round(W / c), c = max |W| / 127 of the column
 
-    As in CTranslate2. One scale for the whole tensor (DynamicQuantizeMatMul) takes 38 us for 64 x 512 x 512, and this
-    59, but a row would then change with its neighbours.
+    As in CTranslate2. DynamicQuantizeMatMul, with one scale for the whole tensor, takes 38 us for 64 x 512 x 512 and
+    this 59 us, but there a row changes with the other rows.
     """
 
     def __init__(self, rows: str = "rows") -> None:
         self._rows = rows
-        self._quantized: dict[str, tuple[str, str]] = {}  # activations that several products share
+        self._quantized: dict[str, tuple[str, str]] = {}  # by activation: several products share one
 
     def linear(
         self, net: GraphBuilder, x: str, name: str, weight: Load, bias: Load | None, *, lowest: float | None = None
@@ -110,14 +110,14 @@ class Int8Products:
         return quantized_product(net, quantized, name, weight), scale
 
     def rescaled(self, net: GraphBuilder, x: str, name: str, weight: Load, scale: str | None) -> str:
-        quantized, own = self._quantize(net, x, None)  # a row times anything has the same integers
+        quantized, own = self._quantize(net, x, None)  # a row's factor does not change its integers
         both = own if scale is None else net.op("Mul", own, scale, name=f"{name}.both_scales")
         return net.op("Mul", quantized_product(net, quantized, name, weight), both, name=name)
 
     def head(self, net: GraphBuilder, x: str, rows: str, weight: Load, bias: Load | None) -> tuple[str, str | None]:
         if bias is not None:
             return self.linear(net, x, "head", weight, bias), None
-        # Whoever looks for the best of a row needs no scale, and to multiply 64 x 32,000 logits takes 1.1 ms.
+        # The best id of a row does not depend on its scale, and to multiply 64 x 32,000 logits takes 1.1 ms.
         quantized, scale = self._quantize(net, x, None)
         return quantized_product(net, quantized, "head", weight), scale
 
@@ -131,20 +131,20 @@ def quantize_rows(net: GraphBuilder, x: str, lowest: float | None = None, rows: 
     """(M, K) -> uint8 (M, K) and the scale of each row (M, 1)."""
     axis, tiny = net.constant("last_axis", [1]), net.constant("tiny", _TINY, np.float32)
     highest = net.op("ReduceMax", x, axis, name=f"{x}.highest", keepdims=0)  # (M,)
-    if lowest is None:  # the two extremes, and not the largest |x|: 9 us instead of 13 for 64 x 512
+    if lowest is None:  # minimum and maximum instead of the largest |x|: 9 us instead of 13 for 64 x 512
         least = net.op("ReduceMin", x, axis, name=f"{x}.lowest", keepdims=0)
         depth = net.op("Sub", tiny, least, name=f"{x}.depth")
     else:
         depth = net.constant(f"depth_{lowest}", max(_TINY, -lowest), np.float32)
     largest = net.op("Max", highest, depth, name=f"{x}.largest")
     scale = net.op("Mul", largest, net.constant("one_127th", 1 / 127, np.float32), name=f"{x}.scale_of_row")
-    # Scales along the first axis, which needs no division of its own (10 us).
+    # QuantizeLinear with scales along the first axis saves a separate division (10 us).
     quantized = net.op("QuantizeLinear", x, scale, _zero_points(net, scale, rows), name=f"{x}.quantized", axis=0)
     return quantized, net.op("Unsqueeze", scale, axis, name=f"{x}.scale")
 
 
 def _zero_points(net: GraphBuilder, scale: str, rows: str) -> str:
-    """(M,), one for all of as many rows that is quantized in a graph."""
+    """(M,), shared by all activations of a graph with as many rows."""
     name = f"{rows}.zero_points"
     if name not in net:
         count = net.op("Shape", scale, name=f"{rows}.number")
@@ -153,7 +153,7 @@ def _zero_points(net: GraphBuilder, scale: str, rows: str) -> str:
 
 
 def quantized_product(net: GraphBuilder, quantized: str, name: str, weight: Load) -> str:
-    """uint8 (M, K) -> (M, N), still to be multiplied by the scales of the rows."""
+    """uint8 (M, K) -> (M, N), before the multiplication by the scales of the rows."""
     columns = _Columns(weight)
     return net.op(
         "MatMulIntegerToFloat",
@@ -169,7 +169,7 @@ def quantized_product(net: GraphBuilder, quantized: str, name: str, weight: Load
 
 
 def rounding(weight: NDArray[np.float32]) -> tuple[float, float]:
-    """Over the rows w of a weight (N, K), each as W in int8: the greatest |w - W| and the greatest |W| (Euclidean)."""
+    """Of the rows w of a weight (N, K), rounded to int8 as W: the greatest |w - W| and the greatest |W| (Euclidean)."""
     largest = np.abs(weight).max(axis=1, keepdims=True)
     scales = np.where(largest > 0, largest / 127, 1).astype(np.float32)
     rounded = np.rint(weight / scales) * scales
@@ -178,7 +178,7 @@ def rounding(weight: NDArray[np.float32]) -> tuple[float, float]:
 
 
 class _Columns:
-    """A weight and its scales, loaded once for both."""
+    """A weight in int8 and its scales; the weight is loaded once for both."""
 
     def __init__(self, weight: Load) -> None:
         self._weight = weight

@@ -1,10 +1,10 @@
 """
-Rotary positions: by how much each pair of numbers of a head turns from one position to the next.
+Rotary positions (RoPE): the angle by which each pair of elements of a head is rotated per position.
 
-Knows: what config.json says about them, in the words of transformers 4 (`rope_theta`, `rope_scaling`) and of
-transformers 5 (`rope_parameters`). Does not know: graphs.
+Knows: the settings in config.json, of transformers 4 (`rope_theta`, `rope_scaling`) and of transformers 5
+(`rope_parameters`). Does not know: graphs.
 
-Formulas: transformers 4.57 modeling_rope_utils.py, in float32 as there: models were trained with its roundings.
+Formulas: transformers 4.57 modeling_rope_utils.py, in float32 as there: models were trained with its rounding.
 Su et al. 2021 (RoFormer); Peng et al. 2023 (YaRN).
 """
 
@@ -18,82 +18,84 @@ from numpy.typing import NDArray
 
 from jobs.errors import ModelError
 
-Frequencies = NDArray[np.float32]  # (H / 2,): radians a position
+Frequencies = NDArray[np.float32]  # (H / 2,): radians per position
 
 KINDS = ("default", "linear", "dynamic", "llama3", "yarn")
 
 
 @dataclass(frozen=True, slots=True)
 class Rope:
-    """The frequencies of one model, and what cosines and sines are multiplied by."""
+    """The frequencies of a model, and the factor of its cosines and sines."""
 
     frequencies: tuple[float, ...]  # H / 2
     factor: float
 
     @classmethod
     def read(cls, config: Mapping[str, Any], head_size: int, max_positions: int) -> Self:
-        """From config.json; raise ModelError that names the kind of scaling, or the number, that we do not build."""
-        said = _parameters(config)
-        kind = str(said.get("rope_type") or said.get("type") or "default")
+        """From config.json; raise ModelError that names a kind of scaling, or a value, that is not supported."""
+        parameters = _parameters(config)
+        kind = str(parameters.get("rope_type") or parameters.get("type") or "default")
         try:
-            base = float(_first(said.get("rope_theta"), config.get("rope_theta"), 10_000.0))
-            partial = float(said.get("partial_rotary_factor") or config.get("partial_rotary_factor") or 1.0)
+            base = float(_first(parameters.get("rope_theta"), config.get("rope_theta"), 10_000.0))
+            partial = float(parameters.get("partial_rotary_factor") or config.get("partial_rotary_factor") or 1.0)
             if partial != 1.0:
                 raise ModelError(f"config.json says partial_rotary_factor = {partial}; only 1 is supported")
             if not base > 0:
                 raise ValueError(f"rope_theta = {base}")
-            if "factor" in said and not 0 < float(said["factor"]) < math.inf:
-                raise ValueError(f"factor = {said['factor']}")
-            frequencies, factor = _frequencies(kind, said, base, head_size, max_positions)
+            if "factor" in parameters and not 0 < float(parameters["factor"]) < math.inf:
+                raise ValueError(f"factor = {parameters['factor']}")
+            frequencies, factor = _frequencies(kind, parameters, base, head_size, max_positions)
             if not (np.isfinite(frequencies).all() and (frequencies > 0).all() and math.isfinite(factor)):
                 raise ValueError("some frequencies are not positive numbers")
         except KeyError as error:
             raise ModelError(f"config.json gives rope parameters ({kind}) without {error}") from error
         except (TypeError, ValueError, ZeroDivisionError) as error:
-            raise ModelError(f"config.json gives rope parameters ({kind}) that make no sense: {error}") from error
+            raise ModelError(f"config.json gives rope parameters ({kind}) that are invalid: {error}") from error
         return cls(tuple(map(float, frequencies)), factor)
 
-    def turns(self, num_positions: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Cosines and sines of each position, (num_positions, H / 2) each."""
+    def rotations(self, num_positions: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Cosines and sines of the angles at each position, (num_positions, H / 2) each."""
         angles = np.arange(num_positions, dtype=np.float32)[:, None] * np.asarray(self.frequencies, np.float32)
         return np.cos(angles) * np.float32(self.factor), np.sin(angles) * np.float32(self.factor)
 
 
 def _first(*values: Any) -> Any:
-    """The first that says something: 0 does."""
+    """The first that is not None."""
     return next(value for value in values if value is not None)
 
 
 def _parameters(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    said = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    if not isinstance(said, Mapping) or any(isinstance(value, Mapping) for value in said.values()):
-        raise ModelError("config.json gives rope parameters by kinds of layers; one for all layers is supported")
-    return said
+    parameters = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if not isinstance(parameters, Mapping) or any(isinstance(value, Mapping) for value in parameters.values()):
+        raise ModelError(
+            "config.json gives rope parameters by types of layers; only one set for all layers is supported"
+        )
+    return parameters
 
 
 def _frequencies(
-    kind: str, said: Mapping[str, Any], base: float, head_size: int, max_positions: int
+    kind: str, parameters: Mapping[str, Any], base: float, head_size: int, max_positions: int
 ) -> tuple[Frequencies, float]:
     exponents = np.arange(0, head_size, 2, dtype=np.float32) / np.float32(head_size)
     plain: Frequencies = (np.float32(1) / np.float32(base) ** exponents).astype(np.float32)
     match kind:
-        case "default" | "dynamic":  # dynamic changes frequencies beyond max_position_embeddings, and we end there
+        case "default" | "dynamic":  # dynamic differs beyond max_position_embeddings alone, where texts end here
             return plain, 1.0
         case "linear":
-            return plain / np.float32(said["factor"]), 1.0
+            return plain / np.float32(parameters["factor"]), 1.0
         case "llama3":
-            return _llama3(plain, said), 1.0
+            return _llama3(plain, parameters), 1.0
         case "yarn":
-            original = int(said.get("original_max_position_embeddings") or max_positions)
-            return _yarn(plain, said, base, head_size, original), _attention_factor(said)
+            original = int(parameters.get("original_max_position_embeddings") or max_positions)
+            return _yarn(plain, parameters, base, head_size, original), _attention_factor(parameters)
         case _:
             raise ModelError(f"config.json says rope_type = {kind}; supported are {', '.join(KINDS)}")
 
 
-def _llama3(plain: Frequencies, said: Mapping[str, Any]) -> Frequencies:
-    """Slow pairs turn `factor` times as slowly, fast ones as they did, and those between change gradually."""
-    factor, low, high = (float(said[name]) for name in ("factor", "low_freq_factor", "high_freq_factor"))
-    original = float(said["original_max_position_embeddings"])
+def _llama3(plain: Frequencies, parameters: Mapping[str, Any]) -> Frequencies:
+    """Low frequencies are divided by `factor`, high ones stay, those between are interpolated."""
+    factor, low, high = (float(parameters[name]) for name in ("factor", "low_freq_factor", "high_freq_factor"))
+    original = float(parameters["original_max_position_embeddings"])
     wavelengths = 2 * math.pi / plain
     smooth = (original / wavelengths - low) / (high - low)
     between = (1 - smooth) * plain / factor + smooth * plain
@@ -103,30 +105,30 @@ def _llama3(plain: Frequencies, said: Mapping[str, Any]) -> Frequencies:
     return scaled
 
 
-def _yarn(plain: Frequencies, said: Mapping[str, Any], base: float, head_size: int, original: int) -> Frequencies:
-    """From turning as before (pairs that turn often within `original` positions) to `factor` times as slowly."""
+def _yarn(plain: Frequencies, parameters: Mapping[str, Any], base: float, head_size: int, original: int) -> Frequencies:
+    """Frequencies of many rotations within `original` positions stay, those of few are divided by `factor`."""
 
-    def pair_that_turns(times: float) -> float:
-        return head_size * math.log(original / (times * 2 * math.pi)) / (2 * math.log(base))
+    def pair_of(num_rotations: float) -> float:
+        return head_size * math.log(original / (num_rotations * 2 * math.pi)) / (2 * math.log(base))
 
-    first = pair_that_turns(float(said.get("beta_fast") or 32))
-    last = pair_that_turns(float(said.get("beta_slow") or 1))
-    if said.get("truncate", True):
+    first = pair_of(float(parameters.get("beta_fast") or 32))
+    last = pair_of(float(parameters.get("beta_slow") or 1))
+    if parameters.get("truncate", True):
         first, last = math.floor(first), math.ceil(last)
     first, last = max(first, 0), min(last, head_size - 1)
     if first == last:
         last += 0.001  # as transformers does
     slowed = np.clip((np.arange(head_size // 2, dtype=np.float32) - first) / (last - first), 0, 1)
-    scaled: Frequencies = (plain / np.float32(said["factor"]) * slowed + plain * (1 - slowed)).astype(np.float32)
+    scaled: Frequencies = (plain / np.float32(parameters["factor"]) * slowed + plain * (1 - slowed)).astype(np.float32)
     return scaled
 
 
-def _attention_factor(said: Mapping[str, Any]) -> float:
-    """What makes up for scores that grow with the context (YaRN, section 3.4)."""
-    if (given := said.get("attention_factor")) is not None:
+def _attention_factor(parameters: Mapping[str, Any]) -> float:
+    """The temperature of attention for longer contexts (YaRN, section 3.4)."""
+    if (given := parameters.get("attention_factor")) is not None:
         return float(given)
-    factor = float(said["factor"])
-    scale, scale_all = said.get("mscale"), said.get("mscale_all_dim")
+    factor = float(parameters["factor"])
+    scale, scale_all = parameters.get("mscale"), parameters.get("mscale_all_dim")
     if scale and scale_all:
         return _magnitude(factor, float(scale)) / _magnitude(factor, float(scale_all))
     return _magnitude(factor, 1.0)

@@ -1,7 +1,7 @@
 """
-The weights of all graphs of a model, in one external file that onnxruntime maps into memory.
+The weights of all graphs of a model, in one file of ONNX external data, which onnxruntime maps into memory.
 
-Knows: where each tensor lies. Does not know: what it is for. Two graphs that use the same tensor share its bytes.
+Knows: where each tensor lies. Does not know: what it is for. Graphs that use the same tensor share its bytes.
 """
 
 from pathlib import Path
@@ -16,23 +16,23 @@ from onnx import TensorProto, helper
 
 from jobs.errors import ModelError
 
-_ALIGNMENT = 4096  # a page: what mmap asks for; onnxruntime maps a tensor only from such an offset
+_ALIGNMENT = 4096  # bytes, a page: onnxruntime maps a tensor only at such an offset
 
 
 class Store(Protocol):
-    """Where the tensors of a graph are kept."""
+    """The tensors that graphs refer to."""
 
     def __contains__(self, name: str) -> bool: ...
 
     def keep(self, name: str, array: NDArray[Any]) -> None:
-        """Keep a tensor under a name that is new."""
+        """Store a tensor under a new name."""
 
     def tensor(self, name: str) -> TensorProto:
-        """How a graph refers to it."""
+        """A reference to the tensor, for a graph."""
 
 
 class WeightsFile:
-    """A file that grows by one tensor at a time, in the order in which they come: same tensors, same bytes."""
+    """A weights file under construction. The same tensors in the same order give the same bytes."""
 
     def __init__(self, file: Path) -> None:
         self._name = file.name
@@ -51,7 +51,7 @@ class WeightsFile:
         return name in self._tensors
 
     def keep(self, name: str, array: NDArray[Any]) -> None:
-        """Write a tensor behind the others."""
+        """Append a tensor."""
         assert name not in self._tensors, name
         array = np.ascontiguousarray(array)
         end = self._content.tell()
@@ -74,14 +74,14 @@ class WeightsFile:
 
 
 class WrittenWeights:
-    """The tensors that a graph on disk refers to: enough to build another graph of the same model."""
+    """The tensors that a graph on disk refers to, for building another graph over the same weights."""
 
     def __init__(self, tensors: dict[str, TensorProto]) -> None:
         self._tensors = tensors
 
     @classmethod
     def read(cls, file: Path) -> Self:
-        """Those of a graph; raise ModelError where the file is none."""
+        """The tensors of the graph in `file`; raise ModelError where it is no graph."""
         try:
             model = onnx.load(str(file), load_external_data=False)
         except (OSError, ValueError, DecodeError) as error:
@@ -92,7 +92,7 @@ class WrittenWeights:
         return name in self._tensors
 
     def keep(self, name: str, array: NDArray[Any]) -> None:
-        """Never called: every tensor is there."""
+        """Not supported: the file is complete."""
         raise AssertionError(name)
 
     def tensor(self, name: str) -> TensorProto:
@@ -100,7 +100,7 @@ class WrittenWeights:
         return self._tensors[name]
 
     def map(self, name: str, folder: Path) -> NDArray[Any]:
-        """The bytes themselves, read when they are looked at; `folder` is where the graph lies."""
+        """The tensor as a memory-mapped array; `folder` is that of the graph."""
         tensor = self._tensors[name]
         place = {entry.key: entry.value for entry in tensor.external_data}
         dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
@@ -109,7 +109,7 @@ class WrittenWeights:
 
 
 def part_of(tensor: TensorProto, name: str, start: int, stop: int) -> TensorProto:
-    """Rows `start` to `stop` of a tensor in a file, under a name of their own: the same bytes."""
+    """A reference to rows `start` to `stop` of a tensor of the weights file, as the tensor `name`."""
     place = {entry.key: entry.value for entry in tensor.external_data}
     row = int(place["length"]) // tensor.dims[0]
     part = TensorProto(

@@ -53,7 +53,7 @@ def test_a_checkpoint_that_does_not_fit_its_config_is_refused(tmp_path: Path) ->
         (
             "one",
             {"vocab_size": 299},
-            r"embed_tokens.weight has the shape \(300, 32\), and config.json makes it",
+            r"embed_tokens.weight has the shape \(300, 32\), and config.json gives",
         ),
         ("two", {"attention_bias": True}, "lacks the tensor model.layers.0.self_attn.q_proj.bias"),
         ("three", {"tie_word_embeddings": False}, "lacks the tensor lm_head.weight"),

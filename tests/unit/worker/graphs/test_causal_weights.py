@@ -24,24 +24,24 @@ def config_of(family: str, **changed: Any) -> dict[str, Any]:
         ),
         ({"architectures": [], "model_type": "gemma"}, "gemma is not supported"),
         ({"hidden_act": "gelu"}, "hidden_act = gelu; only silu"),
-        ({"num_hidden_layers": 1 << 30}, "there are 1,073,741,824 layers; at most 10,000 are built"),
+        ({"num_hidden_layers": 1 << 30}, "asks for 1,073,741,824 layers; at most 10,000 are supported"),
         (
             {"rope_scaling": {"rope_type": "longrope", "factor": 4.0}},
             "rope_type = longrope; supported are default, linear",
         ),
         ({"rope_scaling": {"type": "mrope", "mrope_section": [1, 2]}}, "rope_type = mrope"),
         ({"rope_scaling": {"rope_type": "linear"}}, r"rope parameters \(linear\) without 'factor'"),
-        ({"rope_scaling": {"rope_type": "linear", "factor": 0}}, r"\(linear\) that make no sense: factor = 0"),
-        ({"rope_scaling": {"rope_type": "yarn", "factor": -4.0}}, r"\(yarn\) that make no sense: factor = -4.0"),
-        ({"rope_scaling": {"rope_type": "dynamic", "factor": "NaN"}}, r"\(dynamic\) that make no sense: factor = NaN"),
-        ({"rope_theta": 0}, r"\(default\) that make no sense: rope_theta = 0"),
-        ({"rope_theta": float("inf")}, r"\(default\) that make no sense: some frequencies are not positive numbers"),
-        ({"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "by kinds of layers"),
+        ({"rope_scaling": {"rope_type": "linear", "factor": 0}}, r"\(linear\) that are invalid: factor = 0"),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": -4.0}}, r"\(yarn\) that are invalid: factor = -4.0"),
+        ({"rope_scaling": {"rope_type": "dynamic", "factor": "NaN"}}, r"\(dynamic\) that are invalid: factor = NaN"),
+        ({"rope_theta": 0}, r"\(default\) that are invalid: rope_theta = 0"),
+        ({"rope_theta": float("inf")}, r"\(default\) that are invalid: some frequencies are not positive numbers"),
+        ({"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "by types of layers"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5; only 1"),
-        ({"head_dim": 7}, "heads of 7 numbers"),
-        ({"num_key_value_heads": 3}, "4 attention heads, which 3 key/value heads cannot serve"),
+        ({"head_dim": 7}, "heads of size 7"),
+        ({"num_key_value_heads": 3}, "4 attention heads, which is no multiple of its 3 key/value heads"),
         ({"hidden_size": "wide"}, "not a size"),
-        ({"use_sliding_window": True, "layer_types": ["chunked_attention"] * 2}, "layer_types that are not 2 of"),
+        ({"use_sliding_window": True, "layer_types": ["chunked_attention"] * 2}, "layer_types other than 2 of"),
     ],
 )
 def test_what_is_not_built_is_named(changed: dict[str, Any], message: str) -> None:
@@ -84,9 +84,9 @@ def test_each_layer_has_the_window_that_transformers_gives_it(
     assert CausalSizes.read(config_of(family, **changed)).windows == windows
 
 
-def test_turns_are_those_of_the_formula() -> None:
+def test_rotations_are_those_of_the_formula() -> None:
     """cos and sin of position x base^(-2 i / H), at the first and at a late position."""
-    cosines, sines = CausalSizes.read(config_of("llama", rope_theta=100.0)).rope.turns(50)
+    cosines, sines = CausalSizes.read(config_of("llama", rope_theta=100.0)).rope.rotations(50)
     angles = 49 * 100.0 ** (-np.arange(4) / 4)
     assert np.array_equal(cosines[0], np.ones(4))
     np.testing.assert_allclose(cosines[49], np.cos(angles), atol=1e-5)
