@@ -12,6 +12,7 @@ from jobs.store.schema.states import DocumentStatus
 from tests.command_line import Kvjobs, Result
 from tests.databases import empty, migrated, own_database
 from tests.layers import layer_of, rules_of
+from tests.repetition import LONG, times
 from tests.rows import AddJob, AddWaitingJob, Line, insert_job, insert_waiting_job
 
 # A process that may not keep what it compiles takes 0.3 s to compile kvjobs, and the tests start some three hundred.
@@ -19,9 +20,14 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with the name of its folder below tests/: `pytest -m "unit or store"`."""
+    """Mark each test with its layer, the folder below tests/ (`pytest -m "unit or store"`), and with `long` if it
+    repeats."""
     for item in items:
         item.add_marker(layer_of(item.path))
+        if item.get_closest_marker("hypothesis"):  # set by its plugin
+            item.add_marker("long")
+        if LONG and item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(times(60)))
 
 
 @pytest.hookimpl(wrapper=True)

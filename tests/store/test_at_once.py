@@ -20,11 +20,12 @@ from jobs.store.record import record
 from jobs.store.report.consistency_check import find_contradictions
 from jobs.store.schema import tables
 from jobs.store.work import Work
+from tests.repetition import LONG, times
 from tests.rows import AddWaitingJob, translated
 
 WORKERS = 5
-JOBS = 30  # small ones: what may go wrong goes wrong where a job ends
-SECONDS = 2.0
+# Small jobs: what may go wrong goes wrong where a job ends.
+JOBS, SECONDS = (30, 2.0) if LONG else (12, 0.8)
 
 
 def try_again(act: Callable[[], Any]) -> Any:
@@ -119,7 +120,8 @@ class Crowd:
         time.sleep(0.002)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(1, times(1) + 1))
 def test_whatever_runs_concurrently_nothing_is_lost_or_counted_twice(
     database: Database, add_waiting_job: AddWaitingJob, seed: int
 ) -> None:

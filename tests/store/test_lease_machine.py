@@ -1,15 +1,14 @@
 """A model-based test of the lease machine: whatever order things happen in, no document is lost or counted twice, and
 nobody's work ends up under the numbers of somebody else.
 
-    KVJOBS_SEQUENCES=5000 pytest tests/store/test_lease_machine.py
+    KVJOBS_TEST_LONG=40 pytest tests/store/test_lease_machine.py
 
-tries so many sequences on each database instead of a few.
+tries 4,800 sequences on each database instead of 12.
 """
 
 import contextlib
 import functools
 import itertools
-import os
 import shutil
 import tempfile
 from dataclasses import dataclass, field, replace
@@ -32,6 +31,7 @@ from jobs.store.record import record
 from jobs.store.schema import tables
 from jobs.store.work import Work
 from tests.databases import empty
+from tests.repetition import times
 from tests.rows import insert_waiting_job, translated
 from tests.store.dump import Dump
 
@@ -254,17 +254,13 @@ def _the_server(postgresql: Database) -> None:
     OnPostgresql.shared = postgresql
 
 
-SEQUENCES = int(os.environ.get("KVJOBS_SEQUENCES", "0"))
 SETTINGS = settings(
-    max_examples=SEQUENCES or 40,
+    max_examples=times(12),
     stateful_step_count=30,
-    deadline=None,
-    derandomize=not SEQUENCES,
-    database=None,
     phases=[Phase.generate],  # shrinking takes minutes on a database; a failure prints its steps as they are
     suppress_health_check=list(HealthCheck),
 )
 TestOnSqlite, TestOnPostgresql = OnSqlite.TestCase, OnPostgresql.TestCase
 TestOnSqlite.settings = TestOnPostgresql.settings = SETTINGS
-TestOnSqlite.pytestmark = [pytest.mark.timeout(120 + 2 * SEQUENCES)]
-TestOnPostgresql.pytestmark = [pytest.mark.timeout(120 + 2 * SEQUENCES), pytest.mark.usefixtures("_the_server")]
+TestOnSqlite.pytestmark = [pytest.mark.long]
+TestOnPostgresql.pytestmark = [pytest.mark.long, pytest.mark.usefixtures("_the_server")]

@@ -17,6 +17,7 @@ from jobs.store.database import Database
 from jobs.submission.submit import submit
 from tests.command_line import Kvjobs
 from tests.databases import ON_SQLITE
+from tests.repetition import times
 
 SPEC = JobSpec(task=Task.SCORE, model="tiny", model_revision="r1", options=ScoreOptions())
 Send = Callable[..., int]
@@ -182,7 +183,7 @@ LINES = st.fixed_dictionaries({"text": TEXTS}, optional={"n": VALUES, "id": st.i
 
 @ON_SQLITE
 @given(lines=st.lists(LINES, min_size=1, max_size=5, unique_by=lambda line: line.get("id", object())), data=st.data())
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=times(4), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_round_trip_loses_nothing(
     kvjobs: Kvjobs, send: Send, tmp_path: Path, lines: list[dict[str, Any]], data: st.DataObject
 ) -> None:

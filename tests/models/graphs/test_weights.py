@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.errors import ModelError
@@ -33,7 +33,6 @@ def write(file: Path, arrays: dict[str, np.ndarray]) -> None:
         file.with_suffix(".onnx").write_bytes(net.model().SerializeToString())
 
 
-@settings(deadline=None, max_examples=40)
 @given(shapes=SHAPES, dtype=DTYPES)
 def test_what_is_kept_is_read_again(
     tmp_path_factory: pytest.TempPathFactory, shapes: list[list[int]], dtype: type

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.errors import SpecError
@@ -71,7 +71,6 @@ def test_a_character_that_only_the_other_side_covers_keeps_its_id(folders, token
     assert vocabulary(folders["opus"])["雨"] in tokenizers["opus"].encode("the 雨 falls", None)
 
 
-@settings(deadline=None)
 @given(text=tempting_text)
 def test_no_text_becomes_a_special_id(tokenizers, folders, text):
     for name, tokenizer in tokenizers.items():
@@ -121,7 +120,6 @@ def test_an_unknown_character_is_the_targets_unk(folders, tokenizers):
         assert vocabulary(folders[name], file)["<unk>"] in tokenizers[name].encode_target("雨 ☃")
 
 
-@settings(deadline=None)
 @given(text=tempting_text)
 def test_no_target_text_becomes_a_special_id(tokenizers, folders, text):
     for name, tokenizer in tokenizers.items():
@@ -135,7 +133,6 @@ def test_no_target_text_becomes_a_special_id(tokenizers, folders, text):
         assert encoded[-1] == tokenizer.eos_id
 
 
-@settings(deadline=None)
 @given(text=tempting_text)
 def test_pieces_of_a_target_follow_each_other_and_cover_it(tokenizers, text):
     """But for what both ends lose, which would be nothing alone; no character is cut in two."""
@@ -154,7 +151,6 @@ def test_pieces_of_a_target_follow_each_other_and_cover_it(tokenizers, text):
 # --- splitting
 
 
-@settings(deadline=None)
 @given(text=tempting_text, max_tokens=st.integers(3, 40))
 def test_pieces_of_an_over_long_text_are_the_text(tokenizers, text, max_tokens):
     for tokenizer in tokenizers.values():
@@ -247,7 +243,6 @@ def test_bytes_become_characters(folders, tokenizers):
     assert tokenizers["bytes"].decode([snowman[0], ids["雨"]]) == "\ufffd雨"
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 400)))
 def test_whatever_a_model_emits_decodes_to_clean_text(tokenizers, ids):
     for tokenizer in tokenizers.values():

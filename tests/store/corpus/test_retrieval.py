@@ -16,6 +16,7 @@ from jobs.corpus.beir import BeirReader, BeirRun, hash_files
 from jobs.corpus.candidates import Candidate, read_payload
 from jobs.documents import Document, Record, Reject, Rejected
 from jobs.errors import CorpusError, KvjobsError
+from tests.repetition import times
 
 CORPUS = [
     {"_id": "d1", "title": "Monday", "text": "It rains."},
@@ -84,7 +85,7 @@ def test_lines_in_any_order_are_read_by_their_scores_as_trec_eval_does(folder: P
 IDS = st.sampled_from(["d1", "d2", "d3", "d4", "é"])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=times(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(IDS, st.text("ab \n", max_size=3))),
     st.lists(st.tuples(st.sampled_from("xyz"), IDS, st.integers(-3, 3)), min_size=1, unique_by=lambda line: line[:2]),

@@ -24,6 +24,7 @@ from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 from jobs.submission.progress import IngestProgress
 from jobs.submission.submitted_job import PriorState
 from tests.databases import ON_SQLITE
+from tests.repetition import times
 from tests.store.submission.killing import SPEC, Killed, corpus_of, everything, kill_after, killed, send, states
 
 pytestmark = pytest.mark.usefixtures("small_batches")
@@ -37,7 +38,7 @@ LINE = st.sampled_from(
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=times(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     lines=st.lists(st.tuples(LINE, st.integers(0, 12)), min_size=1, max_size=30),
     kills=st.lists(st.integers(1, 4), max_size=3),

@@ -19,6 +19,7 @@ from jobs.store.schema.tables import Document
 from jobs.store.where.condition import Condition
 from jobs.store.where.tree import spell
 from jobs.store.where.values import VIEW
+from tests.repetition import times
 
 NAMES = (
     "n",
@@ -311,7 +312,7 @@ conditions = st.recursive(
 
 
 @given(st.lists(documents, min_size=1, max_size=6), st.lists(conditions, min_size=1, max_size=4))
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=times(10), suppress_health_check=list(HealthCheck))
 def test_both_databases_choose_the_documents_that_the_python_reference_chooses(
     database: Database, written: list[str | None], asked: list[Term]
 ) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from jobs.errors import ModelError, Stopped
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.causal_exports import HEAD_SIZE, POSITIONS, VOCAB, WIDTH, Export, LongRope
+from tests.repetition import times
 from worker.engine.causal import exported_reader
 from worker.engine.causal.capabilities import Capabilities
 from worker.engine.causal.exported_graph import ExportedCausalGraph
@@ -168,7 +169,7 @@ def test_pieces_that_extend_the_cache_are_the_whole(layout: str, tokens: int, mo
 
 
 @given(data=st.data())
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=times(4), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize("name", ["optimum", "optimum, no past", "reads its padding", "genai"])
 def test_nothing_a_group_gets_depends_on_the_others(
     name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 from jobs.errors import Stopped
+from tests.repetition import times
 from tests.tiny_models import Built, OpenKV, OpenTiny, build_kv, decode
 from worker.engine.runtime.growing_buffer import GrowingBuffer
 from worker.engine.runtime.run_context import RunContext
@@ -63,7 +64,7 @@ def test_neighbours_order_and_batch_size_change_nothing(
     alone = [decode(built.model, [source], rules, rows=1)[0] for source in pool]
     decoder = built.model.new_decoder()
 
-    @settings(deadline=None, max_examples=15)
+    @settings(max_examples=times(4))
     @given(st.lists(st.integers(0, len(pool) - 1), min_size=1, max_size=20), st.sampled_from([1, 2, 3, 7, 64]))
     def check(chosen: list[int], rows: int) -> None:
         found = decode(built.model, [pool[index] for index in chosen], rules, rows=rows, decoder=decoder)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from jobs.errors import SpecError
 from jobs.spec import CachePolicy, Timing
+from tests.repetition import times
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.seq2seq import exported_model, exported_steps
@@ -117,7 +118,7 @@ def test_a_batch_gives_each_row_what_it_gets_alone(
     assert ids(tiny.run(rules, policy=policy)) == ids(tiny.run(rules, policy=policy, rows=1))
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=times(5), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), num_beams=st.sampled_from([1, 3]), rows=st.integers(1, 6))
 def test_neighbours_and_their_order_do_not_matter(tiny: Any, data: st.DataObject, num_beams: int, rows: int) -> None:
     rules = tiny.rules(num_beams=num_beams, max_length=16)

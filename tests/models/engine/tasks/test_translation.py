@@ -14,6 +14,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 from jobs.errors import SpecError, Stopped
 from jobs.outcome import Failed, Flag, SegmentTranslation, Translation
 from jobs.spec import CachePolicy, Timing, TranslateOptions
+from tests.repetition import times
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq import exported_decoder
 from worker.engine.seq2seq.exported_steps import ExportedSteps
@@ -123,7 +124,7 @@ def test_the_cache_changes_no_text(translator: Translator, beam_size: int, cache
     assert [outcome.text for outcome in found] == [outcome.text for outcome in wanted]  # type: ignore[union-attr]
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=times(5), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_document_affects_another(tiny: Any, data: st.DataObject) -> None:
     translator = Translator(tiny.model, WordTokenizer())

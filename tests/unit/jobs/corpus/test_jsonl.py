@@ -6,7 +6,7 @@ from io import BufferedReader, BytesIO
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.cli.export.export_formats import Delimited, JsonLines
@@ -208,7 +208,6 @@ json_numbers = st.recursive(
 )
 
 
-@settings(max_examples=200)
 @given(written=st.lists(json_numbers, min_size=1, max_size=3))
 def test_every_number_of_json_is_kept_to_the_byte(written: list[str]) -> None:
     fields = ",".join(f'"f{place}":{number}' for place, number in enumerate(written))
@@ -233,7 +232,6 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=50)
 @given(fields=st.dictionaries(texts.filter(lambda name: name not in ("id", "text")), values), escaped=st.booleans())
 def test_other_fields_pass_through_exactly(fields: dict[str, Any], escaped: bool) -> None:
     kept = document(json.dumps({"id": 1, "text": "x", **fields}, ensure_ascii=escaped)).fields

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.submission.dry_run import LengthBucket, SegmentCounts
@@ -70,7 +70,6 @@ def test_texts_are_taken_one_at_a_time():
     assert seen.num_documents == 100
 
 
-@settings(deadline=None)
 @given(st.lists(st.text("ab. \n1")))
 def test_the_histogram_adds_up(texts):
     seen = look(*texts, max_tokens=4)

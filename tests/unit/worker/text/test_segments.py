@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import sentencex
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from worker.text.segments import WINDOW, Span, segment
@@ -23,7 +23,6 @@ def texts_of(text: str, language: str = "en") -> list[str]:
     return [span.text for span in segment(text, language) if span.translatable]
 
 
-@settings(deadline=None)
 @given(text=any_text | likely_text, language=languages)
 @example(text="vitamin C\u00a0. Next.", language="en")
 @example(text="U.S\u3000.\r\n\u2028A\x85.", language="fr")
@@ -31,7 +30,6 @@ def test_the_spans_of_a_document_are_the_document(text, language):
     assert "".join(span.text for span in segment(text, language)) == text
 
 
-@settings(deadline=None)
 @given(text=any_text | likely_text, language=languages)
 def test_spans_are_sentences_letterless_sentences_or_white_space(text, language):
     for span in segment(text, language):
@@ -46,7 +44,6 @@ def test_spans_are_sentences_letterless_sentences_or_white_space(text, language)
             assert len(span.text.splitlines()) == 1
 
 
-@settings(deadline=None)
 @given(text=any_text | likely_text, language=languages)
 def test_white_space_is_one_span_between_sentences(text, language):
     gaps = [span.text.isspace() for span in segment(text, language)]
@@ -157,7 +154,6 @@ def test_an_empty_sentence_of_the_splitter_is_passed_over(monkeypatch):
 # --- long lines
 
 
-@settings(deadline=None)
 @given(st.integers(0, WINDOW // 8), st.sampled_from(["Rain fell at {}. ", "{}号下雨。", "What? {} (no). "]))
 def test_a_long_line_is_cut_like_its_sentences(first, pattern):
     sentences = [pattern.format(f"Kelso{i}") for i in range(first, first + WINDOW // 4)]

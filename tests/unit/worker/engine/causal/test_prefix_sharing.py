@@ -1,7 +1,7 @@
 """Groups of sequences that begin alike: nothing is lost, nothing changes, and nothing is computed that need not be."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.engine.causal.prefix_sharing import GROUP_COST, Pair, PrefixSharing, apart, share
@@ -35,7 +35,6 @@ def groups_of(sharing: PrefixSharing) -> list[str]:
     return [" ".join("".join(map(chr, ids)) for ids in (group.prefix, *group.suffixes)) for group in sharing.groups]
 
 
-@settings(max_examples=120)
 @given(PAIRS, st.integers(0, 12), SUFFIX_COSTS)
 def test_no_pair_changes_and_each_is_computed_once(pairs: list[Pair], group_cost: int, suffix_cost: float) -> None:
     sharing = share(pairs, group_cost, suffix_cost)
@@ -45,7 +44,6 @@ def test_no_pair_changes_and_each_is_computed_once(pairs: list[Pair], group_cost
     assert len(set(where)) == len(set(pairs)) == sum(len(group.suffixes) for group in sharing.groups)
 
 
-@settings(max_examples=120)
 @given(PAIRS, st.integers(0, 12), SUFFIX_COSTS)
 def test_sharing_never_computes_more_than_going_apart(pairs: list[Pair], group_cost: int, suffix_cost: float) -> None:
     sharing = share(pairs, group_cost, suffix_cost)
@@ -58,7 +56,6 @@ def test_sharing_never_computes_more_than_going_apart(pairs: list[Pair], group_c
         assert place.num_computed + place.num_shared == len(one) + len(other)
 
 
-@settings(max_examples=200)
 @given(st.lists(st.tuples(IDS, IDS), max_size=7), st.integers(0, 6), SUFFIX_COSTS)
 def test_no_other_groups_of_the_tree_save_more(pairs: list[Pair], group_cost: int, suffix_cost: float) -> None:
     """Against every way to cut the tree, tried one by one."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.engine.causal import target_log_probs as module
@@ -15,7 +15,6 @@ from worker.engine.causal.target_log_probs import scratch_size, target_log_probs
     scale=st.sampled_from([0.0, 1.0, 30.0, 1e4]),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=60, deadline=None)
 def test_they_are_logits_less_the_logarithm_of_the_sum(rows: int, vocab_size: int, scale: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     logits = (scale * rng.standard_normal((rows, vocab_size))).astype(np.float32)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.engine.search.generation_config import GenerationConfig
@@ -18,7 +18,6 @@ def random_logits(seed: int, rows: int, vocab_size: int, distinct: int) -> Any:
     return values[rng.integers(0, distinct, (rows, vocab_size))]
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     seed=st.integers(0, 1_000),
     rows=st.integers(1, 4),
@@ -44,7 +43,6 @@ def test_equal_scores_come_in_the_order_of_their_ids() -> None:
     assert top_k(scores, 3)[1].tolist() == [[3, 70, 4_999]]
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 1_000), st.sampled_from([1, 5, 4_097]), st.sampled_from([-1e4, -50.0, 0.0, 50.0, 1e4]))
 def test_the_normalizer_is_the_logarithm_of_the_sum_of_exponentials(seed: int, vocab_size: int, shift: float) -> None:
     logits = random_logits(seed, 3, vocab_size, 100_000) + np.float32(shift)

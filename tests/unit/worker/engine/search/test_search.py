@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.unit.worker.engine.search.steps import EOS, START, RandomStep, ScriptedStep, ids, rules, slow_beam_search
@@ -91,7 +91,6 @@ def test_a_hypothesis_is_truncated_only_where_the_model_would_have_gone_on(
     assert not ending[0].truncated
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 999), st.integers(1, 4), st.floats(-1, 3))
 def test_who_ends_at_the_limit_without_being_forced_is_not_truncated(
     seed: int, num_beams: int, eos_bias: float
@@ -249,7 +248,6 @@ def test_logits_that_are_all_impossible_are_a_fault() -> None:
     assert math.isnan(greedy_search(RandomStep([2], 12), 1, everything)[0].log_prob)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(0, 99), min_size=1, max_size=5), st.integers(2, 12), st.floats(-2, 4))
 def test_beam_size_one_equals_greedy(seeds: list[int], max_new_tokens: int, eos_bias: float) -> None:
     asked = rules(max_new_tokens=max_new_tokens, forced_eos_id=EOS)
@@ -263,7 +261,6 @@ def test_beam_size_one_equals_greedy(seeds: list[int], max_new_tokens: int, eos_
         assert one.truncated == other.truncated
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.integers(0, 99), min_size=2, max_size=6),
     st.integers(1, 4),
@@ -292,7 +289,6 @@ REACHES_FURTHER = {  # with a negative length penalty "never" looks no further t
 }
 
 
-@settings(deadline=None, max_examples=150)
 @example(seed=29, num_beams=3, **REACHES_FURTHER)
 @example(seed=57, num_beams=2, **REACHES_FURTHER)
 @given(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.worker.engine.search.steps import EOS, RandomStep, ids, rules, slow_beam_search
@@ -61,7 +61,6 @@ def follow_arrivals(
     return [found[index] for index in range(len(arrivals))]
 
 
-@settings(deadline=None, max_examples=60)
 @given(arrivals=ARRIVALS, changes=RULES, room=st.integers(1, 5), eos_bias=st.floats(-1, 4))
 def test_when_a_sentence_comes_does_not_change_what_it_becomes(
     arrivals: list[tuple[int, int]], changes: dict[str, Any], room: int, eos_bias: float
@@ -74,7 +73,6 @@ def test_when_a_sentence_comes_does_not_change_what_it_becomes(
     assert found == alone
 
 
-@settings(deadline=None, max_examples=40)
 @given(arrivals=ARRIVALS, changes=RULES, room=st.integers(1, 5), eos_bias=st.floats(-1, 4))
 def test_sentences_that_come_at_different_times_equal_the_slow_twin(
     arrivals: list[tuple[int, int]], changes: dict[str, Any], room: int, eos_bias: float
@@ -90,7 +88,6 @@ def test_sentences_that_come_at_different_times_equal_the_slow_twin(
             assert one.score == pytest.approx(other.score, abs=1e-3)
 
 
-@settings(deadline=None, max_examples=60)
 @given(seeds=st.lists(st.integers(0, 99), min_size=1, max_size=5), changes=RULES, eos_bias=st.floats(-1, 4))
 def test_beams_that_are_one_row_at_first_find_what_as_many_rows_find(
     seeds: list[int], changes: dict[str, Any], eos_bias: float
@@ -153,7 +150,6 @@ class SlotStep(RandomStep):
             assert (slots._cross[:, sentence, :, : 1 + seed % 16] == seed).all()
 
 
-@settings(deadline=None, max_examples=50)
 @given(
     arrivals=ARRIVALS,
     changes=RULES,

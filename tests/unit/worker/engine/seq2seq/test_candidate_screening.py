@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from worker.engine.search.logit_rules import log_normalizer
@@ -20,7 +20,6 @@ def in_int8(hidden: Any, head: Any) -> tuple[Any, Any]:
     return (rows @ np.rint(head / columns[:, None]).T * columns).astype(np.float32), scales
 
 
-@settings(deadline=None, max_examples=150)
 @example(seed=0, rows=3, width=8, size=20, twins=19, flat=True)
 @given(
     seed=st.integers(0, 10_000),

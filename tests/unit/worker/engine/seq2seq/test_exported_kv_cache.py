@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.engine.seq2seq.exported_kv_cache import ExportedKVCache
@@ -78,7 +78,6 @@ def test_the_present_of_one_step_is_the_past_of_the_next() -> None:
                 ]
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_select_equals_copying_everything(data: st.DataObject) -> None:
     cache = ExportedKVCache(SHAPE)

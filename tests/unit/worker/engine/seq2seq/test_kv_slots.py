@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.engine.search.beam import _stay
@@ -41,7 +41,6 @@ def watched(array: Any) -> Watched:
     return view
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.data(), st.integers(1, 6), st.integers(1, 5))
 def test_rows_become_what_they_continue(data: st.DataObject, sentences: int, beams: int) -> None:
     """As numpy's take does it, which needs twice the memory; for moves such as searches make."""

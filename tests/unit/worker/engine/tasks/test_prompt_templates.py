@@ -1,7 +1,7 @@
 """Where the template is cut, and that no text can make it something else."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.spec import Method, RerankOptions
@@ -28,7 +28,6 @@ def test_white_space_at_the_end_of_the_given_text_is_scored_too() -> None:
     assert Template.parse("{document}{query} \n").split("why?", "a text \n") == ("a text", " \nwhy?")
 
 
-@settings(max_examples=60)
 @given(TEXT, TEXT, AROUND, AROUND, st.booleans())
 def test_the_parts_make_up_the_template_whatever_the_texts_hold(
     query: str, document: str, before: str, between: str, scores_query: bool

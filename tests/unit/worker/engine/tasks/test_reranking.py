@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.errors import ModelError, SpecError, Stopped
@@ -83,7 +83,6 @@ def test_the_score_is_the_mean_of_what_the_model_says(bos_id: int | None, prefix
     assert perplexity.num_tokens == len(" rain on monday") + len(" sun")
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     QUERIES, st.sampled_from(Method), st.sampled_from([0.0, 0.4]), st.sampled_from([None, 30, 45]), st.booleans(),
     st.booleans(),
