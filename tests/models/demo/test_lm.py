@@ -26,7 +26,7 @@ def test_every_fluent_document_of_the_example_is_more_likely_than_every_shuffled
 
 
 def test_query_likelihood_finds_answers_that_comparing_words_does_not(score: Score) -> None:
-    made = retrieval_set(NUM_DOCUMENTS, 30, SEED)  # the first of the example
+    made = retrieval_set(NUM_DOCUMENTS, 15, SEED)  # the first of the example
     before = [
         [found for found, _ in made.candidates[query]].index(document) + 1 for query, document in made.relevant.items()
     ]

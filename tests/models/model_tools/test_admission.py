@@ -1,5 +1,6 @@
 """Which model may do which task, and what is said where it may not."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,12 @@ from worker.model_tools.admission import admit, advise_departures, advise_precis
 from worker.models import registry
 
 
-@pytest.fixture
-def models_dir(tmp_path: Path) -> Path:
-    add_model(Request(source=str(write_marian_checkpoint(tmp_path / "opus-tiny"))), tmp_path / "models")
-    return tmp_path / "models"
+@pytest.fixture(scope="module")
+def models_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With the translation model opus-tiny. To be read only."""
+    folder = tmp_path_factory.mktemp("seq2seq")
+    add_model(Request(source=str(write_marian_checkpoint(folder / "opus-tiny"))), folder / "models")
+    return folder / "models"
 
 
 def test_a_translation_model_translates(models_dir: Path) -> None:
@@ -82,11 +85,22 @@ def test_without_a_name_the_bundled_model_of_the_task_is_meant(
 # --- causal language models
 
 
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_causal_checkpoint(tmp_path_factory.mktemp("causal") / "tiny", "qwen2", max_positions=64)
+
+
+@pytest.fixture(scope="module")
+def causal_dir(checkpoint: Path) -> Path:
+    """With the language model tiny. To be read only."""
+    add_model(Request(source=str(checkpoint)), checkpoint.parent / "models")
+    return checkpoint.parent / "models"
+
+
 @pytest.fixture
-def causal_dir(tmp_path: Path) -> Path:
-    checkpoint = write_causal_checkpoint(tmp_path / "tiny", "qwen2", max_positions=64)
-    add_model(Request(source=str(checkpoint)), tmp_path / "models")
-    return tmp_path / "models"
+def own_causal_dir(causal_dir: Path, tmp_path: Path) -> Path:
+    """A copy, to be written to."""
+    return Path(shutil.copytree(causal_dir, tmp_path / "models"))
 
 
 @pytest.mark.parametrize(
@@ -124,42 +138,42 @@ def test_what_a_language_model_cannot_follow_is_refused(
         admit(task, "tiny", causal_dir, options)
 
 
-def test_a_tokenizer_of_another_model_is_refused(causal_dir: Path) -> None:
-    config = causal_dir / "tiny" / "tokenizer.json"
+def test_a_tokenizer_of_another_model_is_refused(own_causal_dir: Path) -> None:
+    config = own_causal_dir / "tiny" / "tokenizer.json"
     config.write_text(config.read_text().replace('"snow": 264', '"snow": 9000'))
 
     with pytest.raises(ModelError, match=r"tokenizer\.json makes ids up to 9,000, and the model knows those below 300"):
-        admit(Task.SCORE, "tiny", causal_dir, ScoreOptions())
+        admit(Task.SCORE, "tiny", own_causal_dir, ScoreOptions())
 
 
-def test_fp16_is_for_the_queue_of_gpus(causal_dir: Path, tmp_path: Path) -> None:
-    add_model(Request(source=str(tmp_path / "tiny"), precision=Precision.FP16), causal_dir)
+def test_fp16_is_for_the_queue_of_gpus(own_causal_dir: Path, checkpoint: Path) -> None:
+    add_model(Request(source=str(checkpoint), precision=Precision.FP16), own_causal_dir)
 
-    assert "is for GPUs" in (advise_queue("tiny-fp16", causal_dir, "cpu") or "")
-    assert advise_queue("tiny-fp16", causal_dir, "gpu") is None
-    assert advise_queue("tiny", causal_dir, "cpu") is None
+    assert "is for GPUs" in (advise_queue("tiny-fp16", own_causal_dir, "cpu") or "")
+    assert advise_queue("tiny-fp16", own_causal_dir, "gpu") is None
+    assert advise_queue("tiny", own_causal_dir, "cpu") is None
     with pytest.raises(SpecError, match=r"tiny is in fp32, .* --precision fp16; or submit to --queue cpu"):
-        advise_queue("tiny", causal_dir, "gpu")
+        advise_queue("tiny", own_causal_dir, "gpu")
 
 
-def test_an_approximation_says_so(causal_dir: Path, tmp_path: Path) -> None:
-    add_model(Request(source=str(tmp_path / "tiny"), precision=Precision.INT8), causal_dir)
-    rough = admit(Task.SCORE, "tiny-int8", causal_dir, ScoreOptions())
+def test_an_approximation_says_so(own_causal_dir: Path, checkpoint: Path) -> None:
+    add_model(Request(source=str(checkpoint), precision=Precision.INT8), own_causal_dir)
+    rough = admit(Task.SCORE, "tiny-int8", own_causal_dir, ScoreOptions())
 
-    assert "kvjobs models verify tiny-int8 --sample CORPUS" in (advise_precision(rough, causal_dir) or "")
-    assert advise_precision(admit(Task.SCORE, "tiny", causal_dir, ScoreOptions()), causal_dir) is None
+    assert "kvjobs models verify tiny-int8 --sample CORPUS" in (advise_precision(rough, own_causal_dir) or "")
+    assert advise_precision(admit(Task.SCORE, "tiny", own_causal_dir, ScoreOptions()), own_causal_dir) is None
 
 
-def test_how_an_export_differs_from_its_configuration_is_said_at_submit(causal_dir: Path, tmp_path: Path) -> None:
+def test_how_an_export_differs_from_its_configuration_is_said_at_submit(own_causal_dir: Path, tmp_path: Path) -> None:
     export = write_export(tmp_path / "export", model_type="mistral", sliding_window=16)
-    add_model(Request(source=str(export)), causal_dir)
+    add_model(Request(source=str(export)), own_causal_dir)
 
     for name in (str(export), "export"):
-        (said,) = advise_departures(admit(Task.SCORE, name, causal_dir, ScoreOptions()), causal_dir)
+        (said,) = advise_departures(admit(Task.SCORE, name, own_causal_dir, ScoreOptions()), own_causal_dir)
         assert said.startswith(
             f"Model {name} reads at most 16 tokens at once: config.json asks for sliding_window = 16"
         )
     with pytest.raises(SpecError, match="max_length is 17, but the model takes at most 16 tokens"):
-        admit(Task.SCORE, "export", causal_dir, ScoreOptions(max_length=17))
-    assert advise_departures(admit(Task.SCORE, "tiny", causal_dir, ScoreOptions()), causal_dir) == []
-    assert advise_departures(admit(Task.TRANSLATE, None, causal_dir, TranslateOptions()), causal_dir) == []
+        admit(Task.SCORE, "export", own_causal_dir, ScoreOptions(max_length=17))
+    assert advise_departures(admit(Task.SCORE, "tiny", own_causal_dir, ScoreOptions()), own_causal_dir) == []
+    assert advise_departures(admit(Task.TRANSLATE, None, own_causal_dir, TranslateOptions()), own_causal_dir) == []

@@ -68,16 +68,16 @@ def ids_of(found: Sequence[Sequence[Hypothesis]]) -> list[list[tuple[int, ...]]]
     return [[one.ids for one in best] for best in found]
 
 
-@pytest.mark.parametrize("rows", [1, 4, 32])
 @pytest.mark.parametrize("beams", [1, 4])
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
-def test_a_device_gives_what_the_host_gives(open_kv: Open, precision: str, beams: int, rows: int) -> None:
-    host = decode(open_kv(precision, on_device=False), beams=beams, rows=rows)
-    device = decode(open_kv(precision, on_device=True), beams=beams, rows=rows)
+def test_a_device_gives_what_the_host_gives_in_batches_of_any_size(open_kv: Open, precision: str, beams: int) -> None:
+    host = decode(open_kv(precision, on_device=False), beams=beams, rows=4)
 
-    assert ids_of(device) == ids_of(host)
-    for ours, theirs in zip(device, host, strict=True):
-        assert [one.score for one in ours] == pytest.approx([one.score for one in theirs], abs=1e-5)
+    for rows in (1, 4, 32):
+        device = decode(open_kv(precision, on_device=True), beams=beams, rows=rows)
+        assert ids_of(device) == ids_of(host), rows
+        for ours, theirs in zip(device, host, strict=True):
+            assert [one.score for one in ours] == pytest.approx([one.score for one in theirs], abs=1e-5), rows
 
 
 @pytest.mark.parametrize("beams", [1, 4])

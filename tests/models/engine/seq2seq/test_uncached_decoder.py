@@ -73,18 +73,20 @@ def decode(
     return [found[index] for index in range(len(LENGTHS))]
 
 
-@pytest.mark.parametrize("policy", ["off", "hybrid:0", "hybrid:1", "hybrid:3", "hybrid:99"])
 @pytest.mark.parametrize("beams", [1, 4])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_without_the_cache_the_tokens_are_those_with_it(open_kv: Open, family: str, beams: int, policy: str) -> None:
+def test_without_the_cache_the_tokens_are_those_with_it(open_kv: Open, family: str, beams: int) -> None:
     model = open_kv(family)
+    cached = decode(model, "on", beams=beams)
 
-    cached, other = decode(model, "on", beams=beams), decode(model, policy, beams=beams)
-
-    assert [[one.ids for one in best] for best in other] == [[one.ids for one in best] for best in cached]
-    for ours, theirs in zip(other, cached, strict=True):
-        assert [one.score for one in ours] == pytest.approx([one.score for one in theirs], abs=1e-5)
-        assert [one.truncated for one in ours] == [one.truncated for one in theirs]
+    for policy in (
+        ("off", "hybrid:0", "hybrid:1", "hybrid:3", "hybrid:99") if family == "swish" else ("off", "hybrid:3")
+    ):
+        other = decode(model, policy, beams=beams)
+        assert [[one.ids for one in best] for best in other] == [[one.ids for one in best] for best in cached], policy
+        for ours, theirs in zip(other, cached, strict=True):
+            assert [one.score for one in ours] == pytest.approx([one.score for one in theirs], abs=1e-5), policy
+            assert [one.truncated for one in ours] == [one.truncated for one in theirs], policy
 
 
 @pytest.mark.parametrize("policy", ["off", "hybrid:3"])
@@ -96,13 +98,11 @@ def test_a_smaller_head_and_int8_are_decoded_without_a_cache_too(open_kv: Open, 
     assert [[one.ids for one in best] for best in other] == [[one.ids for one in best] for best in cached]
 
 
-@pytest.mark.parametrize("rows", [1, 2, 32])
-def test_a_batch_without_a_cache_gives_each_row_what_it_gets_alone(open_kv: Open, rows: int) -> None:
-    model = open_kv()
+def test_a_batch_without_a_cache_gives_each_row_what_it_gets_alone(open_kv: Open) -> None:
+    alone, pairs, together = (decode(open_kv(), "off", beams=4, rows=rows) for rows in (1, 2, 32))
 
-    alone, together = decode(model, "off", beams=4, rows=1), decode(model, "off", beams=4, rows=rows)
-
-    assert [[one.ids for one in best] for best in together] == [[one.ids for one in best] for best in alone]
+    for found in (pairs, together):
+        assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in alone]
 
 
 def test_every_token_of_every_row_is_run_again_without_a_cache(open_kv: Open) -> None:

@@ -58,7 +58,7 @@ def export(tmp_path: Path) -> ModelFolder:
     return ModelFolder("exported", folder)
 
 
-def sources(count: int = 20, vocab_size: int = 60) -> list[list[int]]:
+def sources(count: int = 10, vocab_size: int = 60) -> list[list[int]]:
     rng = np.random.default_rng(3)
     return [[*rng.integers(2, vocab_size, rng.integers(1, 12)).tolist(), 0] for _ in range(count)]
 
@@ -91,7 +91,7 @@ def test_what_int8_costs_is_measured(make):
         check = found[name]
         assert 0.5 < (check.tokens or 0.0) <= 1.0
         assert 0.0 < (check.drift or 0.0) < 0.5
-    assert found["precision"].num_segments == 20
+    assert found["precision"].num_segments == 10
 
 
 def test_a_model_that_is_not_its_checkpoint_fails(make):
