@@ -10,7 +10,7 @@ import pytest
 from jobs.store.database import Database
 from jobs.store.schema.states import DocumentStatus
 from tests.command_line import Kvjobs, Result
-from tests.databases import empty, migrated, own_database
+from tests.databases import BOTH, BY_LAYER, empty, migrated, own_database
 from tests.layers import layer_of, rules_of
 from tests.repetition import LONG, times
 from tests.rows import AddJob, AddWaitingJob, Line, insert_job, insert_waiting_job
@@ -28,6 +28,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("long")
         if LONG and item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(times(60)))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that asks for `database` on the databases of its layer, unless a mark says which (ON_BOTH)."""
+    marks = metafunc.definition.iter_markers("parametrize")
+    if "database" in metafunc.fixturenames and not any("database" in mark.args[0] for mark in marks):
+        names = BY_LAYER.get(layer_of(metafunc.definition.path), BOTH)
+        metafunc.parametrize("database", names, indirect=True)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -84,9 +92,9 @@ def sqlite(home: Path, empty_database: Path) -> Iterator[Database]:
     database.close()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture
 def database(request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    """The database that the command line uses, empty; of each kind in turn."""
+    """The database that the command line uses, empty; of each kind in turn (`pytest_generate_tests`)."""
     database = request.getfixturevalue(request.param)
     if request.param == "postgresql":
         monkeypatch.setenv("KVJOBS_DATABASE", database.engine.url.render_as_string(hide_password=False))

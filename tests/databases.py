@@ -17,6 +17,12 @@ from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.schema.migrate import upgrade
 
+BOTH = ["sqlite", "postgresql"]
+# Where a test runs that asks for `database` and says nothing: a command's output is compared by
+# tests/commands/test_both_databases.py, so that other tests of commands need one database.
+BY_LAYER = {"commands": ["sqlite"]}
+
+ON_BOTH = pytest.mark.parametrize("database", BOTH, indirect=True)
 # For what only one of the databases has: a file, pragmas, a lock for all.
 ON_SQLITE = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 # For what a server has: roles, functions that write, time limits of its own.

@@ -14,7 +14,6 @@ from jobs.store import jobs, leases
 from jobs.store.database import Database
 from jobs.store.schema.states import DocumentStatus
 from tests.command_line import Kvjobs
-from tests.databases import ON_SQLITE
 from tests.rows import AddJob, Line
 
 
@@ -54,7 +53,6 @@ def corpus_of(path: Path, *texts: str | None) -> Path:
         (["corpus.jsonl", "--name", "7"], 2, "number"),
     ],
 )
-@ON_SQLITE
 def test_what_cannot_be_done_is_one_sentence_and_the_right_exit_code(
     kvjobs: Kvjobs, database: Database, corpus: Path, arguments: list[str], code: int, says: str
 ) -> None:
@@ -70,7 +68,6 @@ def test_what_cannot_be_done_is_one_sentence_and_the_right_exit_code(
     assert kvjobs("ls", "--all", "-q").out == ""
 
 
-@ON_SQLITE
 def test_a_database_that_another_program_locks_is_an_operational_failure(
     kvjobs: Kvjobs, database: Database, corpus: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,7 +123,6 @@ def test_a_paused_job_is_not_said_to_go_on(kvjobs: Kvjobs, database: Database, c
     ]
 
 
-@ON_SQLITE
 def test_a_job_that_has_a_name_already_keeps_it_and_says_so(kvjobs: Kvjobs, database: Database, corpus: Path) -> None:
     assert "name" not in kvjobs("submit", corpus, "--name", "nightly").err
     assert "name" not in kvjobs("submit", corpus, "--name", "nightly").err
@@ -136,7 +132,6 @@ def test_a_job_that_has_a_name_already_keeps_it_and_says_so(kvjobs: Kvjobs, data
     assert "The job keeps its name 'nightly'; it was not renamed to 'weekly'." in told.err.splitlines()
 
 
-@ON_SQLITE
 def test_what_came_through_a_pipe_is_not_said_to_be_kept(
     kvjobs: Kvjobs, database: Database, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,7 +192,6 @@ def test_json_is_the_job_on_one_line_and_everything_else_is_json_on_standard_err
         (["--strict", "--max-rejected", "1"], "--strict is the same as --max-rejected 0"),
     ],
 )
-@ON_SQLITE
 def test_standard_output_is_for_one_thing_at_a_time(
     kvjobs: Kvjobs, database: Database, corpus: Path, arguments: list[str], says: str
 ) -> None:
@@ -210,7 +204,6 @@ def test_standard_output_is_for_one_thing_at_a_time(
         assert json.loads(refused.err.splitlines()[-1])["error"]["code"] == "refused"
 
 
-@ON_SQLITE
 def test_a_dry_run_is_an_object_for_a_program(kvjobs: Kvjobs, database: Database, tmp_path: Path) -> None:
     corpus = corpus_of(tmp_path / "c.jsonl", "It will rain in Arden.", None)
 
@@ -293,7 +286,6 @@ def test_a_corpus_with_more_rejected_lines_than_allowed_is_refused_before_any_wo
         assert "  line 2: " in result.err
 
 
-@ON_SQLITE
 @pytest.mark.parametrize("command", ["wait", "watch"])
 def test_a_job_whose_rejected_lines_are_allowed_has_succeeded(kvjobs: Kvjobs, add_job: AddJob, command: str) -> None:
     rejected = Line(None, status=DocumentStatus.REJECTED, text=None)
@@ -312,7 +304,6 @@ def test_a_job_whose_rejected_lines_are_allowed_has_succeeded(kvjobs: Kvjobs, ad
 # interrupted --------------------------------------------------------------------------------------------------------
 
 
-@ON_SQLITE
 def test_an_interrupted_wait_advises_a_command_that_comes_to_the_same_end(
     kvjobs: Kvjobs, database: Database, corpus: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,7 +329,6 @@ def test_an_interrupted_wait_advises_a_command_that_comes_to_the_same_end(
     }
 
 
-@ON_SQLITE
 def test_watch_with_work_writes_the_results_of_a_job_as_submit_would(
     kvjobs: Kvjobs, finished_job: int, home: Path
 ) -> None:

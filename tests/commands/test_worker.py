@@ -9,11 +9,13 @@ from jobs.store.schema.clock import db_time
 from jobs.store.schema.tables import Worker
 from jobs.store.worker_registry import WorkerStats, mark_stopped, record_heartbeat, register
 from tests.command_line import Kvjobs
+from tests.databases import ON_BOTH
 from tests.rows import AddJob, Line, dead_process, enter
 
 ELSEWHERE = ProcessId("another boot", 1, 1.0)
 
 
+@ON_BOTH
 def test_the_list_says_who_is_busy_idle_stale_or_has_stopped(
     database: Database, add_job: AddJob, kvjobs: Kvjobs
 ) -> None:

@@ -19,7 +19,6 @@ from jobs.store.schema.results import RESULTS, as_stored
 from jobs.store.schema.tables import Document
 from jobs.submission.submit import submit
 from tests.command_line import Kvjobs
-from tests.databases import ON_SQLITE
 from tests.rows import AddJob, Line
 
 SPEC = JobSpec(task=Task.SCORE, model="tiny", model_revision="r1", options=ScoreOptions())
@@ -78,7 +77,6 @@ CORPORA = {
 HOW = {"own.csv": {"delimiter": ";", "id_field": "key", "text_field": "body"}}
 
 
-@ON_SQLITE
 @pytest.mark.parametrize("name", CORPORA)
 def test_parts_of_a_result_stand_at_the_end_of_lines_that_are_otherwise_the_users_own(
     kvjobs: Kvjobs, score: ScoreCorpus, name: str
@@ -101,14 +99,12 @@ def test_lines_that_are_written_anew_have_them_too(kvjobs: Kvjobs, score: ScoreC
     assert original(kvjobs, table, "--add", "status") == b"key;body;n;status\n7;a;1;ok\n"
 
 
-@ON_SQLITE
 def test_a_document_without_a_result_has_an_empty_cell(kvjobs: Kvjobs, score: ScoreCorpus) -> None:
     job = score(b"id,text\n1,a\n2,b\n", "a.csv", unscored=(3,))
 
     assert original(kvjobs, job, "--add", "perplexity", "--only", "all") == b"id,text,perplexity\n1,a,1.0\n2,b,\n"
 
 
-@ON_SQLITE
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -148,14 +144,12 @@ def test_txt_is_a_line_a_document_whatever_became_of_it(kvjobs: Kvjobs, running_
     assert kvjobs("export", mixed_job, "--format", "txt", "--only", "ok").out == "好\n"
 
 
-@ON_SQLITE
 def test_a_line_break_in_a_text_is_a_space(kvjobs: Kvjobs, add_job: AddJob) -> None:
     job = add_job(Line("a", "one\n\ntwo \r\n three\u2028four\n"), Line("b", "\x1b[2J=x"))
 
     assert kvjobs("export", job, "--format", "txt").out == "one two three four\n\x1b[2J=x\n"
 
 
-@ON_SQLITE
 def test_of_a_txt_line_n_is_that_of_line_n(kvjobs: Kvjobs, score: ScoreCorpus) -> None:
     job = score(b"\na\n\n\xff\nb\n", "a.txt")
 
@@ -163,7 +157,6 @@ def test_of_a_txt_line_n_is_that_of_line_n(kvjobs: Kvjobs, score: ScoreCorpus) -
     assert kvjobs("export", job, "--format", "txt", "--only", "ok").out == "1.0\n1.0\n"
 
 
-@ON_SQLITE
 @pytest.mark.parametrize(
     ("name", "first"),
     [
@@ -181,7 +174,6 @@ def test_the_end_of_a_name_tells_the_format(kvjobs: Kvjobs, add_job: AddJob, nam
     assert Path(name).read_text().startswith(first)
 
 
-@ON_SQLITE
 def test_a_run_is_refused_for_what_has_no_ranking_before_anything_is_done(
     kvjobs: Kvjobs, finished_job: int, tmp_path: Path
 ) -> None:
@@ -194,7 +186,6 @@ def test_a_run_is_refused_for_what_has_no_ranking_before_anything_is_done(
     assert len(kvjobs("ls", "--json").json) == 1
 
 
-@ON_SQLITE
 def test_csv_may_have_another_delimiter(kvjobs: Kvjobs, add_job: AddJob) -> None:
     job = add_job(Line("a", "x;y", fields={"n": 1}))
 

@@ -13,7 +13,7 @@ from jobs.outcome import Flag, RankedCandidate, Ranking, Score, TokenScore
 from jobs.spec import RerankOptions, ScoreOptions, Task
 from jobs.store.schema.states import DocumentStatus
 from tests.command_line import Kvjobs
-from tests.databases import ON_SQLITE
+from tests.databases import ON_BOTH
 from tests.rows import AddJob, Line
 
 BROKEN = {"status": DocumentStatus.FAILED, "error": ("engine-error", "it broke")}
@@ -98,6 +98,7 @@ def test_scores_are_flat_in_a_table(kvjobs: Kvjobs, score_job: int) -> None:
     assert [row["error_code"] for row in rows] == ["", "", "", "engine-error", "bad-json"]
 
 
+@ON_BOTH
 def test_a_filter_keeps_what_it_says(kvjobs: Kvjobs, score_job: int) -> None:
     def ids(where: str) -> list[str]:
         return [record["id"] for record in records(kvjobs("export", "last", "--where", where).out)]
@@ -114,6 +115,7 @@ def test_what_a_task_has_not_is_refused(kvjobs: Kvjobs, score_job: int) -> None:
     assert kvjobs("metrics", score_job, "--qrels", "x").exit_code == 2
 
 
+@ON_BOTH
 def test_totals_are_of_the_sums(kvjobs: Kvjobs, score_job: int) -> None:
     (whole,) = kvjobs("totals", score_job, "--json").json
     by_language = table(kvjobs("totals", score_job, "--by", "lang", "--csv").out)
@@ -129,7 +131,6 @@ def test_totals_are_of_the_sums(kvjobs: Kvjobs, score_job: int) -> None:
     assert "PERPLEXITY" in kvjobs("totals", score_job).out
 
 
-@ON_SQLITE
 def test_totals_are_of_scores_alone(kvjobs: Kvjobs, finished_job: int, score_job: int) -> None:
     refused = kvjobs("totals", finished_job)
 
@@ -138,7 +139,6 @@ def test_totals_are_of_scores_alone(kvjobs: Kvjobs, finished_job: int, score_job
     assert kvjobs("totals", score_job, "--by", 'a"b').exit_code == 2
 
 
-@ON_SQLITE
 def test_a_job_is_shown_in_the_words_of_its_task(kvjobs: Kvjobs, score_job: int, rank_job: int) -> None:
     scores, rankings = kvjobs("show", score_job).out, kvjobs("show", rank_job).out
 

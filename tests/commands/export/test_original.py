@@ -16,7 +16,7 @@ from jobs.spec import JobSpec, ScoreOptions, Task
 from jobs.store.database import Database
 from jobs.submission.submit import submit
 from tests.command_line import Kvjobs
-from tests.databases import ON_SQLITE
+from tests.databases import ON_BOTH
 from tests.repetition import times
 
 SPEC = JobSpec(task=Task.SCORE, model="tiny", model_revision="r1", options=ScoreOptions())
@@ -59,7 +59,6 @@ READABLE = {
 }
 
 
-@ON_SQLITE
 @pytest.mark.parametrize("name", CORPORA)
 def test_every_line_that_could_be_read_comes_out_byte_for_byte(
     kvjobs: Kvjobs, send: Send, name: str, home: Path
@@ -73,7 +72,6 @@ def test_every_line_that_could_be_read_comes_out_byte_for_byte(
     assert "anew" not in wrote.err
 
 
-@ON_SQLITE
 def test_the_byte_order_mark_of_a_table_stays_with_its_header(kvjobs: Kvjobs, send: Send) -> None:
     """Without it Excel takes UTF-8 for an old encoding."""
     table = '\ufeff"id";"text";"Größe"\r\n"1";"Es regnet.";"ä"\r\n'.encode()
@@ -84,7 +82,6 @@ def test_the_byte_order_mark_of_a_table_stays_with_its_header(kvjobs: Kvjobs, se
     assert added == '\ufeff"id";"text";"Größe";"perplexity"\r\n"1";"Es regnet.";"ä";""\r\n'.encode()
 
 
-@ON_SQLITE
 def test_a_packed_corpus_comes_out_unpacked(kvjobs: Kvjobs, send: Send) -> None:
     import gzip
 
@@ -93,6 +90,7 @@ def test_a_packed_corpus_comes_out_unpacked(kvjobs: Kvjobs, send: Send) -> None:
     assert original(kvjobs, job) == READABLE["a.txt"]
 
 
+@ON_BOTH
 def test_a_condition_chooses_lines(kvjobs: Kvjobs, send: Send) -> None:
     job = send(CORPORA["a.csv"], "a.csv")
 
@@ -100,6 +98,7 @@ def test_a_condition_chooses_lines(kvjobs: Kvjobs, send: Send) -> None:
     assert original(kvjobs, job, "--where", "id = 'none'") == b'\n"text",id,n\r\n'
 
 
+@ON_BOTH
 @pytest.mark.parametrize("name", CORPORA)
 def test_a_corpus_that_is_gone_is_written_anew_from_the_database(
     kvjobs: Kvjobs, send: Send, name: str, tmp_path: Path
@@ -127,7 +126,6 @@ def test_a_corpus_that_is_gone_is_written_anew_from_the_database(
             assert result.out == 'id\ttext\n1\t"a\tb"\n2\t=1\n'
 
 
-@ON_SQLITE
 def test_a_line_without_an_id_gains_none_and_one_with_the_number_of_its_line_keeps_it(
     kvjobs: Kvjobs, send: Send, tmp_path: Path
 ) -> None:
@@ -144,6 +142,7 @@ def test_a_line_without_an_id_gains_none_and_one_with_the_number_of_its_line_kee
 NUMBERS = ("18446744073709551616", "-0", "0.10", "1e5", "1E400", "-1.50")
 
 
+@ON_BOTH
 def test_every_number_is_exported_to_the_byte_in_every_format(kvjobs: Kvjobs, send: Send, tmp_path: Path) -> None:
     lines = [f'{{"id":{place},"text":"x","n":{n},"m":[{{"k":{n}}}]}}\n' for place, n in enumerate(NUMBERS)]
     job = send("".join(lines).encode() + b'{"id":-0,"text":"x","n":-5,"m":[]}\n')
@@ -164,7 +163,6 @@ def test_every_number_is_exported_to_the_byte_in_every_format(kvjobs: Kvjobs, se
     assert export("original").splitlines(keepends=True)[: len(lines)] == lines
 
 
-@ON_SQLITE
 def test_a_job_of_an_older_version_says_why_it_cannot(kvjobs: Kvjobs, finished_job: int) -> None:
     refused = kvjobs("export", finished_job, "--format", "original")
 
@@ -181,7 +179,6 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 LINES = st.fixed_dictionaries({"text": TEXTS}, optional={"n": VALUES, "id": st.integers(0, 9)})
 
 
-@ON_SQLITE
 @given(lines=st.lists(LINES, min_size=1, max_size=5, unique_by=lambda line: line.get("id", object())), data=st.data())
 @settings(max_examples=times(4), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_round_trip_loses_nothing(

@@ -8,6 +8,7 @@ import pytest
 from jobs.outcome import Score
 from jobs.spec import ScoreOptions, Task
 from tests.command_line import Kvjobs
+from tests.databases import ON_BOTH
 from tests.rows import AddJob, Line
 
 
@@ -30,57 +31,54 @@ def ids(out: str) -> str:
     return "".join(json.loads(line)["id"] for line in out.splitlines())
 
 
-@pytest.mark.parametrize(
-    ("condition", "expected"),
-    [
-        ("kind = 'fluent'", "a"),
-        ("kind <> 'fluent'", "b"),
-        ("n > 3", "ac"),
-        ("n = '5'", "b"),
-        ("number(n) = 5", "abc"),
-        ("meta.lang = 'de' and perplexity < 50", "a"),
-        ("meta.lang is null", "c"),
-        ('"my field"', "a"),
-        ("a.b = 1", "b"),
-        ("fields.text = 'x'", "a"),
-        ("text = 'x'", ""),
-        ("json_extract(fields, '$.meta.lang') in ('fr', 'it')", "b"),
-        ("upper(kind) like 'flu%' or kind in (7, 'x')", "ac"),
-        ("id = 'a' or line = 2", "ab"),
-        ("finished_at > '2020-01-01'", "abc"),
-        ("finished_at < '2020-01-01T00:00:00+02:00'", ""),
-        ("num_words / num_tokens = 0 and n / 2 > 2.25", "ac"),
-    ],
-)
-def test_a_field_of_the_corpus_is_a_column_of_its_own_kind(
-    kvjobs: Kvjobs, own_fields: int, condition: str, expected: str
-) -> None:
-    result = kvjobs("export", own_fields, "--where", condition)
-
-    assert (result.exit_code, ids(result.out)) == (0, expected)
+CONDITIONS = [
+    ("kind = 'fluent'", "a"),
+    ("kind <> 'fluent'", "b"),
+    ("n > 3", "ac"),
+    ("n = '5'", "b"),
+    ("number(n) = 5", "abc"),
+    ("meta.lang = 'de' and perplexity < 50", "a"),
+    ("meta.lang is null", "c"),
+    ('"my field"', "a"),
+    ("a.b = 1", "b"),
+    ("fields.text = 'x'", "a"),
+    ("text = 'x'", ""),
+    ("json_extract(fields, '$.meta.lang') in ('fr', 'it')", "b"),
+    ("upper(kind) like 'flu%' or kind in (7, 'x')", "ac"),
+    ("id = 'a' or line = 2", "ab"),
+    ("finished_at > '2020-01-01'", "abc"),
+    ("finished_at < '2020-01-01T00:00:00+02:00'", ""),
+    ("num_words / num_tokens = 0 and n / 2 > 2.25", "ac"),
+]
 
 
-@pytest.mark.parametrize(
-    ("condition", "said"),
-    [
-        ("nosuch = 1", 'no document has \'nosuch\'; there are kind, n, meta, fields.text, "my field", "a.b"'),
-        ("meta.nosuch = 1", "no document has 'meta.nosuch'"),
-        ("fields->>'kind' = 'noise'", "write kind, without -> and ->>"),
-        ("fields->'meta'->>'lang' = 'de'", "write meta.lang,"),
-        ("json_extract(fields, 'kind') = 'x'", "a path like '$.meta.lang'"),
-        ('kind = "fluent"', "write a text in single quotes: 'fluent'"),
-        ("end = 1", 'write a field of this name in double quotes: "end"'),
-    ],
-)
-def test_a_name_that_no_document_has_is_answered_with_those_that_there_are(
-    kvjobs: Kvjobs, own_fields: int, condition: str, said: str
-) -> None:
-    result = kvjobs("export", own_fields, "--where", condition)
-
-    assert (result.exit_code, result.out) == (2, "")
-    assert said in result.err
+@ON_BOTH
+def test_a_field_of_the_corpus_is_a_column_of_its_own_kind(kvjobs: Kvjobs, own_fields: int) -> None:
+    for condition, expected in CONDITIONS:
+        result = kvjobs("export", own_fields, "--where", condition)
+        assert (result.exit_code, ids(result.out)) == (0, expected), condition
 
 
+REFUSED = [
+    ("nosuch = 1", 'no document has \'nosuch\'; there are kind, n, meta, fields.text, "my field", "a.b"'),
+    ("meta.nosuch = 1", "no document has 'meta.nosuch'"),
+    ("fields->>'kind' = 'noise'", "write kind, without -> and ->>"),
+    ("fields->'meta'->>'lang' = 'de'", "write meta.lang,"),
+    ("json_extract(fields, 'kind') = 'x'", "a path like '$.meta.lang'"),
+    ('kind = "fluent"', "write a text in single quotes: 'fluent'"),
+    ("end = 1", 'write a field of this name in double quotes: "end"'),
+]
+
+
+@ON_BOTH
+def test_a_name_that_no_document_has_is_answered_with_those_that_there_are(kvjobs: Kvjobs, own_fields: int) -> None:
+    for condition, said in REFUSED:
+        result = kvjobs("export", own_fields, "--where", condition)
+        assert (result.exit_code, result.out) == (2, ""), condition
+        assert said in result.err
+
+
+@ON_BOTH
 def test_a_field_that_only_a_late_document_has_is_found(kvjobs: Kvjobs, add_job: AddJob) -> None:
     lines = [Line(f"d{number}", "译", fields={"n": 1}) for number in range(120)]
     job = add_job(*lines, Line("z", "译", fields={"late": {"n": 2}}))
@@ -88,6 +86,7 @@ def test_a_field_that_only_a_late_document_has_is_found(kvjobs: Kvjobs, add_job:
     assert ids(kvjobs("export", job, "--where", "late.n = 2").out) == "z"
 
 
+@ON_BOTH
 def test_totals_are_by_a_field_however_it_is_named(kvjobs: Kvjobs, own_fields: int) -> None:
     def groups(field: str) -> list[tuple[Any, int]]:
         return [(row["group"], row["documents"]) for row in kvjobs("totals", own_fields, "--by", field, "--json").json]
@@ -102,6 +101,7 @@ def test_totals_are_by_a_field_however_it_is_named(kvjobs: Kvjobs, own_fields: i
     assert "no document has 'no\"such'; there are kind, n, meta" in refused.err
 
 
+@ON_BOTH
 def test_totals_by_a_field_show_every_value_as_it_is(kvjobs: Kvjobs, add_job: AddJob) -> None:
     big = 12345678901234567890123
     values = [10, 9, 0.12345678, big, {"n": big}, True, "x", None]

@@ -20,7 +20,7 @@ BEFORE_TOKENS = "0003"
 Rows = dict[str, list[dict[str, Any]]]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     """As version 0003 left it: two jobs, of which the first has an open lease, and the log of a third shard that is
     gone."""

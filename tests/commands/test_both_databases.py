@@ -1,0 +1,130 @@
+"""A command that reads prints the same on SQLite and on PostgreSQL, to the character.
+
+`query` does so for what both dialects have: SQLite has no booleans and divides by zero.
+"""
+
+import json
+import re
+import shlex
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import insert
+
+from jobs.outcome import RankedCandidate, Ranking, Score
+from jobs.process import ProcessId
+from jobs.spec import RerankOptions, ScoreOptions, Task
+from jobs.store.database import Database
+from jobs.store.schema import tables
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.states import DocumentStatus
+from tests.command_line import Kvjobs
+from tests.databases import empty
+from tests.rows import Line, enter, insert_job
+
+COMMANDS = """
+ls
+ls --json
+ls --csv
+ls -q --limit 2
+show nightly
+show mixed --json
+show scored
+show reranked --json
+show nobody
+steps nightly
+steps nightly --json
+steps mixed
+wait nightly
+wait mixed
+watch scored
+export nightly
+export nightly --format csv --with text --with tokens
+export mixed --only failed
+export mixed --format tsv
+export mixed --format txt
+export waiting --only waiting
+show waiting
+export scored --where 'perplexity < 50 and lang = ''en'''
+export scored --format csv
+export scored --where 'nosuch = 1'
+export reranked
+export reranked --format csv
+export reranked --format trec
+totals scored
+totals scored --by lang --json
+totals nightly
+query 'select job_id, name, state, succeeded, finished_at from v_jobs order by job_id'
+query 'select id, status, translation, fields from v_documents order by job_id, position' --json
+query 'select * from v_phases order by phase' --csv
+worker ls
+worker ls --json
+worker ping --json
+db check mixed
+db prune nobody
+"""
+FAILED = {"status": DocumentStatus.FAILED, "error": ("engine-error", "it broke")}
+TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?([+-]\d\d:\d\d)?")
+
+
+def fill(database: Database) -> None:
+    """Jobs of every task, with results, failures, timings and workers."""
+    began, ended = (datetime(2026, 11, 20, 8, minute, 30, tzinfo=UTC) for minute in (0, 2))
+    times: dict[str, Any] = {"created_at": began, "ingested_at": began, "started_at": began, "finished_at": ended}
+    translated = [Line(f"d{number}", f"译文{number}", fields={"lang": "en"}) for number in range(3)]
+    nightly = insert_job(database, translated, name="nightly", **times)
+    insert_job(
+        database,
+        [
+            Line("good", "好", flags="repetition", alternatives=[{"translation": "好", "score": -0.5}]),
+            Line("bad", **FAILED),
+            Line(None, status=DocumentStatus.REJECTED, text=None, error=("bad-json", "line 3 is not JSON")),
+            Line("poison", status=DocumentStatus.QUARANTINED, error=("killed", "two workers died")),
+            Line("7", status=DocumentStatus.CANCELLED, numeric_id=True),
+        ],
+        name="mixed",
+        **times,
+    )
+    insert_job(database, [Line("a"), Line("b")], name="waiting", **times | {"started_at": None, "finished_at": None})
+    scores = [
+        Line("fluent", result=Score(6.0, 3, 2, 12), fields={"lang": "en", "n": 1}),
+        Line("noise", result=Score(9e5, 1, 1, 1), fields={"lang": "en", "n": 2.5}),
+        Line("autre", result=Score(1.5, 1, 1, 1), fields={"lang": "fr"}),
+    ]
+    insert_job(database, scores, name="scored", task=Task.SCORE, options=ScoreOptions(), **times)
+    query = json.dumps({"query": "q", "candidates": [{"id": one, "text": "t", "score": 1.0} for one in "ab"]})
+    ranking = Ranking((RankedCandidate("b", 1, -0.5, 1.0), RankedCandidate("a", 2, -1.5, 1.0)), 7, 20, 4)
+    ranked = Line("q1", text=query, result=ranking)
+    insert_job(database, [ranked], name="reranked", task=Task.RERANK, options=RerankOptions(), **times)
+    step = {"job_id": nightly, "shard_id": 1, "epoch": 1, "worker_id": 1, "lane": 0, "rows": 3, "past_length": 0}
+    with database.writing() as connection:
+        for phase, number, tokens, seconds in (
+            ("encode", 0, 30, 0.5),
+            ("prefill", 0, 3, 0.125),
+            ("decode", 1, 3, 0.25),
+        ):
+            row = step | {"calls": 1, "phase": phase, "step": number, "tokens": tokens, "seconds": seconds}
+            connection.execute(insert(tables.Step).values(**row, recorded_at=db_time()))
+    enter(database, ProcessId("another machine", 4711, 1.0))
+
+
+def test_a_command_that_reads_prints_the_same_on_both_databases(
+    kvjobs: Kvjobs, sqlite: Database, postgresql: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def printed(database: Database) -> dict[str, list[object]]:
+        fill(database)
+        monkeypatch.setenv("KVJOBS_DATABASE", database.engine.url.render_as_string(hide_password=False))
+        found = {}
+        for command in COMMANDS.strip().splitlines():
+            result = kvjobs(*shlex.split(command))
+            found[command] = [result.exit_code, *(TIME.sub("TIME", text) for text in (result.out, result.err))]
+        return found
+
+    try:
+        on_sqlite, on_postgresql = printed(sqlite), printed(postgresql)
+    finally:
+        empty(postgresql)
+
+    for command, expected in on_sqlite.items():
+        assert on_postgresql[command] == expected, command
