@@ -1,1 +1,1 @@
-"""onnxruntime on this machine: sessions, devices, timing, shortage of memory."""
+"""onnxruntime on this machine: sessions, devices, buffers, timing, running out of memory."""

@@ -1,4 +1,4 @@
-"""What buffers cost: the memory they hold, and how often it had to be allocated."""
+"""The memory that buffers hold, and how often it was allocated and reused."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class BufferStats:
-    """Of one buffer, or summed over several. Another thread may ask for them while the lane works."""
+    """Of one buffer, or summed over several. The heartbeat's thread reads them while the lane works."""
 
     num_bytes: int = 0  # held, used or not
     allocations: int = 0  # times that memory was allocated
-    reuses: int = 0  # times that all the memory needed was there
+    reuses: int = 0  # times that the memory was large enough
 
     def __add__(self, other: Self) -> Self:
         return type(self)(
@@ -19,5 +19,5 @@ class BufferStats:
         )
 
     def freed(self) -> Self:
-        """The same counts, of memory that was given back."""
+        """The same counts after the memory was freed."""
         return dataclasses.replace(self, num_bytes=0)

@@ -1,4 +1,7 @@
-"""What `--device` means: cpu, or cuda:N where onnxruntime can use it. Opens nothing: sessions do that."""
+"""What `--device` means: cpu, or cuda:N where onnxruntime can use it.
+
+Knows: names of devices and providers. Does not load onnxruntime: the parent process of a worker asks here.
+"""
 
 import os
 import re
@@ -12,35 +15,36 @@ from jobs.errors import SpecError
 from jobs.process import available_cores
 from jobs.queues import CPU
 
-Provider = str | tuple[str, dict[str, str]]  # a name, and options that only it knows
+Provider = str | tuple[str, dict[str, str]]  # of onnxruntime: a name, or a name and its options
 CPU_PROVIDER, CUDA_PROVIDER = "CPUExecutionProvider", "CUDAExecutionProvider"
-GPU_FILES = "/dev/nvidiactl", "/dev/dxg"  # of the driver; the second under Windows' Linux
-_ASK = "import onnxruntime; print(*onnxruntime.get_available_providers())"
+GPU_FILES = "/dev/nvidiactl", "/dev/dxg"  # device files of the driver; the second in WSL
+_LIST_PROVIDERS = "import onnxruntime; print(*onnxruntime.get_available_providers())"
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Where the first of some providers computes, in onnxruntime's words."""
+    """Where a session computes, by the names that onnxruntime gives to memory."""
 
     kind: str  # cpu | cuda
     number: int
 
     @classmethod
     def of(cls, providers: Sequence[Provider]) -> Self:
+        """The device of the first provider."""
         first = providers[0]
         name, options = (first, {}) if isinstance(first, str) else first
         return cls("cuda", int(options.get("device_id", "0"))) if name == CUDA_PROVIDER else cls("cpu", 0)
 
 
 def check_device(name: str) -> str:
-    """The device; raise SpecError where there is none of that name, or nothing here that could use it."""
+    """The name itself; raise SpecError for a name that is no device, or one that onnxruntime cannot use here."""
     if name == CPU:
         return name
     if not re.fullmatch(r"cuda:\d+", name):
         raise SpecError(f"there is no device {name!r}; it can be cpu, or cuda:0 for the first GPU")
     # In another process: the parent of a worker never loads onnxruntime.
-    asked = subprocess.run([sys.executable, "-P", "-c", _ASK], capture_output=True, text=True, check=False)
-    if CUDA_PROVIDER not in asked.stdout.split():
+    listed = subprocess.run([sys.executable, "-P", "-c", _LIST_PROVIDERS], capture_output=True, text=True, check=False)
+    if CUDA_PROVIDER not in listed.stdout.split():
         raise SpecError(
             f"the installed onnxruntime cannot use {name}; run: pip uninstall onnxruntime && "
             "pip install 'onnxruntime-gpu[cuda,cudnn]'"
@@ -49,7 +53,7 @@ def check_device(name: str) -> str:
 
 
 def device_for(queue: str) -> str:
-    """What a worker needs to serve the jobs of a queue; raise SpecError where this machine has nothing of the kind."""
+    """The device that serves the jobs of a queue; raise SpecError where this machine has none."""
     if queue == CPU:
         return CPU
     if not any(map(os.path.exists, GPU_FILES)):
@@ -58,29 +62,29 @@ def device_for(queue: str) -> str:
 
 
 def provider_name(device: str) -> str:
-    """What the device runs on, as onnxruntime calls it."""
+    """The name of the device's provider."""
     return CPU_PROVIDER if device == CPU else CUDA_PROVIDER
 
 
 def providers(device: str) -> tuple[Provider, ...]:
-    """As a session takes them, best first."""
+    """The providers of a session on the device, the preferred one first."""
     if device == CPU:
         return (CPU_PROVIDER,)
     options = {
         "device_id": device.removeprefix("cuda:"),
-        # What is asked for, and not the next power of two: slots are large, and asked for seldom.
+        # Allocate what is requested, not the next power of two: slots are large and allocated seldom.
         "arena_extend_strategy": "kSameAsRequested",
-        # Products of float32 in float32. By default their factors are rounded to 10 bits, and ids may differ.
+        # Multiply float32 in float32. By default factors are rounded to 10 bits (TF32), and ids may differ.
         "use_tf32": "0",
     }
     return ((CUDA_PROVIDER, options), CPU_PROVIDER)
 
 
-def lanes_of(device: str, asked: int) -> int:
-    """How many lanes a worker has: as many as were asked for; if none were (0), one a core, or one for a GPU.
+def lanes_of(device: str, wanted: int) -> int:
+    """How many lanes a worker has: `wanted`, or where that is 0 one per core, and one on a GPU.
 
-    A GPU runs one step after another whoever asks, and each lane has slots of its own to hold there.
+    A GPU runs one step after the other, and every lane takes memory there for its slots.
     """
-    if asked:
-        return asked
+    if wanted:
+        return wanted
     return available_cores() if device == CPU else 1

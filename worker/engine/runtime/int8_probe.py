@@ -1,9 +1,9 @@
 """
 Whether this processor multiplies int8 exactly.
 
-Without VNNI, AVX2 and AVX-512 add two products of uint8 and int8 into 16 bits and cut what does not fit:
-255 x 127 + 255 x 127 becomes 32,767. (onnxruntime's docs/performance/model-optimizations/quantization.md, "when and why
-do I need to try U8U8".) Our int8 graphs use the whole range, so such a processor would compute other numbers.
+Without VNNI, AVX2 and AVX-512 add two products of uint8 and int8 in 16 bits and saturate: 255 x 127 + 255 x 127 becomes
+32,767. (onnxruntime's docs/performance/model-optimizations/quantization.md, "when and why do I need to try U8U8".)
+Native int8 graphs use the whole range, so such a processor would compute other numbers.
 """
 
 import functools
@@ -22,7 +22,7 @@ _WIDTH = 64  # K and N
 
 @functools.cache
 def int8_is_exact() -> bool:
-    """Multiply the largest numbers there are, once a process (a few milliseconds)."""
+    """Multiply the largest numbers that int8 has, once per process; takes a few milliseconds."""
     with tempfile.TemporaryDirectory() as name:
         with WeightsFile(Path(name, "weights.data")) as store:
             net = GraphBuilder("saturation", store)

@@ -1,4 +1,4 @@
-"""In which numbers native graphs compute, and whether this machine computes them right."""
+"""The precision of native graphs, and whether this machine computes right in it."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,31 +1,31 @@
-"""Model calls for which there is not enough memory: how they are recognized, and tried again with half as much."""
+"""Model calls that run out of memory: recognized, and tried again with half as much."""
 
 import logging
 from dataclasses import dataclass
 
 log = logging.getLogger(__name__)
 
-# onnxruntime raises Fail or RuntimeException for anything; only the text tells. CPU arena, C++, CUDA's allocator.
+# onnxruntime raises Fail or RuntimeException for any reason; only the text names it. Of its CPU arena, C++, and CUDA.
 _SIGNS = ("failed to allocate memory", "bad_alloc", "bfcarena", "out of memory", "cuda_error_out_of_memory")
 
 
 def halve_on_out_of_memory(size: int, what: str, *, least: int = 1) -> "Attempt":
-    """Run the block; where it runs out of memory, log that `size` of `what` do not fit, and go on behind it.
+    """Run the block. If it runs out of memory, log that `size` of `what` do not fit, and continue after the block:
 
         with halve_on_out_of_memory(len(batch), "sentences") as attempt:
             ...                             # may run out of memory
         if not attempt.fits:
-            ...                             # give buffers back, then try again with attempt.half
+            ...                             # free buffers, then try again with attempt.half
 
-    What comes next belongs behind the block and not into it: until the block is left, the error holds on to the arrays
-    of the call. Raises the error itself where `size` is `least` already, and every other error.
+    Buffers are freed after the block, not inside it, because until then the error holds the arrays of the call. Raises
+    the error itself if `size` is already `least`, and every other error.
     """
     return Attempt(size, what, least)
 
 
 @dataclass(slots=True)
 class Attempt:
-    """A block that needs memory for `size` rows, tokens or the like.
+    """A block that works on `size` rows, tokens or the like at once.
 
     Not a generator of contextlib: from Python 3.12 on, one that ends an error leaves it in a reference cycle, and the
     arrays of the call with it.
@@ -54,5 +54,5 @@ class Attempt:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether less to do at once may help."""
+    """Whether a smaller call may succeed."""
     return isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in _SIGNS)

@@ -1,4 +1,4 @@
-"""What accompanies one call into an engine: may it go on, and where did the seconds go?"""
+"""What accompanies one call of a task: may it go on, and how long did each part take?"""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -10,7 +10,7 @@ from worker.engine.runtime.timing import Counted, Stopwatch
 
 
 def never() -> bool:
-    """Nobody asks the run to stop."""
+    """The run is not to stop."""
     return False
 
 
@@ -22,7 +22,7 @@ class RunContext:
     should_stop: Callable[[], bool] = never
 
     def raise_if_stopped(self, between: str) -> None:
-        """Raise Stopped where the run is to end here, `between` two steps, calls or batches."""
+        """Raise Stopped if the run is to end here, between two of what `between` names: steps, calls, batches."""
         if self.should_stop():
             raise Stopped(f"stopped between two {between}")
 
@@ -33,7 +33,7 @@ class RunContext:
         return self.stopwatch.measure(phase, step=step, rows=rows, tokens=tokens, past_length=past_length)
 
     def end_batch(self) -> None:
-        """In the mode `batches`: the sums so far are one batch."""
+        """See `Stopwatch.end_batch`."""
         self.stopwatch.end_batch()
 
     @property

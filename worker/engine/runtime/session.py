@@ -1,8 +1,7 @@
 """
-Opening an ONNX graph.
+Opening an ONNX graph as a session.
 
-Knows: what can be wrong with a file, and which session settings are right for lanes. Does not know: what the graph
-computes.
+Knows: what can be wrong with a file, and the session settings that suit lanes. Does not know: what the graph computes.
 """
 
 import functools
@@ -38,9 +37,9 @@ def open_session(
     providers: Sequence[Provider] = (CPU_PROVIDER,),
     graph: bytes | None = None,
 ) -> onnxruntime.InferenceSession:
-    """Open a graph for several lanes to run at once; raise ModelError that says which file and what to do.
+    """Open a graph that several lanes may run at once; raise ModelError that names the file and says what to do.
 
-    `threads` is the number of threads of one model call. `graph`: another graph over the weights beside `file`.
+    `threads`: of one model call. `graph`: a graph to open in place of `file`, with the weights that lie beside `file`.
     """
     if not file.is_file():
         raise ModelError(f"{file} does not exist")
@@ -48,10 +47,10 @@ def open_session(
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-    # Waiting threads give their core back: another lane has work for it. Decoder of 6 layers, D 512, V 65,001, 32 rows,
-    # two busy cores: two lanes of one thread 711 rows/s, one lane of two threads 690, and 459 where they spin.
+    # A waiting thread gives its core to another lane. Decoder of 6 layers, D 512, V 65,001, 32 rows, two busy cores:
+    # two lanes of one thread 711 rows/s, one lane of two threads 690, and 459 where its threads spin.
     options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spinning else "0")
-    options.log_severity_level = 3  # errors; its warnings are about the exporter's choices, not the user's
+    options.log_severity_level = 3  # errors only: its warnings are about choices of the exporter
     if graph is not None:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(file.parent))
     device = Device.of(providers)
@@ -62,29 +61,29 @@ def open_session(
             str(file) if graph is None else graph,
             options,
             providers=list(providers),
-            # It makes SkipLayerNormalization of Add and LayerNormalization, which takes 194 us, and not 26 (64 x 512).
-            # On a GPU it saves a kernel's start.
+            # It fuses Add and LayerNormalization; the fused node takes 194 us, and the two take 26 (64 x 512). On a GPU
+            # it saves the start of a kernel.
             disabled_optimizers=["SkipLayerNormFusion"] if device.kind == "cpu" else [],
         )
     except _LOAD_ERRORS as error:
         raise ModelError(_explain(file, str(error))) from error
     if device.kind != "cpu" and CUDA_PROVIDER not in session.get_providers():
-        # It logs why, and goes on without.
+        # onnxruntime only logs why, and continues on the CPU.
         raise ModelError(
-            f"{file} was to run on {device.kind}:{device.number}, and onnxruntime {onnxruntime.__version__} could not "
-            "start CUDA there: check the driver with nvidia-smi, and pip install 'onnxruntime-gpu[cuda,cudnn]'"
+            f"{file} cannot run on {device.kind}:{device.number}: onnxruntime {onnxruntime.__version__} could not "
+            "start CUDA there; check the driver with nvidia-smi, and pip install 'onnxruntime-gpu[cuda,cudnn]'"
         )
     return session
 
 
 @functools.cache
 def _load_cuda() -> None:
-    """Where CUDA and cuDNN came as Python packages, onnxruntime finds them only if they are loaded before it looks."""
+    """Load CUDA and cuDNN where they are Python packages: onnxruntime does not find them there by itself."""
     onnxruntime.preload_dlls()
 
 
 def _explain(file: Path, reason: str) -> str:
-    """What a person can do about what onnxruntime says."""
+    """What is wrong with the file, and what to do about it."""
     installed = onnxruntime.__version__
     if match := re.search(r"Unsupported model IR version: (\d+), max supported IR version: (\d+)", reason):
         return (
@@ -100,7 +99,7 @@ def _explain(file: Path, reason: str) -> str:
         return f"{file} uses an operator that onnxruntime {installed} lacks: {_last_sentence(reason)}"
     if "External data path validation failed" in reason and "does not exist" not in reason:
         return (
-            f"{file} names a file outside of its folder as the place of its weights, which is not read "
+            f"{file} names a file outside of its folder as the place of its weights, and kvjobs reads no such file "
             f"({_last_sentence(reason)}): export the model again, or download it again"
         )
     if "xternal data" in reason or "external_data" in reason:
@@ -116,5 +115,5 @@ def _explain(file: Path, reason: str) -> str:
 
 
 def _last_sentence(reason: str) -> str:
-    """The end of onnxruntime's message; before it stand a code, the file, and a place in its sources."""
+    """The end of onnxruntime's message, without the code, the file and the place in its sources before it."""
     return reason.strip().split("failed:")[-1].strip().splitlines()[0][:300]

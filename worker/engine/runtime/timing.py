@@ -1,4 +1,4 @@
-"""Where the seconds go: one `StepTiming` for every model call and every other phase of a batch."""
+"""Where the seconds go: a `StepTiming` for every model call and every other phase of a batch."""
 
 import time
 from collections.abc import Iterator
@@ -11,24 +11,24 @@ from jobs.spec import Timing
 
 @dataclass(slots=True)
 class Counted:
-    """What a block may say about itself once it knows."""
+    """Counts that a timed block may set while it runs."""
 
     tokens: int
 
 
 class Stopwatch:
-    """Collects the timings of one call into an engine. Not shared between lanes."""
+    """Collects the timings of one call of a task. Not shared between lanes."""
 
     def __init__(self, mode: Timing = Timing.STEPS) -> None:
         self.timings: list[StepTiming] = []
         self._mode = mode
-        self._open: dict[str, StepTiming] = {}  # sums of the batch in hand, by phase
+        self._sums: dict[str, StepTiming] = {}  # of the current batch, by phase
 
     @contextmanager
     def measure(
         self, phase: str, *, step: int = 0, rows: int = 0, tokens: int = 0, past_length: int = 0
     ) -> Iterator[Counted]:
-        """Time the block. What raises is not recorded: its batch is dropped."""
+        """Time the block. A block that raises is not recorded: its batch is computed again."""
         counted = Counted(tokens)
         started = time.perf_counter()
         yield counted
@@ -39,16 +39,16 @@ class Stopwatch:
         if self._mode is Timing.STEPS:
             self.timings.append(timing)
         else:
-            self._open[phase] = _sum(self._open.get(phase), timing)
+            self._sums[phase] = _sum(self._sums.get(phase), timing)
 
     def end_batch(self) -> None:
-        """In the mode `batches`: the sums so far are one batch."""
-        self.timings.extend(self._open.values())
-        self._open.clear()
+        """In the mode `batches`: record the sums so far as those of one batch."""
+        self.timings.extend(self._sums.values())
+        self._sums.clear()
 
 
 def _sum(one: StepTiming | None, other: StepTiming) -> StepTiming:
-    """Everything but the step number adds up, so that a mean is a sum over `calls`."""
+    """Both together: every field but the step number is added, so a mean is a field divided by `calls`."""
     if one is None:
         return StepTiming(other.phase, 0, other.rows, other.tokens, other.past_length, other.seconds, other.calls)
     return StepTiming(
