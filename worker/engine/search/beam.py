@@ -1,10 +1,10 @@
 """
-Beam search: keep the k most likely beginnings of each sentence, and the best of those that have ended.
+Beam search: keep the k most likely beginnings of each sentence, and the best hypotheses that have ended.
 
-A beam that goes on stays in its row where it can, so that the fewest keys and values move: only what continues a
-parent that another beam continues too goes into a new row, that of a beam which nobody continues.
+A beam stays in the row of the beam that it continues (its parent), so that the fewest keys and values move. Only where
+several beams continue one parent do the others take rows whose beams were dropped.
 
-Shapes: n sentences · k beams · R rows, n x k (or n at the first step) · V vocabulary · T tokens that there is room for.
+Shapes: n sentences · k beams · R rows, n x k (or n at the first step) · V vocabulary · T tokens allocated.
 """
 
 import math
@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.logit_rules import Floats, Ids, apply_rules, top_k
-from worker.engine.search.rows import Flags, RowOrder, close_ranks, forced_ids, with_room
+from worker.engine.search.rows import Flags, RowOrder, compact_rows, forced_ids, with_capacity
 
-_IMPOSSIBLE = np.float32(-1e9)  # the score of what is not there, as in transformers
+_IMPOSSIBLE = np.float32(-1e9)  # the score of a hypothesis that does not exist, as in transformers
 
 
 @dataclass(slots=True)
 class _Beams:
-    """m hypotheses of each of n sentences: those that go on, those that have ended, or candidates for both."""
+    """m hypotheses of each of n sentences: running ones, ended ones, or candidates for both."""
 
     scores: Floats  # (n, m): what they are ranked by
     log_probs: Floats  # (n, m)
@@ -47,23 +47,23 @@ class _Beams:
         )
 
     def best(self, scores: Floats, count: int) -> Self:
-        """Of each sentence the `count` hypotheses with the highest `scores`, best first, equal ones in order."""
-        places = _highest(scores, count)
+        """The `count` hypotheses of each sentence with the highest `scores`, best first, equal ones in order."""
+        places = _top(scores, count)
         sentences = np.arange(len(places))[:, None]  # (n, 1)
         chosen = type(self)(*(array[sentences, places] for array in self._arrays()))
         chosen.scores = scores[sentences, places]
         return chosen
 
-    def beside(self, other: Self) -> Self:
-        """The hypotheses of both, sentence by sentence."""
+    def with_hypotheses(self, other: Self) -> Self:
+        """The same sentences, with the hypotheses of both."""
         return self._joined(other, axis=1)
 
-    def before(self, other: Self) -> Self:
+    def with_sentences(self, other: Self) -> Self:
         """The sentences of both."""
         return self._joined(other, axis=0)
 
-    def of(self, sentences: Ids) -> Self:
-        """Those of some sentences."""
+    def select(self, sentences: Ids) -> Self:
+        """The hypotheses of some sentences."""
         return type(self)(*(array[sentences] for array in self._arrays()))
 
     def _joined(self, other: Self, axis: int) -> Self:
@@ -75,64 +75,64 @@ class _Beams:
 
 
 class BeamSearch:
-    """Sentences that came at different times, each with k beams."""
+    """Running sentences, each with k beams and with a length of its own."""
 
-    def __init__(self, rules: GenerationConfig, *, rows_at_first: int) -> None:
+    def __init__(self, rules: GenerationConfig, *, first_step_rows: int) -> None:
         self._rules = rules
-        self._rows_at_first = rows_at_first
+        self._first_step_rows = first_step_rows
         self._sentences = np.empty(0, np.int64)  # (n,)
-        self._lengths = np.empty(0, np.int64)  # (n,): tokens there are, the start token included
+        self._lengths = np.empty(0, np.int64)  # (n,): tokens so far, the start token included
         self._running = _Beams.blank(0, rules.num_beams, rules.start_id, room=1)
         self._ended = _Beams.blank(0, rules.num_beams, rules.start_id, room=1)
-        self._places = np.empty((0, rules.num_beams), np.int64)  # (n, k): in which row of its sentence a beam is
+        self._rows = np.empty((0, rules.num_beams), np.int64)  # (n, k): the row of each beam, within its sentence
 
     @property
     def num_sentences(self) -> int:
-        """Those on their way."""
+        """Sentences that have not ended."""
         return len(self._sentences)
 
     @property
     def last_ids(self) -> Ids:
-        """What each row is to be fed (R,)."""
+        """The id that each row is fed next (R,)."""
         tokens = self._running.tokens
         last = np.take_along_axis(tokens, (self._lengths - 1)[:, None, None], axis=2)[:, :, 0]  # (n, k)
         ids = np.empty_like(last)
-        np.put_along_axis(ids, self._places, last, axis=1)
+        np.put_along_axis(ids, self._rows, last, axis=1)
         return ids[:, : self._width].ravel()
 
     def admit(self, sentences: Sequence[int]) -> None:
-        """Begin some sentences, in rows behind the others."""
+        """Add sentences, in rows after the others."""
         rules, count, k = self._rules, len(sentences), self._rules.num_beams
         room = self._running.tokens.shape[2]
         running = _Beams.blank(count, k, rules.start_id, room)
         running.scores[:, 0] = 0.0  # all beams are equal at first: only one of them counts
-        self._running = self._running.before(running)
-        self._ended = self._ended.before(_Beams.blank(count, k, rules.start_id, room))
+        self._running = self._running.with_sentences(running)
+        self._ended = self._ended.with_sentences(_Beams.blank(count, k, rules.start_id, room))
         self._sentences = np.concatenate((self._sentences, np.asarray(sentences, np.int64)))
         self._lengths = np.concatenate((self._lengths, np.ones(count, np.int64)))
-        self._places = np.concatenate((self._places, np.tile(np.arange(k), (count, 1))))
+        self._rows = np.concatenate((self._rows, np.tile(np.arange(k), (count, 1))))
 
     def advance(self, logits: Floats, scales: Floats | None = None) -> tuple[dict[int, list[Hypothesis]], RowOrder]:
-        """Take the logits of every row (R, V), to be multiplied by `scales` (R,); return who has ended, and where the
-        other rows are."""
+        """Take the logits of every row (R, V), to be multiplied by `scales` (R,). Returns the hypotheses of sentences
+        that have ended, and the order of the rows of the others."""
         rules, k, width = self._rules, self._rules.num_beams, self._width
         for beams in (self._running, self._ended):
-            beams.tokens = with_room(beams.tokens, int(self._lengths.max()))
+            beams.tokens = with_capacity(beams.tokens, int(self._lengths.max()))
         candidates, broken = self._candidates(logits, scales)  # (n, 2k), (n,)
         steps = self._lengths  # (n,): tokens generated, with the candidates' own
         last = steps == rules.max_new_tokens  # (n,)
         new = np.take_along_axis(candidates.tokens, steps[:, None, None], axis=2)[:, :, 0]  # (n, 2k)
         ends = (new == rules.eos_id) | last[:, None]
 
-        # What goes on: the best k that do not end. A beam ends in one way only, so k of 2k candidates do go on.
+        # Running beams: the best k that do not end. Each beam ends in one candidate at most, so k of 2k do not.
         self._running = candidates.best(np.where(ends, candidates.scores + _IMPOSSIBLE, candidates.scores), k)
 
-        # What has ended: only an end among the k best counts; the others were looked at to have k that go on.
+        # Ended ones: an end counts only among the k best; the other k candidates are there to keep k beams running.
         ends[:, k:] = False
         candidates.lengths = np.where(ends, steps[:, None], 0)
         penalty = np.asarray(steps[:, None] ** rules.length_penalty, np.float32)
         candidates.scores = np.where(ends, candidates.scores / penalty, _IMPOSSIBLE)
-        both = self._ended.beside(candidates)  # (n, 3k)
+        both = self._ended.with_hypotheses(candidates)  # (n, 3k)
         self._ended = both.best(both.scores, k)
         self._lengths = steps + 1
 
@@ -143,25 +143,25 @@ class BeamSearch:
             int(self._sentences[index]): self._broken(index) if broken[index] else self._results(index)
             for index in np.flatnonzero(done).tolist()
         }
-        return found, self._move(done, width)
+        return found, self._reorder(done, width)
 
     @property
     def _width(self) -> int:
-        """Rows of a sentence at the step that comes."""
-        is_first = self._rows_at_first < self._rules.num_beams and len(self._lengths) and self._lengths[0] == 1
-        return self._rows_at_first if is_first else self._rules.num_beams
+        """Rows of a sentence at the next step."""
+        is_first = self._first_step_rows < self._rules.num_beams and len(self._lengths) and self._lengths[0] == 1
+        return self._first_step_rows if is_first else self._rules.num_beams
 
     def _candidates(self, logits: Floats, scales: Floats | None) -> tuple[_Beams, Flags]:
-        """The 2k best ways to go on (n, 2k), and which sentences have logits that are not finite (n,)."""
+        """The 2k best continuations (n, 2k), and which sentences have logits that are not finite (n,)."""
         rules, running, width = self._rules, self._running, self._width
         n, k = running.scores.shape
-        in_rows = np.argsort(self._places, axis=1)[:, :width]  # (n, width): the beam that is in each row
+        in_rows = np.argsort(self._rows, axis=1)[:, :width]  # (n, width): the beam in each row
         sentences = np.arange(n)[:, None]
         tokens = running.tokens[sentences, in_rows].reshape(n * width, -1)
         lengths = np.repeat(self._lengths, width)
         normalizer, scales = apply_rules(logits, scales, tokens, lengths, rules, to_log_probs=True)  # (R,)
         before = running.scores[:, :width]  # (n, width)
-        places = self._places[:, :width] if width == k else np.zeros((n, width), np.int64)
+        places = self._rows[:, :width] if width == k else np.zeros((n, width), np.int64)
         broken_rows = ~np.isfinite(normalizer).reshape(n, width)[sentences, places]
         broken: Flags = np.any(broken_rows & (before > _IMPOSSIBLE / 2), axis=1)
 
@@ -175,12 +175,12 @@ class BeamSearch:
         values = values.reshape(n, width, some)[sentences, places]  # by beam again
         ids = ids.reshape(n, width, some)[sentences, places]
         if width < k and vocab_size <= 4 * k + len(rules.suppressed_ids):
-            # A vocabulary too small for 2k candidates from one beam: the others, impossible as they are, fill up.
+            # One beam of so small a vocabulary lacks 2k candidates: the impossible ones of the other beams fill up.
             values, ids, before, width = np.repeat(values, k, axis=1), np.repeat(ids, k, axis=1), running.scores, k
         scores = (values + before[:, :, None]).reshape(n, -1)  # (n, width * some)
         ids = ids.reshape(n, -1)
         parents = np.tile(np.repeat(np.arange(width), some), (n, 1))
-        best = _highest(scores, 2 * k)
+        best = _top(scores, 2 * k)
         scores, ids, parents = scores[sentences, best], ids[sentences, best], parents[sentences, best]
         forced = forced_ids(rules, self._lengths - 1)
         if forced is not None:
@@ -194,7 +194,7 @@ class BeamSearch:
         return _Beams(scores, scores, tokens, np.zeros_like(ids), truncated, parents), broken
 
     def _truncated(self, logits: Floats, parents: Ids, ids: Ids, places: Ids, forced: Ids | None) -> Flags:
-        """Whether it is the limit that ends a candidate (n, 2k), and not the model."""
+        """Whether a candidate (n, 2k) ends at the limit of tokens, and not at the model's own end of sentence."""
         truncated = np.zeros(ids.shape, np.bool_)
         eos_id, width = self._rules.eos_id, self._width
         for index in np.flatnonzero(self._lengths == self._rules.max_new_tokens).tolist():
@@ -206,10 +206,10 @@ class BeamSearch:
         return truncated
 
     def _may_improve(self, steps: Ids) -> Flags:
-        """Whether the best running beam of each sentence could still beat the worst that ended (n,).
+        """Whether the best running beam of each sentence may still beat the worst ended hypothesis (n,).
 
-        It is a guess, the same as in transformers: that the score of the running beam stays what it is at this length
-        (or, with early_stopping = "never", at the greatest length).
+        As in transformers this is a guess, by the score that the running beam has at this length (or, with
+        early_stopping = "never", would have at the greatest length).
         """
         rules = self._rules
         if rules.early_stopping == "never" and rules.length_penalty > 0:
@@ -219,27 +219,27 @@ class BeamSearch:
         worst = np.where(has_all, self._ended.scores.min(axis=1, initial=np.inf), _IMPOSSIBLE)
         return np.asarray(best > worst)
 
-    def _move(self, done: Flags, width: int) -> RowOrder:
-        """Forget who is done, and give every other beam a row."""
+    def _reorder(self, done: Flags, width: int) -> RowOrder:
+        """Drop the sentences that are done, and give every beam of the others a row."""
         k = self._rules.num_beams
-        old = np.zeros_like(self._places) if width < k else self._places  # (n, k)
-        parents = np.take_along_axis(old, self._running.parents, axis=1)  # (n, k): the row that each beam continues
-        self._places = _stay(parents)
-        stay = close_ranks(~done) if done.any() else np.arange(len(done))
+        old = np.zeros_like(self._rows) if width < k else self._rows  # (n, k)
+        parents = np.take_along_axis(old, self._running.parents, axis=1)  # (n, k): the old row of each beam's parent
+        self._rows = _assign_rows(parents)
+        stay = compact_rows(~done) if done.any() else np.arange(len(done))
         continued = np.empty_like(parents)
-        np.put_along_axis(continued, self._places, parents, axis=1)  # (n, k): which row each row continues
-        moves: Ids = (width * stay[:, None] + continued[stay]).ravel()
+        np.put_along_axis(continued, self._rows, parents, axis=1)  # (n, k): the old row that each row continues
+        order: Ids = (width * stay[:, None] + continued[stay]).ravel()
         if done.any():
-            self._sentences, self._lengths, self._places = (
-                array[stay] for array in (self._sentences, self._lengths, self._places)
+            self._sentences, self._lengths, self._rows = (
+                array[stay] for array in (self._sentences, self._lengths, self._rows)
             )
-            self._running, self._ended = self._running.of(stay), self._ended.of(stay)
-        elif width == k and (moves == np.arange(len(moves))).all():
+            self._running, self._ended = self._running.select(stay), self._ended.select(stay)
+        elif width == k and (order == np.arange(len(order))).all():
             return None
-        return moves
+        return order
 
     def _results(self, index: int) -> list[Hypothesis]:
-        """The hypotheses of one sentence. Fewer than k different ones exist where the first tokens are forced."""
+        """The ended hypotheses of one sentence; fewer than k where the first tokens are forced."""
         ended = self._ended
         return [
             Hypothesis(
@@ -257,8 +257,8 @@ class BeamSearch:
         return [Hypothesis(tuple(ids.tolist()), math.nan, math.nan, truncated=False)]
 
 
-def _stay(parents: Ids) -> Ids:
-    """A row for each beam (n, k): that of its parent for the first beam that continues it, a free one for the others.
+def _assign_rows(parents: Ids) -> Ids:
+    """A row for each beam (n, k): the first beam of a parent keeps the parent's row, the others take free rows.
 
     parents  0 0 2 0   ->   0 1 2 3
     """
@@ -272,13 +272,13 @@ def _stay(parents: Ids) -> Ids:
         places[free, beam] = wanted[free]
         taken[sentences[free], wanted[free]] = True
     for beam in range(k):
-        homeless = np.flatnonzero(places[:, beam] < 0)
-        row = taken[homeless].argmin(axis=1)  # the first that is free
-        places[homeless, beam] = row
-        taken[homeless, row] = True
+        unplaced = np.flatnonzero(places[:, beam] < 0)
+        row = taken[unplaced].argmin(axis=1)  # the first free one
+        places[unplaced, beam] = row
+        taken[unplaced, row] = True
     return places
 
 
-def _highest(scores: Floats, count: int) -> Ids:
-    """Where the `count` highest of each row stand, best first, equal ones in order."""
+def _top(scores: Floats, count: int) -> Ids:
+    """The places of the `count` highest scores of each row, best first, equal ones in order."""
     return np.argsort(-scores, axis=1, kind="stable")[:, :count]

@@ -1,7 +1,7 @@
 """
-How a model wants to be searched: what generation_config.json (or, without it, config.json) says.
+The rules of a search, as generation_config.json (or, where there is none, config.json) sets them.
 
-A setting that would change tokens and is not implemented here is a ModelError, never ignored.
+A setting that would change tokens and is not implemented raises ModelError; none is ignored.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from jobs.spec import TranslateOptions
 
 EarlyStopping = bool | Literal["never"]
 
-_DEFAULT_MAX_LENGTH = 20  # of a GenerationConfig of transformers
+_DEFAULT_MAX_LENGTH = 20  # in transformers
 
 # Settings that change tokens, with the values at which they do nothing.
 _UNSUPPORTED: dict[str, tuple[Any, ...]] = {
@@ -42,38 +42,38 @@ _UNSUPPORTED: dict[str, tuple[Any, ...]] = {
 class GenerationConfig:
     """The rules of one search. Lengths count generated tokens: no start token, end-of-sentence included."""
 
-    start_id: int  # what the decoder is fed first
+    start_id: int  # the first id that the decoder is fed
     eos_id: int
     max_new_tokens: int
-    min_new_tokens: int = 0  # end-of-sentence is forbidden before
+    min_new_tokens: int = 0  # until then end-of-sentence is forbidden
     num_beams: int = 1
     length_penalty: float = 1.0  # exponent on length when ranking finished beams
     early_stopping: EarlyStopping = False  # stop a sentence when num_beams hypotheses have ended
     suppressed_ids: tuple[int, ...] = ()  # never generated
-    unlisted_pad_id: int | None = None  # of those, padding where only kvjobs forbids it; None: the model does
-    begin_suppressed_ids: tuple[int, ...] = ()  # never generated as the first token that is not forced
-    bad_sequences: tuple[tuple[int, ...], ...] = ()  # two ids or more, never generated one after another
+    unlisted_pad_id: int | None = None  # the one of them that kvjobs adds: padding, where the model does not list it
+    begin_suppressed_ids: tuple[int, ...] = ()  # never the first token that is not forced
+    bad_sequences: tuple[tuple[int, ...], ...] = ()  # of two ids or more, never generated in this order
     forced_bos_id: int | None = None  # the first token
     forced_eos_id: int | None = None  # the last token, where max_new_tokens is reached
     repetition_penalty: float = 1.0
     no_repeat_ngram_size: int = 0
-    renormalize_logits: bool = False  # after the rules, before scores are added up
+    renormalize_logits: bool = False  # after the rules, before scores are summed
 
     def with_options(self, options: TranslateOptions, *, max_positions: int) -> Self:
-        """The same rules, with what was asked for in their place; lengths stay within the model's positions. Raises
-        SpecError where more hypotheses are asked for than the search keeps."""
-        asked: dict[str, Any] = {
+        """These rules, with the options of a job in their place; lengths stay within the model's positions. Raises
+        SpecError if the job wants more hypotheses than the search keeps."""
+        wanted: dict[str, Any] = {
             "num_beams": options.beam_size,
             "length_penalty": options.length_penalty,
             "early_stopping": options.early_stopping,
             "max_new_tokens": options.max_new_tokens and min(options.max_new_tokens, max_positions),
         }
         if options.allow_pad and self.unlisted_pad_id is not None:
-            asked["suppressed_ids"] = tuple(one for one in self.suppressed_ids if one != self.unlisted_pad_id)
-        rules = dataclasses.replace(self, **{name: value for name, value in asked.items() if value is not None})
+            wanted["suppressed_ids"] = tuple(one for one in self.suppressed_ids if one != self.unlisted_pad_id)
+        rules = dataclasses.replace(self, **{name: value for name, value in wanted.items() if value is not None})
         if options.n_best > rules.num_beams:
             raise SpecError(
-                f"n_best is {options.n_best}, and a search by the model's own settings keeps {rules.num_beams}: give "
+                f"n_best is {options.n_best}, and a search with the model's own settings keeps {rules.num_beams}: give "
                 f"--beam-size {options.n_best} or more as well, or lower --n-best"
             )
         return rules
@@ -82,11 +82,12 @@ class GenerationConfig:
 def read_generation(
     config: Mapping[str, Any], generation: Mapping[str, Any] | None, *, vocab_size: int, max_positions: int
 ) -> GenerationConfig:
-    """What config.json and generation_config.json (None: there is none) say together; ModelError for nonsense.
+    """The rules that config.json and generation_config.json (None: there is none) set together; raise ModelError for
+    a value that makes no sense.
 
-    As in transformers: where generation_config.json exists it alone holds the settings, and config.json gives only
-    the ids that it leaves out. Without a maximum length, the positions of the model are the maximum (transformers
-    would stop after 20 tokens).
+    As in transformers, generation_config.json alone holds the settings if it exists, and config.json adds only ids that
+    it leaves out. Without a maximum length, the positions of the model are the maximum (transformers would stop after
+    20 tokens).
     """
     file = "config.json" if generation is None else "generation_config.json"
     try:
@@ -99,39 +100,40 @@ def _read_generation(
     config: Mapping[str, Any], generation: Mapping[str, Any] | None, file: str, vocab_size: int, max_positions: int
 ) -> GenerationConfig:
     fallback = {key: value for key, value in config.items() if value is not None}
-    said = {key: value for key, value in (generation or {}).items() if value is not None}
+    settings = {key: value for key, value in (generation or {}).items() if value is not None}
     if generation is None:
-        said = fallback
-        if config.get("model_type") == "marian":  # what the library fills in where an old config.json is silent
-            said = {"forced_eos_token_id": fallback.get("eos_token_id"), **said}
-    _refuse_unsupported(said, file)
-    eos_id = _required_id({**fallback, **said}, "eos_token_id", vocab_size)
-    bad = [tuple(words) for words in said.get("bad_words_ids", []) if words != [eos_id]]
-    never, never_first = said.get("suppress_tokens", []), said.get("begin_suppress_tokens", [])
+        settings = fallback
+        if config.get("model_type") == "marian":  # the default of transformers, where an old config.json has none
+            settings = {"forced_eos_token_id": fallback.get("eos_token_id"), **settings}
+    _refuse_unsupported(settings, file)
+    eos_id = _required_id({**fallback, **settings}, "eos_token_id", vocab_size)
+    bad = [tuple(words) for words in settings.get("bad_words_ids", []) if words != [eos_id]]
+    never, never_first = settings.get("suppress_tokens", []), settings.get("begin_suppress_tokens", [])
     for token_id in (*never, *never_first, *(token_id for words in bad for token_id in words)):
         _in_vocabulary(token_id, f"{file} suppresses an id that does not exist", vocab_size)
     suppressed = {words[0] for words in bad if len(words) == 1} | set(never)
-    # The logit of padding is exactly 0 in Marian models, which wins where others are negative. transformers forbids
-    # it only where bad_words_ids lists it, as all published opus-mt models do; so does kvjobs with `allow_pad`.
-    pad_id = said.get("pad_token_id", fallback.get("pad_token_id"))
+    # The logit of padding is exactly 0 in Marian models, which is the highest where all others are negative.
+    # transformers forbids it only if bad_words_ids lists it, as in all published opus-mt models; kvjobs always does,
+    # except with `allow_pad`.
+    pad_id = settings.get("pad_token_id", fallback.get("pad_token_id"))
     unlisted = {pad_id} - {eos_id, *suppressed} if isinstance(pad_id, int) and pad_id < vocab_size else set()
     rules = GenerationConfig(
-        start_id=_required_id({**fallback, **said}, "decoder_start_token_id", vocab_size),
+        start_id=_required_id({**fallback, **settings}, "decoder_start_token_id", vocab_size),
         eos_id=eos_id,
-        max_new_tokens=_max_new_tokens(said, max_positions),
-        min_new_tokens=said.get("min_new_tokens", max(0, said.get("min_length", 0) - 1)),
-        num_beams=said.get("num_beams", 1),
-        length_penalty=float(said.get("length_penalty", 1.0)),
-        early_stopping=said.get("early_stopping", False),
+        max_new_tokens=_max_new_tokens(settings, max_positions),
+        min_new_tokens=settings.get("min_new_tokens", max(0, settings.get("min_length", 0) - 1)),
+        num_beams=settings.get("num_beams", 1),
+        length_penalty=float(settings.get("length_penalty", 1.0)),
+        early_stopping=settings.get("early_stopping", False),
         suppressed_ids=tuple(sorted(suppressed | unlisted)),
         unlisted_pad_id=next(iter(unlisted), None),
         begin_suppressed_ids=tuple(never_first),
         bad_sequences=tuple(words for words in bad if len(words) > 1),
-        forced_bos_id=_id(said, "forced_bos_token_id", vocab_size),
-        forced_eos_id=_id(said, "forced_eos_token_id", vocab_size),
-        repetition_penalty=float(said.get("repetition_penalty", 1.0)),
-        no_repeat_ngram_size=said.get("no_repeat_ngram_size", 0),
-        renormalize_logits=said.get("renormalize_logits", False),
+        forced_bos_id=_id(settings, "forced_bos_token_id", vocab_size),
+        forced_eos_id=_id(settings, "forced_eos_token_id", vocab_size),
+        repetition_penalty=float(settings.get("repetition_penalty", 1.0)),
+        no_repeat_ngram_size=settings.get("no_repeat_ngram_size", 0),
+        renormalize_logits=settings.get("renormalize_logits", False),
     )
     for name, forced in (("forced_bos_token_id", rules.forced_bos_id), ("forced_eos_token_id", rules.forced_eos_id)):
         if forced in never:
@@ -141,42 +143,42 @@ def _read_generation(
     return rules
 
 
-def _refuse_unsupported(said: Mapping[str, Any], file: str) -> None:
+def _refuse_unsupported(settings: Mapping[str, Any], file: str) -> None:
     for name, harmless in _UNSUPPORTED.items():
-        if said.get(name) not in harmless:
+        if settings.get(name) not in harmless:
             raise ModelError(
-                f"{file} sets {name} = {json.dumps(said[name])}, which kvjobs does not implement and which would "
+                f"{file} sets {name} = {json.dumps(settings[name])}, which kvjobs does not implement and which would "
                 "change the translation: remove it, or use another model"
             )
 
 
-def _required_id(said: Mapping[str, Any], name: str, vocab_size: int) -> int:
-    token_id = _id(said, name, vocab_size)
+def _required_id(settings: Mapping[str, Any], name: str, vocab_size: int) -> int:
+    token_id = _id(settings, name, vocab_size)
     if token_id is None:
         raise ModelError(f"neither config.json nor generation_config.json says which id is {name}")
     return token_id
 
 
-def _id(said: Mapping[str, Any], name: str, vocab_size: int) -> int | None:
-    value = said.get(name)
+def _id(settings: Mapping[str, Any], name: str, vocab_size: int) -> int | None:
+    value = settings.get(name)
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ModelError(f"{name} is {json.dumps(value)}; served is a single id")
+        raise ModelError(f"{name} is {json.dumps(value)}; kvjobs supports a single id")
     return _in_vocabulary(value, name, vocab_size)
 
 
-def _max_new_tokens(said: Mapping[str, Any], max_positions: int) -> int:
+def _max_new_tokens(settings: Mapping[str, Any], max_positions: int) -> int:
     """The bound on generated tokens. `max_length` counts the start token, `max_new_tokens` does not.
 
-    A `max_length` of 20 counts it neither: that is the default in transformers, which takes it for one that nobody has
-    set, and then makes 20 tokens unless the positions end before (generation/utils.py, `_prepare_generated_length`).
+    A `max_length` of 20 does not count it either: 20 is the default of transformers, which then assumes that no limit
+    is set, and generates 20 tokens unless the positions end before (generation/utils.py, `_prepare_generated_length`).
     """
-    if said.get("max_length") == _DEFAULT_MAX_LENGTH:
-        said = {"max_new_tokens": min(_DEFAULT_MAX_LENGTH, max_positions - 1), **said}
-    longest = said.get("max_new_tokens", said.get("max_length", max_positions + 1) - 1)
+    if settings.get("max_length") == _DEFAULT_MAX_LENGTH:
+        settings = {"max_new_tokens": min(_DEFAULT_MAX_LENGTH, max_positions - 1), **settings}
+    longest = settings.get("max_new_tokens", settings.get("max_length", max_positions + 1) - 1)
     return max(1, min(int(longest), max_positions))
 
 

@@ -1,7 +1,7 @@
 """
 Greedy search: follow the most likely token of each row until the row ends.
 
-Shapes: R rows, one a sentence · V vocabulary · T tokens that there is room for.
+Shapes: R rows, one per sentence · V vocabulary · T tokens allocated.
 """
 
 import math
@@ -12,37 +12,37 @@ import numpy as np
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.logit_rules import Floats, Ids, apply_rules
-from worker.engine.search.rows import RowOrder, close_ranks, forced_ids, with_room
+from worker.engine.search.rows import RowOrder, compact_rows, forced_ids, with_capacity
 
-# Logits (R, V), scales and normalizers (R,) -> the best ids, their logits, better normalizers (R,) each.
-Resolve = Callable[[Floats, Floats, Floats], tuple[Ids, Floats, Floats]]
+# Approximate logits (R, V), scales and normalizers (R,) -> best ids, their exact logits, better normalizers (R,) each.
+Rescore = Callable[[Floats, Floats, Floats], tuple[Ids, Floats, Floats]]
 
 
 class GreedySearch:
-    """Rows that came at different times, each at its own place."""
+    """Running rows, each with a length of its own."""
 
-    def __init__(self, rules: GenerationConfig, resolve: Resolve | None = None) -> None:
-        """`resolve` finds the best ids where the logits are not exact."""
+    def __init__(self, rules: GenerationConfig, rescore: Rescore | None = None) -> None:
+        """`rescore` finds the best ids exactly where logits come with scales, and are approximate."""
         self._rules = rules
-        self._resolve = resolve
-        self._sentences = np.empty(0, np.int64)  # (R,): which one each row is
-        self._lengths = np.empty(0, np.int64)  # (R,): tokens there are, the start token included
+        self._rescore = rescore
+        self._sentences = np.empty(0, np.int64)  # (R,): the sentence of each row
+        self._lengths = np.empty(0, np.int64)  # (R,): tokens so far, the start token included
         self._log_probs = np.empty(0)  # (R,)
         self._tokens = np.empty((0, 1), np.int64)  # (R, T)
 
     @property
     def num_sentences(self) -> int:
-        """Those on their way."""
+        """Sentences that have not ended."""
         return len(self._sentences)
 
     @property
     def last_ids(self) -> Ids:
-        """What each row is to be fed (R,)."""
+        """The id that each row is fed next (R,)."""
         last: Ids = self._tokens[np.arange(len(self._tokens)), self._lengths - 1]
         return last
 
     def admit(self, sentences: Sequence[int]) -> None:
-        """Begin some sentences, in rows behind the others."""
+        """Add sentences, in rows after the others."""
         new = np.full((len(sentences), self._tokens.shape[1]), self._rules.start_id)
         self._tokens = np.concatenate((self._tokens, new))
         self._sentences = np.concatenate((self._sentences, np.asarray(sentences, np.int64)))
@@ -50,12 +50,12 @@ class GreedySearch:
         self._log_probs = np.concatenate((self._log_probs, np.zeros(len(sentences))))
 
     def advance(self, logits: Floats, scales: Floats | None = None) -> tuple[dict[int, list[Hypothesis]], RowOrder]:
-        """Take the logits of every row (R, V), to be multiplied by `scales` (R,); return who has ended, and where the
-        other rows are."""
+        """Take the logits of every row (R, V), to be multiplied by `scales` (R,). Returns the hypotheses of sentences
+        that have ended, and the order of the other rows."""
         rules, rows = self._rules, np.arange(len(logits))
         normalizer, scales = apply_rules(logits, scales, self._tokens, self._lengths, rules, to_log_probs=False)  # (R,)
-        if self._resolve is not None and scales is not None:
-            ids, best, normalizer = self._resolve(logits, scales, normalizer)
+        if self._rescore is not None and scales is not None:
+            ids, best, normalizer = self._rescore(logits, scales, normalizer)
         else:
             ids = logits.argmax(axis=1)  # (R,)
             best = logits[rows, ids] * (1 if scales is None else scales)
@@ -67,7 +67,7 @@ class GreedySearch:
             ids, gained = np.where(forced < 0, ids, forced), np.where(forced < 0, gained, 0)
         self._log_probs += gained
         self._log_probs[~np.isfinite(normalizer)] = np.nan
-        self._tokens = with_room(self._tokens, int(self._lengths.max()) + 1)
+        self._tokens = with_capacity(self._tokens, int(self._lengths.max()) + 1)
         self._tokens[rows, self._lengths] = ids
         last = self._lengths == rules.max_new_tokens
         self._lengths += 1
@@ -78,7 +78,7 @@ class GreedySearch:
         }
         if not found:
             return found, None
-        stay = close_ranks(~ended)
+        stay = compact_rows(~ended)
         self._sentences, self._lengths = self._sentences[stay], self._lengths[stay]
         self._log_probs, self._tokens = self._log_probs[stay], self._tokens[stay]
         return found, stay

@@ -1,10 +1,10 @@
 """
-Between the model and the search: which tokens are allowed, how likely they are, which are best.
+From logits to the search: which tokens are allowed, how likely they are, which are best.
 
 The rules and their order are those of transformers' logits processors. A vocabulary has 65,000 entries and a batch
-many rows, so everything here passes over the logits as seldom as it can (figures: 32 rows x 65,001, one core).
+many rows, so every function passes over the logits as seldom as possible (figures: 32 rows x 65,001, one core).
 
-Shapes: R rows of the step · V vocabulary · T tokens that there is room for.
+Shapes: R rows of the step · V vocabulary · T tokens allocated.
 """
 
 from collections.abc import Iterator
@@ -19,24 +19,24 @@ Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
 
 _BLOCK, _SMALL_BLOCK = 64, 8  # see `top_k`
-_SHORT = 4096  # ids: all rows at once; a call of numpy for each would take longer than what it does
+_SHORT = 4096  # ids: up to here all rows at once; a numpy call for each row would cost more than its work
 _LOG2_E = np.float32(np.log2(np.e))
-_LEAST, _MOST = np.float32(1e-20), np.float32(1e30)  # sums of exponentials that lost nothing to float32
+_MIN_SUM, _MAX_SUM = np.float32(1e-20), np.float32(1e30)  # between them a sum of exponentials is exact in float32
 
 
 def apply_rules(
     logits: Floats, scales: Floats | None, tokens: Ids, lengths: Ids, rules: GenerationConfig, *, to_log_probs: bool
 ) -> tuple[Floats, Floats | None]:
-    """Change `logits` (R, V) in place so that forbidden tokens are -inf; return the log-normalizer of each row (R,),
-    and what the rows are to be multiplied by: `scales` (R,), or None.
+    """Set the logits (R, V) of forbidden tokens to -inf, in place. Returns the log-normalizer of each row (R,), and
+    the factors of the rows: `scales` (R,), or None.
 
-    Of `tokens` (R, T), the first `lengths` (R,) of each row count, the start token among them.
+    `tokens` (R, T) are the tokens so far, the first `lengths` (R,) of each row, the start token included.
 
-    `logits * scales - normalizer` are the log-probabilities. They are those of the model itself, forbidden tokens
-    included, unless the model's settings ask for renormalization. A normalizer that is not finite marks a broken row:
-    one whose logits hold NaN or +inf, or nothing but -inf.
+    `logits * scales - normalizer` are the log-probabilities: those of the model itself, to which forbidden tokens
+    contribute, unless the model's settings ask for renormalization. A normalizer that is not finite marks a broken
+    row: its logits hold NaN or +inf, or nothing but -inf.
 
-    `to_log_probs` says what a repetition penalty acts on: log-probabilities (beam search), or logits (greedy).
+    `to_log_probs`: a repetition penalty acts on log-probabilities (beam search), else on logits (greedy).
     """
     penalized = rules.repetition_penalty != 1.0
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):  # broken rows are found by their normalizer
@@ -49,12 +49,12 @@ def apply_rules(
         if penalized:
             if to_log_probs:
                 logits -= normalizer[:, None]
-            for rows, told in _by_length(tokens, lengths):
-                _penalize(logits, rows, told, rules.repetition_penalty)
+            for rows, so_far in _by_length(tokens, lengths):
+                _penalize(logits, rows, so_far, rules.repetition_penalty)
         _forbid(logits, lengths - 1, rules)
         if rules.bad_sequences or rules.no_repeat_ngram_size:
-            for rows, told in _by_length(tokens, lengths):
-                _forbid_sequences(logits, rows, told, rules)
+            for rows, so_far in _by_length(tokens, lengths):
+                _forbid_sequences(logits, rows, so_far, rules)
         if late:
             done = to_log_probs and penalized and not rules.renormalize_logits
             normalizer = np.zeros(len(logits), np.float32) if done else log_normalizer(logits, scales)
@@ -64,8 +64,8 @@ def apply_rules(
 
 def log_normalizer(logits: Floats, scales: Floats | None = None) -> Floats:
     """log(sum(exp(logits * scales))) of each row (R,)."""
-    # Row by row: a row and the scratch row stay in the second-level cache. Powers of two, and no look at the highest
-    # logit first: 1.3 ms for 64 x 32,000, and 2.3 with exp(row - max). Sums that are out of range are done again so.
+    # Row by row, so that a row and the scratch row stay in the second-level cache. Powers of two, without subtracting
+    # the highest logit: 1.3 ms for 64 x 32,000, and 2.3 with exp(row - max). Sums out of range are computed that way.
     sums = np.empty(len(logits), np.float32)
     scratch = np.empty(logits.shape[1], np.float32)  # (V,)
     factors = np.full(len(logits), _LOG2_E, np.float32) if scales is None else scales * _LOG2_E
@@ -75,7 +75,7 @@ def log_normalizer(logits: Floats, scales: Floats | None = None) -> Floats:
         for index, row in enumerate(logits if logits.shape[1] > _SHORT else ()):
             sums[index] = np.exp2(np.multiply(row, factors[index], out=scratch), out=scratch).sum()
         normalizer: Floats = np.log(sums)
-        for index in np.flatnonzero(~((sums > _LEAST) & (sums < _MOST))).tolist():
+        for index in np.flatnonzero(~((sums > _MIN_SUM) & (sums < _MAX_SUM))).tolist():
             np.multiply(logits[index], factors[index], out=scratch)
             top = scratch.max()
             normalizer[index] = (top + np.log2(np.exp2(scratch - top).sum())) / _LOG2_E
@@ -83,10 +83,10 @@ def log_normalizer(logits: Floats, scales: Floats | None = None) -> Floats:
 
 
 def top_k(scores: Floats, k: int) -> tuple[Floats, Ids]:
-    """The k best of each row and where they stand, best first: (R, k) and (R, k).
+    """The k highest scores of each row and their ids, best first: (R, k) each.
 
-    The k best stand in at most k blocks, and those are the k blocks with the highest peaks; so only those are looked
-    into (0.5 ms; argpartition over whole rows 22 ms). Block b holds every `num_blocks`-th id, from b on: a maximum
+    They lie in at most k blocks, which are the k blocks with the highest peaks, so only those are searched (0.5 ms;
+    argpartition over whole rows 22 ms). Block b holds every `num_blocks`-th id, from b on: a maximum
     over the *first* axis of (block, num_blocks) is one pass of vector instructions.
     """
     num_rows, vocab_size = scores.shape
@@ -113,20 +113,20 @@ def top_k(scores: Floats, k: int) -> tuple[Floats, Ids]:
 
 
 def _by_length(tokens: Ids, lengths: Ids) -> Iterator[tuple[Ids, Ids]]:
-    """Rows that have equally many tokens (m,), and those tokens (m, length)."""
+    """Rows with equally many tokens (m,), and those tokens (m, length)."""
     for length in np.unique(lengths).tolist():
         rows = np.flatnonzero(lengths == length)
         yield rows, tokens[rows, :length]
 
 
 def _penalize(logits: Floats, rows: Ids, tokens: Ids, penalty: float) -> None:
-    """Make every token that stands in a row already less likely."""
-    there = logits[rows[:, None], tokens]  # (m, length)
-    logits[rows[:, None], tokens] = np.where(there < 0, there * penalty, there / penalty)
+    """Make tokens that a row already has less likely in it."""
+    present = logits[rows[:, None], tokens]  # (m, length)
+    logits[rows[:, None], tokens] = np.where(present < 0, present * penalty, present / penalty)
 
 
 def _forbid(logits: Floats, steps: Ids, rules: GenerationConfig) -> None:
-    """What does not depend on the tokens before."""
+    """Forbid tokens whatever the tokens before them."""
     if rules.suppressed_ids:
         logits[:, rules.suppressed_ids] = -np.inf
     if rules.min_new_tokens:
@@ -137,10 +137,10 @@ def _forbid(logits: Floats, steps: Ids, rules: GenerationConfig) -> None:
 
 
 def _forbid_sequences(logits: Floats, rows: Ids, tokens: Ids, rules: GenerationConfig) -> None:
-    """What depends on the tokens before (m, length)."""
+    """Forbid tokens that would complete a bad or a repeated sequence, given the tokens before (m, length)."""
     length = tokens.shape[1]
     for *before, last in rules.bad_sequences:
-        # One token more than the sequence's own beginning is required, as in transformers.
+        # As in transformers, a row needs one token more than the beginning of the sequence.
         if len(before) < length:
             logits[rows[(tokens[:, -len(before) :] == before).all(axis=1)], last] = -np.inf
     size = rules.no_repeat_ngram_size
@@ -148,6 +148,6 @@ def _forbid_sequences(logits: Floats, rows: Ids, tokens: Ids, rules: GenerationC
         ngrams: NDArray[Any] = np.lib.stride_tricks.sliding_window_view(
             tokens, size, axis=1
         )  # (m, length - size + 1, size)
-        beginning = tokens[:, length - size + 1 :]  # (m, size - 1): what the next token would complete
+        beginning = tokens[:, length - size + 1 :]  # (m, size - 1): the next token would complete it
         which, places = np.nonzero((ngrams[:, :, :-1] == beginning[:, None, :]).all(axis=2))
         logits[rows[which], ngrams[which, places, -1]] = -np.inf

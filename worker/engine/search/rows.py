@@ -1,4 +1,4 @@
-"""What greedy and beam search do alike with rows that begin and end at different times."""
+"""Rows that begin and end at different times, as greedy and beam search both have them."""
 
 from typing import Any
 
@@ -10,15 +10,14 @@ from worker.engine.search.logit_rules import Ids
 
 Flags = NDArray[np.bool_]
 
-RowOrder = (
-    Ids | None
-)  # row i continues what was row moves[i], and rows that are not named are gone; None: nothing moves
+# Row i continues what was row order[i], and rows that are not in it are dropped. None: all rows stay as they are.
+RowOrder = Ids | None
 
-_ROOM = 32  # tokens that a new sentence finds room for
+_CAPACITY = 32  # tokens allocated for a new sentence
 
 
 def forced_ids(rules: GenerationConfig, steps: Ids) -> Ids | None:
-    """The only token that may come at each step, -1 where any may; None where none is forced. `steps` count from 0."""
+    """The forced id at each step, -1 where any is allowed; None where none is forced at all. `steps` count from 0."""
     forced = np.full(len(steps), -1)
     if rules.forced_bos_id is not None:
         forced[steps == 0] = rules.forced_bos_id
@@ -27,8 +26,8 @@ def forced_ids(rules: GenerationConfig, steps: Ids) -> Ids | None:
     return forced if (forced >= 0).any() else None
 
 
-def close_ranks(stays: Flags) -> Ids:
-    """The order of the rows that stay, moving as few as can be: the last ones fill the gaps.
+def compact_rows(stays: Flags) -> Ids:
+    """The order of the rows that stay, with as few moves as possible: the last ones fill the gaps.
 
     stays  1 0 1 0 1 1   ->   0 5 2 4
     """
@@ -39,10 +38,10 @@ def close_ranks(stays: Flags) -> Ids:
     return rows
 
 
-def with_room(tokens: NDArray[Any], index: int) -> NDArray[Any]:
-    """`tokens` with room for one at `index` of the last axis."""
-    room = tokens.shape[-1]
-    if index < room:
+def with_capacity(tokens: NDArray[Any], index: int) -> NDArray[Any]:
+    """`tokens`, enlarged if necessary so that the last axis has `index`."""
+    capacity = tokens.shape[-1]
+    if index < capacity:
         return tokens
-    more = np.zeros((*tokens.shape[:-1], max(_ROOM, room, index + 1 - room)), tokens.dtype)
+    more = np.zeros((*tokens.shape[:-1], max(_CAPACITY, capacity, index + 1 - capacity)), tokens.dtype)
     return np.concatenate((tokens, more), axis=-1)

@@ -108,7 +108,7 @@ class _Batch:
     def steps(self, rules: GenerationConfig) -> Iterator[dict[int, list[Hypothesis]]]:
         """Whoever ended, after each step where somebody did."""
         slots, waiting, stepper = self._slots, self._waiting, self._stepper
-        search = new_search(rules, resolve=stepper.resolve)
+        search = new_search(rules, rescore=stepper.rescore)
         longest = len(self._segments[waiting[0]])
         # The usual translation is about as long as its source; who needs more finds the slots grown.
         slots.begin(self._room, rules.num_beams, min(rules.max_new_tokens, longest + longest // 2), longest)

@@ -16,7 +16,7 @@ from worker.engine.runtime.growing_buffer import GrowingBuffer
 from worker.engine.runtime.host_arrays import bind_input, bind_output
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
-from worker.engine.search.greedy import Resolve
+from worker.engine.search.greedy import Rescore
 from worker.engine.search.logit_rules import Floats, Ids
 from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
 from worker.engine.seq2seq.kv_slots import KVSlots
@@ -28,14 +28,14 @@ class DecodeStep:
 
     def __init__(self, graphs: NativeSeq2SeqGraphs, rules: GenerationConfig, *, exact: bool = False) -> None:
         """`exact`: no screened head, whatever the rules: the logits are what they are."""
-        self.resolve: Resolve | None = None  # what finds the best ids, where the logits are not exact
+        self.rescore: Rescore | None = None  # what finds the best ids, where the logits are not exact
         may_screen = rules.num_beams == 1 and rules.repetition_penalty == 1.0 and not exact
         screened = graphs.screened() if may_screen else None
         if screened is None:
             self._session = graphs.decoder(rules.num_beams)
         else:
             self._session, screen = screened
-            self.resolve = lambda logits, scales, normalizer: screen.best(
+            self.rescore = lambda logits, scales, normalizer: screen.best(
                 logits, scales, self._outputs["hidden"], normalizer
             )
         self._graphs = graphs

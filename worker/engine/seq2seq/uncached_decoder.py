@@ -19,7 +19,7 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.logit_rules import Floats, Ids
-from worker.engine.search.search import follow, new_search
+from worker.engine.search.search import new_search, run_search
 from worker.engine.seq2seq.decode_step import DecodeStep
 from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
 from worker.engine.seq2seq.encoder_states import encode_sources, feed_sources
@@ -73,7 +73,7 @@ class UncachedDecoder:
         """The hypotheses of each source, best first."""
         head = self._graphs.head
         steps = _Prefixes(self._graphs, self._slots, sources, rules, self._num_steps, run)
-        found = follow(new_search(head.rules(rules)), steps, len(sources))
+        found = run_search(new_search(head.rules(rules)), steps, len(sources))
         return [list(map(head.hypothesis, best)) for best in found]
 
 

@@ -155,7 +155,7 @@ def test_what_changes_no_token_may_stand_there() -> None:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({"eos_token_id": [0, 5]}, "eos_token_id is .0, 5.; served is a single id"),
+        ({"eos_token_id": [0, 5]}, "eos_token_id is .0, 5.; kvjobs supports a single id"),
         ({"eos_token_id": 100}, "eos_token_id: 100; the graph has logits for ids below 100"),
         ({"bad_words_ids": [[100]]}, "generation_config.json suppresses an id that does not exist: 100"),
         ({"early_stopping": "sometimes"}, "early_stopping = 'sometimes'"),

@@ -15,15 +15,15 @@ from worker.engine.search.beam import BeamSearch
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.greedy import GreedySearch
 from worker.engine.search.hypothesis import Hypothesis
-from worker.engine.search.search import follow, search
+from worker.engine.search.search import run_search, search
 
 
 def greedy_search(steps: Any, num_rows: int, rules: GenerationConfig) -> list[Hypothesis]:
-    return [hypothesis for (hypothesis,) in follow(GreedySearch(rules), steps, num_rows)]
+    return [hypothesis for (hypothesis,) in run_search(GreedySearch(rules), steps, num_rows)]
 
 
 def beam_search(steps: Any, num_rows: int, rules: GenerationConfig) -> list[list[Hypothesis]]:
-    return follow(BeamSearch(rules, rows_at_first=1), steps, num_rows)
+    return run_search(BeamSearch(rules, first_step_rows=1), steps, num_rows)
 
 
 def test_greedy_search_stops_a_row_at_its_own_end() -> None:

@@ -96,7 +96,7 @@ def test_beams_that_are_one_row_at_first_find_what_as_many_rows_find(
     one_row = search(RandomStep(seeds, VOCAB, eos_bias=eos_bias), len(seeds), asked)
 
     all_rows = follow_arrivals(
-        BeamSearch(asked, rows_at_first=asked.num_beams),
+        BeamSearch(asked, first_step_rows=asked.num_beams),
         RandomStep([], VOCAB, eos_bias=eos_bias),
         [(seed, 0) for seed in seeds],
         asked,

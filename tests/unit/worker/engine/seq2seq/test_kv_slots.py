@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.engine.search.beam import _stay
-from worker.engine.search.rows import close_ranks
+from worker.engine.search.beam import _assign_rows
+from worker.engine.search.rows import compact_rows
 from worker.engine.seq2seq.kv_slots import KVSlots, SlotShape
 
 SHAPE = SlotShape(num_layers=2, num_heads=2, head_size=4, dtype=np.dtype(np.float32))
@@ -49,8 +49,8 @@ def test_rows_become_what_they_continue(data: st.DataObject, sentences: int, bea
     beam = st.integers(0, beams - 1)
     parents = np.array([data.draw(st.lists(beam, min_size=beams, max_size=beams)) for _ in range(sentences)])
     continued = np.empty_like(parents)
-    np.put_along_axis(continued, _stay(parents), parents, axis=1)
-    stay = close_ranks(stays)
+    np.put_along_axis(continued, _assign_rows(parents), parents, axis=1)
+    stay = compact_rows(stays)
     moves = (beams * stay[:, None] + continued[stay]).ravel()
     past, cross = slots._past.copy(), slots._cross.copy()
     positions, ends, longest = slots._positions.copy(), slots._source_ends.copy(), slots.longest
