@@ -1,1 +1,1 @@
-"""Between text and ids: sentences and their gaps, the Marian tokenizer, what a dry run counts."""
+"""From text to ids and back: sentence segmentation, the tokenizers of both model families, counts for a dry run."""

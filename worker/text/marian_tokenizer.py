@@ -2,15 +2,15 @@
 
 Knows: `source.spm`, `target.spm`, `vocab.json`, `target_vocab.json`. Does not know: sentences, batches.
 
-The `.spm` files only cut text into pieces; the ids stand in `vocab.json`, and the two count differently. A piece is
-looked up there as text, since a model may know a character that its `source.spm` does not cover (in opus-mt-en-mg:
-`还`, which only `target.spm` has). Encoding gives the ids that `transformers.MarianTokenizer` 4.57 gives, of a source
-(`tokenizer(text)`) as of a target (`tokenizer(text_target=text)`), with one intended difference: here text is always
-plain text. `</s>`, `<pad>`, `<unk>` and `>>fra<<` inside a document are cut like any other characters; the special ids
-and the label come from the options alone.
-transformers does no Moses normalisation when it encodes (`normalize` is never called), no clean-up of spaces when it
-decodes (`clean_up_tokenization_spaces` is False), and neither is done here: what happens to white space, full width
-and ligatures is what `source.spm` says.
+The `.spm` files cut text into pieces; the ids of pieces are in `vocab.json`, and differ from those of SentencePiece. A
+piece is looked up there as text, since a model may have a character that its `source.spm` does not cover (in
+opus-mt-en-mg: `还`, which only `target.spm` has). Encoding gives the ids of `transformers.MarianTokenizer` 4.57, of a
+source (`tokenizer(text)`) and of a target (`tokenizer(text_target=text)`), with one intended difference: here text is
+always plain text. `</s>`, `<pad>`, `<unk>` and `>>fra<<` inside a document are tokenized like any other characters;
+special ids and the language label come from the options alone.
+As in transformers, there is no Moses normalization before encoding (`normalize` is never called there) and no clean-up
+of spaces after decoding (`clean_up_tokenization_spaces` is False): `source.spm` alone decides on white space, full
+width and ligatures.
 """
 
 import json
@@ -27,7 +27,7 @@ from sentencepiece import sentencepiece_pb2
 
 from jobs.errors import ModelError, SpecError
 
-_WORD_START = "▁"  # what SentencePiece makes of a space
+_WORD_START = "▁"  # how SentencePiece writes a space
 _LABEL = re.compile(r">>(.+)<<")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPECIAL_PIECES = ("<pad>", "<s>")  # besides the end and <unk>
@@ -36,8 +36,8 @@ _NUM_SHOWN = 12  # labels in an error message
 
 @dataclass(frozen=True, slots=True)
 class TargetPiece:
-    """A piece of a target text, and the UTF-8 bytes of the text that it stands for: none, where several pieces stand
-    for one character and this is not the last of them."""
+    """A piece of a target text and its place in UTF-8 bytes. Where several pieces make up one character, all but the
+    last have an empty place."""
 
     id: int
     start: int
@@ -45,7 +45,7 @@ class TargetPiece:
 
 
 class MarianTokenizer:
-    """Reads only what `open` has read: several lanes may use one at a time."""
+    """Does not change after `open`: several lanes may use one at a time."""
 
     def __init__(
         self,
@@ -57,9 +57,9 @@ class MarianTokenizer:
         eos_id: int,
         unk_id: int,
         silent_ids: Collection[int],
-        target_unk_id: int | None = None,  # where it is not that of the source
+        target_unk_id: int | None = None,  # None: that of the source
     ):
-        """`source_ids` and `target_ids` say the id of each piece; `silent_ids` of the target decode to nothing."""
+        """`source_ids` and `target_ids`: the id of each piece; `silent_ids`: target ids that decode to nothing."""
         self.eos_id = eos_id  # ends every encoded text
         self.unk_id = unk_id  # of a piece that the vocabulary lacks
         self.target_unk_id = unk_id if target_unk_id is None else target_unk_id
@@ -67,7 +67,7 @@ class MarianTokenizer:
         self._source = source
         self._target = target
         self._labels = {language: source_ids[f">>{language}<<"] for language in self.languages}
-        # Without the special ones, so that no text whatever becomes one of them.
+        # Without special pieces, so that no text is encoded as one of them.
         special = {eos_id, unk_id, *self._labels.values()}
         special.update(source_ids[piece] for piece in _SPECIAL_PIECES if piece in source_ids)
         self._ids = {piece: piece_id for piece, piece_id in source_ids.items() if piece_id not in special}
@@ -105,19 +105,19 @@ class MarianTokenizer:
         )
 
     def encode(self, text: str, language: str | None) -> list[int]:
-        """The ids of a sentence: the label of the target language where one is given, the pieces, the end.
+        """The ids of a sentence: the label of the target language if one is given, the pieces, EOS.
 
         A lone surrogate, which JSON can carry and UTF-8 cannot, counts as U+FFFD.
         """
         return self._wrap([self._id(piece) for piece in self._cut(text)], language)
 
     def encode_target(self, text: str) -> list[int]:
-        """The ids of a target sentence: the pieces that target.spm cuts it into, as the target's vocabulary counts
-        them, and the end. What generates is fed these, and never a label."""
+        """The ids of a target sentence, as the decoder takes them: the pieces of target.spm with the ids of the
+        target's vocabulary, and EOS; never a label."""
         return [*(piece.id for piece in self.cut_target(text)), self.eos_id]
 
     def cut_target(self, text: str) -> list[TargetPiece]:
-        """The same without the end, piece by piece."""
+        """The same without EOS, piece by piece."""
         serialized = self._target.encode(_SURROGATE.sub("\ufffd", text), out_type="serialized_proto")
         cut = sentencepiece_pb2.SentencePieceText.FromString(serialized)
         return [
@@ -126,13 +126,13 @@ class MarianTokenizer:
         ]
 
     def target_piece(self, piece_id: int) -> str:
-        """What a piece of the target is called, for people to read."""
+        """The text of a target piece, for people to read."""
         return self._pieces.get(piece_id, f"<{piece_id}>")
 
     def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
-        """`encode`, in as many lists of at most `max_tokens` ids as it takes, each with the label and the end.
+        """`encode`, split into lists of at most `max_tokens` ids, each with the label and EOS.
 
-        Cut where a word starts; else after a punctuation mark; else anywhere. max_tokens 5, no label:
+        Split where a word starts; else after a punctuation mark; else anywhere. max_tokens 5, no label:
 
             ▁a b ▁c d e f g        ->   ▁a b </s> · ▁c d e f </s> · g </s>
         """
@@ -150,13 +150,13 @@ class MarianTokenizer:
         return [self._wrap([self._id(piece) for piece in part], language) for part in lists]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of generated ids. The end, padding, `<unk>` and ids that no piece has say nothing."""
+        """The text of generated ids. EOS, padding, `<unk>` and ids without a piece are dropped."""
         pieces = [self._pieces[int(i)] for i in ids if int(i) in self._pieces]
         text: str = self._target.decode_pieces(pieces)
         return text.replace(_WORD_START, " ").strip()
 
     def target_ids(self) -> set[int]:
-        """The ids that a text of the target language can have: those of the pieces of target.spm, and special ones."""
+        """The ids that a target text can have: those of the pieces of target.spm, and special ones."""
         pieces = {self._target.id_to_piece(i) for i in range(len(self._target))}
         return {piece_id for piece_id, piece in self._pieces.items() if piece in pieces} | self._silent_ids
 
@@ -166,8 +166,8 @@ class MarianTokenizer:
             return
         if not self.languages:
             raise SpecError(
-                f"target language {language!r} was asked for, but this model has a single target language: "
-                "leave the option out"
+                f"this model has a single target language, and {language!r} was asked for: leave the target language "
+                "out"
             )
         if language is None:
             raise SpecError(f"this model has several target languages; choose one: {self._some_languages('')}")
@@ -195,7 +195,7 @@ class MarianTokenizer:
 
 
 def _last_cut(pieces: Sequence[str], start: int, end: int) -> int:
-    """Where in the second half of pieces[start:end] to end a part; `end` where nothing better is found."""
+    """Where in the second half of pieces[start:end] to split; `end` where there is no better place."""
     middle = start + (end - start) // 2
     for cut in range(end, middle, -1):
         if pieces[cut].startswith(_WORD_START):
@@ -222,18 +222,21 @@ def _read_vocabulary(file: Path, config: Mapping[str, Any], size_key: str) -> di
     vocabulary = _read_object(file)
     for piece, piece_id in vocabulary.items():
         if type(piece_id) is not int or piece_id < 0:
-            raise ModelError(f"{file} gives piece {piece!r} the id {piece_id!r}; an id is a whole number from 0 on")
+            raise ModelError(
+                f"{file} gives piece {piece!r} the id {piece_id!r}, and an id is a whole number from 0 on: download or "
+                "export it again"
+            )
     size = config.get(size_key) or config.get("vocab_size")
     if isinstance(size, int) and max(vocabulary.values(), default=0) >= size:
         raise ModelError(
-            f"{file} has ids up to {max(vocabulary.values())}, but config.json beside it says that there are {size}: "
+            f"{file} has ids up to {max(vocabulary.values())}, but config.json beside it gives a vocabulary of {size}: "
             "the files belong to different models"
         )
     return {_SURROGATE.sub("\ufffd", piece): piece_id for piece, piece_id in vocabulary.items()}
 
 
 def _has_separate_vocabularies(folder: Path) -> bool:
-    """Whether the target side has ids of its own: tokenizer_config.json says it; else the file is there or not."""
+    """Whether the target has a vocabulary of its own: by tokenizer_config.json, else by target_vocab.json."""
     file = folder / "tokenizer_config.json"
     separate = _read_object(file).get("separate_vocabs") if file.is_file() else None
     return (folder / "target_vocab.json").is_file() if separate is None else bool(separate)
@@ -242,17 +245,17 @@ def _has_separate_vocabularies(folder: Path) -> bool:
 def _special_id(
     file: Path, vocabulary: Mapping[str, int], piece: str, config: Mapping[str, Any] | None = None, key: str = ""
 ) -> int:
-    """The id of a special piece: what the vocabulary and config.json agree on, or what the one that speaks says.
+    """The id of a special piece, by the vocabulary and config.json, which must not differ; one of them is enough.
 
-    Published models have them anywhere: eos 0 and pad V-1 in opus-mt, eos 43311 and pad 53016 in tc-big-fr-en.
+    Published models have any: eos 0 and pad V-1 in opus-mt, eos 43311 and pad 53016 in tc-big-fr-en.
     """
     found, configured = vocabulary.get(piece), (config or {}).get(key)
     if isinstance(configured, list) and len(configured) == 1:
         configured = configured[0]
     if found is not None and configured is not None and found != configured:
         raise ModelError(
-            f"{file} says {piece} is {found}, but config.json beside it says {key} = {configured}: "
-            "the files belong to different models"
+            f"{file} has {piece} as {found}, but config.json beside it says {key} = {configured}: the files belong to "
+            "different models"
         )
     special_id = found if found is not None else configured
     if type(special_id) is not int:

@@ -1,4 +1,4 @@
-"""How many segments a translation model would read of a corpus, and how long they are: for `submit --dry-run`.
+"""The number and lengths of the segments that a translation job would translate: for `submit --dry-run`.
 
 Knows: segments and their numbers of ids. Does not know: where texts come from, how long a job takes.
 """

@@ -1,8 +1,8 @@
-"""A document as a row of spans: sentences to translate, and what lies between them.
+"""A document as a sequence of spans: sentences to translate, and the text between them.
 
 Knows: where a line and a sentence end. Does not know: tokens, models.
-Marian was trained on sentences, so a sentence is the unit that is translated. Everything else (white space,
-line breaks, sentences without a letter) passes through untouched: models hallucinate on `" "` and `"-"`.
+Marian models are trained on sentences, so a sentence is the unit of translation. Everything else (white space,
+line breaks, sentences without a letter) passes through unchanged: models hallucinate on `" "` and `"-"`.
 """
 
 import functools
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import sentencex
 
-# Several rules of sentencex look back to the start of the text at every full stop: 100,000 characters of Chinese
-# on one line took 1.6 s, and a million would have taken minutes. In windows of this size a million take 1 s.
-WINDOW = 2048  # characters; a shorter line is handed over whole
-LOOK_AHEAD = 128  # a window ends where the text does not: sentences that end this near to it are looked at again
+# Several rules of sentencex go back to the start of the text at every full stop: 100,000 characters of Chinese on one
+# line took 1.6 s, and a million would have taken minutes. In windows of this size a million take 1 s.
+WINDOW = 2048  # characters; a shorter line is one window
+LOOK_AHEAD = 128  # characters: sentences that end this close to the end of a window are cut again in the next one
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -23,9 +23,9 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 # several bytes, then a full stop: "vitamin C\u00a0.". With a plain space there it does not.
 _WIDE_SPACE_BEFORE_STOP = re.compile("[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000](?=[.])")
 
-# sentencex has rules of its own for 31 languages, which some 290 more borrow; it goes by two letters wherever
-# ISO 639-1 has two, and takes every other code for English. So `deu`, `de-DE` and `de_Latn` become `de`.
-# Left out: languages that end at the English rules anyway.
+# sentencex has rules for 31 languages, which some 290 more share. It expects two letters where ISO 639-1 has them, and
+# falls back to English for any other code. So `deu`, `de-DE` and `de_Latn` become `de`. Languages that have the English
+# rules anyway are left out.
 _TWO_LETTERS = {
     "abk": "ab", "amh": "am", "ara": "ar", "arb": "ar", "arg": "an", "ava": "av", "aym": "ay",
     "bak": "ba", "bam": "bm", "bel": "be", "ben": "bn", "bul": "bg", "cat": "ca", "ces": "cs",
@@ -42,11 +42,11 @@ _TWO_LETTERS = {
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of a document. The texts of its spans, put together, are the document."""
+    """A piece of a document. The texts of all its spans, joined, are the document."""
 
     text: str
     translatable: bool  # a sentence with at least one letter
-    letterless: bool = False  # a sentence of digits, punctuation, symbols; neither of the two: white space
+    letterless: bool = False  # a sentence of digits, punctuation, symbols; if neither is set: white space
 
 
 def segment(text: str, language: str) -> list[Span]:
@@ -55,11 +55,11 @@ def segment(text: str, language: str) -> list[Span]:
         "Hi.  How are you?\n- 42 -\n"   ->   Hi.  "  "  How are you?  "\n"  - 42 -  "\n"
                                                                         letterless
 
-    `language` is that of the text: `en`, `eng`, `en-GB`, `zh_Hans`. Of an unknown one the English rules are used.
+    `language` is that of the text: `en`, `eng`, `en-GB`, `zh_Hans`; an unknown one has the English rules.
     """
     code = _sentencex_code(language)
     spans: list[Span] = []
-    gap = 0  # where the white space begins that no span holds yet
+    gap = 0  # start of the white space before the next sentence
     end = 0
     for line in text.splitlines(keepends=True):
         for sentence in _sentences(line, code):
@@ -79,7 +79,7 @@ def segment(text: str, language: str) -> list[Span]:
 
 
 def _sentences(line: str, code: str) -> Iterator[str]:
-    """Consecutive slices of a line, white space included; together they are the line."""
+    """Consecutive slices of a line, white space included; joined, they are the line."""
     if line.isspace():
         yield line
         return
@@ -93,7 +93,7 @@ def _sentences(line: str, code: str) -> Iterator[str]:
 
 
 def _lengths(window: str, code: str, is_last: bool) -> list[int]:
-    """Of the sentences at the head of a window that a longer window would not cut otherwise; at least one."""
+    """The lengths of the sentences of a window that do not depend on the text behind it; at least one."""
     lengths = [len(sentence) for sentence in _cut(code, window)]
     if is_last:
         return lengths
@@ -104,7 +104,7 @@ def _lengths(window: str, code: str, is_last: bool) -> list[int]:
 
 
 def _last_break(window: str) -> int:
-    """Where to cut a sentence that is longer than a window: after the last space, if its second half has one."""
+    """Where to cut a sentence that is longer than a window: after the last space of its second half, if any."""
     for end in range(len(window), len(window) // 2, -1):
         if window[end - 1].isspace():
             return end
@@ -115,12 +115,12 @@ def _cut(code: str, text: str) -> list[str]:
     try:
         sentences = [sentence for sentence in sentencex.segment(code, text) if sentence]
     except BaseException as error:
-        # A panic of the Rust side derives from BaseException and has no importable class. It must not end the worker,
-        # nor every worker after it that is given the same document: the text stays one sentence.
+        # A panic in Rust derives from BaseException and has no importable class. It must not end the worker, and then
+        # each further worker that gets the document: the text stays one sentence.
         if type(error).__name__ == "PanicException":
             return [text]
         raise
-    return sentences if "".join(sentences) == text else [text]  # whatever it does, no character is lost
+    return sentences if "".join(sentences) == text else [text]  # no character is lost, whatever the library does
 
 
 @functools.lru_cache(maxsize=256)

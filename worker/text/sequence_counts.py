@@ -1,4 +1,4 @@
-"""How many sequences a model would read, and how long they are: for `submit --dry-run` of scoring and reranking.
+"""The number and lengths of the sequences that a job would read: for `submit --dry-run` of scoring and reranking.
 
 Knows: numbers of ids. Does not know: texts, tokenizers, models.
 """

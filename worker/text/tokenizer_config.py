@@ -1,10 +1,10 @@
 """
-What the files beside a tokenizer.json change in it, when transformers opens it: whether a space is put before the text,
-and added tokens that tokenizer.json lacks.
+The changes that transformers makes to a tokenizer.json because of the files beside it: whether a space is inserted
+before the text, and added tokens that tokenizer.json lacks.
 
 Knows: tokenizer_config.json and added_tokens.json, by the rules of transformers 4.57 (tokenization_utils_base.py,
 `_from_pretrained`; tokenization_utils_fast.py, `__init__`; the classes of Llama, Bloom and Cohere). Does not know:
-which tokens are special to us.
+which tokens kvjobs treats as special.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,24 +17,24 @@ _SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cl
 def apply_config(
     description: dict[str, Any], config: Mapping[str, Any], class_name: str, legacy_tokens: Mapping[str, Any]
 ) -> None:
-    """Change the content of a tokenizer.json, in place, into what transformers makes of it.
+    """Change `description`, the content of a tokenizer.json, in place, as transformers does when it opens it.
 
     `config`: tokenizer_config.json. `class_name`: the class of the tokenizer, without Tokenizer and Fast; "" where it
-    is not known. `legacy_tokens`: added_tokens.json, which counts where the configuration lists no added tokens.
+    is unknown. `legacy_tokens`: added_tokens.json, which is used where the configuration lists no added tokens.
     """
     _set_prefix_space(description, config, class_name)
     _add_tokens(description, _declared(config, legacy_tokens), _special_names(config))
 
 
 def _set_prefix_space(description: dict[str, Any], config: Mapping[str, Any], class_name: str) -> None:
-    """The configuration decides, and where it is silent the class: no space. Only where tokenizer.json has a place for
-    it at the outermost level; in a sequence, Bloom and Cohere alone can switch it on."""
+    """Set `add_prefix_space` as the configuration says; the default is no space. Only an outermost pre-tokenizer is
+    changed; within a sequence, only Bloom and Cohere can switch it on."""
     wanted = config.get("add_prefix_space", None if class_name == "Llama" else False)
     if not isinstance(wanted, bool):
         return
     if class_name == "Llama":
         if not description["model"].get("byte_fallback"):
-            return  # no SentencePiece model: transformers opens no such folder
+            return  # not a SentencePiece model: transformers does not open such a folder
         _convert_llama(description, wanted, is_legacy=config.get("legacy") is not False)
         return
     before = description.get("pre_tokenizer")
@@ -53,7 +53,7 @@ def _switch_on(part: Any) -> None:
 
 
 def _convert_llama(description: dict[str, Any], prefix_space: bool, *, is_legacy: bool) -> None:
-    """A LlamaTokenizer whose configuration speaks of the space is made anew from its SentencePiece model
+    """Rebuild the normalizer as transformers does for a LlamaTokenizer with `add_prefix_space` in its configuration
     (convert_slow_tokenizer.py, `LlamaConverter`): the same pieces, and a space before the text in one of two ways."""
     if is_legacy:
         steps: list[dict[str, Any]] = [{"type": "Prepend", "prepend": "▁"}] if prefix_space else []
@@ -66,7 +66,7 @@ def _convert_llama(description: dict[str, Any], prefix_space: bool, *, is_legacy
 
 
 def _declared(config: Mapping[str, Any], legacy_tokens: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The added tokens that the files beside tokenizer.json list, by their numbers there."""
+    """The added tokens that the files beside tokenizer.json list, in the order of their ids there."""
     listed = config.get("added_tokens_decoder")
     if "added_tokens_decoder" in config:
         by_number = {int(number): token for number, token in (listed or {}).items() if isinstance(token, dict)}
@@ -77,9 +77,9 @@ def _declared(config: Mapping[str, Any], legacy_tokens: Mapping[str, Any]) -> li
 
 
 def _add_tokens(description: dict[str, Any], tokens: Iterable[Mapping[str, Any]], special: set[str]) -> None:
-    """Add them, or change those that are there. The id of a new one is that of its piece, else the next free one."""
+    """Add tokens, or change those that exist. The id of a new one is that of its piece, else the next free one."""
     added: list[dict[str, Any]] = description.setdefault("added_tokens", [])
-    there = {token["content"]: token for token in added}
+    existing = {token["content"]: token for token in added}
     pieces = description["model"].get("vocab")
     if isinstance(pieces, list):  # Unigram: [piece, score], by id
         pieces = {entry[0]: place for place, entry in enumerate(pieces)}
@@ -89,13 +89,13 @@ def _add_tokens(description: dict[str, Any], tokens: Iterable[Mapping[str, Any]]
         is_special = bool(token.get("special", False)) or content in special
         flags = {name: bool(token.get(name, False)) for name in _FLAGS}
         flags |= {"normalized": bool(token.get("normalized", not token.get("special", False))), "special": is_special}
-        if content in there:
-            there[content].update(flags)
+        if content in existing:
+            existing[content].update(flags)
         elif content:
             token_id = pieces.get(content, next_id)
             next_id += token_id == next_id
-            there[content] = {"id": token_id, "content": content, **flags}
-            added.append(there[content])
+            existing[content] = {"id": token_id, "content": content, **flags}
+            added.append(existing[content])
 
 
 def _special_names(config: Mapping[str, Any]) -> set[str]:

@@ -248,16 +248,16 @@ def test_the_vocabulary_ends_after_its_highest_id(tmp_path: Path) -> None:
         ("tokenizer.json", b"{", "not JSON"),
         ("tokenizer.json", b"\xff\xfe", "not JSON"),
         ("tokenizer.json", b"[]", "not an object"),
-        ("tokenizer.json", b"{}", "describes no tokenizer"),
-        ("tokenizer.json", b'{"model": {"type": "Magic", "vocab": {}}}', "describes no tokenizer"),
+        ("tokenizer.json", b"{}", "is not a valid tokenizer"),
+        ("tokenizer.json", b'{"model": {"type": "Magic", "vocab": {}}}', "is not a valid tokenizer"),
         (
             "tokenizer.json",
             b'{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a b"]}}',
-            "describes no tokenizer",
+            "is not a valid tokenizer",
         ),
         ("tokenizer_config.json", b"nonsense", "tokenizer_config.json is not JSON"),
         ("tokenizer_config.json", b'{"bos_token": "<bos>"}', "'<bos>'"),
-        ("tokenizer_config.json", b'{"bos_token": 7}', "no token"),
+        ("tokenizer_config.json", b'{"bos_token": 7}', "not a token"),
         ("special_tokens_map.json", b'{"eos_token": "<eos>"}', "special_tokens_map.json says that eos_token"),
     ],
 )
@@ -305,7 +305,7 @@ def test_a_tokenizer_without_a_word_for_a_character_says_so(tmp_path: Path) -> N
     tokenizer = opened(tmp_path, Tokenizer(Unigram([("a", -1.0)])))
 
     assert len(tokenizer.encode("aa").ids) == 2
-    with pytest.raises(ModelError, match="cannot cut"):
+    with pytest.raises(ModelError, match="cannot tokenize"):
         tokenizer.encode("ab")
 
 

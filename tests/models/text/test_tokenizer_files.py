@@ -40,8 +40,8 @@ Edit = Callable[[dict[str, Any]], object]
         ("vocab.json", lambda ids: ids.update({"雨": "7"}), "vocab.json gives piece '雨' the id '7'"),
         ("vocab.json", lambda ids: ids.update({"雨": -1}), "vocab.json gives piece '雨' the id -1"),
         ("vocab.json", lambda ids: ids.update({"雨": 10**6}), "has ids up to 1000000, but config.json"),
-        ("config.json", lambda config: config.update(eos_token_id=5), "says </s> is 0, but config.json .* = 5"),
-        ("config.json", lambda config: config.update(pad_token_id=5), "says <pad> is .*, but config.json .* = 5"),
+        ("config.json", lambda config: config.update(eos_token_id=5), "has </s> as 0, but config.json .* = 5"),
+        ("config.json", lambda config: config.update(pad_token_id=5), "has <pad> as .*, but config.json .* = 5"),
     ],
 )
 def test_files_that_contradict_each_other_are_refused(folders, tmp_path, name, edit: Edit, message):

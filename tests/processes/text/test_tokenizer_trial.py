@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("place", ["pre_tokenizer", "normalizer"])
 def test_an_expression_that_gives_up_on_a_run_of_letters_is_refused(folder, place):
-    with pytest.raises(ModelError, match=r"tiny/tokenizer\.json holds a regular expression that gives up on a line of"):
+    with pytest.raises(ModelError, match=r"tiny/tokenizer\.json holds a regular expression that aborts on a line of"):
         try_tokenizer(with_expression(folder, GIVES_UP, place))
 
 
@@ -64,10 +64,10 @@ def test_it_is_refused_when_a_model_is_added_and_when_a_job_is_submitted(folder,
     added = Path(add_model(Request(source=str(folder)), tmp_path / "models").path)
     bomb = with_expression(Path(shutil.copytree(folder, tmp_path / "bomb")), GIVES_UP)
 
-    with pytest.raises(ModelError, match="gives up on a line"):
+    with pytest.raises(ModelError, match="aborts on a line"):
         add_model(Request(source=str(bomb)), tmp_path / "models")
     with_expression(added, GIVES_UP)
-    with pytest.raises(ModelError, match="gives up on a line"):
+    with pytest.raises(ModelError, match="aborts on a line"):
         admit(Task.SCORE, "tiny", tmp_path / "models", ScoreOptions())
 
 
@@ -77,7 +77,7 @@ def test_a_text_on_which_an_expression_gives_up_fails_alone(folder, tmp_path):
     lane = Lane(0, WarmModels(models_dir, threads=1))
     bad = "z" * 60
 
-    with pytest.raises(ModelError, match="cannot cut the text"):
+    with pytest.raises(ModelError, match="cannot tokenize the text"):
         CausalTokenizer.open(folder).encode(bad)
     spec = admit(Task.SCORE, "tiny", models_dir, ScoreOptions())
     scores = lane.scorer(spec).score(["hello", bad], ScoreOptions(), should_stop=lambda: False).outcomes
@@ -85,4 +85,4 @@ def test_a_text_on_which_an_expression_gives_up_fails_alone(folder, tmp_path):
     query = json.dumps({"query": "hello", "candidates": [{"id": "1", "text": bad}, {"id": "2", "text": "hello"}]})
     (ranking,) = lane.reranker(spec).rerank([query], RerankOptions(), should_stop=lambda: False).outcomes
     assert isinstance(ranking, Ranking)
-    assert "cannot cut the text" in json.dumps([str(one) for one in ranking.candidates])
+    assert "cannot tokenize the text" in json.dumps([str(one) for one in ranking.candidates])

@@ -1,0 +1,119 @@
+"""
+BOS and EOS of a causal model: which tokens transformers takes, and from which file.
+
+Knows: tokenizer_config.json, special_tokens_map.json, config.json, generation_config.json, and the defaults of the
+tokenizer classes of transformers 4.57. Does not know: tokenizer.json.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jobs.errors import ModelError
+from worker.text.tokenizer_files import read_object
+
+# The default BOS of tokenizer classes of causal models in transformers 4.57, for files that name none; by the class
+# without "Tokenizer" or "TokenizerFast". Qwen2's and PreTrainedTokenizerFast have no default.
+_CLASS_BOS = {
+    "Bloom": "<s>",
+    "CodeGen": "<|endoftext|>",
+    "CodeLlama": "<s>",
+    "Cohere": "<BOS_TOKEN>",
+    "Gemma": "<bos>",
+    "GPT2": "<|endoftext|>",
+    "GPTNeoX": "<|endoftext|>",
+    "Llama": "<s>",
+    "XGLM": "<s>",
+}
+# The tokenizer class for files that name none, by the `model_type` of config.json.
+_MODEL_CLASS = {
+    "bloom": "Bloom",
+    "cohere": "Cohere",
+    "deepseek_v2": "Llama",
+    "deepseek_v3": "Llama",
+    "gemma": "Gemma",
+    "gemma2": "Gemma",
+    "gemma3_text": "Gemma",
+    "gpt2": "GPT2",
+    "gpt_bigcode": "GPT2",
+    "gpt_neo": "GPT2",
+    "gpt_neox": "GPTNeoX",
+    "gptj": "GPT2",
+    "llama": "Llama",
+    "mistral": "Llama",
+    "mixtral": "Llama",
+    "mpt": "GPTNeoX",
+    "olmo": "GPTNeoX",
+    "opt": "GPT2",
+    "phi": "CodeGen",
+    "phi3": "Llama",
+    "stablelm": "GPTNeoX",
+    "xglm": "XGLM",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialToken:
+    """A special token as a file writes it."""
+
+    content: str
+    file: Path
+
+
+def named_token(folder: Path, config: Mapping[str, Any], key: str) -> SpecialToken | None:
+    """The token that the tokenizer's own files name under `key` (`bos_token`, `eos_token`), as transformers 4.57 reads
+    them (tokenization_utils_base.py, `_from_pretrained`).
+
+    That is tokenizer_config.json (`config`); where it has no `added_tokens_decoder`, special_tokens_map.json before it.
+    """
+    file, values = folder / "tokenizer_config.json", config
+    if "added_tokens_decoder" not in config:
+        legacy = folder / "special_tokens_map.json"
+        if key in (special := read_object(legacy, is_optional=True)):
+            file, values = legacy, special
+    value = values.get(key)
+    content = value.get("content") if isinstance(value, dict) else value
+    if content is None:
+        return None
+    if not isinstance(content, str):
+        raise ModelError(f"{file} says that {key} is {value!r}, which is not a token: download or export it again")
+    return SpecialToken(content, file)
+
+
+def default_bos(folder: Path, config: Mapping[str, Any]) -> str:
+    """The BOS of a tokenizer whose files do not mention one: the default of its class; empty where there is none.
+
+    Not the `bos_token_id` of config.json, which no tokenizer reads and which configuration classes write by default.
+    """
+    return "" if _mentions(folder, config, "bos_token") else _CLASS_BOS.get(class_of(folder, config), "")
+
+
+def class_of(folder: Path, config: Mapping[str, Any]) -> str:
+    """The tokenizer class in transformers, without Tokenizer and Fast; empty where no file tells it."""
+    of_model = read_object(folder / "config.json", is_optional=True)
+    named = config.get("tokenizer_class") or of_model.get("tokenizer_class")
+    if not isinstance(named, str):
+        named = _MODEL_CLASS.get(str(of_model.get("model_type")), "")
+    return named.removesuffix("Fast").removesuffix("Tokenizer")
+
+
+def configured_eos(folder: Path, config: Mapping[str, Any], special_ids: set[int]) -> int | None:
+    """The id that the model's files give as EOS, where the tokenizer's files do not mention it.
+
+    Only the id of a special token counts: a configuration class writes its own default, whatever the vocabulary has
+    there.
+    """
+    if _mentions(folder, config, "eos_token"):
+        return None
+    for name in ("generation_config.json", "config.json"):
+        value = read_object(folder / name, is_optional=True).get("eos_token_id")
+        first = value[0] if isinstance(value, list) and value else value
+        if first is not None:
+            return first if type(first) is int and first in special_ids else None
+    return None
+
+
+def _mentions(folder: Path, config: Mapping[str, Any], key: str) -> bool:
+    """Whether the tokenizer's files name the token, or say that there is none."""
+    return key in config or key in read_object(folder / "special_tokens_map.json", is_optional=True)
