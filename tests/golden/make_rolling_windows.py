@@ -1,6 +1,6 @@
 """Record the windows of lm-evaluation-harness' rolling log-likelihood, for tests that run without it.
 
-    pip install lm-eval
+    pip install --no-deps lm_eval
     python tests/golden/make_rolling_windows.py
 
 Written beside this script is `rolling_windows.json`: for documents and `max_length` of several sizes,

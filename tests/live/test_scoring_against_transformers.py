@@ -155,6 +155,7 @@ def test_disjoint_sums_are_those_of_the_harness(network: Any, tokenizer: CausalT
 
 
 def test_the_recorded_windows_are_still_those_of_the_harness() -> None:
+    """`pip install --no-deps lm_eval`: two of its functions, which need none of its 40 dependencies."""
     pytest.importorskip("lm_eval")
     from tests.golden.make_rolling_windows import rolling_windows
 

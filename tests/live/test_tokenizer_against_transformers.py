@@ -13,16 +13,16 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from tests.places import CHECKOUT, GOLDEN
+from tests.places import GOLDEN, OPUS_MT
 from worker.text.marian_tokenizer import MarianTokenizer
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (pip install '.[train]')")
 
-FOLDER = CHECKOUT.parent / "shared" / "data" / "opus-mt-en-mg"
 RECORDED = json.loads((GOLDEN / "marian_tokenizer.json").read_text())
 
 pytestmark = [
-    pytest.mark.skipif(not FOLDER.is_dir(), reason=f"the tokenizer files of opus-mt-en-mg are not at {FOLDER}"),
+    pytest.mark.may_skip,
+    pytest.mark.skipif(not OPUS_MT.is_dir(), reason=f"there is no {OPUS_MT} (KVJOBS_TEST_DATA)"),
     pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses"),  # it is not called on encoding
 ]
 
@@ -47,12 +47,12 @@ texts = st.text() | st.lists(st.sampled_from(PIECES_OF_TEXT) | st.text(max_size=
 
 @pytest.fixture(scope="module")
 def ours() -> MarianTokenizer:
-    return MarianTokenizer.open(FOLDER)
+    return MarianTokenizer.open(OPUS_MT)
 
 
 @pytest.fixture(scope="module")
 def theirs() -> Any:
-    return transformers.MarianTokenizer.from_pretrained(FOLDER)
+    return transformers.MarianTokenizer.from_pretrained(OPUS_MT)
 
 
 def is_read_as_a_label(text: str) -> bool:

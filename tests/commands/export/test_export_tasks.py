@@ -202,7 +202,6 @@ def test_coheres_answer_points_into_the_list_that_came(kvjobs: Kvjobs, rank_job:
 
 
 def test_measures_are_those_before_and_after(kvjobs: Kvjobs, rank_job: int, tmp_path: Path) -> None:
-    pytest.importorskip("ir_measures")
     qrels = tmp_path / "qrels.txt"
     qrels.write_text("q1 0 b 1\nq3 0 d 1\nq9 0 x 1\n")
 

@@ -5,8 +5,6 @@ import json
 import pytest
 import sentencepiece
 
-pytest.importorskip("google.protobuf", reason="protobuf is not installed (pip install '.[bench]')")
-
 from bench.tokenizer import write_tokenizer
 from worker.text.marian_tokenizer import MarianTokenizer
 

@@ -6,15 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from jobs.store.schema.states import DocumentStatus
 from tests.rows import AddJob, Line
 
 # wait and watch -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal is a thing of Unix")
 def test_a_terminal_gets_one_line_that_no_name_can_leave(home: Path, add_job: AddJob) -> None:
     job = add_job(Line("a", "甲"), name="\x1b]0;title\x07[bold]")
 
@@ -26,7 +23,6 @@ def test_a_terminal_gets_one_line_that_no_name_can_leave(home: Path, add_job: Ad
     assert "\x1b[3" not in shown  # NO_COLOR
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal is a thing of Unix")
 def test_a_narrow_terminal_loses_what_matters_least_and_never_half_a_number(home: Path, add_job: AddJob) -> None:
     rejected = [Line(None, status=DocumentStatus.REJECTED, text=None) for _ in range(12)]
     job = add_job(*(Line(f"d{number}", "译") for number in range(120)), *rejected, name="a-name-of-forty-letters-or-so")
@@ -37,7 +33,6 @@ def test_a_narrow_terminal_loses_what_matters_least_and_never_half_a_number(home
     assert re.search(r"job 1 ━+ 132/132 documents \(100\.0 %\), 12 not ok\r", shown)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal is a thing of Unix")
 def test_a_message_stands_above_the_line_that_moves() -> None:
     code = (
         "from jobs.cli.render import live_progress, messages\n"

@@ -238,9 +238,10 @@ def test_what_a_gpu_has_no_attention_for_is_refused_in_a_sentence(open_kv: Open,
         NativeSeq2Seq.open(folder.parent / "models" / precision, providers=["CUDAExecutionProvider"])
 
 
+@pytest.mark.skipif(
+    "CUDAExecutionProvider" in onnxruntime.get_available_providers(), reason="this onnxruntime is the one for GPUs"
+)
 def test_a_gpu_that_cannot_be_used_is_no_reason_to_go_on_without(open_kv: Open, folder: Path) -> None:
-    if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
-        pytest.skip("this onnxruntime may have one")
     open_kv("fp16", on_device=False)
 
     with pytest.warns(UserWarning, match="CUDA"), pytest.raises(ModelError, match="could not start CUDA"):
