@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
 from jobs.store.database import Database
 from jobs.store.schema.states import DocumentStatus
@@ -103,6 +104,9 @@ def sqlite(home: Path, empty_database: Path) -> Iterator[Database]:
     """The file that the command line uses unless told otherwise, empty."""
     shutil.copy(empty_database, home / "kvjobs.db")
     database = Database.open(f"sqlite:///{home / 'kvjobs.db'}")
+    # No test cuts the power, and on a busy disk the fsyncs take longer than the tests.
+    database.engine.dispose()
+    event.listen(database.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous = OFF"))
     yield database
     database.close()
 

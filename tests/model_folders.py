@@ -8,7 +8,6 @@ from worker.models.model_folder import ModelFolder
 
 TOKENIZER = ["source.spm", "target.spm", "vocab.json"]
 
-
 COMPLETE = ["config.json", "encoder_model.onnx", "decoder_model_merged.onnx", *TOKENIZER]
 
 
@@ -41,7 +40,6 @@ def make_kv(folder: Path, names: list[str] = KV) -> Path:
 
 
 CAUSAL_KV = ["config.json", "body.onnx", "head.onnx", "weights.data", "tokenizer.json"]
-
 
 CAUSAL_EXPORT = ["config.json", "model.onnx", "tokenizer.json"]
 

@@ -16,7 +16,6 @@ from worker.model_tools.add.add import Request, add_model
 
 PAIR = json.dumps({"source": "It will rain in Arden.", "target": "雅顿将有雨。"})
 
-
 QUERY = json.dumps({"query": "hello", "candidates": [{"id": "a", "text": "hello world"}, {"id": "b", "text": "word"}]})
 
 

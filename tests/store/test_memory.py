@@ -6,7 +6,6 @@ from jobs.store.memory import KEYS_PER_QUERY, learn, recall_scores
 
 TOKENS = (TokenScore("he", 0, 2, None), TokenScore("é\x01\0'", 2, 8, -1e-300))
 
-
 SCORES = {
     b"plain": Score(6.02214076e23, 3, 2, 12),
     b"nothing": Score(0.0, 0, 0, 0, flags=(Flag.UNSCORED, Flag.UNSCORED_FIRST)),

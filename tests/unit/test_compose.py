@@ -18,15 +18,11 @@ from tests.places import CHECKOUT
 
 FILE = CHECKOUT / "docker-compose.yml"
 
-
 COMPOSE: Mapping[str, Any] = YAML(typ="safe", pure=True).load(FILE.read_text(encoding="utf-8"))
-
 
 SERVICES: Mapping[str, Any] = COMPOSE["services"]
 
-
 OURS = {name: service for name, service in SERVICES.items() if service["image"].startswith("kvjobs:")}
-
 
 DOCKERFILE = (CHECKOUT / "Dockerfile").read_text(encoding="utf-8")
 

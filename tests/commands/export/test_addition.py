@@ -23,9 +23,7 @@ from tests.rows import AddJob, Line
 
 SPEC = JobSpec(task=Task.SCORE, model="tiny", model_revision="r1", options=ScoreOptions())
 
-
 SCORE = Score(nll_sum=0.0, num_tokens=2, num_words=1, num_bytes=3, num_source_tokens=2)
-
 
 ScoreCorpus = Callable[..., int]
 
@@ -72,7 +70,6 @@ CORPORA = {
     "a.tsv": (b"id\ttext\n1\t=a\n", b"id\ttext\tperplexity\tbpb\n1\t=a\t1.0\t0.0\n"),
     "a.txt": (b"a\r\n\n\xff\nb", b"a\t1.0\t0.0\r\nb\t1.0\t0.0"),
 }
-
 
 HOW = {"own.csv": {"delimiter": ";", "id_field": "key", "text_field": "body"}}
 

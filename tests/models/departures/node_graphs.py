@@ -14,9 +14,7 @@ from worker.models.layout.causal_config import CausalConfig
 
 PLAIN = BASE ** (-np.arange(PAIRS) / PAIRS)
 
-
 SIZES = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 3, "max_position_embeddings": POSITIONS}
-
 
 SOFTMAX = ("Softmax", ["scores"], {})
 

@@ -16,12 +16,10 @@ from worker.models.layout.causal_config import CausalConfig
 
 ROPE = LongRope()
 
-
 LLAMA3 = {
     "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
     "original_max_position_embeddings": 32,
 }  # fmt: skip
-
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 24}
 

@@ -12,9 +12,7 @@ from worker.models.departures.departures import Departures
 
 MISTRAL = {"model_type": "mistral", "sliding_window": 16}
 
-
 COMPARED = [("Sub", ["places", np.int64(16)], {}), SOFTMAX]
-
 
 BAND = np.tri(POSITIONS, dtype=bool) & ~np.tri(POSITIONS, k=-16, dtype=bool)
 

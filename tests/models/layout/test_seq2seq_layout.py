@@ -11,7 +11,6 @@ from worker.models.layout.seq2seq_layout import CacheShape, LayoutKind
 
 IDS = "tensor(int64)"
 
-
 FLOAT = "tensor(float)"
 
 

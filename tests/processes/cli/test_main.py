@@ -13,7 +13,6 @@ from jobs.cli.main import COMMANDS
 
 REPOSITORY = Path(main.__file__).parents[2]
 
-
 HEAVY = (
     *("sqlalchemy", "celery", "kombu", "redis", "rich", "onnxruntime", "numpy", "alembic", "orjson", "platformdirs"),
     *("worker", "jobs.settings"),

@@ -24,12 +24,9 @@ CORPUS = [
     {"_id": "d3", "text": "Wind."},
 ]
 
-
 QUERIES = [{"_id": "q1", "text": "rain?"}, {"_id": "q2", "text": "sun?"}]
 
-
 RUN = "q2 Q0 d2 1 3.5 bm25\nq2 Q0 d1 2 1.5 bm25\nq1 Q0 d1 1 9 bm25\n"
-
 
 Lines = Iterable[dict[str, Any]]
 

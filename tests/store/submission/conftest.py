@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 from jobs.corpus.corpus import Corpus
 from jobs.spec import JobSpec
@@ -14,14 +13,6 @@ from jobs.submission.submit import submit
 from jobs.submission.submitted_job import SubmittedJob
 from tests.store.submission.corpora import SPEC, Submit
 from tests.store.submission.killing import corpus_of
-
-
-@pytest.fixture(autouse=True)
-def without_fsync(database: Database) -> None:
-    """No test here cuts the power; on a busy disk the fsyncs are most of the time."""
-    if database.is_sqlite:
-        database.engine.dispose()
-        event.listen(database.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous = OFF"))
 
 
 @pytest.fixture

@@ -14,9 +14,7 @@ from jobs.submission.submitted_job import SubmittedJob
 
 SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=TranslateOptions())
 
-
 GREEDY = replace(SPEC, options=TranslateOptions(beam_size=1))
-
 
 Submit = Callable[..., SubmittedJob]
 

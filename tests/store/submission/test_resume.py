@@ -29,9 +29,7 @@ from tests.store.submission.killing import SPEC, Killed, corpus_of, everything, 
 
 pytestmark = pytest.mark.usefixtures("small_batches")
 
-
 revisions = count()
-
 
 LINE = st.sampled_from(
     ['{"id": %d, "text": "good"}', '{"id": "a%d", "text": "' + "long " * 9 + '"}', "{", "", '{"id": %d}']

@@ -159,13 +159,13 @@ def test_progress_is_reported_while_lines_are_blank(
 ) -> None:
     monkeypatch.setattr(progress, "REPORT_EVERY_S", 0.0)
     told: list[IngestProgress] = []
-    packed = gzip.compress(b"\n" * 3_000_000 + lines("x"))
+    packed = gzip.compress(b"\n" * 1_000_000 + lines("x"))
 
     submitted = send(packed, file="a.jsonl.gz", on_progress=told.append)
 
     while_blank = [progress for progress in told if progress.job_id is None]
-    assert len(while_blank) > 5
+    assert len(while_blank) > 2
     assert all(progress.documents == 0 for progress in while_blank)
     numbers = [progress.lines for progress in told]
     assert numbers == sorted(numbers)
-    assert (told[-1].job_id, told[-1].documents, told[-1].lines) == (submitted.job_id, 1, 3_000_001)
+    assert (told[-1].job_id, told[-1].documents, told[-1].lines) == (submitted.job_id, 1, 1_000_001)

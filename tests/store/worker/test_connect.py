@@ -18,6 +18,7 @@ def settings_of(path: Path) -> Settings:
     )
 
 
+@ON_SQLITE
 def test_a_database_that_is_locked_is_opened_as_soon_as_it_is_free(
     database: Database, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -41,6 +42,7 @@ def test_a_database_that_is_locked_is_opened_as_soon_as_it_is_free(
     assert len([record for record in caplog.records if "waiting for the database" in record.message]) == 1
 
 
+@ON_SQLITE
 def test_a_worker_that_is_asked_to_stop_does_not_wait(database: Database, home: Path) -> None:
     database.close()
     lock = sqlite3.connect(home / "kvjobs.db", isolation_level=None)

@@ -48,7 +48,6 @@ MOVING = {
     "queues": '"gpu"',
 }
 
-
 HARMLESS = {
     "lanes": "3",
     "lease_s": "90.0",

@@ -34,12 +34,9 @@ from worker.text.marian_tokenizer import MarianTokenizer, TargetPiece
 
 FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-relu-separate")
 
-
 WANTED = json.loads((GOLDEN / "forced.json").read_text(encoding="utf-8"))
 
-
 ALONE = ScoreOptions(pairs=True, packing=False)
-
 
 TOGETHER = ScoreOptions(pairs=True)
 

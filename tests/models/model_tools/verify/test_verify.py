@@ -27,7 +27,6 @@ from worker.models.model_folder import ModelFolder
 
 TINY = GOLDEN / "tiny-swish-tied"
 
-
 Make = Callable[..., ModelFolder]
 
 

@@ -21,9 +21,7 @@ from worker.model_tools.add.hub import Hub, fetch
 
 ID = "Helsinki-NLP/opus-mt-en-xx"
 
-
 TOKENIZER = ["source.spm", "target.spm", "tokenizer_config.json", "vocab.json"]
-
 
 CONFIGURATION = ["config.json", "generation_config.json"]
 

@@ -11,7 +11,6 @@ from jobs.store.waiting import (
 
 CPU = LiveWorker(Queues.parse(""), lanes=2)
 
-
 GPU = LiveWorker(Queues.parse("", "cuda:0"), lanes=1)
 
 

@@ -17,7 +17,6 @@ from worker.cli.worker import ping
 
 NAMES = ("nightly-opensubtitles-2024-en-zh-part-0017", "汉语新闻语料库第三部分", "job", "-")
 
-
 TABLES = (
     *(ls.COLUMNS, totals.COLUMNS, worker_ls.COLUMNS, ping.COLUMNS, bench.COLUMNS),
     *(verify.CHECK_COLUMNS, verify.CAUSAL_CHECK_COLUMNS),

@@ -13,7 +13,6 @@ from worker.engine.seq2seq.target_head import TargetHead
 
 KEPT = (2, 3, 5, 8, 13)
 
-
 RULES = GenerationConfig(start_id=13, eos_id=2, max_new_tokens=9)
 
 

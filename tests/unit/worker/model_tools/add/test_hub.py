@@ -6,7 +6,6 @@ from worker.model_tools.add.hub import wanted
 
 TOKENIZER = ["source.spm", "target.spm", "tokenizer_config.json", "vocab.json"]
 
-
 CONFIGURATION = ["config.json", "generation_config.json"]
 
 

@@ -14,9 +14,7 @@ from worker.models.layout.seq2seq_layout import CacheShape, LayoutKind, find_gra
 
 CONFIG = {"decoder_layers": 2, "decoder_attention_heads": 8, "d_model": 64, "vocab_size": 100}
 
-
 IDS = "tensor(int64)"
-
 
 FLOAT = "tensor(float)"
 
