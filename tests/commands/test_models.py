@@ -268,7 +268,7 @@ def test_verify_of_a_corpus_without_a_token_to_score_is_2(kvjobs: Kvjobs, langua
     result = kvjobs("models", "verify", "tiny-lm", "--sample", corpus)
 
     assert result.exit_code == 2
-    assert "has no document of which a token could be scored" in result.err
+    assert "has no document with a token that could be scored" in result.err
 
 
 def test_models_of_two_kinds_cannot_be_compared(kvjobs: Kvjobs, language_model: Path, home: Path) -> None:

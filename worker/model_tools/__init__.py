@@ -1,1 +1,1 @@
-"""What a person does to a model: add it, inspect it, verify it, ask whether it can do a job."""
+"""What a user does with a model: add it, inspect it, verify it, check whether it can run a job."""

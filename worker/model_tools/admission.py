@@ -1,4 +1,4 @@
-"""Whether a model can do what a job asks of it: asked at submit, where a person can still change the question."""
+"""Whether a model can run a job: checked at submit, while the user can still change the options."""
 
 import dataclasses
 from pathlib import Path
@@ -24,11 +24,10 @@ from worker.text.tokenizer_trial import try_tokenizer
 
 
 def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> JobSpec:
-    """The spec of a job: the model as it is on disk now, and options that it can follow.
+    """The spec of a job, with the revision of the model on disk; `options.pairs` follows from the kind of the model.
 
-    Whether pairs are scored is the model's kind, whatever `options` say. Raises NotFoundError for a name that means no
-    model, ModelError for a folder that holds none that can run, SpecError for a task that is not for models of this
-    kind, or an option that this one cannot follow.
+    Raises NotFoundError for a name without a model, ModelError for a folder without a model that can run, SpecError for
+    a task that models of this kind do not do, and for an option that this model does not support.
     """
     folder = find_model(name or default_model(task), models_dir)
     kind = kind_of(folder)
@@ -50,35 +49,35 @@ def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> J
 
 
 def advise_queue(name: str, models_dir: Path, queue: str) -> str | None:
-    """What to say of a model in a queue, if anything; raise SpecError where it has no business there."""
+    """A warning about running a model in a queue, if one is due; raise SpecError where it cannot run there."""
     folder = find_model(name, models_dir)
     manifest = read_manifest(folder)
     return advise(folder.name, manifest, queue) if manifest else None
 
 
 def advise_precision(spec: JobSpec, models_dir: Path) -> str | None:
-    """What to say of numbers that are an approximation, if they are; of a translation its text says enough."""
+    """A warning that scores are approximate, for a model in int8; None for translations, which show it themselves."""
     manifest = read_manifest(find_model(spec.model, models_dir))
     if spec.task is Task.TRANSLATE or manifest is None or manifest.precision != Precision.INT8:
         return None
     return (
-        f"Model {spec.model} is in int8, so its log-probabilities are near those of fp32; how near, on your documents: "
+        f"Model {spec.model} is in int8, so its log-probabilities are near those of fp32. How near, on your documents: "
         f"kvjobs models verify {spec.model} --sample CORPUS"
     )
 
 
 def advise_departures(spec: JobSpec, models_dir: Path) -> list[str]:
-    """What to say of an export whose graph is not all that its configuration asks for, a sentence each."""
+    """Warnings about an export whose graph departs from its configuration, one sentence each."""
     folder = find_model(spec.model, models_dir)
     manifest = read_manifest(folder)
-    if kind_of(folder) is not ModelKind.CAUSAL or (manifest is not None and manifest.layout == "kv"):
+    if kind_of(folder) is not ModelKind.CAUSAL or (manifest is not None and manifest.is_native):
         return []
     known = manifest.departures if manifest else ()
     return [f"Model {spec.model} {one}." for one in dict.fromkeys((*departures_in(folder.path).warnings(), *known))]
 
 
 def _check_task(task: Task, folder: ModelFolder, kind: ModelKind) -> None:
-    """A score can be had of either kind."""
+    """Raise SpecError for a task of the other kind of model; both kinds score."""
     needed = {Task.TRANSLATE: ModelKind.TRANSLATION, Task.RERANK: ModelKind.CAUSAL}.get(task, kind)
     if kind is not needed:
         raise SpecError(
@@ -88,8 +87,8 @@ def _check_task(task: Task, folder: ModelFolder, kind: ModelKind) -> None:
 
 
 def _check_pairs(folder: ModelFolder, options: ScoreOptions) -> None:
-    """log p(target | source) has no windows, and begins as the decoder does. The rest is as a worker would find it that
-    has no document to work on: the rules stand in one place."""
+    """Raise SpecError for options of causal scoring: log p(target | source) has no windows and no BOS. Scoring no
+    documents checks the other options as a worker does."""
     for name, is_set in (
         ("window", options.window is not Window.STRIDE),
         ("stride", options.stride is not None),
@@ -105,7 +104,7 @@ def _check_pairs(folder: ModelFolder, options: ScoreOptions) -> None:
 
 
 def _check_causal(folder: ModelFolder, options: ScoreOptions | RerankOptions) -> None:
-    """Likewise."""
+    """Raise SpecError for options of pair scoring; scoring or reranking no documents checks the others."""
     if isinstance(options, ScoreOptions) and options.target_language is not None:
         raise SpecError(
             f"target_language is {options.target_language}, and {folder.name} is {ModelKind.CAUSAL.noun}, which has "

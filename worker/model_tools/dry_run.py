@@ -1,4 +1,4 @@
-"""What a job would have to do, counted with the real tokenizer (and splitter), without doing it."""
+"""The work of a job, counted with the model's tokenizer and the sentence splitter, without running the model."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ SHOWN_REJECTED = 20
 
 @dataclass(slots=True)
 class _Texts:
-    """The texts of a corpus, counted on their way."""
+    """The texts of a corpus, counted while they are iterated over."""
 
     corpus: Corpus
     spool: Path
@@ -52,17 +52,17 @@ class _Texts:
             self.reporter.begin(reading, contents)
             used = UsedIds(tables)
             for batch in cut_batches(check_records(self.corpus, reading), self.corpus.payload_kind):
-                twice = used.take([record for shard in batch.shards for record in shard])
+                repeated = used.take([record for shard in batch.shards for record in shard])
                 for shard in batch.shards:
-                    yield from self._take(shard, twice)
+                    yield from self._take(shard, repeated)
                 self.reporter.report(None, self.num_documents, self.num_rejected)
 
-    def _take(self, shard: Sequence[Record], twice: Mapping[int, int]) -> Iterator[str]:
-        """The texts of a shard; `twice` are the positions of ids that are another line's, and that line."""
+    def _take(self, shard: Sequence[Record], repeated: Mapping[int, int]) -> Iterator[str]:
+        """The texts of a shard; `repeated`: by position of a line with the id of an earlier line, that line."""
         before = self.num_documents
         for record in shard:
-            if record.position in twice:
-                record = duplicate(record, twice[record.position])
+            if record.position in repeated:
+                record = duplicate(record, repeated[record.position])
             if isinstance(record, Document):
                 self.num_documents += 1
                 self.num_without_id += record.unnamed
@@ -78,15 +78,14 @@ class _Texts:
 def count_work(
     corpus: Corpus, spec: JobSpec, models_dir: Path, spool: Path, on_progress: OnProgress | None = None
 ) -> DryRun:
-    """Read the corpus once and count; raise CorpusError where it cannot be read at all. What is remembered of it lies
-    in the folder `spool` meanwhile."""
+    """Read the corpus once and count; raise CorpusError where it cannot be read. Temporary files go to `spool`."""
     folder, texts = find_model(spec.model, models_dir), _Texts(corpus, spool, ProgressReporter(on_progress))
     counts: SegmentCounts | SequenceCounts
     if kind_of(folder) is ModelKind.CAUSAL:
         tokenizer = CausalTokenizer.open(folder.path)
-        cut = _sequences(spec.options, lambda text: len(tokenizer.encode(text).ids))
+        lengths_of = _sequence_lengths(spec.options, lambda text: len(tokenizer.encode(text).ids))
         max_positions = open_language_model(folder.path).max_positions
-        counts = count_sequences((length for text in texts for length in cut(text)), max_positions)
+        counts = count_sequences((length for text in texts for length in lengths_of(text)), max_positions)
     else:
         counts = _translation(folder.path, spec.options, texts)
     return DryRun(
@@ -101,7 +100,7 @@ def count_work(
 
 
 def _translation(folder: Path, options: Options, texts: _Texts) -> SegmentCounts | SequenceCounts:
-    """Segments to translate; or the sides of pairs."""
+    """Segments to translate, or the two sides of pairs to score."""
     tokenizer, max_positions = MarianTokenizer.open(folder), open_translation_model(folder).max_positions
     if isinstance(options, TranslateOptions):
         return count_segments(
@@ -121,16 +120,16 @@ def _translation(folder: Path, options: Options, texts: _Texts) -> SegmentCounts
     return count_sequences(sides, max_positions)
 
 
-def _sequences(options: Options, count: Callable[[str], int]) -> Callable[[str], Iterator[int]]:
-    """How many ids each sequence of a document has: one, or one for each candidate of its query."""
+def _sequence_lengths(options: Options, count: Callable[[str], int]) -> Callable[[str], Iterator[int]]:
+    """A function that gives the lengths of a document's sequences in ids: one, or one for each candidate of a query."""
     if not isinstance(options, RerankOptions):
         return lambda text: iter((count(text),))
     template = Template.parse(options.template or TEMPLATES[options.method])
 
-    def cut(text: str) -> Iterator[int]:
+    def lengths_of(text: str) -> Iterator[int]:
         query = orjson.loads(text)
         for candidate in query["candidates"]:
-            given, scored = template.split(query["query"], candidate["text"] or "")
-            yield count(given) + count(scored)
+            prompt, scored = template.split(query["query"], candidate["text"] or "")
+            yield count(prompt) + count(scored)
 
-    return cut
+    return lengths_of

@@ -1,5 +1,5 @@
 """
-What a model was made of: where its files came from, how they are copied, and whether they are still there.
+The origin of a model: the files that it is made from, how they are copied, and whether they still exist.
 
 Knows: folders, checksums, the hub's cache. Does not know: which files a kind of model needs.
 """
@@ -15,31 +15,31 @@ from worker.models.contents.present_files import has_weights
 from worker.models.links import refuse_link_out
 from worker.models.manifest import FileRecord, Manifest, records, sha256_of
 
-_PACKAGES = ("kvjobs", "numpy", "onnx", "onnxruntime")  # whose versions may change what is written
+_PACKAGES = ("kvjobs", "numpy", "onnx", "onnxruntime")  # whose versions may change the files that are written
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the files to read are, and what the manifest says of it."""
+    """The folder to read from, and its source for the manifest."""
 
     folder: Path
-    source: str  # id on the hub, or absolute path of the folder
-    revision: str | None = None  # the hub's commit
-    note: str | None = None  # what a person should know of how it was fetched
+    source: str  # repository id on the Hugging Face hub, or absolute path of the folder
+    revision: str | None = None  # commit on the hub
+    note: str | None = None  # a remark for the user on how it was fetched
 
     def copy(self, names: Iterable[str], folder: Path) -> None:
-        """Copy some of its files, by their paths in it; raise ModelError for a link that leads out of it."""
+        """Copy files, by relative path; raise ModelError for a link that leads out of the folder."""
         for name in names:
             refuse_link_out(self.folder / name, self.folder)
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(self.folder / name, folder / name)
 
     def present(self, names: Iterable[str]) -> list[str]:
-        """Those of `names` that it has."""
+        """Those of `names` that exist."""
         return [name for name in names if (self.folder / name).is_file()]
 
     def sums(self, names: Iterable[str]) -> dict[str, str]:
-        """sha256 of some of its files."""
+        """sha256 of some files."""
         return {name: sha256_of(self.folder / name) for name in sorted(names)}
 
     def manifest(
@@ -53,7 +53,7 @@ class Origin:
         head: str | None = None,
         head_ids: Iterable[int] | None = None,
     ) -> Manifest:
-        """Of the model in `folder`, which was made of the files `read` of this one."""
+        """The manifest of the model in `folder`, which was made from the files `read` of this origin."""
         return Manifest(
             layout=layout,
             architecture=architecture,
@@ -68,8 +68,8 @@ class Origin:
         )
 
     def with_weights_of(self, graphs: Iterable[Path]) -> list[str]:
-        """Exported graphs, which lie in one folder, and the files that may hold their weights: x.onnx_data (Optimum),
-        x.onnx.data (torch), x.data."""
+        """Relative paths of exported graphs, which lie in one folder, and of the files that may hold their weights:
+        x.onnx_data (Optimum), x.onnx.data (torch), x.data."""
         graphs = list(graphs)
         names = {graph.name for graph in graphs}
         beside = (file for file in graphs[0].parent.iterdir() if file.is_file() and _is_external(file.name, names))
@@ -77,15 +77,15 @@ class Origin:
 
 
 def find_checkpoint(manifest: Manifest) -> tuple[Path | None, str]:
-    """The folder that a model was made of, if it is still there and still the same; else why not."""
+    """The checkpoint that a model was made from, if it still exists unchanged; else None and the reason."""
     if os.path.isdir(manifest.source):
         folder = Path(manifest.source)
         if not has_weights(folder):
-            return None, f"{folder} holds no checkpoint any more"
+            return None, f"{folder} no longer holds a checkpoint"
     else:
         cached = _in_cache(manifest)
         if cached is None:
-            return None, f"what the model was made of ({manifest.source}) is not on this machine"
+            return None, f"the checkpoint that the model was made from ({manifest.source}) is not on this machine"
         folder = cached
     for name, sha256 in manifest.source_files.items():
         if not (folder / name).is_file() or sha256_of(folder / name) != sha256:
@@ -98,7 +98,7 @@ def _in_cache(manifest: Manifest) -> Path | None:
 
     try:
         found = try_to_load_from_cache(manifest.source, "config.json", revision=manifest.revision)
-    except ValueError:  # no id of the hub: a folder that is gone
+    except ValueError:  # not an id of the hub: a folder that no longer exists
         return None
     return Path(found).parent if isinstance(found, str) else None
 

@@ -1,4 +1,4 @@
-"""Texts to try a model with: of a corpus, or, without one, weather bulletins."""
+"""Sample texts to try a model with: of a corpus, or else generated weather bulletins."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -25,19 +25,19 @@ def read_segments(
     max_tokens: int,
     limit: int,
 ) -> list[list[int]]:
-    """The first `limit` different sentences as ids, those of more than `max_tokens` in pieces.
+    """The first `limit` distinct sentences as ids, split where they have more than `max_tokens`.
 
     Raises CorpusError for a corpus that cannot be read, SpecError for one without a sentence.
     """
     sentences = (span.text for text in _texts(path) for span in segment(text, source_language) if span.translatable)
     chosen = list(islice(dict.fromkeys(islice(sentences, 100 * limit)), limit))
     if not chosen:
-        raise SpecError(f"{path} has no sentence that could be translated; give a corpus with texts")
+        raise SpecError(f"{path} has no sentence that could be translated: name another corpus")
     return [ids for sentence in chosen for ids in tokenizer.split(sentence, target_language, max_tokens)]
 
 
 def read_documents(path: str | None, tokenizer: CausalTokenizer, *, limit: int) -> list[list[int]]:
-    """The first `limit` different documents of two tokens or more as ids, behind BOS where the tokenizer has one.
+    """The first `limit` distinct documents of two tokens or more as ids, after BOS where the tokenizer has one.
 
     Raises CorpusError for a corpus that cannot be read, SpecError for one without such a document.
     """
@@ -45,7 +45,7 @@ def read_documents(path: str | None, tokenizer: CausalTokenizer, *, limit: int) 
     documents = ([*before, *tokenizer.encode(text).ids] for text in dict.fromkeys(islice(_texts(path), 100 * limit)))
     chosen = list(islice((ids for ids in documents if len(ids) > 1), limit))
     if not chosen:
-        raise SpecError(f"{path} has no document of which a token could be scored; give a corpus with texts")
+        raise SpecError(f"{path} has no document with a token that could be scored: name another corpus")
     return chosen
 
 

@@ -1,1 +1,1 @@
-"""`kvjobs models add`: from the hub, a checkpoint or an export to a folder that a worker can open."""
+"""`kvjobs models add`: make a folder that a worker can open from a checkpoint or an export, local or on the hub."""

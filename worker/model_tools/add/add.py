@@ -1,13 +1,13 @@
 """
-`kvjobs models add`: a model under a name of its own, from whatever people hand us.
+`kvjobs models add`: make a model with a name from a folder or a repository of the hub.
 
-Knows: the three forms of folders. Does not know: which files a kind of model needs, the hub's protocol, how to print.
+Knows: the three forms of sources. Does not know: which files a kind of model needs, the hub's protocol, how to print.
 
-    checkpoint     config.json + weights   -> graphs of our own ("kv")
+    checkpoint     config.json + weights   -> native graphs (layout "kv")
     export         graphs + tokenizer      -> a copy, with a manifest
-    ours           kvjobs.json ...         -> a copy
+    added before   kvjobs.json ...         -> a copy
 
-Whatever fails on the way, nothing half-made has a name.
+Where anything fails, no incomplete model gets a name.
 """
 
 import os
@@ -45,21 +45,21 @@ _HUB_ID = re.compile(r"(?P<id>[\w-][\w.-]*/[\w.-]+)(@(?P<revision>[^@\s]+))?", r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What was asked for. None: what suits the source."""
+    """What to add, and how. None: a default that depends on the source."""
 
-    source: str  # a folder, or OWNER/NAME of the hub, with @REVISION or without
+    source: str  # a folder, or OWNER/NAME[@REVISION] on the hub
     precision: Precision | None = None
     head: HeadChoice | None = None
     name: str | None = None
     force: bool = False  # replace a model of that name
-    accept_departures: bool = False  # take an export whose graph contradicts its configuration, or its checkpoint
-    checkpoint: str | None = None  # folder of the checkpoint that an export was made of
-    made_by: str | None = None  # what the manifest calls the source, where its place says nothing to anybody else
+    accept_departures: bool = False  # accept an export that contradicts its configuration or its checkpoint
+    checkpoint: str | None = None  # folder of the checkpoint that an export was made from
+    made_by: str | None = None  # source in the manifest, where the path means nothing to others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
-    """What was made."""
+    """A model that was added."""
 
     name: str
     path: str
@@ -67,21 +67,21 @@ class Added:
     layout: str
     precision: str | None
     head: str | None
-    head_size: int | None  # target ids that can come out; None: as the export has it
+    head_size: int | None  # number of target ids of the head; None: that of the export
     num_bytes: int
     seconds: float
     source: str
     source_revision: str | None
-    note: str | None  # what a person should know of how it was fetched
-    warnings: tuple[str, ...]  # how the graph of an export differs from its configuration
+    note: str | None  # a remark for the user on how it was fetched
+    warnings: tuple[str, ...]  # departures of an export from its configuration
 
 
 def add_model(request: Request, models_dir: Path) -> Added:
-    """Make a model of `request.source` in `models_dir`.
+    """Make a model from `request.source` in `models_dir`.
 
-    Raises SpecError for a name that cannot be or is taken and for options that the source has no use for,
-    NotFoundError where there is no such source, ModelError for files that no model can be made of, KvjobsError where
-    the network or the disk fails.
+    Raises SpecError for a name that is invalid or taken and for options that do not apply to the source,
+    NotFoundError for a source that does not exist, ModelError for files that no model can be made from, KvjobsError
+    where the network or the disk fails.
     """
     started = time.monotonic()
     name = _name(request)
@@ -91,10 +91,10 @@ def add_model(request: Request, models_dir: Path) -> Added:
     if request.made_by is not None:
         origin = replace(origin, source=request.made_by)
     with staging(models_dir) as stage:
-        with _named_after(origin.folder, stage.path, request.checkpoint):
+        with _naming_source(origin.folder, stage.path, request.checkpoint):
             manifest = _fill(stage, origin, request)
             _try_out(ModelFolder(name, stage.path))
-            manifest = _noting_departures(ModelFolder(name, stage.path), manifest, request)
+            manifest = _record_departures(ModelFolder(name, stage.path), manifest, request)
         num_ids = head_size(stage.path, manifest)
         path = stage.publish(name, force=request.force)
     return Added(
@@ -115,37 +115,37 @@ def add_model(request: Request, models_dir: Path) -> Added:
 
 
 @contextmanager
-def _named_after(source: Path, copy: Path, checkpoint: str | None) -> Iterator[None]:
-    """Let a ModelError name the files that a person knows, and not those that are gone when it is read."""
+def _naming_source(source: Path, copy: Path, checkpoint: str | None) -> Iterator[None]:
+    """Let a ModelError name the source files, which the user knows, instead of the temporary copies."""
     try:
         yield
     except ModelError as error:
-        said = str(error)
-        if checkpoint and not (source / CONFIG).is_file():  # an export without one has that of its checkpoint
-            said = said.replace(str(copy / CONFIG), os.path.abspath(os.path.join(checkpoint, CONFIG)))
-        raise ModelError(said.replace(str(copy), str(source))) from error
+        message = str(error)
+        if checkpoint and not (source / CONFIG).is_file():  # copied from the checkpoint of the export
+            message = message.replace(str(copy / CONFIG), os.path.abspath(os.path.join(checkpoint, CONFIG)))
+        raise ModelError(message.replace(str(copy), str(source))) from error
 
 
 def _try_out(model: ModelFolder) -> None:
-    """Open it as a worker would: a model that cannot run gets no name."""
+    """Open the model as a worker does; raises ModelError where it cannot run."""
     check_files(model)
     (try_marian if kind_of(model) is ModelKind.TRANSLATION else try_causal)(model.path)
 
 
-def _noting_departures(model: ModelFolder, manifest: Manifest, request: Request) -> Manifest:
-    """The manifest of an export, with what is known of how it differs from its configuration and its checkpoint."""
-    if manifest.layout == "kv" or ModelKind.of_architecture(manifest.architecture) is ModelKind.TRANSLATION:
+def _record_departures(model: ModelFolder, manifest: Manifest, request: Request) -> Manifest:
+    """Write the departures of an export from its configuration and its checkpoint into its manifest."""
+    if manifest.is_native or ModelKind.of_architecture(manifest.architecture) is ModelKind.TRANSLATION:
         return manifest
-    known = departures_in(model.path).warnings()
+    departures = departures_in(model.path).warnings()
     if manifest.checkpoint:
-        known += compare_sample(model, Path(manifest.checkpoint), is_accepted=request.accept_departures)
-    manifest = replace(manifest, departures=tuple(known))
+        departures += compare_sample(model, Path(manifest.checkpoint), is_accepted=request.accept_departures)
+    manifest = replace(manifest, departures=tuple(departures))
     (model.path / MANIFEST).write_bytes(manifest.to_bytes())
     return manifest
 
 
 def _name(request: Request) -> str:
-    """The name that was asked for, or the last part of the source; which precision, where it is not fp32."""
+    """The name in the request, else the last part of the source with the precision unless that is fp32."""
     name = request.name
     if name is None:
         part = _without_revision(request.source)
@@ -153,7 +153,9 @@ def _name(request: Request) -> str:
         if request.precision not in (None, Precision.FP32):
             name += f"-{request.precision}"
     if not is_model_name(name):
-        raise SpecError(f"{name!r} cannot be the name of a model: choose a plain one with --name, without / or a dot")
+        raise SpecError(
+            f"{name!r} cannot be the name of a model: choose one with --name, without / and without a leading dot"
+        )
     return name
 
 
@@ -163,7 +165,7 @@ def _without_revision(source: str) -> str:
 
 
 def _find(source: str) -> Origin:
-    """The folder that is meant, or what the hub has given us."""
+    """The folder named `source`, or a snapshot of the hub's repository."""
     if source and os.path.isdir(source):
         folder = Path(os.path.abspath(source))
         return Origin(folder, str(folder))
@@ -174,26 +176,26 @@ def _find(source: str) -> Origin:
         raise NotFoundError(
             f"{source!r} is neither a folder nor an id of the Hugging Face hub; write OWNER/NAME or OWNER/NAME@REVISION"
         )
-    from worker.model_tools.add.hub import Hub, fetch  # loads a client that a folder has no use for
+    from worker.model_tools.add.hub import Hub, fetch  # loads the hub's client, which a folder does not need
 
     snapshot = fetch(match["id"], match["revision"], Hub.of_environment())
     return Origin(snapshot.folder, match["id"], snapshot.commit, snapshot.note)
 
 
 def _fill(stage: Staging, origin: Origin, request: Request) -> Manifest:
-    """Write the model into the stage's folder, its manifest last."""
+    """Write the model into the staging folder, its manifest last."""
     if (origin.folder / MANIFEST).is_file():
         _refuse_options(request, "was made by `kvjobs models add`")
-        manifest = _copy_ours(stage.path, origin)
+        manifest = _copy_added(stage.path, origin)
     elif _builds(origin.folder):
         refuse_unknown_graphs(origin.folder)
         if request.checkpoint is not None:
-            raise SpecError(f"--checkpoint is for exports, and graphs are built of {request.source}: leave it out")
+            raise SpecError(f"--checkpoint is for exports, and {request.source} is a checkpoint: leave it out")
         manifest = _build(stage.path, origin, request)
     else:
         _refuse_options(request, "holds graphs that are used as they are")
         export = ModelFolder(origin.source, origin.folder)
-        check_files(export)  # what is wrong with it is better said before gigabytes are copied
+        check_files(export)  # before gigabytes are copied
         if kind_of(export) is ModelKind.TRANSLATION:
             if request.checkpoint is not None:
                 raise SpecError(f"--checkpoint is for causal models, and {request.source} translates: leave it out")
@@ -208,7 +210,7 @@ def _fill(stage: Staging, origin: Origin, request: Request) -> Manifest:
 
 
 def _builds(folder: Path) -> bool:
-    """Whether graphs are built of a checkpoint. One of another architecture may lie beside an export of it."""
+    """Whether the folder is a checkpoint to build graphs from; beside an export, only of a known architecture."""
     if not has_weights(folder):
         return not has_exported_graphs(folder)
     config = folder / CONFIG
@@ -216,17 +218,19 @@ def _builds(folder: Path) -> bool:
 
 
 def _checkpoint(folder: Path, request: Request) -> Path | None:
-    """The checkpoint that an export was made of: the one that was named, or what lies beside it."""
+    """The checkpoint that an export was made from: the one in the request, or weights beside the export."""
     if request.checkpoint is None:
         return folder if has_weights(folder) else None
     named = Path(os.path.abspath(request.checkpoint))
     if not has_weights(named) or not (named / CONFIG).is_file():
-        raise SpecError(f"--checkpoint {request.checkpoint} is no folder with a checkpoint, config.json and weights")
+        raise SpecError(
+            f"--checkpoint {request.checkpoint} is not a folder with a checkpoint, that is, config.json and weights"
+        )
     return named
 
 
 def _build(folder: Path, origin: Origin, request: Request) -> Manifest:
-    """Graphs of our own, from a checkpoint."""
+    """Write native graphs."""
     checkpoint = Checkpoint.open(origin.folder)
     precision = request.precision or Precision.FP32
     if checkpoint.kind is ModelKind.TRANSLATION:
@@ -238,8 +242,8 @@ def _build(folder: Path, origin: Origin, request: Request) -> Manifest:
     return build_causal(folder, origin, checkpoint, precision)
 
 
-def _copy_ours(folder: Path, origin: Origin) -> Manifest:
-    """A model that was added elsewhere: whatever its manifest lists, and nothing that it does not."""
+def _copy_added(folder: Path, origin: Origin) -> Manifest:
+    """Copy a model that was added before, exactly the files of its manifest."""
     manifest = Manifest.read(origin.folder)
     for difference in manifest.differences(origin.folder):
         raise ModelError(difference)
@@ -253,6 +257,6 @@ def _refuse_options(request: Request, why: str) -> None:
     for option, value in (("--precision", request.precision), ("--head", request.head)):
         if value is not None:
             raise SpecError(
-                f"{option} {value} is chosen when graphs are built, and {request.source} {why}: leave it out, or name "
+                f"{option} {value} is a choice for building graphs, and {request.source} {why}: leave it out, or name "
                 "the checkpoint"
             )

@@ -20,19 +20,19 @@ from worker.models.model_kind import UNNAMED
 from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.tokenizer_trial import try_tokenizer
 
-_SAMPLE = 4  # bulletins
+_SAMPLE = 4  # texts
 
-# What belongs to a model besides graphs and weights.
-_BESIDE = (*CONFIGURATION, GENAI_CONFIG, *CAUSAL_TOKENIZER, *CAUSAL_TOKENIZER_EXTRAS)
+# Files of a model besides graphs and weights.
+_OTHER_FILES = (*CONFIGURATION, GENAI_CONFIG, *CAUSAL_TOKENIZER, *CAUSAL_TOKENIZER_EXTRAS)
 
 
 def build_causal(folder: Path, origin: Origin, checkpoint: Checkpoint, precision: Precision) -> Manifest:
-    """Write graphs of our own, and what belongs beside them."""
-    from worker.graphs.causal import write_causal  # loads onnx, which a copy has no use for
+    """Write native graphs and copy the other files."""
+    from worker.graphs.causal import write_causal  # loads onnx, which a copy does not need
 
-    _check_tokenizer(origin.folder)  # what is wrong with it is better said before the work than after
+    _check_tokenizer(origin.folder)  # before the work of building graphs
     write_causal(folder, checkpoint.config, checkpoint.weights, precision=precision)
-    copied = origin.present(_BESIDE)
+    copied = origin.present(_OTHER_FILES)
     origin.copy(copied, folder)
     return origin.manifest(
         folder,
@@ -46,14 +46,14 @@ def build_causal(folder: Path, origin: Origin, checkpoint: Checkpoint, precision
 def copy_causal_export(
     folder: Path, origin: Origin, *, accepts_departures: bool = False, checkpoint: Path | None = None
 ) -> Manifest:
-    """Copy a graph that somebody exported, with its external weights.
+    """Copy an exported graph, its external weights and the other files.
 
-    `accepts_departures`: also where it contradicts its configuration. `checkpoint`: what it was made of, whose
-    config.json says what is asked for where the export has none.
+    `accepts_departures`: even where the graph contradicts its configuration. `checkpoint`: that the export was made
+    from; its config.json is copied where the export has none.
     """
     _check_tokenizer(origin.folder)
     graph = find_causal_graph(origin.folder)
-    named = [*origin.with_weights_of([graph]), *origin.present(_BESIDE)]
+    named = [*origin.with_weights_of([graph]), *origin.present(_OTHER_FILES)]
     origin.copy(named, folder)
     if checkpoint and CONFIG not in named:
         shutil.copyfile(checkpoint / CONFIG, folder / CONFIG)
@@ -62,18 +62,18 @@ def copy_causal_export(
 
 
 def try_causal(folder: Path) -> None:
-    """Open it as a worker would; raise ModelError where that fails, or the tokenizer is another model's."""
+    """Open the model as a worker does; raise ModelError where that fails, or the tokenizer is another model's."""
     from worker.engine.causal.open import open_language_model  # loads onnxruntime
 
     CausalTokenizer.open(folder, open_language_model(folder).vocab_size)
 
 
 def compare_sample(model: ModelFolder, checkpoint: Path, *, is_accepted: bool) -> list[str]:
-    """Read a few bulletins with an export and with its checkpoint; what a person should know of it, if anything.
+    """Compare an export with its checkpoint on a few texts; a warning for its manifest where they differ.
 
-    Raises ModelError where they do not say the same, unless that `is_accepted`.
+    Raises ModelError where log-probabilities differ by more than float32 sums do, unless `is_accepted`.
     """
-    from worker.model_tools.sample import read_documents  # loads the grammar of bulletins, and below onnxruntime
+    from worker.model_tools.sample import read_documents  # loads the grammar of the texts, and onnxruntime
     from worker.model_tools.verify.causal import check_sample
 
     documents = read_documents(None, CausalTokenizer.open(model.path), limit=_SAMPLE)
@@ -83,8 +83,8 @@ def compare_sample(model: ModelFolder, checkpoint: Path, *, is_accepted: bool) -
     gap = f"{check.drift:.2g} nats a token on the mean, and {check.worst:.2g} of a single one"
     if check.has_failed and not is_accepted:
         raise ModelError(
-            f"{model.path} does not say what its checkpoint {checkpoint} says ({check.against}: {gap} on a sample): "
-            f"export it with another exporter, or take it as it is with --accept-departures"
+            f"{model.path} gives other log-probabilities than its checkpoint {checkpoint} ({check.against}: {gap} on a "
+            "sample): export it with another exporter, or add it as it is with --accept-departures"
         )
     return [] if check.verdict is Verdict.SAME else [f"differs from its checkpoint by {gap}"]
 
@@ -96,10 +96,10 @@ def _check_tokenizer(folder: Path) -> None:
 
 
 def _model_type(folder: Path) -> str:
-    """What the configuration calls the architecture of an export."""
+    """The architecture of an export for its manifest, by its configuration."""
     if (folder / CONFIG).is_file():
         named = read_json(folder / CONFIG).get("model_type")
     else:
-        said = read_json(folder / GENAI_CONFIG).get("model")
-        named = said.get("type") if isinstance(said, dict) else None
+        model = read_json(folder / GENAI_CONFIG).get("model")
+        named = model.get("type") if isinstance(model, dict) else None
     return named if isinstance(named, str) and named != MARIAN else UNNAMED

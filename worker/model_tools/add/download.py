@@ -1,8 +1,8 @@
 """
-One large file of the hub, fetched so that no byte is fetched twice: an interrupted download goes on where it stopped.
+Download of one large file of the hub; an interrupted download resumes where it stopped.
 
-Knows: partial files, Range, checksums. Does not know: which file it is. huggingface_hub 2 starts again in every
-process; so this fills the place in its cache, and it finds the file there.
+Knows: partial files, Range, checksums. Does not know: which file it is. huggingface_hub 2 starts anew in every process;
+so this downloads to the place in its cache where it looks for the file.
 """
 
 import fcntl
@@ -20,8 +20,8 @@ from jobs.errors import KvjobsError
 from worker.model_tools.add.hub_errors import network_errors
 from worker.models.manifest import sha256_of
 
-_PAUSE_S = 1.0  # before a connection that has ended is taken up again
-_CHUNK = 1 << 20  # bytes that a connection that ends may cost; the library's own choice is 10 MiB
+_PAUSE_S = 1.0  # before reconnecting
+_CHUNK = 1 << 20  # bytes, the most that a broken connection loses; the library's default is 10 MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class Remote:
 
 
 def download(remote: Remote, file: Path) -> None:
-    """Fetch `remote` into `file`, which appears when it is whole and its checksum is right; nothing if it is there.
+    """Fetch `remote` into `file`, which appears once it is complete and its checksum is right; an existing file stays.
 
-    Raises KvjobsError where it is not what the hub said or the disk has no room, and what huggingface_hub raises.
+    Raises KvjobsError for a wrong checksum and for a full disk, and what huggingface_hub raises.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f"{file.name}.kvjobs-partial")
     with partial.open("ab") as content:
-        fcntl.flock(content, fcntl.LOCK_EX)  # one process at a time; the next finds the file or goes on with it
+        fcntl.flock(content, fcntl.LOCK_EX)  # one process at a time; the next finds the file or resumes the download
         if file.exists():
             _remove_empty(partial)
             return
@@ -55,15 +55,14 @@ def download(remote: Remote, file: Path) -> None:
         if sha256_of(partial) != remote.sha256:
             partial.unlink()
             raise KvjobsError(
-                f"{remote.name} arrived damaged: its checksum is not the one that the hub gives; run the same command "
-                "again"
+                f"{remote.name} was damaged on the way: its checksum is not that of the hub; run the same command again"
             )
         partial.rename(file)
 
 
 @contextmanager
 def bars(are_shown: bool) -> Iterator[None]:
-    """Progress on standard error, or none; what HF_HUB_DISABLE_PROGRESS_BARS says comes first."""
+    """Switch progress bars on standard error on or off, unless HF_HUB_DISABLE_PROGRESS_BARS is set."""
     from huggingface_hub import constants
     from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
@@ -80,7 +79,7 @@ def bars(are_shown: bool) -> Iterator[None]:
 
 
 def _fill(content: BinaryIO, remote: Remote) -> None:
-    """Append what is missing; over as many connections as it takes, while each brings something."""
+    """Append what is missing, reconnecting as long as each connection makes progress."""
     from huggingface_hub import constants
     from huggingface_hub.file_download import http_get
 
@@ -93,7 +92,7 @@ def _fill(content: BinaryIO, remote: Remote) -> None:
                     remote.url,
                     content,
                     resume_size=have,
-                    # A range is one of what is stored, not of a compressed form of it.
+                    # A range refers to the stored bytes, not to a compressed form.
                     headers={**remote.headers, "Accept-Encoding": "identity"},
                     expected_size=remote.num_bytes,
                     displayed_filename=remote.name,
@@ -112,7 +111,7 @@ def _size(content: BinaryIO) -> int:
 
 
 def _check_room(folder: Path, remote: Remote, num_bytes: int) -> None:
-    """Before the download and not in its last minute."""
+    """Raise KvjobsError where the disk has no room for the download."""
     free = shutil.disk_usage(folder).free
     if free < num_bytes:
         raise KvjobsError(
@@ -122,6 +121,6 @@ def _check_room(folder: Path, remote: Remote, num_bytes: int) -> None:
 
 
 def _remove_empty(partial: Path) -> None:
-    """What opening it has just made; the one that was waited for has another name by now."""
+    """Remove the file that opening it created; the process before has renamed its own."""
     if partial.exists() and not partial.stat().st_size:
         partial.unlink()

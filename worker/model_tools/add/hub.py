@@ -1,10 +1,10 @@
 """
-A model on the Hugging Face hub, brought into the cache on this machine that all of the hub's clients share.
+A model of the Hugging Face hub, downloaded into the cache that all clients of the hub share on this machine.
 
-Knows: which files of a repository a model needs, and what can go wrong on the way. Does not know: how graphs are built.
+Knows: which files of a repository a model needs, checksums, the cache. Does not know: how graphs are built.
 
-HF_ENDPOINT, HF_HOME, HF_HUB_CACHE, HF_HUB_OFFLINE and HF_TOKEN mean here what they mean to every other program.
-Nothing is reported to anybody: requests name kvjobs and huggingface_hub, and no more.
+HF_ENDPOINT, HF_HOME, HF_HUB_CACHE, HF_HUB_OFFLINE and HF_TOKEN have their usual meaning. There is no telemetry:
+requests name kvjobs and huggingface_hub, and nothing else.
 """
 
 import hashlib
@@ -47,27 +47,27 @@ from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind, names_causal
 from worker.models.unsupported import refuse_files
 
-os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when huggingface_hub is imported
 
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
 _SHA256 = re.compile("[0-9a-f]{64}")
 _GIT_SHA1 = re.compile("[0-9a-f]{40}")
-_NAME = re.compile(r"[\w.-]*\w")  # of a file, and of nothing in another folder
+_NAME = re.compile(r"[\w.-]*\w")  # a file name without a path
 _NUM_SHOWN = 12  # files in an error message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hub:
-    """Where models come from, and where they are kept."""
+    """A hub and the cache for it."""
 
     endpoint: str
     cache: Path
     offline: bool = False
-    token: str | None = None  # None: HF_TOKEN, else what `hf auth login` has kept
+    token: str | None = None  # None: HF_TOKEN, else that of `hf auth login`
 
     @classmethod
     def of_environment(cls) -> Self:
-        """As the environment says; raise SpecError for an endpoint that is no address."""
+        """From the environment; raise SpecError for an endpoint that is not a URL."""
         from huggingface_hub import constants
 
         if urlsplit(constants.ENDPOINT).scheme not in ("http", "https"):
@@ -79,36 +79,36 @@ class Hub:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The files of one commit, those of them that were asked for."""
+    """The downloaded files of one commit."""
 
     folder: Path
     commit: str
-    note: str | None = None  # why it may not be the newest
+    note: str | None = None  # why it may not be the newest commit
 
 
 def fetch(model_id: str, revision: str | None, hub: Hub) -> Snapshot:
-    """Bring what a model needs into the cache; what is there already is not fetched again.
+    """Download the files of a model into the cache, except those that it has.
 
-    Without a network, what the cache holds is taken. Raises NotFoundError for no such model or revision, SpecError
-    where access has to be asked for, ModelError for a repository without a model of ours, KvjobsError for what trying
-    again may mend.
+    Without a network, the files in the cache are used. Raises NotFoundError for an unknown model or revision, SpecError
+    where access has to be requested, ModelError for a repository that no model can be made from, KvjobsError for errors
+    that may pass.
     """
-    with explained(model_id, revision, hub.endpoint, hub.cache), _hushed():
+    with explained(model_id, revision, hub.endpoint, hub.cache), _silenced():
         if hub.offline:
             return _cached(model_id, revision, hub, "HF_HUB_OFFLINE is set")
         try:
             commit, files = _list(model_id, revision, hub)
         except network_errors() as error:
             if status_of(error) is not None:
-                raise  # the hub has answered
+                raise  # the hub answered
             return _cached(model_id, revision, hub, f"{hub.endpoint} cannot be reached ({reason_of(error)})")
         return _online(model_id, revision, hub, commit, files)
 
 
 def wanted(names: Collection[str]) -> list[str]:
-    """The files of a repository that a model is made of, sorted; empty where there is no model.
+    """The files of a repository that a model is made from, sorted; empty where there is no model.
 
-    Graphs of ours come before a checkpoint, safetensors before a pickle, a checkpoint before somebody's export.
+    A model that kvjobs added comes before a checkpoint, safetensors before a pickle, a checkpoint before an export.
     """
     if MANIFEST in names:
         return sorted(name for name in names if name.endswith((".onnx", ".data", ".json", ".spm")))
@@ -129,7 +129,7 @@ def wanted(names: Collection[str]) -> list[str]:
 
 
 def _export(names: Collection[str]) -> list[str]:
-    """Optimum's graphs, and their external weights."""
+    """The graphs of Optimum's best layout, and their external weights."""
     for place in ("", "onnx/"):
         for files in ([ENCODER, MERGED], [ENCODER, DECODER, WITH_PAST], [ENCODER, DECODER], [CAUSAL_GRAPH]):
             graphs = [f"{place}{name}" for name in files]
@@ -140,7 +140,7 @@ def _export(names: Collection[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file of the repository: `sha256` of a large one (Git LFS), the git id of another."""
+    """A file of a repository: `sha256` for a large one (Git LFS), else its git id."""
 
     name: str
     git_sha1: str | None
@@ -148,7 +148,7 @@ class _File:
 
 
 def _list(model_id: str, revision: str | None, hub: Hub) -> tuple[str, dict[str, _File]]:
-    """The commit that is meant now, and its files."""
+    """The commit of the revision, and its files."""
     from huggingface_hub import HfApi
 
     api = HfApi(endpoint=hub.endpoint, token=hub.token, library_name="kvjobs", library_version=__version__)
@@ -166,39 +166,40 @@ def _online(model_id: str, revision: str | None, hub: Hub, commit: str, files: M
     chosen = wanted(files.keys())
     _check_names(model_id, hub, files.keys(), chosen)
     call = {"endpoint": hub.endpoint, "cache_dir": hub.cache, "token": hub.token}
-    # The one that says what it is, before hundreds of megabytes of something else.
-    telling = MANIFEST if MANIFEST in chosen else "config.json"
-    told = Path(hf_hub_download(model_id, telling, revision=commit, **call))
-    is_causal_export = not set(CHECKPOINT) & set(chosen) and names_causal(read_json(told))
-    if telling != MANIFEST and not is_causal_export:
-        check_architecture(told, model_id)
-    _check_tokenizer(model_id, hub, files.keys(), kind_of(ModelFolder(model_id, told.parent)))
+    # First the file that tells what the model is, before hundreds of megabytes of one that is not supported.
+    descriptor = MANIFEST if MANIFEST in chosen else "config.json"
+    descriptor_file = Path(hf_hub_download(model_id, descriptor, revision=commit, **call))
+    is_causal_export = not set(CHECKPOINT) & set(chosen) and names_causal(read_json(descriptor_file))
+    if descriptor != MANIFEST and not is_causal_export:
+        check_architecture(descriptor_file, model_id)
+    _check_tokenizer(model_id, hub, files.keys(), kind_of(ModelFolder(model_id, descriptor_file.parent)))
     for name in chosen:
         if files[name].sha256:
             _fetch_large(model_id, commit, hub, files[name])
-    # By its branch, which the cache then remembers for a time without a network.
+    # By the revision in the request, so that the cache resolves it without a network.
     folder = Path(snapshot_download(model_id, revision=revision, allow_patterns=chosen, **call))
     _check_sums(folder, {name: files[name] for name in chosen})
     return Snapshot(folder, folder.name)
 
 
 def _fetch_large(model_id: str, commit: str, hub: Hub, file: _File) -> None:
-    """Into the place where huggingface_hub looks for it: under its ETag, which for large files is the checksum."""
+    """Download to the place where huggingface_hub looks for the file: its ETag, for large files the checksum."""
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
     from huggingface_hub.file_download import repo_folder_name
     from huggingface_hub.utils import build_hf_headers
 
     url = hf_hub_url(model_id, file.name, revision=commit, endpoint=hub.endpoint)
-    said = get_hf_file_metadata(url, token=hub.token, endpoint=hub.endpoint)
-    if file.sha256 is None or said.size is None or said.location is None or not _NAME.fullmatch(said.etag or ""):
-        return  # a server that is no full hub: huggingface_hub fetches it, and the sum is checked behind
-    blob = hub.cache / repo_folder_name(repo_id=model_id, repo_type="model") / "blobs" / said.etag
+    metadata = get_hf_file_metadata(url, token=hub.token, endpoint=hub.endpoint)
+    is_full_hub = metadata.size is not None and metadata.location is not None and _NAME.fullmatch(metadata.etag or "")
+    if file.sha256 is None or not is_full_hub:
+        return  # huggingface_hub downloads the file, and `_check_sums` follows
+    blob = hub.cache / repo_folder_name(repo_id=model_id, repo_type="model") / "blobs" / metadata.etag
     if blob.exists():
         return
     headers = build_hf_headers(token=hub.token, library_name="kvjobs", library_version=__version__)
-    if urlsplit(said.location).netloc != urlsplit(url).netloc:
-        headers.pop("authorization", None)  # the token is for the hub, not for whoever stores its files
-    download(Remote(file.name, said.location, headers, said.size, file.sha256), blob)
+    if urlsplit(metadata.location).netloc != urlsplit(url).netloc:
+        headers.pop("authorization", None)  # the token is for the hub, not for its file storage
+    download(Remote(file.name, metadata.location, headers, metadata.size, file.sha256), blob)
 
 
 def _check_names(model_id: str, hub: Hub, names: Collection[str], chosen: Collection[str]) -> None:
@@ -208,10 +209,10 @@ def _check_names(model_id: str, hub: Hub, names: Collection[str], chosen: Collec
         more = f" and {len(names) - _NUM_SHOWN} more" if len(names) > _NUM_SHOWN else ""
         raise ModelError(
             f"{model_id} on {hub.endpoint} has neither {SAFETENSORS} nor {PICKLE} nor graphs as Optimum exports them "
-            f"(files: {some}{more}): name another one"
+            f"(files: {some}{more}): name another model"
         )
     if "config.json" not in names:
-        raise ModelError(f"{model_id} on {hub.endpoint} has no config.json: it is no model that we know")
+        raise ModelError(f"{model_id} on {hub.endpoint} has no config.json: it is not a model that kvjobs supports")
 
 
 def _check_tokenizer(model_id: str, hub: Hub, names: Collection[str], kind: ModelKind) -> None:
@@ -222,7 +223,7 @@ def _check_tokenizer(model_id: str, hub: Hub, names: Collection[str], kind: Mode
 
 
 def _cached(model_id: str, revision: str | None, hub: Hub, why: str) -> Snapshot:
-    """The snapshot that an earlier call has left; raise KvjobsError where it is not whole."""
+    """The snapshot that an earlier call downloaded; raise KvjobsError where it is incomplete."""
     from huggingface_hub import try_to_load_from_cache
 
     named = f"{model_id}@{revision}" if revision else model_id
@@ -236,22 +237,22 @@ def _cached(model_id: str, revision: str | None, hub: Hub, why: str) -> Snapshot
     if not chosen or not set(tokenizer) <= set(names):
         raise KvjobsError(f"{why}, and the cache has only a part of {named} ({folder}): add it once with a network")
     _check_sums(folder, {name: _in_cache(folder, name) for name in chosen})
-    return Snapshot(folder, folder.name, f"{why}: took {named} as the cache has it")
+    return Snapshot(folder, folder.name, f"{why}: took {named} from the cache")
 
 
 def _in_cache(folder: Path, name: str) -> _File:
-    """What the cache knows of a file: it is a link to one whose name is its sum."""
+    """A file of the cache: a link to a blob, whose name is its checksum."""
     blob = (folder / name).resolve().name
     return _File(name, blob if _GIT_SHA1.fullmatch(blob) else None, blob if _SHA256.fullmatch(blob) else None)
 
 
 def _check_sums(folder: Path, files: Mapping[str, _File]) -> None:
-    """Remove a file that is not what the hub says, so that the next call fetches it again; raise KvjobsError."""
+    """Raise KvjobsError for a file with a wrong checksum, and remove it, so that the next call downloads it again."""
     for name, file in files.items():
         place = folder / name
         blob = place.resolve()
         if not blob.is_file():
-            raise KvjobsError(f"{place} is missing, though it was fetched: run the same command again")
+            raise KvjobsError(f"{place} is missing, though it was downloaded: run the same command again")
         if file.sha256:
             is_right = _digest(hashlib.sha256(), blob) == file.sha256
         elif file.git_sha1:
@@ -263,8 +264,8 @@ def _check_sums(folder: Path, files: Mapping[str, _File]) -> None:
             place.unlink()
             blob.unlink(missing_ok=True)
             raise KvjobsError(
-                f"{name} in the cache is damaged: its checksum is not the one that the hub gives; it was removed, run "
-                "the same command again"
+                f"{name} in the cache is damaged: its checksum is not that of the hub; it was removed, run the same "
+                "command again"
             )
 
 
@@ -276,8 +277,8 @@ def _digest(digest: Any, file: Path) -> str:
 
 
 @contextmanager
-def _hushed() -> Iterator[None]:
-    """What the library would warn of is said in our words, or mended; and a bar for each small file is no news."""
+def _silenced() -> Iterator[None]:
+    """Without warnings of the library, which kvjobs reports itself, and without a progress bar for each small file."""
     from huggingface_hub.utils import logging
 
     logging.set_verbosity_error()

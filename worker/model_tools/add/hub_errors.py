@@ -1,7 +1,7 @@
 """
-What can go wrong between this machine and the hub, and how a person is told.
+Errors between this machine and the hub, as messages for the user.
 
-Knows: the exceptions of huggingface_hub and of the HTTP client under it. Does not know: what was being fetched.
+Knows: the exceptions of huggingface_hub and of its HTTP client. Does not know: what was being fetched.
 """
 
 import errno
@@ -12,12 +12,12 @@ from pathlib import Path
 from jobs.errors import KvjobsError, NotFoundError, SpecError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 
 
 @contextmanager
 def explained(model_id: str, revision: str | None, endpoint: str, cache: Path) -> Iterator[None]:
-    """Turn what huggingface_hub raises into a sentence."""
+    """Turn the exceptions of huggingface_hub into KvjobsErrors."""
     from huggingface_hub import errors
 
     try:
@@ -45,9 +45,9 @@ def explained(model_id: str, revision: str | None, endpoint: str, cache: Path) -
 
 
 def network_errors() -> tuple[type[Exception], ...]:
-    """Whatever may be raised on the way: the base classes of the library under huggingface_hub.
+    """The base classes of what a download may raise: those of the HTTP client of huggingface_hub, and OSError.
 
-    That is requests below 1.0, httpx in 1, httpx2 in 2. OSError is what a disk raises, and an incomplete download.
+    The client is requests below 1.0, httpx in 1, httpx2 in 2. The disk and an incomplete download raise OSError.
     """
     from huggingface_hub import errors
 
@@ -60,14 +60,14 @@ def network_errors() -> tuple[type[Exception], ...]:
 
 
 def status_of(error: BaseException) -> int | None:
-    """What the hub answered, if it did."""
+    """The HTTP status of the hub's answer; None where there was none."""
     response = getattr(error, "response", None)
     status = getattr(response, "status_code", None)
     return status if isinstance(status, int) else None
 
 
 def reason_of(error: BaseException) -> str:
-    """The few words of the operating system at the bottom of a chain of exceptions."""
+    """The message of the operating system at the root of a chain of exceptions, else the name of the exception."""
     reason = type(error).__name__
     below: BaseException | None = error
     while below is not None:
@@ -83,20 +83,20 @@ def _explain(error: Exception, model_id: str, endpoint: str, cache: Path) -> Kvj
     status = status_of(error)
     if status in (401, 403):
         return SpecError(
-            f"{endpoint} refuses {model_id} ({status}): set HF_TOKEN to a token that may read it, or unset one "
-            "that has expired"
+            f"{endpoint} refuses access to {model_id} ({status}): set HF_TOKEN to a token that may read it, or unset "
+            "one that has expired"
         )
     if status is not None:
-        return KvjobsError(f"{endpoint} answers {status} for {model_id}: try again later")
+        return KvjobsError(f"{endpoint} answered {status} for {model_id}: try again later")
     if isinstance(error, OSError) and error.errno in _FULL:
         return KvjobsError(f"the disk of {cache} is full: make room, or choose another folder with HF_HOME")
-    if isinstance(error, OSError) and error.errno in _CLOSED:
+    if isinstance(error, OSError) and error.errno in _NOT_WRITABLE:
         return KvjobsError(f"{cache} cannot be written ({error.strerror}): choose another folder with HF_HOME")
     return KvjobsError(_unreachable(endpoint, error))
 
 
 def _unreachable(endpoint: str, error: Exception) -> str:
     return (
-        f"{endpoint} cannot be reached, or fell silent ({reason_of(error)}): check the network, then run the same "
-        "command again; what has been fetched is kept"
+        f"{endpoint} cannot be reached, or stopped answering ({reason_of(error)}): check the network, then run the "
+        "same command again; what has been downloaded is kept"
     )

@@ -13,10 +13,10 @@ from worker.models.layout.seq2seq_layout import find_graphs
 from worker.models.manifest import Manifest
 from worker.text.marian_tokenizer import MarianTokenizer
 
-# What belongs to a model besides graphs and weights.
-_BESIDE = (*CONFIGURATION, *MARIAN_TOKENIZER, *MARIAN_TOKENIZER_EXTRAS)
+# Files of a model besides graphs and weights.
+_OTHER_FILES = (*CONFIGURATION, *MARIAN_TOKENIZER, *MARIAN_TOKENIZER_EXTRAS)
 _DEFAULT_HEAD = {
-    Precision.FP32: HeadChoice.FULL,  # promises the very ids of the checkpoint
+    Precision.FP32: HeadChoice.FULL,  # gives exactly the ids of the checkpoint
     Precision.FP16: HeadChoice.FULL,
     Precision.INT8: HeadChoice.TARGET,  # an approximation already
 }
@@ -25,14 +25,14 @@ _DEFAULT_HEAD = {
 def build_marian(
     folder: Path, origin: Origin, checkpoint: Checkpoint, precision: Precision, head: HeadChoice | None
 ) -> Manifest:
-    """Write graphs of our own, and what belongs beside them. `head`: None, what suits the precision."""
-    from worker.graphs.marian import write_marian  # loads onnx, which a copy has no use for
+    """Write native graphs and copy the other files. `head`: None for the default of the precision."""
+    from worker.graphs.marian import write_marian  # loads onnx, which a copy does not need
 
-    MarianTokenizer.open(origin.folder)  # what is wrong with it is better said before the work than after
+    MarianTokenizer.open(origin.folder)  # before the work of building graphs
     head = head or _DEFAULT_HEAD[precision]
     head_ids = target_ids(origin.folder) if head is HeadChoice.TARGET else None
     write_marian(folder, checkpoint.config, checkpoint.weights, precision=precision, head_ids=head_ids)
-    copied = origin.present(_BESIDE)
+    copied = origin.present(_OTHER_FILES)
     origin.copy(copied, folder)
     return origin.manifest(
         folder,
@@ -46,15 +46,15 @@ def build_marian(
 
 
 def copy_marian_export(folder: Path, origin: Origin) -> Manifest:
-    """Copy graphs that Optimum exported: those that its best layout uses, with their external weights."""
+    """Copy the graphs of the best exported layout, their external weights and the other files."""
     graphs = find_graphs(origin.folder)
-    named = [*origin.with_weights_of(graphs.values()), *origin.present(_BESIDE)]
+    named = [*origin.with_weights_of(graphs.values()), *origin.present(_OTHER_FILES)]
     origin.copy(named, folder)
     return origin.manifest(folder, layout="optimum", architecture=MARIAN, read=named)
 
 
 def try_marian(folder: Path) -> None:
-    """Open it as a worker would; raise ModelError where that fails."""
+    """Open the model as a worker does; raise ModelError where that fails."""
     from worker.engine.seq2seq.open import open_translation_model  # loads onnxruntime
 
     MarianTokenizer.open(folder)
@@ -62,7 +62,7 @@ def try_marian(folder: Path) -> None:
 
 
 def head_size(folder: Path, manifest: Manifest) -> int | None:
-    """How many target ids can come out; None: as the export has it."""
+    """Number of target ids of the head; None: that of the export."""
     if manifest.head is None:
         return None
     config = read_json(folder / "config.json")

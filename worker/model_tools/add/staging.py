@@ -1,14 +1,14 @@
 """
-Where a model is put together before it has a name.
+The hidden folder in which a model is assembled before it gets its name.
 
 Knows: folders, locks, renames. Does not know: what a model is.
 
-    models/.adding-k3x0.../lock       held by the process that works in it: the kernel lets go when that dies
+    models/.adding-k3x0.../lock       locked by the process that uses the folder; the kernel unlocks it when that dies
     models/.adding-k3x0.../model/     becomes models/NAME by one rename, when every byte is on the disk
-    models/.adding-k3x0.../replaced/  what NAME was before, for the moment in which it is neither
+    models/.adding-k3x0.../replaced/  the former NAME, where names cannot be exchanged in one step
 
-A lock and not the number of a process: it also tells the truth of another container, another machine of a shared
-folder, and a boot ago.
+A lock instead of a process id: it is also right for other containers, other machines of a shared folder, and after a
+reboot.
 """
 
 import ctypes
@@ -29,16 +29,16 @@ _PREFIX = ".adding-"
 _LOCK = "lock"
 _MODEL = "model"
 _REPLACED = "replaced"
-_BIRTH_S = 60.0  # a folder has its lock long before it is that old
+_LOCK_GRACE_S = 60.0  # a new folder is locked long before that
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _FULL = {errno.ENOSPC, errno.EDQUOT}
-_CLOSED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class Staging:
-    """A folder to fill, and then to publish."""
+    """A folder to fill and then to publish."""
 
     def __init__(self, models_dir: Path, root: Path) -> None:
         self.path = root / _MODEL
@@ -46,14 +46,14 @@ class Staging:
         self._root = root
 
     def publish(self, name: str, *, force: bool) -> Path:
-        """Give the folder its name, all at once, and return its path.
+        """Rename the folder to `name` in one step, and return its path.
 
-        `force`: it takes the place of a folder of that name. Raises SpecError where there is one otherwise.
+        `force`: replace an existing folder of that name; otherwise, raise SpecError.
         """
         published = self._models_dir / name
         _sync_tree(self.path)
         if force and os.path.lexists(published):
-            self._take_the_place_of(published)
+            self._replace(published)
         else:
             try:
                 self.path.rename(published)
@@ -64,8 +64,8 @@ class Staging:
         _sync(self._models_dir)
         return published
 
-    def _take_the_place_of(self, published: Path) -> None:
-        """Exchange the two names; where the file system cannot, there is a moment with neither."""
+    def _replace(self, published: Path) -> None:
+        """Exchange the two names; where the file system cannot do that, the name is missing for a moment."""
         if _exchange(self.path, published):
             return
         aside = self._root / _REPLACED / published.name
@@ -80,16 +80,16 @@ class Staging:
 
 @contextmanager
 def staging(models_dir: Path) -> Iterator[Staging]:
-    """A new hidden folder in `models_dir`, which is gone afterwards whatever happens.
+    """A new hidden folder in `models_dir`, removed at the end in any case.
 
-    Also sweeps away what processes left that were killed. Raises KvjobsError where nothing can be written.
+    Also removes such folders of killed processes. Raises KvjobsError where nothing can be written.
     """
     try:
         make_folder(models_dir)
         sweep(models_dir)
         root, lock = _new_root(models_dir)
     except OSError as error:
-        if error.errno in _CLOSED | _FULL | {errno.ENOTDIR, errno.EEXIST}:
+        if error.errno in _NOT_WRITABLE | _FULL | {errno.ENOTDIR, errno.EEXIST}:
             raise KvjobsError(f"nothing can be written into the models folder {models_dir}: {error.strerror}") from None
         raise
     try:
@@ -108,27 +108,27 @@ def staging(models_dir: Path) -> Iterator[Staging]:
 
 
 def sweep(models_dir: Path) -> None:
-    """Remove what killed processes left, and put back what one of them had moved aside."""
+    """Remove the folders of killed processes, and restore a model that one of them had moved aside."""
     for root in models_dir.glob(f"{_PREFIX}*"):
         try:
             lock = os.open(root / _LOCK, os.O_RDWR)
         except OSError:
-            if _age_s(root) > _BIRTH_S:
+            if _age_s(root) > _LOCK_GRACE_S:
                 shutil.rmtree(root, ignore_errors=True)
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            continue  # somebody works in it
+            continue  # in use
         else:
-            _put_back(root / _REPLACED, models_dir)
+            _restore(root / _REPLACED, models_dir)
             shutil.rmtree(root, ignore_errors=True)
         finally:
             os.close(lock)
 
 
 def taken(published: Path) -> str:
-    """What is said of a name that exists."""
+    """The error message for a name that exists."""
     return (
         f"there is already a model {published.name} ({published}): choose another name with --name, or replace it "
         "with --force"
@@ -136,7 +136,7 @@ def taken(published: Path) -> str:
 
 
 def _new_root(models_dir: Path) -> tuple[Path, int]:
-    """A folder with its lock held; it may have been swept away before we had it, then another."""
+    """A new folder, and its lock, held. Another process may remove it before it is locked; then another one."""
     while True:
         root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=models_dir))
         lock = os.open(root / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -149,14 +149,14 @@ def _new_root(models_dir: Path) -> tuple[Path, int]:
         return root, lock
 
 
-def _put_back(replaced: Path, models_dir: Path) -> None:
+def _restore(replaced: Path, models_dir: Path) -> None:
     for folder in replaced.glob("*"):
         if not os.path.lexists(models_dir / folder.name):
             folder.rename(models_dir / folder.name)
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Swap two names in one step (Linux); False where it cannot be done so."""
+    """Swap two names in one step (Linux); False where the system or the file system cannot."""
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if renameat2 is None:
         return False
@@ -165,7 +165,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def _sync_tree(folder: Path) -> None:
-    """Every byte below `folder` on the disk: a rename may reach it earlier than what was written before."""
+    """Write everything below `folder` to the disk; otherwise the rename may be stored before the content."""
     for place, _, files in os.walk(folder, topdown=False):
         for file in files:
             _sync(Path(place, file))

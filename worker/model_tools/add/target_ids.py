@@ -1,9 +1,9 @@
 """
-Which target ids the head of a graph keeps.
+The target ids that the head of a graph keeps.
 
-A shared vocabulary holds pieces that only the source language is cut into, and each costs a row of the largest product
-of a decoder step. A head over the pieces of target.spm leaves them out. What it can no longer say is a character that
-target.spm does not know and source.spm does: next to nothing, but not nothing, so this is an option.
+A shared vocabulary has pieces that occur in the source language only, and each costs a row of the largest product of a
+decoder step. A head over the pieces of target.spm leaves them out. It can no longer generate a character that
+source.spm has and target.spm does not; that is rare, but possible, so the reduced head is an option.
 """
 
 import enum
@@ -13,7 +13,7 @@ from typing import Any
 
 from worker.models.json_file import read_json
 
-# Ids that the search feeds or forces, in the words of config.json and generation_config.json.
+# Keys in config.json and generation_config.json of ids that the search feeds or forces.
 _SPECIAL_KEYS = (
     "decoder_start_token_id",
     "eos_token_id",
@@ -24,16 +24,16 @@ _SPECIAL_KEYS = (
 
 
 class HeadChoice(enum.StrEnum):
-    """What `--head` can be."""
+    """The values of `--head`."""
 
     FULL = "full"  # every id of the checkpoint
-    TARGET = "target"  # the ids of the pieces of target.spm, and special ones
+    TARGET = "target"  # the pieces of target.spm, and special ids
 
 
 def target_ids(folder: Path) -> list[int]:
-    """The ids that a translation can contain, ascending; raise ModelError where the tokenizer cannot be read."""
+    """The ids of `HeadChoice.TARGET`, ascending; raise ModelError where the tokenizer cannot be read."""
     from worker.text.marian_tokenizer import (
-        MarianTokenizer,  # loads sentencepiece, which `models --help` has no use for
+        MarianTokenizer,  # loads sentencepiece, which `models --help` does not need
     )
 
     ids = MarianTokenizer.open(folder).target_ids()
@@ -43,7 +43,7 @@ def target_ids(folder: Path) -> list[int]:
     return sorted(ids)
 
 
-def _special_ids(said: Mapping[str, Any]) -> set[int]:
-    values = (said.get(key) for key in _SPECIAL_KEYS)
+def _special_ids(settings: Mapping[str, Any]) -> set[int]:
+    values = (settings.get(key) for key in _SPECIAL_KEYS)
     listed = (value if isinstance(value, list) else [value] for value in values)
     return {token_id for ids in listed for token_id in ids if isinstance(token_id, int)}

@@ -1,1 +1,1 @@
-"""`kvjobs models inspect`: all that can be said of a model folder."""
+"""`kvjobs models inspect`: a description of a model folder, and its problems."""

@@ -1,5 +1,5 @@
 """
-What can be said of any model folder: its files, the graphs in it, what is wrong with them.
+The description of a model folder: its files, its graphs, and their problems.
 
 Knows: files, sessions. Does not know: what a graph is for.
 """
@@ -28,21 +28,21 @@ class FileSize:
 
 @dataclass(frozen=True, slots=True)
 class GraphDescription:
-    """One ONNX file: its inputs and outputs, or why it has none to show."""
+    """One ONNX file: its inputs and outputs, or why they cannot be read."""
 
     file: str  # relative to the folder
-    is_used: bool  # by the layout; other graphs may lie in the folder
+    is_used: bool  # by the layout; a folder may have other graphs
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
-    ir_version: int | None  # None, like the two below: the file is no graph
+    ir_version: int | None  # None: the file is no graph; then opsets and producer are empty
     opsets: Mapping[str, int]  # version by domain; that of ONNX itself is ""
     producer: str | None
-    problem: str | None  # what onnxruntime has against it
+    problem: str | None  # why onnxruntime cannot open it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDescription:
-    """A model folder. None is what could not be read, or what the model does not have."""
+    """A model folder. None: could not be read, or does not apply to the model."""
 
     name: str
     path: str
@@ -67,15 +67,17 @@ class ModelDescription:
     head: str | None = None  # full | target
     source_vocab_size: int | None = None
     target_vocab_size: int | None = None
-    num_target_ids: int | None = None  # that can come out: all, or those that the head keeps
+    num_target_ids: int | None = None  # of the head: all, or those that it keeps
     languages: tuple[str, ...] = ()  # target labels, sorted; empty: a single target language
-    unlisted_pad_id: int | None = None  # padding, where kvjobs forbids it and the model's settings do not
+    unlisted_pad_id: int | None = (
+        None  # the id of padding, where kvjobs never generates it though the model's settings allow it
+    )
 
     # Of a causal model.
     architecture: str | None = None
     num_query_heads: int | None = None  # N
-    vocab_size: int | None = None  # V, of the model; its tokenizer may use fewer
-    warnings: tuple[str, ...] = ()  # how the graph of an export differs from its configuration
+    vocab_size: int | None = None  # V of the model; its tokenizer may use fewer
+    warnings: tuple[str, ...] = ()  # departures of an export from its configuration
     bos_id: int | None = None
     eos_id: int | None = None
 
@@ -86,34 +88,34 @@ class ModelDescription:
 
 @dataclass(frozen=True, slots=True)
 class OpenedGraphs:
-    """Every graph of a folder, and why those that cannot be opened cannot."""
+    """The graphs of a folder: by file, its signature if it can be read, and its problem if it cannot be opened."""
 
     folder: Path
-    found: Mapping[Path, tuple[GraphSignature | None, str | None]]
+    graphs: Mapping[Path, tuple[GraphSignature | None, str | None]]
 
     @classmethod
     def of(cls, folder: Path) -> "OpenedGraphs":
-        """Open one after the other: no two sessions are there at a time."""
+        """Open them one after the other, with a single session in memory at a time."""
         files = sorted(file for place in graph_places(folder) for file in place.glob("*.onnx") if file.is_file())
         return cls(folder, {file: _open(file) for file in files})
 
     def readable(self, used: Mapping[str, Path]) -> dict[str, GraphSignature]:
-        """Those of `used` of which inputs and outputs are known, by the same names."""
-        heads = {name: self.found[file][0] for name, file in used.items() if file in self.found}
-        return {name: graph for name, graph in heads.items() if graph}
+        """The signatures of those of `used` that can be read, by the same names."""
+        signatures = {name: self.graphs[file][0] for name, file in used.items() if file in self.graphs}
+        return {name: signature for name, signature in signatures.items() if signature}
 
     def problems(self, used: Collection[Path]) -> list[str]:
-        return [problem for file, (_, problem) in self.found.items() if problem and file in used]
+        return [problem for file, (_, problem) in self.graphs.items() if problem and file in used]
 
     def describe(self, used: Collection[Path]) -> tuple[GraphDescription, ...]:
         return tuple(
-            _describe(file, self.folder, graph, problem, file in used) for file, (graph, problem) in self.found.items()
+            _describe(file, self.folder, graph, problem, file in used) for file, (graph, problem) in self.graphs.items()
         )
 
 
 @contextmanager
-def noting(problems: list[str]) -> Iterator[None]:
-    """Go on after a ModelError, and keep what it says."""
+def collecting(problems: list[str]) -> Iterator[None]:
+    """Append the message of a ModelError to `problems`, and go on."""
     try:
         yield
     except ModelError as error:
@@ -121,13 +123,13 @@ def noting(problems: list[str]) -> Iterator[None]:
 
 
 def file_sizes(folder: Path) -> tuple[FileSize, ...]:
-    """Of all files that belong to a model, and those that lie beside them."""
+    """All files of the folder and of its folder `onnx`."""
     files = sorted(file for place in graph_places(folder) for file in place.glob("*") if file.is_file())
     return tuple(FileSize(file.relative_to(folder).as_posix(), file.stat().st_size) for file in files)
 
 
 def _open(file: Path) -> tuple[GraphSignature | None, str | None]:
-    """What a graph says of itself, and what is wrong with it."""
+    """The signature of a graph, if it can be read, and its problem, if it cannot be opened."""
     try:
         return GraphSignature.of(file, open_session(file)), None
     except ModelError as error:

@@ -1,9 +1,9 @@
 """
-Everything a person may want to know about a model folder: what `kvjobs models inspect` shows.
+The description of a model folder that `kvjobs models inspect` shows.
 
-Knows: files, manifests, the order in which sources are read. Does not know: what a family's graphs say, how to print.
+Knows: files, manifests, the order in which sources are read. Does not know: a family's graphs, how to print.
 
-Nothing here raises for what is wrong with a model: it becomes a problem in the description, beside all that could be
+Nothing here raises for a broken model: what is wrong becomes a problem in the description, beside all that could be
 read.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from jobs.errors import ModelError
 from worker.model_tools.inspect.causal import CausalFamily
-from worker.model_tools.inspect.description import ModelDescription, OpenedGraphs, file_sizes, noting
+from worker.model_tools.inspect.description import ModelDescription, OpenedGraphs, collecting, file_sizes
 from worker.model_tools.inspect.protocol import Family
 from worker.model_tools.inspect.seq2seq import Seq2SeqFamily
 from worker.models.contents.kind import kind_of
@@ -25,17 +25,17 @@ from worker.models.model_kind import ModelKind
 
 
 def inspect_model(folder: ModelFolder) -> ModelDescription:
-    """Open every graph of a folder, one after the other, and say what the model is and whether it runs."""
+    """Open every graph of a folder, one after the other, and the model; describe what it is and whether it runs."""
     family, path = _family_of(folder), folder.path
     problems: list[str] = []
     manifest: Manifest | None = None
-    with noting(problems):
+    with collecting(problems):
         manifest = read_manifest(folder)
         check_files(folder)
     consequences = [] if problems else problems  # what follows from a missing file is not reported again
-    native = manifest if manifest is not None and manifest.layout == "kv" else None
+    native = manifest if manifest is not None and manifest.is_native else None
     used: Mapping[str, Path] = {}
-    with noting(consequences):
+    with collecting(consequences):
         used = family.find_graphs(path, native)
     opened = OpenedGraphs.of(path)
     if manifest is not None:
@@ -44,20 +44,20 @@ def inspect_model(folder: ModelFolder) -> ModelDescription:
     of_graphs += opened.problems(used.values())
 
     fields: dict[str, Any] = _manifest_fields(manifest) | {"layout": "kv" if native else None}
-    with noting(consequences):
+    with collecting(consequences):
         fields |= family.read_config(path, manifest)
     sizes: Mapping[str, Any] = {}
     graphs = opened.readable(used)
     if used and len(graphs) == len(used):
-        with noting(of_graphs):
+        with collecting(of_graphs):
             sizes = family.read_graphs(path, graphs, is_native=native is not None)
             fields |= sizes
-    with noting(consequences):
+    with collecting(consequences):
         fields |= family.read_tokenizer(path, sizes)
-    with noting(problems):
+    with collecting(problems):
         fields["revision"] = folder.revision()
     if sizes and not problems:
-        with noting(problems):
+        with collecting(problems):
             fields |= family.open_model(path)
     if not used and not native and has_weights(path):
         problems[:] = problems[:1]  # a checkpoint, and how it becomes a model: all else follows from it
@@ -95,5 +95,5 @@ def _manifest_fields(manifest: Manifest | None) -> dict[str, Any]:
 
 
 def _warnings(of_graph: tuple[str, ...], manifest: Manifest | None) -> tuple[str, ...]:
-    """How the graph of an export departs from its configuration, and what was found out when it was added."""
+    """The departures of an export from its configuration, and those found when it was added."""
     return tuple(dict.fromkeys((*of_graph, *(manifest.departures if manifest else ()))))

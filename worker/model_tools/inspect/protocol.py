@@ -1,8 +1,8 @@
 """
 What `inspect` asks of a model family. `seq2seq` and `causal` implement it.
 
-Each method reads one source and gives the fields of `ModelDescription` that it says, by name; it raises ModelError for
-what is wrong, and `inspect` goes on with the next.
+Each method reads one source and returns fields of `ModelDescription`, by name. It raises ModelError for what is wrong,
+and `inspect` goes on with the next source.
 """
 
 from collections.abc import Mapping
@@ -24,19 +24,19 @@ class Family(Protocol):
     def kind(self) -> ModelKind: ...
     @property
     def conclusions(self) -> Mapping[str, str]:
-        """How a model of each layout runs."""
+        """By layout, a clause on how such a model runs."""
 
     def find_graphs(self, folder: Path, native: Manifest | None) -> Mapping[str, Path]:
         """The graphs that the layout uses, by name; `native`: the manifest of native graphs, None for an export."""
 
     def read_config(self, folder: Path, manifest: Manifest | None) -> Fields:
-        """What configuration and manifest say, whatever the graphs are."""
+        """Fields from the configuration and the manifest alone."""
 
     def read_graphs(self, folder: Path, graphs: Graphs, *, is_native: bool) -> Fields:
-        """`layout`, and the sizes that graphs and configuration say together."""
+        """`layout`, and the sizes of the network, from graphs and configuration together."""
 
     def read_tokenizer(self, folder: Path, sizes: Fields) -> Fields:
-        """`sizes`: what `read_graphs` gave; empty where it failed."""
+        """Fields from the tokenizer. `sizes`: the fields of `read_graphs`; empty where that failed."""
 
     def open_model(self, folder: Path) -> Fields:
-        """What only shows when the model is opened as a worker does."""
+        """Fields, and problems, that only show when the model is opened as a worker does."""

@@ -1,1 +1,1 @@
-"""`kvjobs models verify`: a model compared with its checkpoint, with itself, and with other precisions."""
+"""`kvjobs models verify`: compare a model with itself, its checkpoint, and other precisions."""

@@ -1,33 +1,33 @@
-"""What `kvjobs models verify` finds: comparisons, and whether a model passed them. Does not know: models."""
+"""The checks of `kvjobs models verify`: their figures and verdicts. Does not know: models."""
 
 import enum
 from dataclasses import dataclass
 
 
 class Verdict(enum.StrEnum):
-    SAME = "same"  # token for token; of log-probabilities, as far as float32 can tell
-    TIED = "tied"  # but for tokens that are equally likely, as far as float32 can tell
+    SAME = "same"  # token for token; log-probabilities within the rounding of float32
+    TIED = "tied"  # but for tokens that are equally likely within the rounding of float32
     DIFFERS = "differs"
-    MEASURED = "measured"  # an approximation: no two numbers need be equal
+    MEASURED = "measured"  # of an approximation: nothing has to be equal
     LEFT_OUT = "left out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What one comparison gave. None: not measured, or not of this kind of model."""
+    """One comparison. None: not measured, or not for this kind of model."""
 
     name: str
     against: str
     verdict: Verdict
-    num_segments: int = 0  # of a causal model: documents
-    exact: float | None = None  # share of the segments whose ids are the same
-    tokens: float | None = None  # share of the tokens that are the same (checkpoint: given the same prefix)
+    num_segments: int = 0  # documents, of a causal model
+    exact: float | None = None  # share of segments with the same ids
+    tokens: float | None = None  # share of tokens that are the same (checkpoint: given the same prefix)
     chrf: float | None = None  # 0 to 100, where sacrebleu is installed
-    drift: float | None = None  # nats a token by which log-probabilities differ, on the mean
-    num_tokens: int | None = None  # whose log-probabilities were compared
-    worst: float | None = None  # nats by which that of a single token differs at most
-    nats: float | None = None  # -log p a token, on the mean, as the model itself has it
-    perplexity: float | None = None  # by which part the model's is above that of the other side; -0.01: 1 % below
+    drift: float | None = None  # mean difference of log-probabilities, nats a token
+    num_tokens: int | None = None  # number of log-probabilities compared
+    worst: float | None = None  # greatest difference of a single token, nats
+    nats: float | None = None  # mean -log p of the model, nats a token
+    perplexity: float | None = None  # relative difference from that of the other side; -0.01: 1 % lower
     note: str | None = None
 
     @property

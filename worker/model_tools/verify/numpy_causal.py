@@ -1,9 +1,9 @@
 """
-A causal network in numpy, straight from the weights of a checkpoint: no graph, no cache, every position at once.
+A causal network in numpy, computed from the weights of a checkpoint without graph or cache.
 
-What our graphs have to agree with where transformers is not installed. Written after modeling_llama.py,
-modeling_mistral.py, modeling_qwen2.py, modeling_qwen3.py and modeling_rope_utils.py of transformers 4.57, and sharing
-nothing with worker/graphs: a mistake there is none here.
+The reference for native graphs where transformers is not installed, and for tests. Written after modeling_llama.py,
+modeling_mistral.py, modeling_qwen2.py, modeling_qwen3.py and modeling_rope_utils.py of transformers 4.57. It shares no
+code with worker/graphs, so an error there is not repeated here.
 
 Shapes: T length · D width · N heads · K key/value heads · H head size · V vocabulary.
 """
@@ -24,14 +24,14 @@ Weights = Mapping[str, Floats]
 
 
 class NumpyCausal:
-    """Keeps no weight: those of one layer are in memory at a time, and all sequences pass through it."""
+    """Runs all sequences layer by layer, with the weights of one layer in memory at a time."""
 
     name = "checkpoint, in numpy"
 
     def __init__(self, config: Mapping[str, Any], weights: Weights) -> None:
-        """Raises ModelError for an activation, or a scaling of positions, that is not known."""
+        """Raises ModelError for an unknown activation or scaling of positions."""
         if (activation := config.get("hidden_act", "silu")) not in ("silu", "swish"):
-            raise ModelError(f"hidden_act is {activation}; known is silu")
+            raise ModelError(f"hidden_act is {activation}; supported is silu")
         self._config = config
         self._weights = weights
         self._epsilon = np.float32(config.get("rms_norm_eps", 1e-6))
@@ -57,7 +57,9 @@ class NumpyCausal:
         is_tied = self._config.get("tie_word_embeddings") or "lm_head.weight" not in self._weights
         head = table if is_tied else self._weights["lm_head.weight"]
         last = {"norm.weight": self._weights["model.norm.weight"]}
-        return [_of_next(self._norm(x, last, "norm") @ head.T, ids) for x, ids in zip(hidden, sequences, strict=True)]
+        return [
+            _log_probs_of(self._norm(x, last, "norm") @ head.T, ids) for x, ids in zip(hidden, sequences, strict=True)
+        ]
 
     def rotations(self, length: int) -> tuple[Floats, Floats]:
         """Cosines and sines of the rotary positions of a text of `length` tokens, (T, H / 2) each."""
@@ -82,22 +84,26 @@ class NumpyCausal:
         q, k = _rotate(q, cosines, sines), _rotate(k, cosines, sines)
         k, v = (np.repeat(some, len(q) // len(some), axis=0) for some in (k, v))
         scores = q @ k.swapaxes(1, 2) / np.float32(math.sqrt(self._head_size))  # (N, T, T)
-        sees = np.tri(len(x), dtype=bool)
+        mask = np.tri(len(x), dtype=bool)
         if window is not None:
-            sees &= ~np.tri(len(x), k=-window, dtype=bool)
-        scores = np.where(sees, scores, np.float32(-np.inf))
-        chances = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        mixed = (chances / chances.sum(axis=-1, keepdims=True)) @ v
+            mask &= ~np.tri(len(x), k=-window, dtype=bool)
+        scores = np.where(mask, scores, np.float32(-np.inf))
+        shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        mixed = (shares / shares.sum(axis=-1, keepdims=True)) @ v
         return _linear(mixed.swapaxes(0, 1).reshape(len(x), -1), weights, "self_attn.o_proj")
 
     def _window(self, layer: int) -> int | None:
-        """How many tokens one of this layer sees, itself included; None: all before it."""
+        """The number of tokens that a token of this layer attends to, itself included; None: all before it."""
         config = self._config
         if config.get("model_type") == "mistral":
             window = config.get("sliding_window", 4096)
         elif config.get("use_sliding_window"):
-            kinds = config.get("layer_types")
-            is_local = kinds[layer] == "sliding_attention" if kinds else layer >= config.get("max_window_layers", 28)
+            layer_types = config.get("layer_types")
+            is_local = (
+                layer_types[layer] == "sliding_attention"
+                if layer_types
+                else layer >= config.get("max_window_layers", 28)
+            )
             window = config.get("sliding_window", 4096) if is_local else None
         else:
             window = None
@@ -114,8 +120,8 @@ def _linear(x: Floats, weights: Weights, name: str) -> Floats:
     return y + weights[f"{name}.bias"] if f"{name}.bias" in weights else y
 
 
-def _of_next(logits: Floats, ids: Sequence[int]) -> Floats:
-    """(T, V) -> what each step says of the token that follows, (T - 1,)."""
+def _log_probs_of(logits: Floats, ids: Sequence[int]) -> Floats:
+    """(T, V) -> log-probabilities of the tokens after the first, (T - 1,)."""
     logits = logits[:-1] - logits[:-1].max(axis=1, keepdims=True)
     chosen: Floats = logits[np.arange(len(logits)), list(ids[1:])] - np.log(np.exp(logits).sum(axis=1))
     return chosen
@@ -130,22 +136,24 @@ def _rotate(x: Floats, cosines: Floats, sines: Floats) -> Floats:
 
 
 def _frequencies(config: Mapping[str, Any], head_size: int) -> Floats:
-    """Radians a position, (H / 2,)."""
-    said = config.get("rope_scaling") or config.get("rope_parameters") or {}
-    kind = said.get("rope_type") or said.get("type") or "default"
-    base = said.get("rope_theta") or config.get("rope_theta") or 10_000.0
+    """Radians per position, (H / 2,)."""
+    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    kind = scaling.get("rope_type") or scaling.get("type") or "default"
+    base = scaling.get("rope_theta") or config.get("rope_theta") or 10_000.0
     exponents = np.arange(0, head_size, 2, dtype=np.float32) / np.float32(head_size)
     plain: Floats = np.float32(1) / np.float32(base) ** exponents
     if kind in ("default", "dynamic"):  # dynamic differs beyond the model's positions
         return plain
     if kind == "linear":
-        return plain / np.float32(said["factor"])
+        return plain / np.float32(scaling["factor"])
     if kind == "llama3":
-        # A pair that turns more often than `high` times in the first context stays, one that turns less often than
-        # `low` times is slowed down, and between the two it goes over.
-        turns = said["original_max_position_embeddings"] * plain / (2 * math.pi)
-        low, high = said["low_freq_factor"], said["high_freq_factor"]
-        kept: Floats = np.clip((turns - low) / (high - low), 0, 1).astype(np.float32)
-        slowed: Floats = plain / np.float32(said["factor"])
+        # A pair with more than `high` rotations within the original context keeps its frequency, one with less than
+        # `low` has it divided by the factor; between the two, frequencies are interpolated.
+        rotations = scaling["original_max_position_embeddings"] * plain / (2 * math.pi)
+        low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+        kept: Floats = np.clip((rotations - low) / (high - low), 0, 1).astype(np.float32)
+        slowed: Floats = plain / np.float32(scaling["factor"])
         return plain * kept + slowed * (1 - kept)
-    raise ModelError(f"positions are scaled in the way {kind}, which only the checkpoint in transformers knows")
+    raise ModelError(
+        f"rope_type is {kind}, which only the reference in transformers supports: install torch and transformers"
+    )

@@ -1,8 +1,8 @@
 """
-A Marian network in numpy, straight from the weights of a checkpoint: no graph, no cache, every position at every step.
+A Marian network in numpy, computed from the weights of a checkpoint without graph or cache.
 
-What our graphs have to agree with where transformers is not installed. Written after transformers'
-modeling_marian.py, and sharing nothing with worker/graphs: a mistake there is none here.
+The reference for native graphs where transformers is not installed. Written after modeling_marian.py of transformers.
+It shares no code with worker/graphs, so an error there is not repeated here.
 
 Shapes: S source length · T target length · D width · N heads · H head size · V vocabulary.
 """
@@ -29,7 +29,7 @@ class NumpyMarian:
     name = "checkpoint, in numpy"
 
     def __init__(self, config: Mapping[str, Any], weights: Mapping[str, Floats]) -> None:
-        """Raises ModelError for an activation that is not known."""
+        """Raises ModelError for an unknown activation."""
         self._weights = dict(weights)
         self._width = int(config["d_model"])
         self._layers = {"encoder": int(config["encoder_layers"]), "decoder": int(config["decoder_layers"])}
@@ -37,7 +37,7 @@ class NumpyMarian:
         self._scale = math.sqrt(self._width) if config.get("scale_embedding") else 1.0
         activation = str(config["activation_function"])
         if activation not in _ACTIVATIONS:
-            raise ModelError(f"activation_function is {activation}; known are {', '.join(_ACTIVATIONS)}")
+            raise ModelError(f"activation_function is {activation}; supported are {', '.join(_ACTIVATIONS)}")
         self._activate = _ACTIVATIONS[activation]
 
     @classmethod
@@ -88,8 +88,8 @@ class NumpyMarian:
         scores = q @ k.swapaxes(1, 2) / np.float32(math.sqrt(q.shape[-1]))  # (N, T, S)
         if causal:
             scores = np.where(np.tri(len(x), dtype=bool), scores, np.float32(-np.inf))
-        chances = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        mixed = (chances / chances.sum(axis=-1, keepdims=True)) @ v  # (N, T, H)
+        shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        mixed = (shares / shares.sum(axis=-1, keepdims=True)) @ v  # (N, T, H)
         return self._linear(mixed.swapaxes(0, 1).reshape(len(x), -1), f"{name}.out_proj")
 
     def _feed_forward(self, x: Floats, name: str) -> Floats:

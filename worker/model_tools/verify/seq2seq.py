@@ -89,7 +89,7 @@ class Seq2SeqRun:
     """A translation model and its greedy translations of a sample."""
 
     def __init__(self, model: Seq2SeqModel, manifest: Manifest | None, sample: Sample, decode_text: DecodeText) -> None:
-        self._is_native = manifest is not None and manifest.layout == "kv"
+        self._is_native = manifest is not None and manifest.is_native
         self.is_exact = manifest is not None and manifest.precision == Precision.FP32
         self._model = model
         self._sample = sample

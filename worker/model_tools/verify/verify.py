@@ -47,7 +47,7 @@ def verify(
     run = family.run(folder, sample)
     yield from run.self_checks()
     manifest = read_manifest(folder)
-    if manifest is not None and manifest.layout == "kv":
+    if manifest is not None and manifest.is_native:
         yield from _check_native(folder, manifest, family, run)
     else:
         yield _check_export(checkpoint or family.export_checkpoint(folder, manifest), family, run)

@@ -282,7 +282,7 @@ def test_a_model_of_ours_that_was_damaged_is_refused(add, checkpoint, models_dir
 def test_options_that_graphs_have_no_use_for_are_refused(add, export, models_dir, options):
     (option, value) = next(iter(options.items()))
 
-    with pytest.raises(SpecError, match=f"--{option} {value} is chosen when graphs are built, .* used as they are"):
+    with pytest.raises(SpecError, match=f"--{option} {value} is a choice for building graphs, .* used as they are"):
         add(export, **options)
     assert os.listdir(models_dir) == []
 

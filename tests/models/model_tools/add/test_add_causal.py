@@ -158,7 +158,7 @@ def test_an_export_that_says_nothing_of_its_architecture_is_causal_all_the_same(
 
 @pytest.mark.parametrize("options", [{"precision": Precision.INT8}, {"head": HeadChoice.FULL}])
 def test_options_that_graphs_have_no_use_for_are_refused(add, tmp_path, options):
-    with pytest.raises(SpecError, match=r"is chosen when graphs are built, .* used as they are"):
+    with pytest.raises(SpecError, match=r"is a choice for building graphs, .* used as they are"):
         add(write_export(tmp_path / "exported"), **options)
 
 
@@ -226,7 +226,9 @@ def test_an_export_that_says_something_else_than_its_checkpoint_is_taken_only_by
 ):
     checkpoint = write_checkpoint(tmp_path / "checkpoint", Export(), changed=0.2)
 
-    with pytest.raises(ModelError, match=r"/exported does not say what its checkpoint .*/checkpoint says .* nats a"):
+    with pytest.raises(
+        ModelError, match=r"/exported gives other log-probabilities than its checkpoint .*/checkpoint .* nats a"
+    ):
         add(letters, checkpoint=str(checkpoint))
     assert os.listdir(models_dir) == []
 
@@ -261,7 +263,7 @@ def test_a_checkpoint_of_an_architecture_that_is_not_built_may_lie_beside_its_ex
 
 
 def test_a_checkpoint_is_named_where_there_is_one(add, tmp_path, letters, checkpoint):
-    with pytest.raises(SpecError, match=r"--checkpoint .*/nowhere is no folder with a checkpoint"):
+    with pytest.raises(SpecError, match=r"--checkpoint .*/nowhere is not a folder with a checkpoint"):
         add(letters, checkpoint=str(tmp_path / "nowhere"))
     with pytest.raises(SpecError, match="--checkpoint is for exports"):
         add(checkpoint, checkpoint=str(checkpoint))

@@ -261,7 +261,7 @@ def test_what_the_reference_does_not_know_is_left_out_with_the_reason(make):
     check = checks(make(rope_scaling=yarn))["checkpoint"]
 
     assert check.verdict == "left out"
-    assert "scaled in the way yarn, which only the checkpoint in transformers knows" in (check.note or "")
+    assert "rope_type is yarn, which only the reference in transformers supports" in (check.note or "")
 
 
 # --- the reference in numpy

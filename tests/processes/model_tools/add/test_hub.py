@@ -148,7 +148,7 @@ def test_offline_takes_what_the_cache_has(hub, server):
 
     snapshot = fetch(ID, None, Hub(endpoint=hub.endpoint, cache=hub.cache, offline=True))
 
-    assert (snapshot.commit, snapshot.note) == (COMMIT, f"HF_HUB_OFFLINE is set: took {ID} as the cache has it")
+    assert (snapshot.commit, snapshot.note) == (COMMIT, f"HF_HUB_OFFLINE is set: took {ID} from the cache")
     assert server.requests == []
 
 
@@ -184,7 +184,9 @@ def test_a_hub_that_falls_silent_is_a_sentence_and_keeps_what_came(hub, server, 
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     server.wrong.cut_after, server.wrong.cuts = 0, 1_000
 
-    with pytest.raises(KvjobsError, match=r"cannot be reached, or fell silent .* what has been fetched is kept"):
+    with pytest.raises(
+        KvjobsError, match=r"cannot be reached, or stopped answering .* what has been downloaded is kept"
+    ):
         fetch(ID, None, hub)
 
 
@@ -195,8 +197,8 @@ def test_a_hub_that_falls_silent_is_a_sentence_and_keeps_what_came(hub, server, 
         (401, "GatedRepo", SpecError, f"{ID} is gated: accept its terms at http://.*/{ID}, and set HF_TOKEN"),
         (403, "GatedRepo", SpecError, f"{ID} is gated"),
         (401, "RepoNotFound", NotFoundError, f"shows no model {ID}: check the spelling; .* private, set HF_TOKEN"),
-        (403, "Forbidden", SpecError, rf"refuses {ID} \(403\): set HF_TOKEN"),
-        (503, "Busy", KvjobsError, f"answers 503 for {ID}: try again later"),
+        (403, "Forbidden", SpecError, rf"refuses access to {ID} \(403\): set HF_TOKEN"),
+        (503, "Busy", KvjobsError, f"answered 503 for {ID}: try again later"),
     ],
 )
 def test_each_refusal_is_a_sentence(hub, server, status, code, kind, message):
@@ -312,7 +314,7 @@ def test_an_export_of_any_causal_model_is_taken(hub, causal):
 # --- damage
 def test_a_file_that_arrives_damaged_is_a_sentence_and_is_not_kept(hub, server, repository):
     server.wrong.damages = "model.safetensors"
-    with pytest.raises(KvjobsError, match=r"model\.safetensors arrived damaged: its checksum"):
+    with pytest.raises(KvjobsError, match=r"model\.safetensors was damaged on the way: its checksum"):
         fetch(ID, None, hub)
     assert partial_files(hub) == []
 
