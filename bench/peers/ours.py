@@ -54,13 +54,13 @@ def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: i
 
 def head_size(model: Model) -> int | None:
     """The number of ids in the head."""
-    return model.network.graphs.head_size
+    return model.network.graphs.num_target_ids
 
 
 def configuration(model: Model, *, beams: int) -> str:
     return (
         f"kvjobs {version('kvjobs')}, onnxruntime {version('onnxruntime')}, {model.network.graphs.precision}, head of "
-        f"{model.network.graphs.head_size:,} ids, {len(model.lanes)} lanes of 1 thread, {_slots(beams)} slots each"
+        f"{model.network.graphs.num_target_ids:,} ids, {len(model.lanes)} lanes of 1 thread, {_slots(beams)} slots each"
     )
 
 

@@ -125,7 +125,7 @@ def run(family: Family, model: NativeSeq2Seq, settings: dict[str, Any], rows: in
 @pytest.mark.parametrize("rows", [1, 7, 64])
 def test_a_checkpoint_that_was_added_says_what_transformers_says(family: Family, tmp_path: Path, rows: int) -> None:
     model = open_added(family, tmp_path)
-    assert (tmp_path / "model" / SCREENED).exists() == (model.graphs.head_size > 4_096)
+    assert (tmp_path / "model" / SCREENED).exists() == (model.graphs.num_target_ids > 4_096)
 
     for name, settings in SETTINGS.items():
         found = run(family, model, settings, rows)

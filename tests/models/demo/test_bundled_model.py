@@ -42,7 +42,7 @@ def test_the_bundled_model_says_what_its_checkpoint_says_in_transformers(
         rules = read_generation(
             read_json(BUNDLED / "config.json"),
             read_json(BUNDLED / "generation_config.json") | case["settings"],
-            vocab_size=demo.model.graphs.head_size,
+            vocab_size=demo.model.graphs.num_target_ids,
             max_positions=demo.model.max_positions,
         )
         found = decode(demo.model, demo.sources[:num_sources], rules, rows=rows, decoder=decoder)

@@ -1,4 +1,4 @@
-"""What a cache policy means in steps."""
+"""The cache policy of a job, in steps of a search."""
 
 from jobs.spec import CachePolicy
 
@@ -6,7 +6,7 @@ NEVER_CACHED = 1 << 30  # steps: more than any search makes
 
 
 def uncached_steps(policy: CachePolicy) -> int:
-    """How many steps at the beginning of a search run the whole prefix: none, or N, or all."""
+    """How many steps, from the first on, run the whole prefix without the cache: none, N or all."""
     match policy.mode:
         case "off":
             return NEVER_CACHED

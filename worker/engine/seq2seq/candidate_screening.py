@@ -1,16 +1,16 @@
 """
-The best id of each row, exactly, without the exact logits of all ids.
+The best id of each row exactly, without exact logits of all ids.
 
-The head in int8 gives logits that are off by no more than a bound. Only ids whose logit comes within twice the bound
-of the highest can be the best in float32; their logits alone are computed in float32, and the best of them is taken.
+The logits of an int8 head differ from the exact ones by no more than a bound. Only an id whose logit comes within twice
+the bound of the highest can be the best; the logits of these candidates are computed again in float32.
 
-    x . w - X . W  =  x . (w - W) + (x - X) . W       X, W: what int8 makes of the hidden state x and the column w
+    x . w - X . W  =  x . (w - W) + (x - X) . W       X, W: the hidden state x and the column w after int8 rounding
     |    ...    | <=  |x| |w - W| + |x - X| |W|       (Cauchy-Schwarz)
 
-It gives the token that the whole product gives. For the normalizer, every id with a share that counts is computed
-exactly too, as long as those are not many. Where they are, their errors have either sign and make up for each other.
+The result is the token that the float32 head would give. For the normalizer, every id with a share that counts is
+computed in float32 too, as long as those are few. Where they are many, their errors have either sign and cancel out.
 
-64 rows x 65,001 ids, D = 512, one core: the exact head takes 31 ms, its int8 twin 4.8 and this 4.6.
+64 rows x 65,001 ids, D = 512, one core: the float32 head takes 31 ms, the int8 head 4.8 and this 4.6.
 
 Shapes: R rows · V ids of the head · D width · m candidates of all rows.
 """
@@ -22,28 +22,28 @@ from numpy.typing import NDArray
 
 from worker.engine.search.logit_rules import Floats, Ids
 
-_NATS = (6.0, 10.0)  # below the best, an id is still computed exactly ...
-_MOST = 256  # ... if there are about so many of them in its row, ...
-_SAMPLED = 16  # ... going by one in 16
+_NATS = (6.0, 10.0)  # ids so far below the best are computed exactly too ...
+_MAX_IDS = 256  # ... if a row has about so many of them at most, ...
+_SAMPLED = 16  # ... judging by one id in 16
 _SLACK = 1.001  # float32 rounds the bound, too
-_ROUNDED = np.float32(1e-5)  # and the exact logits: of their greatest possible size
+_ROUNDING = np.float32(1e-5)  # of an exact logit, as a part of the greatest that it can be
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateScreen:
-    """A head in float32, and how far its int8 twin may be off."""
+    """A head in float32, and how far the int8 head may be off."""
 
-    head: NDArray[np.float32]  # (V, D), mapped: of its pages only those of candidates are ever read
+    head: NDArray[np.float32]  # (V, D), mapped from its file: only the pages of candidates are read
     error: float  # the greatest |w - W|
     norm: float  # the greatest |W|
 
     def best(self, logits: Floats, scales: Floats, hidden: Floats, normalizer: Floats) -> tuple[Ids, Floats, Floats]:
-        """The best id of each row, its logit, and a better normalizer (R,) each.
+        """The best id of each row, its logit, and a better normalizer, (R,) each.
 
-        `logits` (R, V), to be multiplied by `scales` (R,), are those of the int8 head; ids that are forbidden are
-        -inf there. `hidden` is (R, D). Rows that are not finite keep their normalizer, which says so.
+        `logits` (R, V), to be multiplied by `scales` (R,), are those of the int8 head; forbidden ids are -inf. `hidden`
+        is (R, D). Rows that are not finite keep their normalizer, which is not finite either.
         """
-        sound = np.isfinite(normalizer)
+        is_finite = np.isfinite(normalizer)
         with np.errstate(invalid="ignore"):
             tops, bound = logits.max(axis=1), self._bound(hidden, scales)  # (R,)
             reach = 2 * bound / scales
@@ -51,8 +51,8 @@ class CandidateScreen:
             for nats in _NATS:
                 wider = np.maximum(2 * bound, nats) / scales
                 num_within = np.count_nonzero(sample >= (tops - wider)[:, None], axis=1) * _SAMPLED
-                reach = np.where(num_within <= _MOST, wider, reach)
-        least = np.where(sound, tops - reach, np.inf)
+                reach = np.where(num_within <= _MAX_IDS, wider, reach)
+        least = np.where(is_finite, tops - reach, np.inf)
         # (m,) each, row by row, ids ascending; np.nonzero of a matrix takes 8.3 ms, this 0.5.
         rows, ids = np.divmod(np.flatnonzero(logits >= least[:, None]), logits.shape[1])
         exact = np.einsum("md,md->m", self.head[ids], hidden[rows])  # (m,)
@@ -61,7 +61,7 @@ class CandidateScreen:
         if len(found):
             best_logits[found] = np.maximum.reduceat(exact, starts)
             is_best = np.flatnonzero(exact == best_logits[rows])
-            first = np.unique(rows[is_best], return_index=True)[1]  # of equal ones the lowest id, as argmax does
+            first = np.unique(rows[is_best], return_index=True)[1]  # of equal logits the lowest id, as argmax gives
             best[found] = ids[is_best[first]]
             shares = np.exp(exact - normalizer[rows]) - np.exp(logits[rows, ids] * scales[rows] - normalizer[rows])
             normalizer = normalizer.copy()
@@ -74,6 +74,6 @@ class CandidateScreen:
             rounded = np.rint(hidden / scales[:, None]) * scales[:, None]
             length = np.sqrt(np.einsum("rd,rd->r", hidden, hidden))
             lost = np.sqrt(np.einsum("rd,rd->r", hidden - rounded, hidden - rounded))
-        # |x - X| once more where halves were rounded the other way: off by an ulp of the scale at most.
-        bound: Floats = _SLACK * (length * self.error + lost * self.norm) + _ROUNDED * length * self.norm
+        # |x - X| again, for values halfway between two steps that were rounded the other way: an ulp of the scale.
+        bound: Floats = _SLACK * (length * self.error + lost * self.norm) + _ROUNDING * length * self.norm
         return bound

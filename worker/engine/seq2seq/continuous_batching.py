@@ -1,7 +1,8 @@
 """
-Segments through graphs of our own: slots that are filled again as soon as a sentence ends.
+Decoding with native graphs and continuous batching: a slot takes the next sentence as soon as its own has ended.
 
-    longest first -> encode the newcomers, equally long ones together -> one step of all rows -> who has ended? -> again
+    longest first -> encode sentences of one length together into free slots -> one step of all rows
+                  -> which sentences have ended? -> fill their slots, and so on
 
 Knows: one model, one lane. Does not know: texts.
 """
@@ -18,15 +19,14 @@ from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.search import Search, new_search
 from worker.engine.seq2seq.decode_step import DecodeStep
-from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
-from worker.engine.seq2seq.kv_slots import KVSlots
+from worker.engine.seq2seq.kv_slots import Slots
 from worker.engine.seq2seq.native_graphs import NativeSeq2SeqGraphs
 from worker.engine.seq2seq.protocol import Decoded
 
-ENCODED_TOKENS = (
-    256  # at once: a token takes as long in larger calls (opus-shaped, 95 to 105 us), which need more memory
-)
-REFILLED_SHARE = 8  # an eighth of the slots is free before newcomers are encoded: small models pay for each call
+# Of one call of the encoder. A token takes as long in larger calls (opus-shaped, 95 to 105 us), which need more memory.
+ENCODED_TOKENS = 256
+# An eighth of the slots has to be free before they are filled again: in small models each call of the encoder counts.
+REFILLED_SHARE = 8
 
 
 class ContinuousDecoder:
@@ -35,14 +35,14 @@ class ContinuousDecoder:
     def __init__(self, graphs: NativeSeq2SeqGraphs) -> None:
         self._graphs = graphs
         self._slots = graphs.new_slots()
-        self._dropped = BufferStats()  # of slots that were given up
-        self._last: tuple[tuple[int, bool], DecodeStep] | None = None
-        self._most = 0  # sentences that fit into memory, once that is known; 0: not known
+        self._dropped = BufferStats()  # of slots that did not fit into memory
+        self._step: tuple[tuple[int, bool], DecodeStep] | None = None  # of the last call, and what it serves
+        self._max_sentences = 0  # that fit into memory; 0: not known
 
     @property
     def buffer_stats(self) -> BufferStats:
         """Of the slots and the outputs of a step."""
-        step = self._last[1].buffer_stats if self._last else BufferStats()
+        step = self._step[1].buffer_stats if self._step else BufferStats()
         return self._dropped + self._slots.buffer_stats + step
 
     def decode(
@@ -53,92 +53,92 @@ class ContinuousDecoder:
         *,
         batch_size: int,
     ) -> Iterator[Decoded]:
-        """Every segment once, as it ends. Raises Stopped where told to stop, and what the model raises; of a shortage
-        of memory, that of a single sentence."""
+        """See `protocol.Decoder.decode`. Segments come in the order in which they end."""
         waiting = deque(sorted(range(len(segments)), key=lambda index: -len(segments[index])))
+        head = self._graphs.head
         ended: Decoded = []
         while waiting:
-            room = min(len(waiting), batch_size, self._most or batch_size)
-            stepper = self._stepper(self._graphs.head.rules(rules))
-            batch = _Batch(self._graphs, self._slots, stepper, segments, waiting, room, run)
-            with halve_on_out_of_memory(room, "sentences") as attempt:
-                for found in batch.steps(self._graphs.head.rules(rules)):
-                    ended += [(index, list(map(self._graphs.head.hypothesis, best))) for index, best in found.items()]
+            num_slots = min(len(waiting), batch_size, self._max_sentences or batch_size)
+            step = self._step_for(head.rules(rules))
+            batch = _Batch(self._graphs, self._slots, step, segments, waiting, num_slots, run)
+            with halve_on_out_of_memory(num_slots, "sentences") as attempt:
+                for found in batch.steps(head.rules(rules)):
+                    ended += [(index, list(map(head.hypothesis, best))) for index, best in found.items()]
                     if len(ended) >= batch_size:
                         yield ended
                         ended = []
-            if not attempt.fits:  # sentences under way begin again
-                self._most = attempt.half
-                waiting.extendleft(sorted(batch.under_way, key=lambda index: len(segments[index])))
+            if not attempt.fits:  # running sentences begin again
+                self._max_sentences = attempt.half
+                waiting.extendleft(sorted(batch.running, key=lambda index: len(segments[index])))
                 self._dropped += self._slots.buffer_stats.freed()
                 self._slots = self._graphs.new_slots()
         if ended:
             yield ended
 
-    def _stepper(self, rules: GenerationConfig) -> DecodeStep:
-        """The one of the last call, where it serves these rules too."""
+    def _step_for(self, rules: GenerationConfig) -> DecodeStep:
+        """The step of the last call, if it serves these rules too."""
         kind = rules.num_beams, rules.repetition_penalty == 1.0
-        if self._last is None or self._last[0] != kind:
-            self._last = kind, DecodeStep(self._graphs, rules)
-        return self._last[1]
+        if self._step is None or self._step[0] != kind:
+            self._step = kind, DecodeStep(self._graphs, rules)
+        return self._step[1]
 
 
 class _Batch:
-    """Segments on their way through the slots of a lane."""
+    """Sentences that run in the slots of a lane, until none is left."""
 
     def __init__(
         self,
         graphs: NativeSeq2SeqGraphs,
-        slots: KVSlots | DeviceKVSlots,
-        stepper: DecodeStep,
+        slots: Slots,
+        step: DecodeStep,
         segments: Sequence[Sequence[int]],
         waiting: deque[int],  # longest first
-        room: int,  # sentences
+        num_slots: int,
         run: RunContext,
     ) -> None:
-        self.under_way: set[int] = set()
+        self.running: set[int] = set()
         self._graphs = graphs
         self._slots = slots
-        self._stepper = stepper
+        self._step = step
         self._segments = segments
         self._waiting = waiting
-        self._room = room
+        self._num_slots = num_slots
         self._run = run
 
     def steps(self, rules: GenerationConfig) -> Iterator[dict[int, list[Hypothesis]]]:
-        """Whoever ended, after each step where somebody did."""
-        slots, waiting, stepper = self._slots, self._waiting, self._stepper
-        search = new_search(rules, rescore=stepper.rescore)
+        """The hypotheses of the sentences that ended, after each step in which any did."""
+        slots, waiting = self._slots, self._waiting
+        search = new_search(rules, rescore=self._step.rescore)
         longest = len(self._segments[waiting[0]])
-        # The usual translation is about as long as its source; who needs more finds the slots grown.
-        slots.begin(self._room, rules.num_beams, min(rules.max_new_tokens, longest + longest // 2), longest)
-        step = 0
+        # Most translations are about as long as their source; for longer ones the slots grow.
+        slots.begin(self._num_slots, rules.num_beams, min(rules.max_new_tokens, longest + longest // 2), longest)
+        number = 0
         while waiting or search.num_sentences:
-            free = self._room - search.num_sentences
-            if waiting and free * REFILLED_SHARE >= self._room:
-                self._admit(search, free)
+            num_free = self._num_slots - search.num_sentences
+            if waiting and num_free * REFILLED_SHARE >= self._num_slots:
+                self._fill_slots(search, num_free)
             self._run.raise_if_stopped("steps")
-            logits, scales = stepper.run(search.last_ids, slots, self._run, step)
-            step += 1
-            found, moves = search.advance(logits, scales)
-            if moves is not None:
-                slots.select(moves)
+            logits, scales = self._step.run(search.last_ids, slots, self._run, number)
+            number += 1
+            found, order = search.advance(logits, scales)
+            if order is not None:
+                slots.select(order)
             if found:
-                self.under_way -= found.keys()
+                self.running -= found.keys()
                 yield found
 
-    def _admit(self, search: Search, free: int) -> None:
-        """Fill the free slots with those that wait."""
-        while free and self._waiting:
+    def _fill_slots(self, search: Search, num_free: int) -> None:
+        """Encode waiting sentences into the free slots."""
+        while num_free and self._waiting:
             length = len(self._segments[self._waiting[0]])
             together: list[int] = []
-            most = min(free, max(1, ENCODED_TOKENS // length))
+            most = min(num_free, max(1, ENCODED_TOKENS // length))
             while self._waiting and len(together) < most and len(self._segments[self._waiting[0]]) == length:
                 together.append(self._waiting.popleft())
-            self.under_way.update(together)
+            self.running.update(together)
             ids = np.array([self._segments[index] for index in together], np.int64)
             with self._run.measure("encode", rows=len(together), tokens=ids.size):
                 cross = self._graphs.encode_for_slots(ids)
             self._slots.admit(cross)
             search.admit(together)
-            free -= len(together)
+            num_free -= len(together)

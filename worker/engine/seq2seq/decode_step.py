@@ -1,7 +1,7 @@
 """
-One step of the decoder for all rows that run, and the buffers that it writes into.
+One step of a native decoder for all running rows, and the buffers of its outputs.
 
-Knows: which session runs, and what is bound to it. Does not know: sentences, or how a token is chosen.
+Knows: which session runs, and what is bound to it. Does not know: sentences, how a token is chosen.
 
 Shapes: R rows · V ids of the head · D width.
 """
@@ -18,19 +18,18 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.greedy import Rescore
 from worker.engine.search.logit_rules import Floats, Ids
-from worker.engine.seq2seq.device_kv_slots import DeviceKVSlots
-from worker.engine.seq2seq.kv_slots import KVSlots
+from worker.engine.seq2seq.kv_slots import Slots
 from worker.engine.seq2seq.native_graphs import NativeSeq2SeqGraphs
 
 
 class DecodeStep:
-    """A lane's decoder for one kind of search."""
+    """One lane's decoder for one kind of search."""
 
     def __init__(self, graphs: NativeSeq2SeqGraphs, rules: GenerationConfig, *, exact: bool = False) -> None:
-        """`exact`: no screened head, whatever the rules: the logits are what they are."""
-        self.rescore: Rescore | None = None  # what finds the best ids, where the logits are not exact
+        """`exact`: give exact logits, also where a screened decoder would serve the rules."""
+        self.rescore: Rescore | None = None  # finds the best ids where logits are approximate
         may_screen = rules.num_beams == 1 and rules.repetition_penalty == 1.0 and not exact
-        screened = graphs.screened() if may_screen else None
+        screened = graphs.screened_decoder() if may_screen else None
         if screened is None:
             self._session = graphs.decoder(rules.num_beams)
         else:
@@ -42,24 +41,22 @@ class DecodeStep:
         self._binding = self._session.io_binding()
         self._ids: Ids = np.empty(0, np.int64)  # (R,)
         self._buffers: dict[str, GrowingBuffer] = {}  # by name of the output
-        self._outputs: dict[str, NDArray[Any]] = {}  # of the rows that run
+        self._outputs: dict[str, NDArray[Any]] = {}  # of the running rows
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """Of the outputs; that they are reused at every step is not counted."""
+        """Of the outputs; their reuse at every step is not counted."""
         buffers = tuple(self._buffers.values())
         return BufferStats(sum(one.num_bytes for one in buffers), sum(one.allocations for one in buffers))
 
-    def run(
-        self, last_ids: Ids, slots: KVSlots | DeviceKVSlots, context: RunContext, step: int
-    ) -> tuple[Floats, Floats | None]:
-        """Append one id (R,) to each row. The logits of the next (R, V), and what they are to be multiplied by (R,);
-        they are the caller's to change, until the next step."""
+    def run(self, last_ids: Ids, slots: Slots, context: RunContext, step: int) -> tuple[Floats, Floats | None]:
+        """Append one id (R,) to each row. Returns the logits of the next (R, V), and the factors of the rows (R,), or
+        None; the caller may change them until the next step."""
         rows, past_length = len(last_ids), slots.longest
         if rows != len(self._ids):
             self._bind(rows)
         self._ids[:] = self._graphs.head.to_ids(last_ids)
-        # At every step: what a GPU is to read is copied there when it is bound.
+        # At every step, because a GPU gets a copy when an input is bound.
         bind_input(self._binding, "ids", self._ids)
         slots.bind(self._binding)
         with context.measure("decode", step=step, rows=rows, tokens=rows, past_length=past_length):
@@ -69,15 +66,15 @@ class DecodeStep:
         return np.asarray(self._outputs["logits"], np.float32), None if scales is None else scales[:, 0]
 
     def _bind(self, rows: int) -> None:
-        self._ids = self._take("ids", (rows,), np.dtype(np.int64))
+        self._ids = self._array("ids", (rows,), np.dtype(np.int64))
         for output in self._session.get_outputs():
             if output.name in ("logits", "scales", "hidden"):
                 shape = rows, int(output.shape[1])
-                array = self._take(output.name, shape, np.dtype(_DTYPES[output.type]))
+                array = self._array(output.name, shape, np.dtype(_DTYPES[output.type]))
                 self._outputs[output.name] = array
                 bind_output(self._binding, output.name, array)
 
-    def _take(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    def _array(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         if name not in self._buffers:
             self._buffers[name] = GrowingBuffer(dtype)
         return self._buffers[name].lay_out(shape)

@@ -1,8 +1,8 @@
 """
-Keys and values in the memory of a device, and the graphs that move them about there.
+Keys and values in a device's memory, and the graphs that copy them there.
 
-Nothing passes through the host but row numbers. The device may be the CPU: the same code then runs on memory of the
-process, and that is how it is tested.
+Only row numbers pass through the host. The device may be the CPU: the same code then works on memory of the process,
+which is how it is tested.
 
 Shapes: R rows · M rows after a move · B sentences · S source length · L layers · N heads · C positions · H head size.
 """
@@ -26,7 +26,7 @@ from worker.graphs.kv_copies import place_graph, select_graph, widen_graph
 
 
 class DeviceBuffers:
-    """2 L tensors (rows, N, C, H), key and value of each layer, each at the start of a buffer of its own."""
+    """Key and value of each layer: 2 L tensors (rows, N, C, H), each at the start of its own buffer."""
 
     def __init__(self, shape: SlotShape, device: Device) -> None:
         self.length = 0  # C
@@ -34,7 +34,7 @@ class DeviceBuffers:
         self._shape = shape
         self._device = device
         self._buffers: list[OrtValue] = []
-        self._size = 0  # numbers that a buffer has room for
+        self._size = 0  # of a buffer, in numbers
 
     @property
     def buffer_stats(self) -> BufferStats:
@@ -42,33 +42,33 @@ class DeviceBuffers:
         return BufferStats(2 * self._shape.num_layers * self._size * self._shape.dtype.itemsize, self._allocations)
 
     def lay_out(self, rows: int, length: int) -> None:
-        """Room for so many rows of so many positions; what was there is lost."""
+        """Allocate so many rows of so many positions, if necessary; the content is undefined."""
         self.length = length
         size = math.prod(self._tensor(rows))
         if size > self._size:
             self._allocations += 1
-            self._buffers.clear()  # the old ones go first
+            self._buffers.clear()  # free the old ones first
             self._size = 0
             self._buffers = [self._new_buffer(size) for _ in range(2 * self._shape.num_layers)]
             self._size = size
 
     def names(self, pattern: str) -> list[str]:
-        """As a decoder calls its tensors: `pattern` with the layer, and key or value."""
+        """The names of a decoder's inputs or outputs: `pattern` with the layer, and key or value."""
         return [pattern.format(index // 2, ("key", "value")[index % 2]) for index in range(2 * self._shape.num_layers)]
 
-    def read(self, binding: IOBinding, names: Sequence[str], rows: int) -> None:
-        """Bind the first rows as inputs."""
+    def bind_inputs(self, binding: IOBinding, names: Sequence[str], rows: int) -> None:
+        """Feed the first rows."""
         for name, buffer in zip(names, self._buffers, strict=True):
-            binding.bind_input(name, *self._place, self._tensor(rows), buffer.data_ptr())
+            binding.bind_input(name, *self._location, self._tensor(rows), buffer.data_ptr())
 
-    def write(self, binding: IOBinding, names: Sequence[str], rows: int, *, start: int = 0) -> None:
-        """Bind rows from `start` on as outputs."""
+    def bind_outputs(self, binding: IOBinding, names: Sequence[str], rows: int, *, start: int = 0) -> None:
+        """Write outputs into the rows from `start` on."""
         offset = math.prod(self._tensor(start)) * self._shape.dtype.itemsize
         for name, buffer in zip(names, self._buffers, strict=True):
-            binding.bind_output(name, *self._place, self._tensor(rows), buffer.data_ptr() + offset)
+            binding.bind_output(name, *self._location, self._tensor(rows), buffer.data_ptr() + offset)
 
     @property
-    def _place(self) -> tuple[str, int, Any]:
+    def _location(self) -> tuple[str, int, Any]:
         return self._device.kind, self._device.number, self._shape.dtype.type
 
     def _tensor(self, rows: int) -> tuple[int, ...]:
@@ -81,44 +81,44 @@ class DeviceBuffers:
 
 
 class DeviceCopies:
-    """The graphs of `worker.graphs.kv_copies`, open on a device; all lanes share them."""
+    """The graphs of `worker.graphs.kv_copies`, open on a device. All lanes share them."""
 
-    def __init__(self, shape: SlotShape, beside: Path, *, threads: int, providers: Sequence[Provider]) -> None:
-        """`beside`: a graph of the model, for what is said where one of these cannot be opened."""
+    def __init__(self, shape: SlotShape, file: Path, *, threads: int, providers: Sequence[Provider]) -> None:
+        """`file`: a graph of the model, which an error names if one of these graphs cannot be opened."""
         self._num_tensors = 2 * shape.num_layers
         sizes = self._num_tensors, shape.num_heads, shape.head_size, shape.dtype.type
         self._select, self._widen, self._place = (
-            open_session(beside, threads=threads, providers=providers, graph=make(*sizes))
+            open_session(file, threads=threads, providers=providers, graph=make(*sizes))
             for make in (select_graph, widen_graph, place_graph)
         )
 
     def select(self, source: DeviceBuffers, num_rows: int, target: DeviceBuffers, rows: Ids) -> None:
-        """Of the first `num_rows` rows of one bank, `rows` become the first rows of another, equally long one."""
+        """Copy `rows`, which are among the first `num_rows` of `source`, to the start of `target`, of equal length."""
         binding = self._select.io_binding()
         rows = np.ascontiguousarray(rows)
         bind_input(binding, "rows", rows)
-        source.read(binding, self._names("from"), num_rows)
-        target.write(binding, self._names("to"), len(rows))
+        source.bind_inputs(binding, self._names("from"), num_rows)
+        target.bind_outputs(binding, self._names("to"), len(rows))
         _run(self._select, binding)
 
     def widen(self, source: DeviceBuffers | Sequence[NDArray[Any]], target: DeviceBuffers, num_rows: int) -> None:
-        """The first rows of a bank, or of arrays (R, N, C, H) of the host, become those of one that is longer."""
+        """Copy the first rows of `source`, or of arrays (R, N, C, H) on the host, to `target`, which is longer."""
         binding = self._widen.io_binding()
         if isinstance(source, DeviceBuffers):
             length = source.length
-            source.read(binding, self._names("from"), num_rows)
+            source.bind_inputs(binding, self._names("from"), num_rows)
         else:
             length = source[0].shape[2]
-            alive = [np.ascontiguousarray(array) for array in source]
-            for name, array in zip(self._names("from"), alive, strict=True):
+            arrays = [np.ascontiguousarray(array) for array in source]  # they have to outlive the run
+            for name, array in zip(self._names("from"), arrays, strict=True):
                 bind_input(binding, name, array)
         pads = np.array([0] * 6 + [target.length - length, 0], np.int64)
         bind_input(binding, "pads", pads)
-        target.write(binding, self._names("to"), num_rows)
+        target.bind_outputs(binding, self._names("to"), num_rows)
         _run(self._widen, binding)
 
     def place(self, cross: OrtValue | NDArray[Any], target: DeviceBuffers, start: int) -> None:
-        """What the encoder says of new sentences (B, S, 2 L, N, H) becomes rows of a bank, from `start` on."""
+        """Copy the cross-attention keys and values of new sentences (B, S, 2 L, N, H) to `target`, from row `start`."""
         binding = self._place.io_binding()
         if isinstance(cross, OrtValue):
             count, length, *_ = cross.shape()
@@ -129,7 +129,7 @@ class DeviceCopies:
             bind_input(binding, "cross", cross)
         pads = np.array([0] * 8 + [target.length - length, 0], np.int64)
         bind_input(binding, "pads", pads)
-        target.write(binding, self._names("to"), count, start=start)
+        target.bind_outputs(binding, self._names("to"), count, start=start)
         _run(self._place, binding)
 
     def _names(self, side: str) -> list[str]:

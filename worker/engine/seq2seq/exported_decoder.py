@@ -1,5 +1,5 @@
 """
-Segments through graphs as people export them: batches of equally long rows, which begin together.
+Decoding with exported graphs: padded batches, whose rows begin together.
 
 Knows: one model, one lane. Does not know: texts.
 """
@@ -22,15 +22,15 @@ from worker.engine.seq2seq.protocol import Decoded
 
 
 class ExportedDecoder:
-    """One lane's buffers for one model."""
+    """One lane's cache for one model and one cache policy."""
 
     def __init__(self, graphs: ExportedSeq2SeqGraphs, policy: CachePolicy, pad_id: int) -> None:
         self._graphs = graphs
         self._policy = policy
         self._pad_id = pad_id
         self._cache = graphs.new_cache()
-        self._dropped = BufferStats()  # of buffers that were given up
-        self._max_size: float = math.inf  # rows x source length that a batch may have, since a larger one did not fit
+        self._dropped = BufferStats()  # of caches that did not fit into memory
+        self._max_size: float = math.inf  # rows x source length of a batch that fits into memory
 
     @property
     def buffer_stats(self) -> BufferStats:
@@ -45,21 +45,21 @@ class ExportedDecoder:
         *,
         batch_size: int,
     ) -> Iterator[Decoded]:
-        """Every segment once. A batch for which there is not enough memory is halved until it fits, and those that come
-        later are no larger. Raises what the model raises; of a shortage, that of a single row."""
-        rest = deque(make_batches(segments, max_rows=batch_size, pad_id=self._pad_id))
-        while rest:
-            batch = rest.popleft()
+        """See `protocol.Decoder.decode`. A batch that does not fit into memory is halved until it does, and later
+        batches are no larger."""
+        batches = deque(make_batches(segments, max_rows=batch_size, pad_id=self._pad_id))
+        while batches:
+            batch = batches.popleft()
             rows, length = batch.input_ids.shape
             if rows * length > self._max_size and rows > 1:
-                rest.extendleft(reversed(self._halves(segments, batch)))
+                batches.extendleft(reversed(self._halves(segments, batch)))
                 continue
             with halve_on_out_of_memory(rows, f"rows of {length} tokens") as attempt:
                 yield list(zip(batch.order, self._search(batch, rules, run), strict=True))
             if not attempt.fits:
                 self._max_size = attempt.half * length
                 self._drop_buffers()
-                rest.appendleft(batch)
+                batches.appendleft(batch)
 
     def _search(self, batch: PaddedBatch, rules: GenerationConfig, run: RunContext) -> list[list[Hypothesis]]:
         """The hypotheses of each row."""
@@ -74,4 +74,4 @@ class ExportedDecoder:
     def _drop_buffers(self) -> None:
         self._dropped += self._cache.buffer_stats.freed()
         self._cache = self._graphs.new_cache()
-        self._graphs.give_memory_back()
+        self._graphs.shrink_arena()

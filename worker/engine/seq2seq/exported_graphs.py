@@ -29,7 +29,7 @@ from worker.models.layout.seq2seq_layout import Layout, LayoutKind, find_graphs,
 class ExportedSeq2SeqGraphs:
     """An encoder, a decoder that reads a whole prefix, and (where the graphs have a cache) one that reads one token.
 
-    In the merged layout the two decoders are one session, told apart by the input `use_cache_branch`.
+    In the merged layout both decoders are one session; the input `use_cache_branch` selects one.
     """
 
     layout: Layout
@@ -38,7 +38,7 @@ class ExportedSeq2SeqGraphs:
     next_decoder: onnxruntime.InferenceSession | None
     first_inputs: frozenset[str]
     next_inputs: frozenset[str]
-    dummy_past: int  # merged: the length of the past that is fed where there is none
+    dummy_length: int  # merged: the length of the past that a first step is fed
 
     @classmethod
     def open(
@@ -62,7 +62,9 @@ class ExportedSeq2SeqGraphs:
             next_decoder=sessions.get(following),
             first_inputs=frozenset(graphs[first].inputs),
             next_inputs=frozenset(graphs[following].inputs) if following in graphs else frozenset(),
-            dummy_past=_dummy_past(files[first], sessions[first], layout) if layout.kind is LayoutKind.MERGED else 0,
+            dummy_length=_dummy_length(files[first], sessions[first], layout)
+            if layout.kind is LayoutKind.MERGED
+            else 0,
         )
 
     @property
@@ -71,7 +73,7 @@ class ExportedSeq2SeqGraphs:
         return self.layout.cache is not None
 
     def check_cache(self, policy: CachePolicy) -> None:
-        """Raise SpecError where the graphs cannot do as asked."""
+        """Raise SpecError where the graphs cannot follow `policy`."""
         if policy.mode in ("on", "hybrid") and not self.has_cache:
             raise SpecError(
                 f"cache is {policy}, but the model's graphs have no cache: use --cache auto or off, or export the "
@@ -82,30 +84,30 @@ class ExportedSeq2SeqGraphs:
         """The buffers of one lane."""
         return ExportedKVCache(self.layout.cache)
 
-    def no_past(self, num_rows: int) -> dict[str, NDArray[Any]]:
-        """What the merged graph requires as a past where there is none, and does not read."""
+    def dummy_past(self, num_rows: int) -> dict[str, NDArray[Any]]:
+        """The past that a merged graph requires at a first step, and does not read; else empty."""
         shape = self.layout.cache
         if shape is None:
             return {}
-        dummy = np.zeros((num_rows, shape.num_heads, self.dummy_past, shape.head_size), shape.dtype)
+        dummy = np.zeros((num_rows, shape.num_heads, self.dummy_length, shape.head_size), shape.dtype)
         return {past: dummy for side in ("decoder", "encoder") for past, _ in shape.names(side)}
 
-    def give_memory_back(self) -> None:
-        """Let the encoder's arena go, as far as nobody uses it: what a call took before it ran out of memory stays
-        there, out of reach for all others. (Of 120 MB that there were, 116 came back.)"""
-        tidy = onnxruntime.RunOptions()
-        tidy.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
-        tidy.log_severity_level = 4
+    def shrink_arena(self) -> None:
+        """Free the unused memory of the encoder's arena: what a call allocated before it ran out of memory stays there,
+        where nothing else can use it. (Of 120 MB, this freed 116.)"""
+        options = onnxruntime.RunOptions()
+        options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+        options.log_severity_level = 4
         one = np.ones((1, 1), np.int64)
-        with contextlib.suppress(Exception):  # onnxruntime has no common base class; it is worth a try, no more
-            self.encoder.run(["last_hidden_state"], {"input_ids": one, "attention_mask": one}, tidy)
+        with contextlib.suppress(Exception):  # onnxruntime has no common base class; only an attempt
+            self.encoder.run(["last_hidden_state"], {"input_ids": one, "attention_mask": one}, options)
 
 
-def _dummy_past(file: Path, session: onnxruntime.InferenceSession, layout: Layout) -> int:
-    """The shortest past that the merged graph takes where it has none to read: 0, or 1 where that is refused."""
+def _dummy_length(file: Path, session: onnxruntime.InferenceSession, layout: Layout) -> int:
+    """The shortest past that a merged graph takes at a first step: 0, or 1 where it refuses 0."""
     assert layout.cache is not None
     quiet = onnxruntime.RunOptions()
-    quiet.log_severity_level = 4  # a refusal is an answer here, nothing to report
+    quiet.log_severity_level = 4  # a refusal is expected, and not logged
     reasons = []
     for length in (0, 1):
         shape = (1, layout.cache.num_heads, length, layout.cache.head_size)

@@ -1,8 +1,8 @@
 """
-The memory of one lane: keys and values that a decoder left behind, and the buffers of a step.
+The memory of one lane for exported graphs: cached keys and values, and the buffers of a step.
 
-Everything is allocated in buckets and reused by later batches and jobs. What lies in a buffer beyond the bound
-length is never read: every tensor is bound by pointer with its exact shape.
+Buffers at least double when they grow, and are reused by later batches and jobs. Content beyond the bound length is
+never read: every tensor is bound by pointer with its exact shape.
 
 Shapes: R rows · S source length · P past length · C capacity · L layers · K key/value heads · H head size.
 """
@@ -19,14 +19,14 @@ from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.search.logit_rules import Ids
 from worker.models.layout.seq2seq_layout import CacheShape
 
-_FIRST_LENGTH = 32  # positions that a new batch finds room for; the capacity doubles from there
+_FIRST_LENGTH = 32  # positions allocated for a new batch; the capacity doubles from there
 
 
 class ExportedKVCache:
-    """Keys and values of the running batch, and the memory that they lie in.
+    """Keys and values of the running batch, and their memory.
 
     Self-attention: past and present are separate tensors of the graph, so each key and value has two buffers, which
-    change places after every step:
+    change roles after every step:
 
         step t      past = A, length P     present = B, length P + 1
         step t+1    past = B, length P + 1 present = A, length P + 2
@@ -45,8 +45,8 @@ class ExportedKVCache:
         self._cross_names = self._shape.names("encoder")
         self._source_length = 0  # S
         self._cross_length = 0  # S, once there are keys and values of the source
-        self._source_of: Ids = np.arange(0)  # (R,): which source's cross keys and values stand in each row
-        self._past = 0  # which half of `_self` is the past
+        self._source_of: Ids = np.arange(0)  # (R,): the source whose cross-attention keys and values each row holds
+        self._past = 0  # the half of `_self` that is the past
         self._self = np.empty((2, len(self._self_names), 0), self._shape.dtype)  # (2, 2L, C)
         self._cross = np.empty((len(self._cross_names), 0), self._shape.dtype)  # (2L, C)
         self._steps: dict[str, NDArray[Any]] = {}  # flat
@@ -64,9 +64,9 @@ class ExportedKVCache:
         self._source_of = np.arange(rows)
 
     def bind_prefix(self, binding: IOBinding, length: int) -> None:
-        """Take all keys and values of a call that runs a whole prefix; `advance` makes them the past.
+        """Bind the outputs of a call that runs a whole prefix to all keys and values; `advance` makes them the past.
 
-        Those of the source are taken here, once a batch: later calls have none to give.
+        Those of the source are written here, once per batch: later calls do not give them.
         """
         before = self._allocations
         self._cross_length = self._source_length
@@ -77,28 +77,28 @@ class ExportedKVCache:
         self._bind_cross(binding.bind_output, which=1)
 
     def bind_source(self, binding: IOBinding) -> None:
-        """Feed the keys and values of the source; they stay bound until the rows change."""
+        """Feed the keys and values of the source. They stay bound until the rows change."""
         self._bind_cross(binding.bind_input, which=0)
 
     def bind_step(self, binding: IOBinding) -> None:
-        """Feed the past, and take the present, which is one position longer; `advance` makes it the past."""
-        self._reserve_self(self.rows, self.length + 1)  # before anything is bound: it may move the past
+        """Feed the past, and bind the present, which is one position longer; `advance` makes it the past."""
+        self._reserve_self(self.rows, self.length + 1)  # before anything is bound, because it may move the past
         self._bind_self(binding.bind_input, self._past, self.length, which=0)
         self._bind_self(binding.bind_output, 1 - self._past, self.length + 1, which=1)
 
     def advance(self, length: int) -> None:
-        """The present, `length` positions long, is the past from now on."""
+        """Make the present, `length` positions long, the past."""
         self._past = 1 - self._past
         self.length = length
 
     def select(self, rows: Ids) -> None:
-        """Row i continues what was row rows[i]. Only rows whose content changes are copied.
+        """Row i continues what was row rows[i]. Copies only rows whose content changes.
 
-        Beams of one source share its cross keys and values, so a change of beams moves none of them.
+        Beams of one source have the same cross-attention keys and values, so a change of beams copies none.
         """
-        room = max(len(rows), self.rows)
-        self._reserve_self(room, self.length)
-        self._reserve_cross(room)
+        most = max(len(rows), self.rows)
+        self._reserve_self(most, self.length)
+        self._reserve_cross(most)
         places = np.flatnonzero(rows != _padded(np.arange(self.rows), len(rows)))
         if len(places) and self.length:
             for past, spare in zip(self._self[self._past], self._self[1 - self._past], strict=True):
@@ -112,7 +112,7 @@ class ExportedKVCache:
         self.rows = len(rows)
 
     def step_buffer(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """A contiguous array whose memory is reused under this name; its content is whatever was there."""
+        """A contiguous array; later ones of this name use the same memory. Its content is undefined."""
         size = math.prod(shape)
         buffer = self._steps.get(name)
         if buffer is None or buffer.size < size or buffer.dtype != dtype:
@@ -157,7 +157,7 @@ class ExportedKVCache:
 
 
 def _bucket(needed: int, capacity: int) -> int:
-    """How much to ask for: at least twice what there was, so that growing costs little in sum."""
+    """The size to allocate: at least twice the old one, so that growing costs little in total."""
     return max(needed, 2 * capacity, 1)
 
 
@@ -169,7 +169,7 @@ def _padded(values: Ids, length: int) -> Ids:
 
 
 def _move(buffer: NDArray[Any], row_size: int, places: Ids, sources: Ids, spare: NDArray[Any] | None) -> None:
-    """Copy rows `sources` of a flat buffer to the rows `places`, as if all at once."""
+    """Copy rows `sources` of a flat buffer to the rows `places`, as if all at once. `spare`: memory for the copies."""
     rows = buffer[: (max(places.max(), sources.max()) + 1) * row_size].reshape(-1, row_size)
     if spare is None:
         rows[places] = rows[sources]

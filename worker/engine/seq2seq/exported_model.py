@@ -1,5 +1,5 @@
 """
-A translation model as others exported it: its configuration, its settings of the search, and what lanes make of it.
+A translation model with exported graphs: its own rules of search, and the decoder and scorer that a lane gets.
 
 Knows: the files of a model folder. Does not know: layouts of graphs, how a decoder works.
 """
@@ -17,7 +17,7 @@ from worker.engine.seq2seq.exported_graphs import ExportedSeq2SeqGraphs
 from worker.engine.seq2seq.exported_scorer import ExportedScorer
 from worker.models.json_file import read_json
 
-_UNLIMITED = 512  # positions, where config.json names no limit
+_UNNAMED_LIMIT = 512  # positions, where config.json names no limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class ExportedSeq2Seq:
         settings = folder / "generation_config.json"
         generation = read_json(settings) if settings.is_file() else None
         graphs = ExportedSeq2SeqGraphs.open(folder, config, threads=threads, providers=providers)
-        max_positions = config.get("max_position_embeddings") or _UNLIMITED
+        max_positions = config.get("max_position_embeddings") or _UNNAMED_LIMIT
         rules = read_generation(config, generation, vocab_size=graphs.layout.vocab_size, max_positions=max_positions)
         pad_id = (generation or {}).get("pad_token_id", config.get("pad_token_id"))
         return cls(graphs, rules, max_positions, rules.eos_id if pad_id is None else pad_id)
@@ -56,5 +56,5 @@ class ExportedSeq2Seq:
         return ExportedDecoder(self.graphs, policy, self.pad_id)
 
     def new_scorer(self) -> ExportedScorer:
-        """What scores given targets for one lane."""
+        """One lane's scorer of given targets."""
         return ExportedScorer(self.graphs, self.generation.start_id, self.pad_id)

@@ -1,5 +1,5 @@
 """
-Given translations through graphs as people export them: logits of every position, reduced here.
+Scoring given targets with exported graphs: they give the logits of every position, which are reduced here.
 
 Shapes: B pairs · R of them in one call · S longest source · T longest target · V vocabulary.
 """
@@ -16,24 +16,23 @@ from worker.engine.seq2seq.exported_graphs import ExportedSeq2SeqGraphs
 from worker.engine.seq2seq.padding import pad
 from worker.engine.seq2seq.pair_batches import IdPair
 
-MAX_LOGITS = 1 << 24  # numbers that one call of the decoder may give, unless one target alone gives more: 64 MB
+MAX_LOGITS = 1 << 24  # numbers of one call of the decoder, unless one target alone has more: 64 MB
 
 
 class ExportedScorer:
-    """One lane's way; it keeps no memory between calls."""
+    """One lane's scorer; it keeps no memory between calls."""
 
     def __init__(self, graphs: ExportedSeq2SeqGraphs, start_id: int, pad_id: int) -> None:
         self._graphs = graphs
         self._start_id = start_id
         self._pad_id = pad_id
 
-    def can_say(self, ids: Sequence[int]) -> NDArray[np.bool_]:
-        """Which of some ids the head has."""
+    def has_ids(self, ids: Sequence[int]) -> NDArray[np.bool_]:
+        """See `protocol.TargetScorer.has_ids`."""
         return np.asarray(ids, np.int64) < self._graphs.layout.vocab_size
 
     def log_probs(self, pairs: Sequence[IdPair], run: RunContext) -> list[Floats]:
-        """An array for each pair: log p(token | source, tokens before it). The head has all ids.
-        Raises what the model raises."""
+        """See `protocol.TargetScorer.log_probs`."""
         sources = pad([pair.source for pair in pairs], range(len(pairs)), self._pad_id)
         with run.measure("encode", rows=len(pairs), tokens=sources.input_ids.size):
             hidden = self._graphs.encoder.run(
@@ -41,10 +40,10 @@ class ExportedScorer:
             )[0]  # (B, S, D)
         targets = [[self._start_id, *pair.target] for pair in pairs]
         longest = max(map(len, targets)) - 1
-        rows_a_call = max(1, MAX_LOGITS // (longest * self._graphs.layout.vocab_size))
+        rows_per_call = max(1, MAX_LOGITS // (longest * self._graphs.layout.vocab_size))
         found: list[Floats] = []
-        for start in range(0, len(pairs), rows_a_call):
-            rows = slice(start, start + rows_a_call)
+        for start in range(0, len(pairs), rows_per_call):
+            rows = slice(start, start + rows_per_call)
             logits = self._decode([ids[:-1] for ids in targets[rows]], hidden[rows], sources.attention_mask[rows], run)
             with run.measure("head", rows=len(logits), tokens=sum(len(pair.target) for pair in pairs[rows])):
                 found.extend(_gather(row, pair.target) for row, pair in zip(logits, pairs[rows], strict=True))
@@ -53,7 +52,7 @@ class ExportedScorer:
     def _decode(
         self, prefixes: Sequence[Sequence[int]], hidden: NDArray[Any], mask: NDArray[np.int64], run: RunContext
     ) -> NDArray[Any]:
-        """Logits (R, T, V). What stands behind the end of a row comes after all of it, and says nothing to it."""
+        """Logits (R, T, V). Padding comes after a row's own tokens, which do not attend to it."""
         graphs = self._graphs
         batch = pad(prefixes, range(len(prefixes)), self._pad_id)
         feed = {
@@ -62,7 +61,7 @@ class ExportedScorer:
             "encoder_attention_mask": mask,
             "decoder_attention_mask": batch.attention_mask,
             "use_cache_branch": np.array([False]),
-            **graphs.no_past(len(prefixes)),
+            **graphs.dummy_past(len(prefixes)),
         }
         with run.measure("prefill", rows=len(prefixes), tokens=batch.input_ids.size):
             logits: NDArray[Any] = graphs.first_decoder.run(
@@ -74,6 +73,6 @@ class ExportedScorer:
 def _gather(logits: NDArray[Any], target: Sequence[int]) -> Floats:
     """Logits of one row (T, V) -> log-probabilities of its tokens."""
     logits = np.asarray(logits[: len(target)], np.float32)
-    with np.errstate(invalid="ignore"):  # infinities are for whoever reads the result
+    with np.errstate(invalid="ignore"):  # the task finds infinities in the result
         found: Floats = logits[np.arange(len(target)), np.asarray(target)] - log_normalizer(logits)
     return found

@@ -1,13 +1,13 @@
 """
-The decoder, one step at a time, for one batch of source segments.
+The steps of an exported decoder for one batch of source segments.
 
 Knows: which session runs at which step, and what is bound to it. Does not know: how tokens are chosen.
 
     step 0        whole prefix (the start token)      -> logits, keys and values of source and prefix
-    step 1, ...   one token a row, with the past      -> logits, the past with one more position
+    step 1, ...   one token per row, with the past    -> logits, the past with one more position
 
-Without a cache every step runs the whole prefix. `hybrid:N` does so for the first N steps, and takes the keys and
-values of the last of them over.
+Without a cache every step runs the whole prefix. With `hybrid:N` the first N steps do, and the cached steps continue
+with the keys and values of the last of them.
 
 Shapes: B sources · R rows (B, or B x beams) · S source length · T prefix length · P past length · D width ·
 V vocabulary.
@@ -28,11 +28,11 @@ from worker.engine.seq2seq.exported_graphs import ExportedSeq2SeqGraphs
 from worker.engine.seq2seq.exported_kv_cache import ExportedKVCache
 from worker.engine.seq2seq.padding import PaddedBatch
 
-MAX_LOGITS = 1 << 26  # numbers that one uncached call may give: 256 MB
+MAX_LOGITS = 1 << 26  # numbers of one uncached call: 256 MB
 
 
 class ExportedSteps:
-    """One batch on its way through the decoder; what `worker.engine.search.search` calls Steps."""
+    """The steps of one batch (`worker.engine.search.search.Steps`)."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ExportedSteps:
         policy: CachePolicy,
         run: RunContext,
     ) -> None:
-        """Run the encoder. `cache` is the lane's, and serves one Decoding at a time."""
+        """Run the encoder. `cache` is the lane's, and serves one batch at a time."""
         self._uncached_steps = _uncached_steps(graphs, policy)
         self._graphs = graphs
         self._cache = cache
@@ -61,7 +61,7 @@ class ExportedSteps:
 
     def step(self, last_ids: Ids) -> Floats:
         """Append one id to each row (R,); the logits of the next one (R, V), valid until the next step. Raises
-        Stopped where told to stop."""
+        Stopped if the run is to end."""
         self._run.raise_if_stopped("steps")
         step, self._steps = self._steps, self._steps + 1
         if step < self._uncached_steps:
@@ -72,27 +72,27 @@ class ExportedSteps:
         return np.asarray(logits[:, 0], np.float32)  # a graph in half precision gives float16
 
     def select(self, rows: Ids) -> None:
-        """Row i continues what was row rows[i]; rows that are not named are gone."""
+        """Row i continues what was row rows[i]; rows that are not in `rows` are dropped."""
         self._cache.select(rows)
         if self._steps < self._uncached_steps:  # the next step runs the whole prefix again
             self._ids, self._hidden = self._ids[rows], self._hidden[rows]
         if len(rows) != len(self._mask) or (self._mask[rows] != self._mask).any():
             self._mask = self._mask[rows]
-            self._next = None  # what stays bound over many steps has another shape now
+            self._next = None  # what stays bound from step to step has another shape now
 
     def _run_prefix(self, step: int) -> NDArray[Any]:
-        """Run all positions; at the last uncached step, keep their keys and values."""
+        """Run the whole prefix of every row; at the last uncached step, keep its keys and values."""
         num_rows, length = self._ids.shape
         vocab_size = self._graphs.layout.vocab_size
         keep = step + 1 == self._uncached_steps
-        # The graph gives the logits of every position: 130 MB a step for 10 rows of 50 tokens and 65,001 ids. So few
-        # rows at a time, but for the one step whose keys and values stay.
-        rows_a_call = num_rows if keep else max(1, MAX_LOGITS // (length * vocab_size))
+        # The graph gives the logits of every position: 130 MB a step for 10 rows of 50 tokens and 65,001 ids. So a call
+        # has few rows, except at the one step whose keys and values stay.
+        rows_per_call = num_rows if keep else max(1, MAX_LOGITS // (length * vocab_size))
         last = self._cache.step_buffer("last", (num_rows, 1, vocab_size), np.dtype(np.float32))
         phase = "decode" if step else "prefill"
         with self._run.measure(phase, step=step, rows=num_rows, tokens=num_rows * length):
-            for start in range(0, num_rows, rows_a_call):
-                rows = slice(start, start + rows_a_call)
+            for start in range(0, num_rows, rows_per_call):
+                rows = slice(start, start + rows_per_call)
                 logits = self._bind_prefix(rows)
                 if keep:
                     self._cache.bind_prefix(self._first.io, length)
@@ -103,7 +103,7 @@ class ExportedSteps:
         return last
 
     def _bind_prefix(self, rows: slice) -> NDArray[Any]:
-        """Bind some rows; their logits (rows, T, V), once the decoder has run."""
+        """Bind some rows. Returns the array for their logits (rows, T, V)."""
         binding, ids = self._first, self._ids[rows]
         binding.feed("input_ids", ids)
         binding.feed("encoder_hidden_states", self._hidden[rows])
@@ -114,14 +114,14 @@ class ExportedSteps:
         return self._take_logits(binding, *ids.shape)
 
     def _run_next(self, step: int, last_ids: Ids) -> NDArray[Any]:
-        """Run the last position alone. The keys and values of the source are those of the first step: the cached
-        branch gives empty ones in their place, so nothing is ever bound to take them."""
+        """Run the last position alone. The keys and values of the source stay those of the first step: the cached
+        branch gives empty ones in their place, so these outputs are not bound."""
         cache, num_rows = self._cache, len(last_ids)
         if self._next is None:
             self._next = self._bind_steps(num_rows)
         binding, past_length = self._next, cache.length
         self._step_ids[:, 0] = last_ids
-        binding.feed("input_ids", self._step_ids)  # again: what a GPU is to read is copied there when it is bound
+        binding.feed("input_ids", self._step_ids)  # at every step, because a GPU gets a copy when an input is bound
         binding.feed("decoder_attention_mask", np.ones((num_rows, past_length + 1), np.int64))
         cache.bind_step(binding.io)
         with self._run.measure("decode", step=step, rows=num_rows, tokens=num_rows, past_length=past_length):
@@ -130,13 +130,13 @@ class ExportedSteps:
         return self._step_logits
 
     def _bind_steps(self, num_rows: int) -> "_Binding":
-        """Bind what stays the same while the rows do."""
+        """Bind what stays the same from step to step, until the rows change."""
         graphs = self._graphs
         assert graphs.next_decoder is not None
         binding = _Binding(graphs.next_decoder, graphs.next_inputs)
         self._step_ids = self._cache.step_buffer("ids", (num_rows, 1), np.dtype(np.int64))
         binding.feed("encoder_attention_mask", self._mask)
-        binding.feed("encoder_hidden_states", self._hidden)  # read by the other branch alone; any shape will do
+        binding.feed("encoder_hidden_states", self._hidden)  # read by the other branch only
         binding.feed("use_cache_branch", np.array([True]))
         self._cache.bind_source(binding.io)
         self._step_logits = self._take_logits(binding, num_rows, 1)
@@ -149,12 +149,12 @@ class ExportedSteps:
         return logits
 
     def _feed_dummy_past(self, binding: "_Binding", num_rows: int) -> None:
-        for past, dummy in self._graphs.no_past(num_rows).items():
+        for past, dummy in self._graphs.dummy_past(num_rows).items():
             binding.feed(past, dummy)
 
 
 class _Binding:
-    """An IOBinding that skips inputs which its graph does not have, and keeps what is bound to it alive."""
+    """An IOBinding that skips inputs which the graph lacks, and keeps the bound arrays alive."""
 
     def __init__(self, session: InferenceSession, inputs: frozenset[str]) -> None:
         self.io: IOBinding = session.io_binding()
@@ -176,7 +176,6 @@ class _Binding:
 
 
 def _uncached_steps(graphs: ExportedSeq2SeqGraphs, policy: CachePolicy) -> int:
-    """How many steps run the whole prefix, the first one at least; raise SpecError where the graphs cannot do as
-    asked."""
+    """How many steps run the whole prefix, one at least; raise SpecError where the graphs cannot follow `policy`."""
     graphs.check_cache(policy)
     return max(1, uncached_steps(policy)) if graphs.has_cache else NEVER_CACHED

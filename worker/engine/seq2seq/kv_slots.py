@@ -1,15 +1,15 @@
 """
-The memory of one lane for graphs of our own: a slot a sentence, filled again as soon as it is free.
+The keys and values of one lane for native graphs: a slot per sentence, which the next sentence takes when it is free.
 
-Past and present are the same memory: a step writes one position of each row, and reads what lies before it. The rows
-that run are always the first ones, so a step is bound to a slice. What lies beyond a row's own length is never read.
+Past and present are the same memory: a step writes one position of each row, and reads those before it. Running rows
+are always the first ones, so a step is bound to a slice. Positions beyond a row's own length are never read.
 
-Shapes: R rows, `beams` a sentence · B sentences · S source length · C capacity · L layers · N heads · H head size.
+Shapes: R rows, `beams` per sentence · B sentences · S source length · C capacity · L layers · N heads · H head size.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,12 @@ from worker.engine.runtime.growing_buffer import GrowingBuffer
 from worker.engine.runtime.host_arrays import bind_input, bind_output
 from worker.engine.search.logit_rules import Ids
 
-_STEP = 16  # positions: capacities are multiples of it
+_CAPACITY_STEP = 16  # positions
 
 
 @dataclass(frozen=True, slots=True)
 class SlotShape:
-    """The keys and values of one model."""
+    """The sizes of one model's keys and values."""
 
     num_layers: int  # L
     num_heads: int  # N
@@ -33,22 +33,52 @@ class SlotShape:
     dtype: np.dtype[Any]
 
 
+class Slots(Protocol):
+    """The slots of one lane, on the host or on a device."""
+
+    @property
+    def buffer_stats(self) -> BufferStats: ...
+    @property
+    def longest(self) -> int:
+        """The largest number of tokens that a running row has cached."""
+
+    def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
+        """Allocate slots for so many sentences of at most `source_length` tokens, with `positions` for the target at
+        first; they grow. Every slot is free."""
+
+    def admit(self, cross: Any) -> None:
+        """Add sentences after the others, by their cross-attention keys and values (m, S, 2 L, N, H), which are in the
+        memory of these slots or on the host."""
+
+    def fill(self, present: Sequence[NDArray[Any]]) -> None:
+        """Set the past of all rows to keys and values computed elsewhere, key and value of each layer (R, N, T, H)."""
+
+    def select(self, rows: Ids) -> None:
+        """Row i continues what was row rows[i]; rows that are not in `rows` are dropped."""
+
+    def bind(self, binding: IOBinding) -> None:
+        """Bind the running rows to the inputs and outputs of a decoder, with capacity for one more position."""
+
+    def advance(self) -> None:
+        """Count the position that a step has added to every row."""
+
+
 class KVSlots:
-    """Keys and values of the sentences that run, and where each row is."""
+    """Slots in the host's memory."""
 
     def __init__(self, shape: SlotShape) -> None:
         self._reuses = 0
         self.num_sentences = 0  # B
         self._shape = shape
         self._beams = 1
-        self._grown = 0  # the greatest capacity that was needed yet
+        self._max_capacity = 0  # the largest that rows have needed so far
         self._past_buffer, self._cross_buffer = GrowingBuffer(shape.dtype), GrowingBuffer(shape.dtype)
         self._past = self._lay_out(self._past_buffer, 0, 0)  # (2 L, R, N, C, H)
         self._cross = self._lay_out(self._cross_buffer, 0, 0)  # (2 L, B, N, S, H)
         self._positions = np.zeros(0, np.int32)  # (R,): tokens that are cached
         self._source_ends = np.zeros(0, np.int32)  # (B,): last position of each source
-        self._longest = np.zeros((2, 1), np.int32)  # of positions and of sources, + 1: what the attention asks for
-        self._places: Any = None  # what is bound to where
+        self._longest = np.zeros((2, 1), np.int32)  # of positions and of sources, + 1: inputs of the attention
+        self._bound: Any = None  # rows, memory and binding of the last step
 
     @property
     def num_rows(self) -> int:
@@ -63,23 +93,23 @@ class KVSlots:
 
     @property
     def longest(self) -> int:
-        """The greatest number of tokens that a row has cached."""
+        """The largest number of tokens that a running row has cached."""
         return int(self._positions[: self.num_rows].max(initial=0))
 
     def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
-        """Room for so many sentences of at most `source_length` tokens, and at first for `positions` of a target."""
+        """See `Slots.begin`."""
         before = self.buffer_stats.allocations
-        self.num_sentences, self._beams, self._places = 0, beams, None
-        self._past = self._cross = np.empty((0,) * 5, self._shape.dtype)  # nothing else keeps what is too small
-        capacity = self._capacity(sentences * beams, rounded(positions))
+        self.num_sentences, self._beams, self._bound = 0, beams, None
+        self._past = self._cross = np.empty((0,) * 5, self._shape.dtype)  # else it would keep the memory
+        capacity = self._capacity(sentences * beams, round_up(positions))
         self._past = self._lay_out(self._past_buffer, sentences * beams, capacity)
-        self._cross = self._lay_out(self._cross_buffer, sentences, rounded(source_length))
+        self._cross = self._lay_out(self._cross_buffer, sentences, round_up(source_length))
         self._positions = np.zeros(sentences * beams, np.int32)
         self._source_ends = np.zeros(sentences, np.int32)
         self._reuses += self.buffer_stats.allocations == before
 
     def admit(self, cross: NDArray[Any]) -> None:
-        """New sentences, behind the others: what the encoder said of them (m, S, 2 L, N, H)."""
+        """Add sentences after the others: their cross-attention keys and values (m, S, 2 L, N, H)."""
         start, length = self.num_sentences, cross.shape[1]
         stop = start + len(cross)
         self._cross[:, start:stop, :, :length] = cross.transpose(2, 0, 3, 1, 4)
@@ -88,36 +118,38 @@ class KVSlots:
         self.num_sentences = stop
 
     def fill(self, present: Sequence[NDArray[Any]]) -> None:
-        """What all rows have said so far was computed elsewhere: keys and values of each layer (R, N, T, H)."""
+        """Set the past of all rows: key and value of each layer (R, N, T, H)."""
         length = present[0].shape[2]
         for memory, tensor in zip(self._past, present, strict=True):
             memory[: self.num_rows, :, :length] = tensor
         self._positions[: self.num_rows] = length
 
     def select(self, rows: Ids) -> None:
-        """Row i continues what was row rows[i]; rows that are not named are gone. Copies what changes, and no row
-        that is copied from is overwritten before."""
+        """Row i continues what was row rows[i]; rows that are not in `rows` are dropped.
+
+        Copies only rows that change; `rows` must be such that no row is overwritten before it is copied.
+        """
         beams, longest = self._beams, self.longest
         for row in np.flatnonzero(rows != np.arange(len(rows))).tolist():
             self._past[:, row, :, :longest] = self._past[:, rows[row], :, :longest]
         self._positions[: len(rows)] = self._positions[rows]
-        sources = rows[::beams] // beams
+        sentences = rows[::beams] // beams
         longest = int(self._source_ends[: self.num_sentences].max(initial=0)) + 1
-        for place in np.flatnonzero(sources != np.arange(len(sources))).tolist():
-            self._cross[:, place, :, :longest] = self._cross[:, sources[place], :, :longest]
-        self._source_ends[: len(sources)] = self._source_ends[sources]
-        self.num_sentences = len(sources)
+        for slot in np.flatnonzero(sentences != np.arange(len(sentences))).tolist():
+            self._cross[:, slot, :, :longest] = self._cross[:, sentences[slot], :, :longest]
+        self._source_ends[: len(sentences)] = self._source_ends[sentences]
+        self.num_sentences = len(sentences)
 
     def bind(self, binding: IOBinding) -> None:
-        """Bind the rows that run, where that has changed since the last step; make room for one more position."""
+        """See `Slots.bind`. What is bound already stays bound."""
         if self.longest >= self._past.shape[3]:
             self._grow()
         self._longest[0] = self.longest + 1
         self._longest[1] = self._source_ends[: self.num_sentences].max(initial=0) + 1
-        places = self.num_rows, self._past.ctypes.data, self._past.shape, id(binding)
-        if places == self._places:
+        bound = self.num_rows, self._past.ctypes.data, self._past.shape, id(binding)
+        if bound == self._bound:
             return
-        self._places = places
+        self._bound = bound
         bind_input(binding, "positions", self._positions[: self.num_rows])
         bind_input(binding, "source_lengths", self._source_ends[: self.num_sentences])
         bind_input(binding, "longest", self._longest[0])
@@ -134,28 +166,28 @@ class KVSlots:
                 bind_output(binding, f"lent.{layer}.{name}", cross)
 
     def advance(self) -> None:
-        """A step was made: every row has one more position."""
+        """See `Slots.advance`."""
         self._positions[: self.num_rows] += 1
 
     def _grow(self) -> None:
-        """Twice the positions for every row."""
+        """Double the capacity of every row."""
         rows, longest, old = self._past.shape[1], self.longest, self._past
         self._past_buffer.release()  # `old` keeps the memory
         self._past = self._lay_out(self._past_buffer, rows, 2 * old.shape[3])
         self._past[:, : self.num_rows, :, :longest] = old[:, : self.num_rows, :, :longest]
-        self._grown = self._past.shape[3]
+        self._max_capacity = self._past.shape[3]
 
     def _capacity(self, rows: int, positions: int) -> int:
-        """C: as many as were needed before, where the memory for them is there; else `positions`."""
+        """C: the largest that was needed so far if the memory for it is there, else `positions`."""
         row_size = 2 * self._shape.num_layers * self._shape.num_heads * self._shape.head_size
-        fits = rows * self._grown * row_size <= self._past_buffer.size
-        return max(positions, self._grown) if fits else positions
+        fits = rows * self._max_capacity * row_size <= self._past_buffer.size
+        return max(positions, self._max_capacity) if fits else positions
 
     def _lay_out(self, buffer: GrowingBuffer, rows: int, length: int) -> NDArray[Any]:
         """(2 L, rows, N, length, H)."""
         return buffer.lay_out((2 * self._shape.num_layers, rows, self._shape.num_heads, length, self._shape.head_size))
 
 
-def rounded(length: int) -> int:
+def round_up(length: int) -> int:
     """The capacity for so many positions."""
-    return max(1, -(-length // _STEP)) * _STEP
+    return max(1, -(-length // _CAPACITY_STEP)) * _CAPACITY_STEP

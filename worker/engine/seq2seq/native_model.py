@@ -1,7 +1,7 @@
 """
-A translation model in native graphs: its configuration, its settings of the search, and what lanes make of it.
+A translation model with native graphs: its own rules of search, and the decoder and scorer that a lane gets.
 
-Knows: the files of a model folder, and which class serves which cache policy. Does not know: how those work.
+Knows: the files of a model folder, and which decoder serves which cache policy. Does not know: how a decoder works.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ class NativeSeq2Seq:
     ) -> Self:
         """Open everything that `folder` holds; raise ModelError now, not at the first document.
 
-        `on_device`: keep keys and values in memory of the device, and move them there; None: where that is no CPU.
+        `on_device`: keep keys and values in the device's memory, and move them there; None: unless it is a CPU.
         """
         manifest, config = Manifest.read(folder), read_json(folder / "config.json")
         if manifest.architecture != "marian":
@@ -53,7 +53,7 @@ class NativeSeq2Seq:
         settings = folder / "generation_config.json"
         vocab_size = config.get("decoder_vocab_size") or config.get("vocab_size")
         if not isinstance(vocab_size, int):
-            raise ModelError(f"{folder / 'config.json'} says neither decoder_vocab_size nor vocab_size")
+            raise ModelError(f"{folder / 'config.json'} has neither decoder_vocab_size nor vocab_size")
         max_positions = MarianSizes.read(config).max_positions
         generation = read_generation(
             config,
@@ -65,16 +65,16 @@ class NativeSeq2Seq:
             on_device = Device.of(providers).kind != "cpu"
         graphs = NativeSeq2SeqGraphs(folder, config, manifest.head_ids, precision, threads, providers, on_device)
         graphs.head.rules(generation)
-        if graphs.head.ids is None and graphs.head_size != vocab_size:
+        if graphs.head.ids is None and graphs.num_target_ids != vocab_size:
             raise ModelError(
-                f"{folder / DECODER} says {graphs.head_size} ids, and config.json {vocab_size}: the files belong to "
-                "different models"
+                f"{folder / DECODER} has {graphs.num_target_ids} ids, and config.json {vocab_size}: the files belong "
+                "to different models"
             )
         return cls(graphs, generation, max_positions)
 
     @property
     def has_cache(self) -> bool:
-        """Always."""
+        """True: native graphs always have one."""
         return True
 
     def check_cache(self, policy: CachePolicy) -> None:
@@ -82,9 +82,9 @@ class NativeSeq2Seq:
 
     def new_decoder(self, policy: CachePolicy = CachePolicy()) -> ContinuousDecoder | UncachedDecoder:  # noqa: B008
         """The buffers of one lane."""
-        steps = uncached_steps(policy)
-        return UncachedDecoder(self.graphs, steps) if steps else ContinuousDecoder(self.graphs)
+        num_uncached = uncached_steps(policy)
+        return UncachedDecoder(self.graphs, num_uncached) if num_uncached else ContinuousDecoder(self.graphs)
 
     def new_scorer(self) -> NativeScorer:
-        """What scores given targets for one lane."""
+        """One lane's scorer of given targets."""
         return NativeScorer(self.graphs, self.generation.start_id)

@@ -1,4 +1,4 @@
-"""A translation model of either kind: native graphs, or as they were exported."""
+"""Opening a translation model, whether its graphs are native or exported."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which pairs go through a model together to be scored. Shapes: B pairs · S source length · T target length."""
+"""Batches of pairs to score. Shapes: B pairs · S source length · T target length."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,25 +11,25 @@ MAX_TOKENS = 512
 
 @dataclass(frozen=True, slots=True)
 class IdPair:
-    """A source and a target, as a model counts. None is empty."""
+    """A source and a target as ids. Neither is empty."""
 
-    source: Sequence[int]  # the end included
-    target: Sequence[int]  # every id that is scored, so the end too unless the target was cut
+    source: Sequence[int]  # end-of-sentence included
+    target: Sequence[int]  # the ids that are scored: end-of-sentence too, unless the target was cut
 
 
 def make_pair_batches(pairs: Sequence[IdPair], max_tokens: int = MAX_TOKENS) -> Iterator[list[int]]:
-    """Every pair once, by its place among `pairs`; sources of a batch stand longest first, so that equally long ones
-    are neighbours.
+    """Every pair once, by its index. Within a batch the longest source comes first, so that sources of one length are
+    neighbours.
 
-    A batch of more than one pair is at most `max_tokens` large, filled up to its longest source as to its longest
-    target: that bounds the memory of a call, whatever is misaligned in a corpus.
+    A batch of more than one pair has at most `max_tokens` tokens on either side, if both sides are padded to the
+    longest source or target. That bounds the memory of a call even where a corpus is misaligned.
     """
-    order = sorted(range(len(pairs)), key=lambda place: (-len(pairs[place].source), -len(pairs[place].target)))
+    order = sorted(range(len(pairs)), key=lambda index: (-len(pairs[index].source), -len(pairs[index].target)))
     start = 0
     while start < len(order):
         longest = size = 0
-        for place in islice(order, start, None):
-            longest = max(longest, len(pairs[place].source), len(pairs[place].target))
+        for index in islice(order, start, None):
+            longest = max(longest, len(pairs[index].source), len(pairs[index].target))
             if size and (size + 1) * longest > max_tokens:
                 break
             size += 1

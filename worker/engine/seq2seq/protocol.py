@@ -35,22 +35,21 @@ class Decoder(Protocol):
         *,
         batch_size: int,
     ) -> Iterator[Decoded]:
-        """Yield every segment once, in whatever order suits, at most `batch_size` at a time.
+        """Yield every segment once, in any order, by its index among `segments`, which are ids with end-of-sentence.
 
-        Segments are ids with end-of-sentence included. Of those that do not fit into memory together, fewer run at a
-        time; when a single one does not fit, its error is raised. Raises Stopped between two steps, and what the model
-        raises.
+        At most `batch_size` segments run at a time, and fewer if they do not fit into memory. Raises the error of a
+        single segment that does not fit, what else the model raises, and Stopped between two steps.
         """
 
 
 class TargetScorer(Protocol):
-    """One lane's way to score given targets. It keeps no memory between calls."""
+    """One lane's scorer of given targets. It keeps no memory between calls."""
 
-    def can_say(self, ids: Sequence[int]) -> NDArray[np.bool_]:
+    def has_ids(self, ids: Sequence[int]) -> NDArray[np.bool_]:
         """Which of these ids the model's head has."""
 
     def log_probs(self, pairs: Sequence[IdPair], run: RunContext) -> list[Floats]:
-        """For each pair an array: log p(token | source, target tokens before it), natural logarithm.
+        """For each pair, log p(token | source, target tokens before it) of every target token, natural logarithm.
 
         The pairs are a batch of `pair_batches`, longest source first, and the head has all their ids. Raises what the
         model raises.
@@ -66,7 +65,7 @@ class Seq2SeqModel(Protocol):
 
     @property
     def max_positions(self) -> int:
-        """Of a source, and of a target: the longest, in tokens."""
+        """The longest source, and the longest target, in tokens."""
 
     @property
     def has_cache(self) -> bool:
@@ -79,7 +78,7 @@ class Seq2SeqModel(Protocol):
         """The buffers of one lane; raises SpecError where the graphs cannot follow `policy`."""
 
     def new_scorer(self) -> TargetScorer:
-        """What scores given targets for one lane."""
+        """One lane's scorer of given targets."""
 
 
 def decode_all(

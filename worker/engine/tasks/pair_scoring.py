@@ -120,8 +120,8 @@ class PairScorer:
             source_ids = [*source_ids[: limit - 1], self._tokenizer.eos_id]
         pieces = pieces[:limit] if not target_fits else pieces
         ids = [piece.id for piece in pieces]
-        if not (can_say := self._scorer.can_say(ids)).all():
-            piece = self._tokenizer.target_piece(ids[int(can_say.argmin())])
+        if not (has_ids := self._scorer.has_ids(ids)).all():
+            piece = self._tokenizer.target_piece(ids[int(has_ids.argmin())])
             return Failed(
                 "unscorable",
                 f"the model's head lacks the piece {piece!r} of the target: add the model again with --head full",

@@ -55,7 +55,7 @@ def test_a_model_in_int8_is_refused_where_its_logits_would_be_wrong(add: Add, mo
 
 def test_no_head_is_screened_where_the_screen_would_be_wrong(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = add(Precision.FP32)
-    assert NativeSeq2Seq.open(folder).graphs.screened() is not None
+    assert NativeSeq2Seq.open(folder).graphs.screened_decoder() is not None
     monkeypatch.setattr(native_graphs, "int8_is_exact", cut)
 
-    assert NativeSeq2Seq.open(folder).graphs.screened() is None
+    assert NativeSeq2Seq.open(folder).graphs.screened_decoder() is None

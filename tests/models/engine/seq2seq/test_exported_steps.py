@@ -177,7 +177,7 @@ def test_a_graph_that_refuses_an_empty_past_is_fed_one_of_length_one(
 
     monkeypatch.setattr(onnxruntime.InferenceSession, "run", refusing)
     picky = ExportedSeq2Seq.open(tiny.folder)
-    assert picky.graphs.dummy_past == 1
+    assert picky.graphs.dummy_length == 1
 
     found = dataclasses.replace(tiny, model=picky).run(tiny.rules(num_beams=1))
 

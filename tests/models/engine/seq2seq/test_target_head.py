@@ -16,12 +16,12 @@ from worker.graphs.precision import Precision
 def every_other_id(built: Built) -> list[int]:
     """Half of the vocabulary, end and start among it."""
     rules = built.rules()
-    return sorted({*range(0, built.model.graphs.head_size, 2), rules.eos_id, rules.start_id})
+    return sorted({*range(0, built.model.graphs.num_target_ids, 2), rules.eos_id, rules.start_id})
 
 
 def suppress_the_others(built: Built, kept: Sequence[int], **settings: Any) -> GenerationConfig:
     """A full head that says no more than a smaller one, its probabilities being shared by those that are left."""
-    others = sorted(set(range(built.model.graphs.head_size)) - set(kept))
+    others = sorted(set(range(built.model.graphs.num_target_ids)) - set(kept))
     rules = built.rules(**settings, renormalize_logits=True)
     return dataclasses.replace(rules, suppressed_ids=tuple(sorted({*rules.suppressed_ids, *others})))
 
@@ -51,7 +51,7 @@ def test_a_smaller_head_gives_what_a_full_one_gives_that_is_forbidden_the_rest(
     found = decode(small.model, sources, small.rules(**settings, renormalize_logits=True), rows=7)
     wanted = decode(full.model, sources, suppress_the_others(full, kept, **settings), rows=7)
 
-    assert small.model.graphs.head_size == len(kept) < full.model.graphs.head_size
+    assert small.model.graphs.num_target_ids == len(kept) < full.model.graphs.num_target_ids
     for some, others in zip(found, wanted, strict=True):
         assert [one.ids for one in some] == [one.ids for one in others]
         assert {token_id for one in some for token_id in one.ids} <= set(kept)

@@ -139,7 +139,7 @@ def test_a_decoder_without_a_cache_may_be_used_again(open_kv: Open) -> None:
 def test_a_batch_that_does_not_fit_is_halved_until_it_does(open_kv: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     model = open_kv()
     whole = decode(model, "off", beams=1)
-    session, sizes = model.graphs.prefix_decoder(), []
+    session, sizes = model.graphs.uncached_decoder(), []
 
     class Small:
         """A session with room for two rows."""
@@ -153,7 +153,7 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(open_kv: Open, monkey
         def get_outputs(self) -> Any:
             return session.get_outputs()
 
-    monkeypatch.setattr(model.graphs, "prefix_decoder", Small)
+    monkeypatch.setattr(model.graphs, "uncached_decoder", Small)
 
     assert decode(model, "off", beams=1, rows=8) == whole
     assert [size for size in sizes if size > 2] == [8, 4]

@@ -20,7 +20,7 @@ from worker.demo.grammar import unseen_bulletins
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.decode_step import DecodeStep
-from worker.engine.seq2seq.encoder_states import encode_sources, feed_sources
+from worker.engine.seq2seq.encoder_states import cross_attention_feed, encode_padded
 from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
 from worker.engine.seq2seq.exported_steps import ExportedSteps
 from worker.engine.seq2seq.native_model import NativeSeq2Seq
@@ -85,7 +85,7 @@ def step_by_step(model: Seq2SeqModel, pair: IdPair) -> Any:
         slots, stepper = model.graphs.new_slots(), DecodeStep(model.graphs, rules, exact=True)
         slots.begin(1, 1, len(pair.target), len(pair.source))
         slots.admit(model.graphs.encode_for_slots(np.array([pair.source])))
-        target = model.graphs.head.to_places(target)
+        target = model.graphs.head.to_rows(target)
 
         def step(last: Any) -> Any:
             logits, scales = stepper.run(last, slots, RunContext(), 0)
@@ -101,8 +101,10 @@ def step_by_step(model: Seq2SeqModel, pair: IdPair) -> Any:
 def prefix_by_prefix(model: NativeSeq2Seq, pair: IdPair) -> Any:
     """Another: every prefix anew. Its attention rounds as that of a whole target does, which a step's does not, and
     where int8 cuts what lies between two steps, the least that is rounded otherwise is seen."""
-    session, target = model.graphs.prefix_decoder(), np.array([[model.generation.start_id, *pair.target]])
-    sources = feed_sources(encode_sources(model.graphs, [pair.source], RunContext()), np.array([len(pair.source)]))
+    session, target = model.graphs.uncached_decoder(), np.array([[model.generation.start_id, *pair.target]])
+    sources = cross_attention_feed(
+        encode_padded(model.graphs, [pair.source], RunContext()), np.array([len(pair.source)])
+    )
     found = []
     for length in range(1, len(pair.target) + 1):
         feed = {
