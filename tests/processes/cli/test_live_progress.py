@@ -1,17 +1,18 @@
 """The line of progress on a terminal: its width, the names in it, messages above it."""
 
 import os
+import pty
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 from jobs.store.schema.states import DocumentStatus
+from tests.databases import ON_SQLITE
 from tests.rows import AddJob, Line
 
-# wait and watch -----------------------------------------------------------------------------------------------------
 
-
+@ON_SQLITE
 def test_a_terminal_gets_one_line_that_no_name_can_leave(home: Path, add_job: AddJob) -> None:
     job = add_job(Line("a", "甲"), name="\x1b]0;title\x07[bold]")
 
@@ -23,6 +24,7 @@ def test_a_terminal_gets_one_line_that_no_name_can_leave(home: Path, add_job: Ad
     assert "\x1b[3" not in shown  # NO_COLOR
 
 
+@ON_SQLITE
 def test_a_narrow_terminal_loses_what_matters_least_and_never_half_a_number(home: Path, add_job: AddJob) -> None:
     rejected = [Line(None, status=DocumentStatus.REJECTED, text=None) for _ in range(12)]
     job = add_job(*(Line(f"d{number}", "译") for number in range(120)), *rejected, name="a-name-of-forty-letters-or-so")
@@ -42,13 +44,8 @@ def test_a_message_stands_above_the_line_that_moves() -> None:
     assert "\x1b[2Ka message\r\n" in in_a_terminal(code=code).replace(" \r\n", "\r\n")
 
 
-# pause, resume, cancel, retry ---------------------------------------------------------------------------------------
-
-
 def in_a_terminal(*arguments: str, columns: int = 120, code: str = "") -> str:
     """What `kvjobs`, or some code, writes where it sees a terminal."""
-    import pty
-
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", code] if code else [sys.executable, "-m", "jobs.cli.main", *arguments],

@@ -19,4 +19,5 @@ def files_left(home: Path, first: str) -> list[Path]:
 
 
 def test_nothing_is_kept_for_the_maker_of_onnxruntime(tmp_path: Path) -> None:
+    """(onnxruntime 1.32 imported without us leaves `deviceid` and `onnxruntime.db`.)"""
     assert files_left(tmp_path, first="worker") == []

@@ -19,6 +19,7 @@ from jobs.spec import JobSpec, Task, TranslateOptions
 from jobs.store.batches import Batch, PlannedDocument
 from jobs.store.database import Database
 from tests.places import CHECKOUT
+from worker.isolation import sandbox as sandbox_module
 from worker.isolation.sandbox import Sandbox, SandboxDied
 from worker.models.registry import find_model
 
@@ -75,7 +76,10 @@ def test_its_death_is_reported_with_the_signal(sandbox: Sandbox) -> None:
     assert death.value.code == "killed"
 
 
-def test_a_process_that_stays_silent_is_killed(arguments: WorkerArguments, spec: JobSpec) -> None:
+def test_a_process_that_stays_silent_is_killed(
+    arguments: WorkerArguments, spec: JobSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox_module, "TRACEBACK_S", 0.2)  # a stopped process prints none
     sandbox = Sandbox(arguments, spec, lambda: 0.5, lambda: False)
     os.kill(child_of(os.getpid()), signal.SIGSTOP)
 
@@ -110,6 +114,7 @@ import sys
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.spec import JobSpec
 from jobs.store.batches import PlannedDocument
+from worker.isolation import sandbox as sandbox_module
 from worker.isolation.sandbox import Sandbox
 
 argument, options, revision = sys.argv[1:]
@@ -135,7 +140,7 @@ def test_a_sandbox_that_hangs_ends_when_its_lane_s_process_ends_however_that_hap
     pid = child_of(holder.pid)
     started = float(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     process = ProcessId(ProcessId.current().machine, pid, started)
-    time.sleep(1)  # it is processing its document, and never reads its connection again
+    time.sleep(0.5)  # it is processing its document, and never reads its connection again
     assert not process.is_dead()
 
     holder.kill()

@@ -64,7 +64,7 @@ def test_a_child_without_its_database_waits_for_it_and_can_be_ended_meanwhile(tm
     first, second = Child(WorkerArguments(settings)), Child(WorkerArguments(settings))
     for child in (first, second):
         child.spawn()
-    assert not first.wait_idle(4)
+    assert not first.wait_idle(2)
 
     assert second.end() == 0
     assert first.poll() is None

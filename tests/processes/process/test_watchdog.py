@@ -29,7 +29,7 @@ with watchdog.watching("documents 3 to 9") as call:
     elif sys.argv[1] == "spin":
         ctypes.PyDLL(None).sleep(60)  # and keeps the interpreter's lock
     else:
-        for _ in range(40):
+        for _ in range(20):
             time.sleep(0.05)
             call.step()
 print("done")
@@ -69,9 +69,9 @@ def test_a_process_that_keeps_the_interpreter_s_lock_ends_too() -> None:
 
 
 def test_a_process_that_was_stopped_past_its_lease_goes_on() -> None:
-    process = start("steps", 0.7)
+    process = start("steps", 0.5)
     os.kill(process.pid, signal.SIGSTOP)
-    time.sleep(1.4)  # twice the lease, and far longer than the time to hang
+    time.sleep(1)  # twice the lease, and longer than the time to hang
     os.kill(process.pid, signal.SIGCONT)
 
     output, errors = process.communicate(timeout=20)

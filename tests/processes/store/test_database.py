@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from jobs.errors import TransientError
 from jobs.store.database import Database
+from tests.databases import missing
 from tests.places import CHECKOUT
 
 
@@ -38,7 +39,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
         ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], capture_output=True, check=False
     )
     if mounted.returncode:
-        pytest.skip("mounting a small file system needs root")
+        missing("mounting a small file system needs root")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
@@ -68,8 +69,8 @@ def _free(folder: Path) -> int:
 
 def test_two_processes_may_make_the_same_new_database_at_once(tmp_path: Path) -> None:
     code = f"from jobs.store.database import Database; Database.open('sqlite:///{tmp_path / 'new.db'}')"
-    both = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) for _ in range(3)]
+    both = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) for _ in range(2)]
 
     errors = [process.communicate()[1] for process in both]
 
-    assert [process.returncode for process in both] == [0, 0, 0], errors
+    assert [process.returncode for process in both] == [0, 0], errors

@@ -106,25 +106,28 @@ def test_a_connection_that_ends_is_taken_up_where_it_ended(hub, server, reposito
     assert (snapshot.folder / "model.safetensors").read_bytes() == (repository / "model.safetensors").read_bytes()
 
 
-def test_a_process_that_is_killed_leaves_what_the_next_one_goes_on_with(hub, server, repository, tmp_path):
+def test_a_process_that_is_killed_leaves_what_the_next_one_goes_on_with(
+    hub, server, repository, home, kvjobs, monkeypatch
+):
     write_marian_checkpoint(repository, width=64, vocab_size=8_000)  # more than what one read asks for
     server.wrong.cut_after, server.wrong.cuts = 3 << 19, 1_000
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    environment |= {"HF_ENDPOINT": server.endpoint, "HF_HUB_CACHE": str(hub.cache)}
     program = "import time, sys; time.sleep = lambda s: sys.exit('killed'); from jobs.cli.main import main; main()"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "KVJOBS_"))}
-    environment |= {"HF_ENDPOINT": server.endpoint, "HF_HUB_CACHE": str(hub.cache), "NO_PROXY": "*"}
-    call = [sys.executable, "-c", program, "--home", str(tmp_path / "home"), "models", "add", ID]
+    call = [sys.executable, "-c", program, "models", "add", ID]
 
     killed = subprocess.run(call, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
     assert killed.stderr.strip() == "killed"
     assert [file.stat().st_size for file in partial_files(hub)] == [1 << 20]
-    assert list((tmp_path / "home").glob("models/*")) == []
+    assert list(home.glob("models/*")) == []
 
     server.wrong.cuts = 0
-    added = subprocess.run(call, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
+    monkeypatch.setattr(Hub, "of_environment", lambda: hub)
+    added = kvjobs("models", "add", ID)
 
-    assert added.returncode == 0, added.stderr
-    assert f"source     {ID} at {COMMIT}" in added.stdout
-    assert added.stderr == "Next: kvjobs submit CORPUS --model opus-mt-en-xx --wait\n"  # no bar: it is no terminal
+    assert added.exit_code == 0, added.err
+    assert f"source     {ID} at {COMMIT}" in added.out
+    assert added.err == "Next: kvjobs submit CORPUS --model opus-mt-en-xx --wait\n"  # no bar: it is no terminal
     assert server.fetched(repository / "model.safetensors") == [None, f"bytes={1 << 20}-"]
     assert partial_files(hub) == []
 
