@@ -94,6 +94,15 @@ def until(condition: Callable[[], object], timeout: float = 30) -> None:
         time.sleep(0.02)
 
 
+def freeze(pid: int) -> None:
+    """SIGSTOP, and wait until none of its threads runs."""
+    os.kill(pid, signal.SIGSTOP)
+    threads = Path(f"/proc/{pid}/task")
+    until(
+        lambda: all((thread / "stat").read_text().rpartition(")")[2].split()[0] == "T" for thread in threads.iterdir())
+    )
+
+
 def child_of(pid: int) -> int | None:
     """The first child process; None where there is none."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

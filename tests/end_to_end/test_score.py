@@ -54,7 +54,7 @@ def test_a_corpus_is_scored_and_filtered(machine: Machine, kvjobs: Kvjobs, tiny:
     assert kept.out == "".join(line for line, score in zip(lines, scores, strict=False) if score["perplexity"] < limit)
 
 
-def test_a_corpus_that_grew_by_a_line_scores_one_line(machine: Machine, kvjobs: Kvjobs, tiny: str) -> None:
+def test_only_the_new_lines_of_a_grown_corpus_are_scored(machine: Machine, kvjobs: Kvjobs, tiny: str) -> None:
     lines = [json.dumps({"id": n, "text": "hello world " * (n + 1)}) + "\n" for n in range(3)]
     machine.worker()
 

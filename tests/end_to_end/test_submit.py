@@ -43,7 +43,7 @@ def test_one_command_translates_a_corpus_and_the_same_command_again_is_the_same_
     assert kvjobs("ls", "--all", "-q").out == "1\n"
 
 
-def test_what_comes_through_a_pipe_is_a_corpus_too_and_results_alone_go_to_standard_output(
+def test_standard_input_can_be_the_corpus_and_standard_output_holds_results_alone(
     machine: Machine,
 ) -> None:
     done = machine.kvjobs("submit", "-", "--wait", stdin='{"id": "a", "text": "It will rain in Arden."}\n')
@@ -52,7 +52,7 @@ def test_what_comes_through_a_pipe_is_a_corpus_too_and_results_alone_go_to_stand
     assert "Job 1" in done.stderr
 
 
-def test_the_worker_that_is_brought_for_a_job_begins_with_it_whatever_is_older(
+def test_a_worker_that_is_started_for_a_job_takes_that_job_first(
     machine: Machine, kvjobs: Kvjobs, bulletins: Bulletins
 ) -> None:
     bulletins(40, "older.jsonl")
@@ -66,7 +66,7 @@ def test_the_worker_that_is_brought_for_a_job_begins_with_it_whatever_is_older(
     assert machine.ask("select job_id from v_shard_events where event = 'leased' order by at limit 1") == [(2,)]
 
 
-def test_bad_lines_are_rejected_with_their_reason_and_the_rest_goes_on(machine: Machine, kvjobs: Kvjobs) -> None:
+def test_bad_lines_are_rejected_with_a_reason_and_all_others_translated(machine: Machine, kvjobs: Kvjobs) -> None:
     long = json.dumps({"id": "long", "text": "x" * (1 << 20)})
     (machine.folder / "c.jsonl").write_bytes(
         b'{"id": 1, "text": "It will rain in Arden."}\nnot json\n{"id": 2}\n{"id": 3, "text": 7}\n'
@@ -83,7 +83,7 @@ def test_bad_lines_are_rejected_with_their_reason_and_the_rest_goes_on(machine: 
     assert kvjobs("submit", "c.jsonl", "--strict").exit_code == 2
 
 
-def test_a_model_of_web_pages_is_refused_in_one_sentence(machine: Machine) -> None:
+def test_a_model_whose_graphs_are_web_pages_is_refused_in_one_sentence(machine: Machine) -> None:
     """What a download through a login page leaves behind. (Other refusals: tests/commands/test_submit.py.)"""
     (machine.folder / "c.jsonl").write_text('{"id": 1, "text": "It will rain in Arden."}\n')
     (machine.folder / "html").mkdir()
@@ -115,7 +115,7 @@ def test_cache_on_off_and_hybrid_give_the_same_bytes(machine: Machine, kvjobs: K
     assert machine.ask("select count(*), sum(segments_reused) from v_jobs") == [(3, 0)]
 
 
-def test_a_segment_that_was_translated_before_is_reused_and_the_result_says_so(
+def test_a_segment_that_was_translated_before_is_reused_and_counted(
     machine: Machine, kvjobs: Kvjobs, bulletins: Bulletins
 ) -> None:
     bulletins(4)

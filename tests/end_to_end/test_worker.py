@@ -9,7 +9,7 @@ import pytest
 
 from tests.command_line import Kvjobs
 from tests.end_to_end.conftest import Bulletins
-from tests.machine import Machine, child_of, until
+from tests.machine import Machine, child_of, freeze, until
 from tests.places import DEMO_MODEL
 
 MANY = 200  # documents: five seconds of work, of which a test waits for the first batch
@@ -24,13 +24,13 @@ def test_a_worker_that_drains_ends_when_nothing_is_left(machine: Machine, kvjobs
     assert kvjobs("wait", "last").exit_code == 0
 
 
-def test_a_worker_answers_for_itself_and_one_that_is_frozen_does_not(machine: Machine, kvjobs: Kvjobs) -> None:
+def test_a_running_worker_answers_a_ping_and_a_frozen_one_does_not(machine: Machine, kvjobs: Kvjobs) -> None:
     worker = machine.worker()
     until(lambda: kvjobs("worker", "ping", "--here").exit_code == 0)
     child = child_of(worker.pid)
     assert child is not None
 
-    os.kill(child, signal.SIGSTOP)
+    freeze(child)
     frozen = kvjobs("worker", "ping", "--here", "--timeout", "0.3", "--json")
     os.kill(child, signal.SIGCONT)
 
@@ -44,7 +44,7 @@ def test_a_worker_answers_for_itself_and_one_that_is_frozen_does_not(machine: Ma
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_worker_that_is_told_to_stop_gives_its_shard_back_without_blame(
+def test_a_stopped_worker_returns_its_shard_and_no_crash_is_counted(
     machine: Machine, kvjobs: Kvjobs, bulletins: Bulletins, number: signal.Signals
 ) -> None:
     kvjobs("submit", bulletins(MANY))
@@ -61,7 +61,7 @@ def test_a_worker_that_is_told_to_stop_gives_its_shard_back_without_blame(
 
 
 @pytest.mark.timeout(120)
-def test_ctrl_c_keeps_what_is_done_and_prints_the_command_that_goes_on(
+def test_ctrl_c_keeps_results_and_prints_the_command_that_continues(
     machine: Machine, kvjobs: Kvjobs, bulletins: Bulletins
 ) -> None:
     bulletins(number := 100)

@@ -19,7 +19,7 @@ __all__ = ["bulletins", "machine"]
 
 
 class RedisServer:
-    """One that keeps nothing: whatever it held is lost when it ends."""
+    """A server without persistence: what it holds is lost when it ends."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self.port = port
@@ -36,7 +36,6 @@ class RedisServer:
         until(self._answers)
 
     def kill(self) -> None:
-        """As the kernel would."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
@@ -71,7 +70,7 @@ def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def fleet(machine: Machine, kvjobs: Kvjobs, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> "Fleet":
-    """Idle workers look for work every few minutes only: what is quick was woken by a hint."""
+    """An idle worker polls every ten minutes, so a hint woke any worker that begins at once."""
     monkeypatch.setenv("KVJOBS_BROKER", redis_server.url)
     monkeypatch.setenv("KVJOBS_POLL_S", "600")
     return Fleet(machine, kvjobs, redis_server)

@@ -1,4 +1,4 @@
-"""Workers with a broker, and a broker that comes and goes."""
+"""Workers with a broker, also while the broker is away."""
 
 import os
 import signal
@@ -13,7 +13,9 @@ from tests.integration.conftest import Fleet, free_port
 from tests.machine import child_of, until
 
 
-def test_a_hint_wakes_an_idle_worker_at_once_and_its_parent_loads_no_model(fleet: Fleet, bulletins: Bulletins) -> None:
+def test_a_hint_wakes_an_idle_worker_at_once_and_only_the_child_loads_onnxruntime(
+    fleet: Fleet, bulletins: Bulletins
+) -> None:
     worker = fleet.worker()
 
     fleet.submit(bulletins(5))
@@ -24,9 +26,7 @@ def test_a_hint_wakes_an_idle_worker_at_once_and_its_parent_loads_no_model(fleet
     assert "onnxruntime" not in Path(f"/proc/{worker.pid}/maps").read_text()
 
 
-def test_when_every_hint_is_lost_others_are_sent(
-    fleet: Fleet, bulletins: Bulletins, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lost_hints_are_sent_again(fleet: Fleet, bulletins: Bulletins, monkeypatch: pytest.MonkeyPatch) -> None:
     fleet.worker()
     fleet.redis.client().flushall()
     fleet.submit(bulletins(5))
@@ -38,7 +38,7 @@ def test_when_every_hint_is_lost_others_are_sent(
     until(fleet.is_done, 20)
 
 
-def test_every_hint_five_times_does_no_work_twice(fleet: Fleet, bulletins: Bulletins) -> None:
+def test_duplicated_hints_do_no_work_twice(fleet: Fleet, bulletins: Bulletins) -> None:
     for _ in range(2):
         fleet.worker()
     fleet.submit(bulletins(80))
@@ -54,7 +54,7 @@ def test_every_hint_five_times_does_no_work_twice(fleet: Fleet, bulletins: Bulle
     assert fleet.kvjobs("db", "check", "1").exit_code == 0
 
 
-def test_a_worker_that_never_finds_its_broker_works_all_the_same(fleet: Fleet, bulletins: Bulletins) -> None:
+def test_a_worker_that_cannot_reach_its_broker_still_finds_work(fleet: Fleet, bulletins: Bulletins) -> None:
     fleet.redis.kill()
     worker = fleet.worker(KVJOBS_POLL_S="1")
 
@@ -68,9 +68,7 @@ def test_a_worker_that_never_finds_its_broker_works_all_the_same(fleet: Fleet, b
     assert said.count("does not answer") == 1
 
 
-def test_a_redis_that_dies_in_the_middle_and_comes_back_empty_changes_nothing(
-    fleet: Fleet, bulletins: Bulletins
-) -> None:
+def test_a_redis_that_dies_during_a_job_and_returns_empty_loses_no_work(fleet: Fleet, bulletins: Bulletins) -> None:
     worker = fleet.worker()
     fleet.submit(bulletins(60))
     until(fleet.succeeded)
@@ -105,7 +103,7 @@ def test_a_child_that_is_killed_while_redis_is_away_is_replaced_at_once(fleet: F
     assert worker.returncode == 0
 
 
-def test_a_worker_ends_without_blame_also_while_redis_is_away(fleet: Fleet, bulletins: Bulletins) -> None:
+def test_a_worker_stops_cleanly_while_redis_is_away(fleet: Fleet, bulletins: Bulletins) -> None:
     worker = fleet.worker()
     fleet.submit(bulletins(300))
     until(fleet.succeeded)
@@ -122,7 +120,7 @@ def test_a_worker_ends_without_blame_also_while_redis_is_away(fleet: Fleet, bull
     assert 0 < fleet.succeeded() < 300
 
 
-def test_workers_can_be_seen_and_asked_whether_they_live(fleet: Fleet) -> None:
+def test_worker_ls_and_ping_tell_which_workers_are_alive(fleet: Fleet) -> None:
     assert fleet.kvjobs("worker", "ping").exit_code == 1
     worker = fleet.worker("--queues", "cpu,model:demo-en-zh")
 
@@ -141,7 +139,7 @@ def test_workers_can_be_seen_and_asked_whether_they_live(fleet: Fleet) -> None:
     worker.kill()
 
 
-def test_doctor_looks_at_the_broker(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_checks_the_broker(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     checks = fleet.kvjobs("doctor", "--json").json["checks"]
     assert {c["name"]: c["is_warning"] for c in checks if c["name"].startswith("broker")} == {
         "broker": False,
@@ -157,7 +155,7 @@ def test_doctor_looks_at_the_broker(fleet: Fleet, monkeypatch: pytest.MonkeyPatc
     assert "secret" not in told.out + told.err
 
 
-def test_a_worker_that_is_told_twice_is_gone_at_once(fleet: Fleet, bulletins: Bulletins) -> None:
+def test_a_second_sigterm_ends_a_worker_at_once(fleet: Fleet, bulletins: Bulletins) -> None:
     worker = fleet.worker()
     fleet.submit(bulletins(200))
     until(fleet.succeeded)

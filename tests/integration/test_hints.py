@@ -1,4 +1,4 @@
-"""Hints, as they lie in a real Redis."""
+"""Hints in a real Redis: how many, and in which queues."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def dispatcher(database: Database, url: str, name: str, said: list[str] | None =
     return Dispatcher(database, make_app(url), name, broker_status, silence_s=60)
 
 
-def test_of_two_dispatchers_one_acts_until_it_leaves(database: Database, redis_server: RedisServer) -> None:
+def test_of_two_dispatchers_one_sends_hints_until_it_leaves(database: Database, redis_server: RedisServer) -> None:
     first, second = (dispatcher(database, redis_server.url, name) for name in ("first", "second"))
 
     assert [first.tick(), second.tick(), first.tick(), second.tick()] == [True, False, True, False]
@@ -27,12 +27,12 @@ def test_of_two_dispatchers_one_acts_until_it_leaves(database: Database, redis_s
     assert [second.tick(), first.tick()] == [True, False]
 
 
-def test_there_are_as_many_hints_as_shards_or_two_a_lane(database: Database, redis_server: RedisServer) -> None:
+def test_there_is_a_hint_per_shard_and_at_most_two_per_lane(database: Database, redis_server: RedisServer) -> None:
     app = make_app(redis_server.url)
     ours = dispatcher(database, redis_server.url, "ours")
     insert_waiting_job(database, documents=3, per_shard=1)
     ours.tick()
-    assert waiting_hints(app, "cpu") == 0  # nobody listens
+    assert waiting_hints(app, "cpu") == 0  # no worker is registered
 
     worker_id = register(database, device="cpu", provider="test", lanes=2)
     ours.tick()
@@ -53,7 +53,7 @@ def test_there_are_as_many_hints_as_shards_or_two_a_lane(database: Database, red
     assert waiting_hints(app, "cpu") == 0
 
 
-def test_a_worker_for_one_model_is_told_in_the_queue_of_that_model(
+def test_hints_for_a_worker_of_one_model_go_to_that_model_s_queue(
     database: Database, redis_server: RedisServer
 ) -> None:
     app = make_app(redis_server.url)
@@ -66,7 +66,7 @@ def test_a_worker_for_one_model_is_told_in_the_queue_of_that_model(
     assert [waiting_hints(app, name) for name in ("cpu", f"model:{SPEC.model}", "model:another")] == [0, 2, 0]
 
 
-def test_a_broker_that_goes_and_comes_is_told_once(database: Database, redis_server: RedisServer) -> None:
+def test_an_outage_of_the_broker_is_reported_once(database: Database, redis_server: RedisServer) -> None:
     said: list[str] = []
     ours = dispatcher(database, redis_server.url, "ours", said)
     insert_waiting_job(database, documents=3, per_shard=1)
@@ -81,7 +81,7 @@ def test_a_broker_that_goes_and_comes_is_told_once(database: Database, redis_ser
     assert ["does not answer" in said[0], *said[1:]] == [True, "the broker is back"]
 
 
-def test_the_variables_of_other_celery_projects_are_not_ours(
+def test_celery_s_own_environment_variables_are_ignored(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("CELERY_BROKER_URL", "CELERY_BROKER_READ_URL", "CELERY_BROKER_WRITE_URL"):

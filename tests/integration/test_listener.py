@@ -1,4 +1,4 @@
-"""The Celery worker inside a parent, which others can shut down over the broker."""
+"""The Celery worker inside the parent process, which any client of the broker can shut down."""
 
 import os
 import threading
@@ -28,7 +28,7 @@ class NoChild:
         return True
 
 
-def test_a_parent_that_is_shut_down_over_the_broker_again_and_again_keeps_no_file_open(
+def test_a_listener_that_is_shut_down_over_the_broker_restarts_and_keeps_no_file_open(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hint_listener, "RESTART_AFTER_S", 0.05)
@@ -63,7 +63,8 @@ def count_calls(monkeypatch: pytest.MonkeyPatch, of: type, name: str) -> Callabl
 
 
 def open_files() -> int:
-    """Of this process: those of epoll, of which each Celery worker has some. (Connections come and go in pools.)"""
+    """The number of epoll files of this process, of which each Celery worker has some. (Connections come and go in
+    pools.)"""
     kinds = []
     for number in os.listdir("/proc/self/fd"):
         try:

@@ -1,4 +1,4 @@
-"""The compose file, read by the tools of its specification."""
+"""docker-compose.yml, read by the tools of its specification."""
 
 import shutil
 import subprocess

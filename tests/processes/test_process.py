@@ -13,7 +13,7 @@ from tests.databases import missing
 from tests.places import CHECKOUT
 
 
-def test_a_number_that_was_given_to_another_process_does_not_keep_the_dead_alive() -> None:
+def test_a_reused_pid_does_not_keep_a_dead_process_alive() -> None:
     me = ProcessId.current()
 
     assert not me.is_dead()
@@ -33,7 +33,7 @@ def test_a_zombie_is_dead() -> None:
 
 
 def test_a_process_that_is_hidden_lives_as_long_as_its_number_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for hidepid, where no namespace can be made: /proc shows nothing of another user's processes."""
+    """A stand-in for the mount option hidepid: /proc shows nothing of another user's processes."""
     me, ended = ProcessId.current(), ended_process()
 
     def refuse_or_deny(pid: int, _signal: int) -> None:
@@ -54,7 +54,8 @@ print(json.dumps([this_machine(), *(ProcessId(machine, pid, started).is_dead() f
 
 
 def seen_from(*namespaces: str) -> tuple[str, bool, bool]:
-    """As a process in other namespaces sees it: which machine this is, and whether we and one that ended are dead."""
+    """What a process in other namespaces finds: the name of this machine, and whether this process and an ended one are
+    dead."""
     asked = [(process.machine, process.pid, process.started) for process in (ProcessId.current(), ended_process())]
     done = subprocess.run(
         ["unshare", *namespaces, sys.executable, "-c", ASK.format(asked=asked)],
@@ -82,8 +83,8 @@ def test_a_process_of_another_user_that_proc_hides_is_not_dead() -> None:
     assert (me, ended) == (False, True)
 
 
-def test_where_proc_does_not_tell_the_machine_nothing_is_known_of_any_process() -> None:
-    """As under systemd's ProcSubset=pid. Two such machines are not the same one either."""
+def test_without_the_boot_id_in_proc_no_process_counts_as_dead() -> None:
+    """As under systemd's ProcSubset=pid. Two machines without a name are not the same machine either."""
     machine, me, ended = seen_from(*with_proc("subset=pid", user=0))
 
     assert (machine, me, ended) == ("", False, False)

@@ -13,7 +13,7 @@ from tests.rows import AddJob, Line
 
 
 @ON_SQLITE
-def test_a_terminal_gets_one_line_that_no_name_can_leave(home: Path, add_job: AddJob) -> None:
+def test_control_characters_in_a_name_cannot_leave_the_progress_line(home: Path, add_job: AddJob) -> None:
     job = add_job(Line("a", "甲"), name="\x1b]0;title\x07[bold]")
 
     shown = in_a_terminal("watch", str(job))
@@ -25,7 +25,7 @@ def test_a_terminal_gets_one_line_that_no_name_can_leave(home: Path, add_job: Ad
 
 
 @ON_SQLITE
-def test_a_narrow_terminal_loses_what_matters_least_and_never_half_a_number(home: Path, add_job: AddJob) -> None:
+def test_a_narrow_terminal_drops_whole_parts_and_never_half_a_number(home: Path, add_job: AddJob) -> None:
     rejected = [Line(None, status=DocumentStatus.REJECTED, text=None) for _ in range(12)]
     job = add_job(*(Line(f"d{number}", "译") for number in range(120)), *rejected, name="a-name-of-forty-letters-or-so")
 
@@ -45,7 +45,7 @@ def test_a_message_stands_above_the_line_that_moves() -> None:
 
 
 def in_a_terminal(*arguments: str, columns: int = 120, code: str = "") -> str:
-    """What `kvjobs`, or some code, writes where it sees a terminal."""
+    """What `kvjobs`, or this code, writes to a terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", code] if code else [sys.executable, "-m", "jobs.cli.main", *arguments],

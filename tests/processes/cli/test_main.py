@@ -1,4 +1,4 @@
-"""What starting `kvjobs` loads, and what becomes of closed streams and old locales."""
+"""Which modules `kvjobs` loads when it starts, and what it does with closed streams and old locales."""
 
 import os
 import subprocess
@@ -97,7 +97,7 @@ for arguments in ["export", "--help"], ["query", "--help"], ["ls"], ["show", "1"
         ("--help | true", 0, ""),
     ],
 )
-def test_a_stream_that_is_closed_is_one_sentence_at_most(
+def test_a_closed_stream_is_at_most_one_sentence(
     home: Path, call: str, exit_code: int, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
@@ -113,7 +113,7 @@ def test_a_stream_that_is_closed_is_one_sentence_at_most(
 
 
 def test_output_is_buffered_whatever_the_environment_says(home: Path) -> None:
-    """A file itself may take a part of what is written to it, and a full one is not asked again at the end."""
+    """An unbuffered write may be partial, and a full disk would not be noticed at the end."""
     done = subprocess.run(
         ["bash", "-c", f"{sys.executable} -m jobs.cli.main --help >/dev/full"],
         capture_output=True,

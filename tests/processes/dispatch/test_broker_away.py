@@ -13,7 +13,7 @@ from jobs.dispatch.broker import BrokerError, make_app, send_hints, waiting_hint
 
 @pytest.fixture
 def silent_server() -> Iterator[str]:
-    """Takes every connection and never says a word."""
+    """Accepts every connection and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"redis://127.0.0.1:{server.getsockname()[1]}/0"
 

@@ -7,7 +7,7 @@ from worker.engine.runtime import device
 
 
 def test_a_gpu_that_onnxruntime_cannot_use_is_one_sentence(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "_ASK", "print('CPUExecutionProvider')")
+    monkeypatch.setattr(device, "_LIST_PROVIDERS", "print('CPUExecutionProvider')")
 
     refused = kvjobs("worker", "--device", "cuda:0", "--drain")
 

@@ -1,4 +1,4 @@
-"""onnxruntime keeps a file of what it will report in the user's cache: there must be none."""
+"""onnxruntime writes files of telemetry to the user's cache folder, which kvjobs must prevent."""
 
 import os
 import subprocess
@@ -18,6 +18,6 @@ def files_left(home: Path, first: str) -> list[Path]:
     return [path for path in home.rglob("*") if path.is_file()]
 
 
-def test_nothing_is_kept_for_the_maker_of_onnxruntime(tmp_path: Path) -> None:
-    """(onnxruntime 1.32 imported without us leaves `deviceid` and `onnxruntime.db`.)"""
+def test_onnxruntime_leaves_no_telemetry_file(tmp_path: Path) -> None:
+    """(Imported without kvjobs, onnxruntime 1.32 leaves `deviceid` and `onnxruntime.db`.)"""
     assert files_left(tmp_path, first="worker") == []

@@ -10,6 +10,7 @@ from pathlib import Path
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.settings import Settings
 from jobs.store.database import Database
+from tests.machine import freeze
 from worker.process.child import EXIT_REFUSED, Child
 
 
@@ -22,7 +23,7 @@ def test_a_child_reports_when_it_has_looked_for_work_and_ends_when_asked(tmp_pat
             child.wake()
             assert child.wait_idle(10)
 
-        freeze(child)
+        freeze(child.pid or 0)
         child.wake()
         assert not child.wait_idle(0.3)
         os.kill(child.pid or 0, signal.SIGCONT)
@@ -37,7 +38,7 @@ def test_a_wait_for_a_child_ends_when_the_child_dies(tmp_path: Path) -> None:
     child = Child(WorkerArguments(Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=1, poll_s=600)))
     child.spawn()
     assert child.wait_idle(30)
-    freeze(child)
+    freeze(child.pid or 0)
     child.wake()
     waiting = threading.Thread(target=child.wait_idle, args=(60,), daemon=True)
     waiting.start()
@@ -97,10 +98,3 @@ def test_a_child_that_replaces_another_waits_for_a_database_that_a_first_child_r
 
     assert child.wait_idle(30)
     assert child.end() == 0
-
-
-def freeze(child: Child) -> None:
-    """SIGSTOP, and wait until none of its threads runs."""
-    assert child.pid is not None
-    os.kill(child.pid, signal.SIGSTOP)
-    os.waitid(os.P_PID, child.pid, os.WSTOPPED)

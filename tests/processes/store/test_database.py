@@ -1,4 +1,4 @@
-"""A database and other processes: alembic, a second one that makes the same file, a full disk."""
+"""A database and other processes: alembic, a second process that creates the same file, a full disk."""
 
 import os
 import subprocess

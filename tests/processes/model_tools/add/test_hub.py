@@ -1,4 +1,4 @@
-"""Models from the hub: what is fetched, what is kept, and what is said where it fails. The hub is a server of ours."""
+"""Models from the hub: what is downloaded, what is kept, and the error where that fails. The hub is a local server."""
 
 import json
 import os
@@ -28,7 +28,7 @@ CONFIGURATION = ["config.json", "generation_config.json"]
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """What is published: a checkpoint in two forms, and things that nobody needs."""
+    """A published checkpoint: its weights in two formats, and files that kvjobs does not need."""
     folder = write_marian_checkpoint(tmp_path / "published")
     for name in ("README.md", "tf_model.h5", "pytorch_model.bin", ".gitattributes"):
         (folder / name).write_text(name)
@@ -106,9 +106,7 @@ def test_a_connection_that_ends_is_taken_up_where_it_ended(hub, server, reposito
     assert (snapshot.folder / "model.safetensors").read_bytes() == (repository / "model.safetensors").read_bytes()
 
 
-def test_a_process_that_is_killed_leaves_what_the_next_one_goes_on_with(
-    hub, server, repository, home, kvjobs, monkeypatch
-):
+def test_a_download_that_was_killed_continues_in_the_next_process(hub, server, repository, home, kvjobs, monkeypatch):
     write_marian_checkpoint(repository, width=64, vocab_size=8_000)  # more than what one read asks for
     server.wrong.cut_after, server.wrong.cuts = 3 << 19, 1_000
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
@@ -265,7 +263,7 @@ def test_a_repository_without_a_tokenizer_says_which_file_it_lacks(hub, reposito
 
 @pytest.fixture
 def causal(repository: Path) -> Path:
-    """The repository, with the files of another kind of model."""
+    """The repository, with the files of a causal model."""
     for name in ("source.spm", "target.spm", "vocab.json"):
         (repository / name).unlink()
     write_causal_checkpoint(repository, "llama")
