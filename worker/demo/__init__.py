@@ -1,1 +1,1 @@
-"""The bundled models: the grammar that made their corpus, how they were trained, how right they are."""
+"""The bundled models: the grammar of their corpus, their training, their accuracy."""

@@ -1,4 +1,4 @@
-"""BM25: the first stage of the example retrieval set, which compares words and knows no synonyms.
+"""BM25: the first stage of the example retrieval set. It compares words and knows no synonyms.
 
 Knows: words of ASCII letters and digits. Does not know: what a document is about, files.
 """
@@ -8,8 +8,8 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-K1 = 1.2  # how soon another occurrence of a term counts for little
-B = 0.75  # how much a long document is held back
+K1 = 1.2  # saturation of term frequency
+B = 0.75  # length normalization
 
 _TERM = re.compile(r"[a-z0-9]+")
 
@@ -19,8 +19,8 @@ class Bm25:
 
     Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009): for each term of the query,
     tf (K1 + 1) / (tf + K1 (1 - B + B length / mean length)), times the Robertson-Sparck Jones weight without relevance
-    information, log((N - n + 0.5) / (n + 0.5)) where n of N documents hold the term. 1 is added inside the logarithm:
-    a term of more than half of the documents does not count against them.
+    information, log((N - n + 0.5) / (n + 0.5)) where n of N documents have the term. 1 is added inside the logarithm,
+    so that a term of more than half of the documents has no negative weight.
     """
 
     def __init__(self, documents: Mapping[str, str]) -> None:
@@ -30,7 +30,7 @@ class Bm25:
         self._frequencies = Counter(term for counts in self._counts.values() for term in counts)  # of documents
 
     def best(self, query: str, count: int) -> list[tuple[str, float]]:
-        """(id, score) of the best documents, best first; equals by id. A score has 4 digits: what a run file shows."""
+        """(id, score) of the best documents, best first, ties by id. Scores have 4 digits, as in a run file."""
         terms = _terms(query)
         scores = {number: round(sum(self._weight(term, number) for term in terms), 4) for number in self._counts}
         return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:count]

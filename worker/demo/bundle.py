@@ -1,4 +1,4 @@
-"""A checkpoint of a bundled model, as the folder that the package carries."""
+"""Build the folder of a bundled model, which is part of the package, from its checkpoint."""
 
 import shutil
 import tempfile
@@ -9,7 +9,7 @@ from worker.model_tools.add.add import Request, add_model
 
 
 def write_model(checkpoint: Path, out: Path, made_by: str) -> None:
-    """Build the graphs of a checkpoint; what else lies in `out`, the model card, stays. `made_by`: for the manifest."""
+    """Write graphs and manifest to `out`; its model card stays. `made_by`: the source in the manifest."""
     with tempfile.TemporaryDirectory() as scratch:
         request = Request(source=str(checkpoint), precision=Precision.FP32, name="model", made_by=made_by)
         added = add_model(request, Path(scratch))

@@ -1,9 +1,9 @@
-"""Measure how right the model is on unseen bulletins.
+"""Measure the accuracy of the translation model on unseen bulletins.
 
     python -m worker.demo.evaluate --model worker/demo/en-zh --documents 200
 
-Greedy, a sentence at a time. A model's folder goes through our engine and a Hugging Face checkpoint through
-transformers (extra `train`, which brings sacrebleu too). `evaluate` takes any other way to translate as well.
+Greedy, sentence by sentence. A model's folder runs in kvjobs' engine, a Hugging Face checkpoint in transformers (extra
+`train`, which includes sacrebleu). `evaluate` takes any other translation function as well.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from worker.text.marian_tokenizer import MarianTokenizer
 
 DEFAULT_MODEL = Path(__file__).parent / "en-zh"
 BATCH_ROWS = 64
-MAX_SHOWN = 5  # mistakes
+MAX_SHOWN = 5  # wrong translations
 
 Translate = Callable[[Sequence[str]], list[str]]  # sentences -> their translations
 
@@ -38,7 +38,7 @@ class Accuracy:
     num_sentences: int
     num_right_sentences: int
     num_documents: int
-    num_right_documents: int  # every sentence of them is right
+    num_right_documents: int  # with every sentence right
     chrf: float  # 0 to 100, of the corpus, a sentence at a time
 
     @property
@@ -72,7 +72,7 @@ def main() -> None:
 
 
 def evaluate(translate: Translate, bulletins: Sequence[Bulletin]) -> tuple[Accuracy, list[tuple[str, str, str]]]:
-    """How right it is, and (English, expected, got) of each sentence that is wrong."""
+    """The accuracy, and (English, expected, got) of each wrong translation."""
     sentences = [pair for bulletin in bulletins for pair in bulletin.sentences]
     expected = [pair.chinese for pair in sentences]
     got = translate([pair.english for pair in sentences])
@@ -94,7 +94,7 @@ def evaluate(translate: Translate, bulletins: Sequence[Bulletin]) -> tuple[Accur
 
 
 def open_translator(directory: Path) -> Translate:
-    """Greedy translation by our engine; of a checkpoint by transformers, the engine's oracle."""
+    """Greedy translation: a model in kvjobs' engine, a checkpoint in transformers, the reference implementation."""
     return _by_transformers(directory) if has_weights(directory) else _by_engine(directory)
 
 
@@ -117,7 +117,7 @@ def _by_transformers(directory: Path) -> Translate:
     import transformers
 
     model: Any = transformers.MarianMTModel.from_pretrained(directory)
-    # Not `from_pretrained`: it needs sacremoses for nothing but a warning.
+    # Not `from_pretrained`, which warns unless sacremoses is installed.
     settings = json.loads((directory / "tokenizer_config.json").read_text(encoding="utf-8"))
     tokenizer: Any = transformers.MarianTokenizer(
         source_spm=str(directory / "source.spm"),

@@ -1,11 +1,11 @@
-"""Measure the causal model on unseen texts: does it tell fluent from shuffled, does reranking find answers?
+"""Measure the causal model on unseen texts: perplexity of fluent and shuffled ones, and reranking.
 
     python -m worker.demo.evaluate_lm --model worker/demo/lm
 
-Perplexity: of unseen bulletins, of the same with their sentences in another order, and of the same with their words in
-another order. Retrieval: nDCG@10 and MRR@10 of BM25's candidates, and of the same in the order of each method.
-A model's folder goes through our engine and a Hugging Face checkpoint through transformers (extra `train`).
-`perplexity` and `rerank` take any other way to score as well.
+Perplexity: of unseen bulletins, and of the same with their sentences or their words shuffled. Retrieval: nDCG@10 and
+MRR@10 of BM25's candidates, and of the same reranked by each method.
+A model's folder runs in kvjobs' engine, a Hugging Face checkpoint in transformers (extra `train`). `perplexity` and
+`rerank` take any other scoring function as well.
 """
 
 import argparse
@@ -30,13 +30,13 @@ from worker.text.causal_tokenizer import CausalTokenizer
 DEFAULT_MODEL = Path(__file__).parent / "lm"
 BATCH_TOKENS = 8192
 CUTOFF = 10
-TEMPLATES = {  # given, scored: the defaults of reranking
+TEMPLATES = {  # prompt, scored text: the defaults of reranking
     "query-likelihood": ("Document: {document}\nQuery:", " {query}"),
     "perplexity": ("Query: {query}\nDocument:", " {document}"),
 }
 
-# (given, scored) texts -> of each, the log-probability (natural) of what is scored, and its tokens. Where nothing is
-# given, the first token is not scored: there is no BOS.
+# (prompt, scored text) -> the log-probability (natural) of the scored text, and its number of tokens. Without a prompt,
+# the first token is not scored: there is no BOS.
 Score = Callable[[Sequence[tuple[str, str]]], list[tuple[float, int]]]
 
 
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def variants(bulletins: Sequence[Bulletin], rng: Random) -> dict[str, list[str]]:
-    """The texts as they are, and shuffled in two ways. A title keeps its place among the sentences' words only."""
+    """The texts as they are, with shuffled sentences, and with shuffled words."""
     made: dict[str, list[str]] = {"fluent": [], "sentences shuffled": [], "words shuffled": []}
     for bulletin in bulletins:
         sentences = [pair.english for pair in bulletin.sentences]
@@ -81,17 +81,17 @@ def variants(bulletins: Sequence[Bulletin], rng: Random) -> dict[str, list[str]]
 
 
 def perplexity(score: Score, texts: Sequence[str]) -> float:
-    """Of a token, over all texts: exp of the sum of their negative log-probabilities over the sum of their tokens."""
+    """Per token, over all texts: exp of the sum of their negative log-probabilities over the sum of their tokens."""
     scores = score([("", text) for text in texts])
     return math.exp(-sum(total for total, _ in scores) / sum(num_tokens for _, num_tokens in scores))
 
 
 def rerank(score: Score, made: RetrievalSet, method: str) -> dict[str, list[str]]:
-    """For each query, its candidates by the mean log-probability of a token, best first."""
-    given, scored = TEMPLATES[method]
+    """For each query, its candidates by mean log-probability per token, best first."""
+    prompt, scored = TEMPLATES[method]
     pairs = [(query, document) for query in made.queries for document, _ in made.candidates[query]]
     slots = [{"query": made.queries[query], "document": made.documents[document]} for query, document in pairs]
-    scores = score([(given.format_map(texts), scored.format_map(texts)) for texts in slots])
+    scores = score([(prompt.format_map(texts), scored.format_map(texts)) for texts in slots])
     means = {pair: total / num_tokens for pair, (total, num_tokens) in zip(pairs, scores, strict=True)}
     return {
         query: sorted((found for found, _ in candidates), key=lambda found: (-means[query, found], found))
@@ -100,7 +100,7 @@ def rerank(score: Score, made: RetrievalSet, method: str) -> dict[str, list[str]
 
 
 def ndcg(ranks: Sequence[int]) -> float:
-    """Mean nDCG@CUTOFF, given the rank (from 1) of each query's only relevant document."""
+    """Mean nDCG@CUTOFF, from the rank (from 1) of each query's only relevant document."""
     return sum(1 / math.log2(rank + 1) for rank in ranks if rank <= CUTOFF) / len(ranks)
 
 
@@ -114,7 +114,7 @@ def by_engine(directory: Path) -> Score:
     tokenizer = CausalTokenizer.open(directory)
 
     def score(texts: Sequence[tuple[str, str]]) -> list[tuple[float, int]]:
-        groups = [Group(tokenizer.encode(given).ids, [tokenizer.encode(scored).ids]) for given, scored in texts]
+        groups = [Group(tokenizer.encode(prompt).ids, [tokenizer.encode(scored).ids]) for prompt, scored in texts]
         found = read_all(reader, groups, RunContext(Stopwatch(Timing.OFF)))
         return [(float(log_probs.sum(dtype=np.float64)), len(log_probs)) for (log_probs,) in found]
 
@@ -131,8 +131,8 @@ def by_transformers(directory: Path) -> Score:
     tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
 
     def score(texts: Sequence[tuple[str, str]]) -> list[tuple[float, int]]:
-        # Tokenized apart, as reranking does.
-        rows = [(tokenizer.encode(given).ids, tokenizer.encode(scored).ids) for given, scored in texts]
+        # Prompt and scored text are tokenized separately, as in reranking.
+        rows = [(tokenizer.encode(prompt).ids, tokenizer.encode(scored).ids) for prompt, scored in texts]
         scores = [(0.0, 0)] * len(rows)
         longest_first = sorted(range(len(rows)), key=lambda index: -len(rows[index][0] + rows[index][1]))
         while longest_first:
@@ -145,8 +145,8 @@ def by_transformers(directory: Path) -> Score:
                 log_probs = model(input_ids=ids).logits[:, :-1].log_softmax(-1)  # (B, S - 1, V)
             of_tokens = log_probs.gather(-1, ids[:, 1:, None])[..., 0]  # (B, S - 1)
             for row, index in enumerate(batch):
-                given, scored = rows[index]
-                first, last = max(0, len(given) - 1), len(given) + len(scored) - 1
+                prompt, scored = rows[index]
+                first, last = max(0, len(prompt) - 1), len(prompt) + len(scored) - 1
                 scores[index] = (of_tokens[row, first:last].double().sum().item(), last - first)
         return scores
 

@@ -3,7 +3,7 @@
     python -m worker.demo.examples --documents 60 --out examples/bulletins.jsonl
     python -m worker.demo.examples --documents 2000 --references --out bulletins.jsonl
 
-The same options give the same bytes, everywhere. No sentence of any of these documents was trained on.
+The same options give the same bytes on every machine. No sentence of these documents was used for training.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def lines(count: int, seed: int, references: bool) -> Iterator[str]:
-    """The lines of a JSON Lines file; `station` and `issued` are there to be passed through."""
+    """The lines of a JSON Lines file; `station` and `issued` are fields that jobs pass through."""
     for number, bulletin in enumerate(unseen_bulletins(count, seed), start=1):
         record: dict[str, Any] = {
             "id": f"bulletin-{number:04d}",

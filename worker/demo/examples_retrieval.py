@@ -3,11 +3,11 @@
     python -m worker.demo.examples_retrieval --out examples
 
     retrieval/corpus.jsonl, queries.jsonl, qrels/test.tsv    a BEIR folder
-    retrieval/bm25.run                                       its first stage, as TREC runs are written
+    retrieval/bm25.run                                       its first stage, in the TREC run format
     questions.jsonl                                          queries with their candidates, as `rerank` reads them
     mixed.jsonl                                              fluent bulletins and shuffled ones
 
-The same options give the same bytes, everywhere. No sentence of any of these documents was trained on.
+The same options give the same bytes on every machine. No sentence of these documents was used for training.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from worker.demo.retrieval import RetrievalSet, retrieval_set
 
 NUM_DOCUMENTS = 250
 NUM_QUERIES = 60
-NUM_QUESTIONS = 10  # of the queries stand in questions.jsonl
+NUM_QUESTIONS = 10  # queries in questions.jsonl
 NUM_MIXED = 40
 SEED = 21
 RUN = "bm25"  # the tag of the run file
@@ -72,7 +72,7 @@ def _question(made: RetrievalSet, query: str) -> dict[str, Any]:
 
 
 def _mixed() -> list[dict[str, str]]:
-    """Half of the bulletins as they are, half with their words in another order, no two halves of the same bulletin."""
+    """Half of the bulletins as they are, the other half with shuffled words."""
     rng = Random(f"mixed {SEED}")
     shuffled = set(rng.sample(range(NUM_MIXED), NUM_MIXED // 2))
     records = []

@@ -1,10 +1,10 @@
 """Weather bulletins in a controlled English, each sentence with its exact Chinese.
 
-Knows: how `rules` expand, and how a bulletin is laid out. Does not know: files, tokens, training.
-Everything is drawn from the `random.Random` that the caller seeds, so a seed is a corpus.
+Knows: how `rules` expand, and the structure of a bulletin. Does not know: files, tokens, training.
+Everything is drawn from the `random.Random` that the caller seeds, so a seed determines a corpus.
 
-A checksum of its English holds out one sentence of four: training never reads it, and the unseen bulletins
-consist of such sentences alone. So "unseen" holds by construction, for every seed and every size of corpus.
+A checksum of the English holds out one sentence of four: training never uses it, and the unseen bulletins consist of
+such sentences alone. So "unseen" holds by construction, for every seed and every size of corpus.
 """
 
 import re
@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from worker.demo.rules import RULES, WORDS
 
-MAX_WORDS = 36  # of an English sentence: what is longer is neither good English nor learnt at this size
-HELD_OUT_PART = 4  # one sentence of this many is never trained on
-TITLE_SHARE = 0.6  # of the bulletins
-FOCUS_SHARE = 0.8  # of the places and days of a bulletin are those that it is about
+MAX_WORDS = 36  # of an English sentence: longer ones are bad English, and a model of this size does not learn them
+HELD_OUT_PART = 4  # one sentence of so many is never used for training
+TITLE_SHARE = 0.6  # of the bulletins have a title
+FOCUS_SHARE = 0.8  # of the places and days in a bulletin are those of its focus
 SECTIONS = ("overview", "forecast", "hazard")  # each is a symbol of the rules and at most one paragraph
 
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -32,7 +32,7 @@ Accept = Callable[[str], bool]  # whether an English sentence may be used
 
 
 class Pair(NamedTuple):
-    """The same thing said twice."""
+    """An English sentence and its Chinese translation."""
 
     english: str
     chinese: str
@@ -42,7 +42,7 @@ class Pair(NamedTuple):
 class Bulletin:
     """A document: paragraphs of sentences. A title is a paragraph of its own, without a full stop."""
 
-    station: str  # the place that it is mostly about
+    station: str  # its main place
     paragraphs: tuple[tuple[Pair, ...], ...]
 
     @property
@@ -70,19 +70,19 @@ def training_pairs(count: int, seed: int) -> list[Pair]:
 
 
 def unseen_bulletins(count: int, seed: int) -> Iterator[Bulletin]:
-    """Bulletins of which no sentence and no title is a training pair, whatever the seeds."""
-    rng = Random(f"unseen {seed}")  # a text, so that seed 1 of this is not seed 1 of the training corpus
+    """Bulletins without any sentence or title of the training pairs, for all seeds."""
+    rng = Random(f"unseen {seed}")  # a text seed, unlike the number that seeds the training corpus
     for _ in range(count):
         yield bulletin(rng, is_held_out)
 
 
 def is_held_out(english: str) -> bool:
-    """Whether a sentence is one that training never reads."""
+    """Whether a sentence is never used for training."""
     return zlib.crc32(english.encode()) % HELD_OUT_PART == 0
 
 
 def bulletin(rng: Random, accept: Accept = lambda english: True) -> Bulletin:
-    """A document about a few places and days; `accept` tells which sentences may stand in it."""
+    """A document about a few places and days; `accept`: whether a sentence may be used."""
     station, *nearby = rng.sample(WORDS["place"], rng.randint(2, 4))
     first_day = rng.randrange(7)
     days = tuple(WORDS["day"][(first_day + offset) % 7] for offset in range(3))
@@ -98,7 +98,7 @@ def bulletin(rng: Random, accept: Accept = lambda english: True) -> Bulletin:
 
 
 def _draw(rng: Random, focus: Focus, symbol: str, accept: Accept) -> Pair:
-    """Draw until one is accepted."""
+    """Draw sentences of a symbol until one is accepted."""
     full_stop = Pair("", "") if symbol == "title" else Pair(".", "。")
     while True:
         english, chinese = _expand(symbol, _Words(rng, focus))
@@ -127,7 +127,7 @@ def _slots(side: str) -> list[str]:
 
 
 class _Words:
-    """The words of one sentence. None is taken twice: a road leads from one place to another."""
+    """The words of one sentence. No word is used twice: a road leads from one place to another."""
 
     def __init__(self, rng: Random, focus: Focus) -> None:
         self.rng = rng

@@ -1,7 +1,7 @@
 """The words of the bulletins: for each symbol, its English and Chinese forms.
 
 Knows: words. Does not know: how a sentence is built from them (`grammar`).
-No two entries of a symbol share their English, so that a translation is never a matter of luck.
+No two entries of a symbol share their English, so that every translation is unique.
 """
 
 Words = tuple[tuple[str, str], ...]
@@ -86,7 +86,7 @@ SKIES: Words = (
     ("bright", "明亮"),
 )
 
-# What falls and is "it" in English, apart from what falls and is "they": Chinese repeats the noun for both.
+# Precipitation that is "it" in English; showers are "they". Chinese repeats the noun for both.
 PRECIPITATION: Words = (
     ("rain", "降雨"),
     ("light rain", "小雨"),

@@ -1,10 +1,10 @@
-"""The words of the questions: what asks for the facts of a bulletin, in other words than the bulletin's.
+"""The wording of the questions: frames that ask for the facts of a bulletin in other words than the bulletin's.
 
 Knows: for each kind of fact, the clauses of `rules` that state it and the frames that ask for it; other names of the
-things that the bulletins speak of. Does not know: how a clause is found in a text, or a frame filled (`questions`).
+things in the bulletins. Does not know: how a clause is found in a text, or a frame filled (`questions`).
 
-Slots of a frame: `{place}`, `{day}` ("on Friday", "the day after Thursday"), `{thing}` and `{amount}`. A frame names a
-place and one more: with less, many bulletins would answer.
+Slots of a frame: `{place}`, `{day}` ("on Friday", "the day after Thursday"), `{thing}` and `{amount}`. A frame has a
+place and at least one more slot: with less, many bulletins would answer the question.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from typing import NamedTuple
 class Kind(NamedTuple):
     """One kind of fact."""
 
-    clauses: tuple[str, ...]  # in the notation of `rules`, English alone
+    clauses: tuple[str, ...]  # in the notation of `rules`, English side alone
     frames: tuple[str, ...]
 
 
@@ -292,7 +292,7 @@ KINDS: dict[str, Kind] = {
     ),
 }
 
-# Other names of what the bulletins speak of.
+# Other names of the things in the bulletins.
 THINGS: dict[str, tuple[str, ...]] = {
     "rain": ("wet weather", "water from above"),
     "light rain": ("a gentle sprinkle", "a few drops"),

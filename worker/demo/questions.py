@@ -1,13 +1,13 @@
-"""Questions that a weather bulletin answers, put in other words than the bulletin's.
+"""Questions that a weather bulletin answers, in other words than the bulletin's.
 
-    question = ask(Random(1), document)      # None where the bulletin states nothing that can be asked for
-    answers(question, document)              # True; of hardly any other bulletin
+    question = ask(Random(1), document)      # None where the bulletin states no fact that can be asked for
+    answers(question, document)              # True, and for hardly any other bulletin
 
-Knows: how to find the facts of a text that follows `rules`, how to ask for one, which texts state what was asked for.
-Does not know: files, training, retrieval. A seed is a question, as it is for bulletins.
+Knows: how to find the facts in a text that follows `rules`, how to ask for one, which texts answer a question.
+Does not know: files, training, retrieval. As for bulletins, a seed determines a question.
 
 A question names a place of its bulletin, mostly a day or an amount, and the phenomenon by another name: "a downpour"
-for heavy rain, "the day after Tuesday" for Wednesday. So one who compares words finds the place and little else.
+for heavy rain, "the day after Tuesday" for Wednesday. So a comparison of words finds the place and little else.
 """
 
 import re
@@ -42,7 +42,7 @@ _THING_SLOTS = (
     "strength",
     "warning",
     "advice",
-)  # the first there is
+)  # the first that a clause has
 _AMOUNT_SLOTS = ("degrees", "speed", "kmh", "rainfall", "snowfall", "percent", "metres", "pressure", "cm", "waves")
 _UNITS = {"kmh": "km/h", "metres": "metres", "pressure": "hPa", "cm": "cm", "waves": "metres"}
 _ROUTE = re.compile(r"road|pass|bridge|tunnel|railway|airport|harbour")
@@ -56,18 +56,18 @@ _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ni
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What a clause states."""
+    """The content of a clause."""
 
     kind: str  # a key of KINDS
     places: tuple[str, ...]  # places and regions, as the bulletin writes them; at least one
-    day: str | None  # the first that the clause names
+    day: str | None  # the first day in the clause
     thing: str | None  # a key of THINGS
     amount: str | None  # with its unit, as the bulletin writes it
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A text, and the parts of a fact that it names. None: it does not name that part."""
+    """A question, and the parts of a fact that it names; None: not named."""
 
     text: str
     kind: str
@@ -78,13 +78,13 @@ class Question:
 
 
 def ask(rng: Random, text: str) -> Question | None:
-    """A question for one of the facts of a bulletin (its English); None where it states none."""
+    """A question for one of the facts in a bulletin (its English); None where it has none."""
     stated = facts(text)
     return ask_for(rng, rng.choice(stated)) if stated else None
 
 
 def ask_for(rng: Random, fact: Fact) -> Question | None:
-    """A question for this fact; None where it lacks what the frames of its kind name."""
+    """A question for this fact; None where it lacks a part for every frame of its kind."""
     frames = [frame for frame in KINDS[fact.kind].frames if _can_fill(frame, fact)]
     if not frames:
         return None
@@ -97,9 +97,9 @@ def ask_for(rng: Random, fact: Fact) -> Question | None:
         words["thing"] = rng.choice(THINGS[fact.thing])
     if fact.amount and "{amount}" in frame:
         words["amount"] = _amount(rng, fact.amount)
-    asked = frame.format_map(words)
+    question = frame.format_map(words)
     return Question(
-        text=asked[0].upper() + asked[1:],
+        text=question[0].upper() + question[1:],
         kind=fact.kind,
         place=place,
         day=fact.day if "day" in words else None,
@@ -109,8 +109,8 @@ def ask_for(rng: Random, fact: Fact) -> Question | None:
 
 
 def answers(question: Question, text: str) -> bool:
-    """Whether a bulletin (its English) states a fact that has all that the question names."""
-    if question.place not in text:  # so for most texts, and soon told
+    """Whether a bulletin (its English) has a fact with every part that the question names."""
+    if question.place not in text:  # true for most texts, and quick
         return False
     return any(
         fact.kind == question.kind
@@ -123,7 +123,7 @@ def answers(question: Question, text: str) -> bool:
 
 
 def facts(text: str) -> list[Fact]:
-    """What the clauses of a bulletin state, in the order of KINDS. Conditions ("if ...") state nothing."""
+    """The facts in the clauses of a bulletin, in the order of KINDS. Conditions ("if ...") are no facts."""
     return [
         _fact(kind, found) for kind, marker, clause in _clauses() if marker in text for found in clause.finditer(text)
     ]
@@ -171,19 +171,19 @@ def _spelled(digits: str) -> str:
 
 @cache
 def _clauses() -> Sequence[tuple[str, str, re.Pattern[str]]]:
-    """(kind, a piece of text that every such clause holds, expression)."""
+    """(kind, a piece of text that every clause of this form contains, its regular expression)."""
     compiled = []
     for kind, (clauses, _) in KINDS.items():
         for clause in clauses:
             pieces = [piece for piece in re.split(r"\{\w+\}", clause) if piece]
-            # Not the head of the clause: its first letter may be a capital.
+            # Not the beginning of the clause, where the first letter may be a capital.
             marker = max((piece for piece in pieces if not clause.startswith(piece)), key=len)
             compiled.append((kind, marker, re.compile(_expression(clause), re.IGNORECASE)))
     return compiled
 
 
 def _expression(clause: str) -> str:
-    """A regular expression with a group for each slot of a clause that is not a second of its kind."""
+    """A regular expression of a clause, with a group for the first slot of each symbol."""
     expression, start = r"\b", 0
     for slot in _SLOT.finditer(clause):
         symbol, digit = slot.groups()
@@ -195,7 +195,7 @@ def _expression(clause: str) -> str:
 
 @cache
 def _symbol(symbol: str) -> str:
-    """The expression of all that a symbol can become."""
+    """A regular expression of all expansions of a symbol."""
     if symbol in WORDS:
         return "|".join(sorted((re.escape(english) for english, _ in WORDS[symbol]), key=len, reverse=True))
     if symbol not in RULES:

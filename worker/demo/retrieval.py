@@ -1,7 +1,7 @@
-"""A retrieval set: short bulletins, questions that one of them answers, and what BM25 finds first.
+"""A retrieval set: short bulletins, questions that exactly one of them answers, and the candidates of BM25.
 
-Knows: the documents, the questions, which document answers which. Does not know: files, models.
-All documents consist of sentences that no model here was trained on (`grammar`); a seed is a set.
+Knows: documents, questions, which document answers which question. Does not know: files, models.
+All documents consist of sentences that no bundled model was trained on (`grammar`); a seed determines a set.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from worker.demo.questions import answers, ask
 
 DEPTH = 20  # candidates of a query
 MAX_SENTENCES = 3  # of a document
-MAX_TRIES = 8  # questions drawn for a document, until one is fit
+MAX_TRIES = 8  # questions drawn for a document, until one is suitable
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class RetrievalSet:
 
 
 def retrieval_set(num_documents: int, num_queries: int, seed: int) -> RetrievalSet:
-    """Draw one. A question is fit if just one document answers it, and BM25 has that among its DEPTH best.
+    """Draw a set. Each question has exactly one document that answers it, which is among the DEPTH best of BM25.
 
-    Raises ValueError if the documents are too few for so many queries.
+    Raises ValueError if there are too few documents for so many queries.
     """
     rng = Random(f"retrieval {seed}")
     documents = {
@@ -55,7 +55,9 @@ def retrieval_set(num_documents: int, num_queries: int, seed: int) -> RetrievalS
                 made.candidates[query_id] = candidates
                 break
     if len(made.queries) < num_queries:
-        raise ValueError(f"{num_documents} documents gave {len(made.queries)} queries of {num_queries}: ask for fewer")
+        raise ValueError(
+            f"{num_documents} documents gave {len(made.queries)} queries of {num_queries}: ask for fewer queries"
+        )
     return made
 
 

@@ -2,9 +2,9 @@
 
     ("{fall} will fall {where} {when}", "{when}{where}将有{fall}")
 
-`{fall}` is a symbol, and both sides of a rule share what was put into it; the Chinese side may move it or
-repeat it ("it" and "they" become their noun). A digit tells two slots of one symbol apart: `{place2}`.
-No sentence ends in "km/h": a sentence splitter would not see its full stop.
+`{fall}` is a symbol, and both sides of a rule share its expansion; the Chinese side may move it or repeat it ("it" and
+"they" become their noun). A digit distinguishes two slots of the same symbol: `{place2}`.
+No sentence ends in "km/h": sentence splitters miss a full stop after it.
 Numbers are symbols without rules; `grammar` draws them.
 """
 
@@ -31,7 +31,7 @@ WORDS: dict[str, Rules] = {
 }
 
 RULES: dict[str, Rules] = {
-    # Where.
+    # Places.
     "area": (
         ("{place}", "{place}"),
         ("{place}", "{place}"),
@@ -63,7 +63,7 @@ RULES: dict[str, Rules] = {
         ("the airport at {place}", "{place}的机场"),
         ("the harbour at {place}", "{place}的港口"),
     ),
-    # When.
+    # Times.
     "moment": (
         ("{day} {part}", "{day}{part}"),
         ("{day} {part}", "{day}{part}"),
@@ -92,7 +92,7 @@ RULES: dict[str, Rules] = {
         ("{at}", "{at}"),
         ("{during}", "{during}"),
     ),
-    # How much.
+    # Amounts.
     "degrees": (
         ("{warmth} degrees", "{warmth}度"),
         ("minus {frost} degrees", "零下{frost}度"),
@@ -109,7 +109,7 @@ RULES: dict[str, Rules] = {
         ("{cm} cm", "{cm}厘米"),
         ("{cm_span} cm", "{cm_span}厘米"),
     ),
-    # A clause about what will be.
+    # Clauses about the future.
     "clause": (
         ("{weather}", "{weather}"),
         ("{weather}", "{weather}"),
@@ -191,7 +191,7 @@ RULES: dict[str, Rules] = {
         ("the ferry from {place} to {place2} will not run {when}", "{when}从{place}到{place2}的渡轮将停运"),
         ("schools in {area} will remain closed {when}", "{when}{area}的学校将继续停课"),
     ),
-    # A clause about what may come to be: after "if" and "unless".
+    # Conditions: after "if" and "unless".
     "condition": (
         ("the wind turns {direction} {at}", "{at}风向转{direction}"),
         ("the temperature in {place} falls below {degrees} {at}", "{at}{place}的气温降到{degrees}以下"),
@@ -207,7 +207,7 @@ RULES: dict[str, Rules] = {
             "{at}目前位于{area}上空的{system}向{direction}移动",
         ),
     ),
-    # A clause about what is going on, and what was.
+    # Clauses about the present and the past.
     "ongoing": (
         ("a {system} is moving toward {area}", "一个{system}正移向{area}"),
         ("the {system} over {area} is weakening", "{area}上空的{system}正在减弱"),
@@ -281,7 +281,7 @@ RULES: dict[str, Rules] = {
         ("{effect}", "{effect}"),
         ("{effect} because {ongoing}", "由于{ongoing}，{effect}"),
     ),
-    # A line of its own above a bulletin.
+    # Titles: a line above a bulletin.
     "title": (
         ("Weather bulletin for {place}, {moment}", "{place}天气公报，{moment}"),
         ("Weather forecast for {place} and {place2}, {moment}", "{place}和{place2}天气预报，{moment}"),

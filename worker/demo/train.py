@@ -1,11 +1,11 @@
-"""Train the bundled translation model, and write it as the folder of graphs that the engine reads.
+"""Train the bundled translation model, and write its folder with native graphs.
 
     python -m worker.demo.train --out worker/demo/en-zh
     python -m worker.demo.train --out worker/demo/en-zh --checkpoint CHECKPOINT --resume --polish-steps 0
 
-The second line only builds the graphs again. Needs the extra `train` (torch, transformers); running the model needs
-neither. A Marian as the published ones are: SentencePiece models that only cut, ids from `vocab.json`,
-post-norm, tied embeddings, pad as the decoder's start. Everything is seeded.
+The second command only rebuilds the graphs. Needs the extra `train` (torch, transformers); running the model does not.
+A Marian model like published ones: SentencePiece models that only cut text, ids from `vocab.json`, post-norm, tied
+embeddings, padding as the decoder's start token. Everything is seeded.
 """
 
 import argparse
@@ -27,20 +27,20 @@ from worker.demo.bundle import write_model
 from worker.demo.grammar import Pair, training_pairs
 
 SOURCE_PIECES = 400
-TARGET_PIECES = 560  # about 380 characters occur in the Chinese, and each must be a piece
+TARGET_PIECES = 560  # the Chinese has about 380 characters, and each must be a piece
 EOS, UNK, PAD = "</s>", "<unk>", "<pad>"
 
 MADE_BY = "python -m worker.demo.train"
 MAX_POSITIONS = 256
 BATCH_ROWS = 128
-POOL_BATCHES = 50  # batches that are cut from one pool sorted by length: padding costs 10 % instead of half
+POOL_BATCHES = 50  # batches from one pool sorted by length: padding is 10 % of a batch instead of half
 PEAK_RATE = 2e-3
 POLISH_RATE = 4e-4
-POLISH_SEED = 1000  # other pairs than before
+POLISH_SEED = 1000  # gives other pairs than the first training
 WARM_UP_STEPS = 300
 
 Ids = list[int]
-# torch and transformers are `Any` where their own annotations are half there: mypy has to agree with and without them.
+# Annotations of torch and transformers are partial, so they are `Any` here: mypy has to pass with and without them.
 
 
 def main() -> None:
@@ -64,8 +64,8 @@ def main() -> None:
 
 def train(checkpoint: Path, steps: int, num_pairs: int, seed: int) -> None:
     """Write a Hugging Face checkpoint: config, weights, SentencePiece models, vocabulary."""
-    # 0.65 s a step instead of 4 s: a young model is full of denormal numbers. Threads inherit it when they start,
-    # so it comes before all else.
+    # 0.65 s a step instead of 4 s: a model in early training is full of denormal numbers. Threads inherit the setting
+    # when they start, so it comes first.
     torch.set_flush_denormal(True)
     checkpoint.mkdir(parents=True, exist_ok=True)
     pairs = training_pairs(num_pairs, seed)
@@ -80,7 +80,7 @@ def train(checkpoint: Path, steps: int, num_pairs: int, seed: int) -> None:
 
 
 def polish(checkpoint: Path, steps: int, seed: int) -> None:
-    """Train on a little, on fresh pairs and at a low rate: what is left of mistakes is digits that stand twice."""
+    """Continue briefly on new pairs with numbers at a low rate: the mistakes that are left are repeated digits."""
     torch.set_flush_denormal(True)
     torch.manual_seed(seed)
     tokenizer = MarianTokenizer.from_pretrained(checkpoint)
@@ -91,14 +91,14 @@ def polish(checkpoint: Path, steps: int, seed: int) -> None:
 
 
 def has_number(text: str) -> bool:
-    """Of two digits or more, somewhere."""
+    """Whether the text has a number of two digits or more."""
     return re.search(r"\d\d", text) is not None
 
 
 def make_tokenizer(pairs: list[Pair], directory: Path) -> MarianTokenizer:
     """A SentencePiece model for each side, and one vocabulary for both."""
-    # The default normalization is kind to a user's English (curly quotes, wide digits), but it would make the
-    # full-width comma of Chinese an ASCII one: the target side is left as it is.
+    # The default normalization helps with a user's English (curly quotes, wide digits), but would turn the full-width
+    # comma of Chinese into an ASCII one: the target side is not normalized.
     cut_source = train_pieces([pair.english for pair in pairs], directory / "source.spm", SOURCE_PIECES, "nmt_nfkc")
     cut_target = train_pieces([pair.chinese for pair in pairs], directory / "target.spm", TARGET_PIECES, "identity")
     pieces = dict.fromkeys([EOS, UNK, *cut_source, *cut_target])
@@ -124,13 +124,13 @@ def train_pieces(texts: list[str], file: Path, num_pieces: int, normalization: s
             model_writer=writer,
             vocab_size=num_pieces,
             character_coverage=1.0,
-            split_digits=True,  # numbers are copied digit by digit, so any number can be
+            split_digits=True,  # numbers are copied digit by digit, so any number can be copied
             normalization_rule_name=normalization,
             bos_id=-1,
             eos_id=0,
             unk_id=1,
             minloglevel=1,
-            num_threads=1,  # more would sum in another order
+            num_threads=1,  # several threads sum in another order
         )
     cutter = sentencepiece.SentencePieceProcessor(model_file=str(file))
     return [cutter.id_to_piece(number) for number in range(cutter.get_piece_size())]
@@ -152,7 +152,7 @@ def marian_config(tokenizer: MarianTokenizer) -> MarianConfig:
         "scale_embedding": True,
         "share_encoder_decoder_embeddings": True,
         "tie_word_embeddings": True,
-        "dropout": 0.0,  # nearly every sentence is new to the model: there is nothing to learn by heart
+        "dropout": 0.0,  # nearly every sentence is new to the model, so it does not overfit
         "eos_token_id": eos,
         "forced_eos_token_id": eos,
         "pad_token_id": pad,
@@ -175,7 +175,7 @@ def generation_config(config: MarianConfig) -> GenerationConfig:
 
 
 def tokenized(pairs: list[Pair], tokenizer: Any) -> list[tuple[Ids, Ids]]:
-    """Source and target ids of each pair, each with its eos."""
+    """Source and target ids of each pair, both with EOS."""
 
     def ids(cutter: sentencepiece.SentencePieceProcessor, texts: list[str]) -> list[Ids]:
         unk, eos = tokenizer.unk_token_id, tokenizer.eos_token_id
@@ -215,14 +215,14 @@ def fit(
 
 
 def rate_at(step: int, steps: int, warm_up_steps: int) -> float:
-    """The share of the peak rate: a linear rise, then half a cosine down to nothing."""
+    """The share of the peak rate: a linear warm-up, then half a cosine down to zero."""
     if step < warm_up_steps:
         return (step + 1) / warm_up_steps
     return 0.5 * (1 + math.cos(math.pi * (step - warm_up_steps) / max(1, steps - warm_up_steps)))
 
 
 def batches(rows: list[tuple[Ids, Ids]], rng: Random) -> Iterator[list[tuple[Ids, Ids]]]:
-    """Rows of like length together, without end."""
+    """Endless batches of rows of similar length."""
     while True:
         shuffled = rng.sample(rows, len(rows))
         for start in range(0, len(shuffled), BATCH_ROWS * POOL_BATCHES):
@@ -237,7 +237,7 @@ def loss_of(model: Any, batch: list[tuple[Ids, Ids]]) -> Any:
         return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=padding)
 
     input_ids = padded([source for source, _ in batch], model.config.pad_token_id)  # (B, S)
-    labels = padded([target for _, target in batch], -100)  # (B, T); -100 is what the loss leaves out
+    labels = padded([target for _, target in batch], -100)  # (B, T); the loss ignores -100
     attention_mask = input_ids.ne(model.config.pad_token_id).long()
     return model(input_ids=input_ids, attention_mask=attention_mask, labels=labels).loss
 

@@ -1,4 +1,4 @@
-"""Train the bundled causal model, and write it as the folder of graphs that the engine reads.
+"""Train the bundled causal model, and write its folder with native graphs.
 
     python -m worker.demo.train_lm --out worker/demo/lm
     python -m worker.demo.train_lm --out worker/demo/lm --checkpoint CHECKPOINT --resume --polish-steps 0
@@ -32,8 +32,8 @@ END = "<|endoftext|>"
 VOCAB_SIZE = 1024  # nearly every word of the grammar is one token
 TOKENIZER_TEXTS = 8_000
 MAX_POSITIONS = 1024
-# How Qwen2's tokenizer.json cuts before it merges: words with the space before them, digits one by one. Runtimes that
-# know the cut by the model's family alone (llama.cpp) then cut as we do.
+# The pre-tokenizer of Qwen2: words with the space before them, digits one by one. Runtimes that choose it by the model
+# family alone (llama.cpp) then give the same tokens.
 CUT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -41,26 +41,26 @@ CUT = (
 
 STEPS = 1500
 POLISH_STEPS = 400
-POLISH_SEED = 1000  # other rows than before
+POLISH_SEED = 1000  # gives other rows than the first training
 SAVED_EVERY = 100  # steps
 BATCH_TOKENS = 4096
-POOL_ROWS = 2048  # rows that are sorted by length before they are cut into batches, so that little is padding
-LONG_SHARE = 0.01  # of the rows are as long as the model allows: documents, one after the other
+POOL_ROWS = 2048  # rows that are sorted by length and then cut into batches, so that there is little padding
+LONG_SHARE = 0.01  # of the rows are as long as the model allows: several documents in a row
 PEAK_RATE = 4e-3
 WARM_UP_STEPS = 100
 POLISH_WARM_UP_STEPS = 20
 
-# What a row is, and how often. The templates are those that reranking uses if it is told nothing else.
+# The kinds of rows, and their shares. The templates are the defaults of reranking.
 LIKELIHOOD = ("Document: {document}\nQuery:", " {query}")
 PERPLEXITY = ("Query: {query}\nDocument:", " {document}")
 ROWS = {"likelihood": 0.7, "perplexity": 0.15, "short": 0.05, "bulletin": 0.1}
 MAX_SENTENCES = 3  # of a short document
-MAX_QUESTIONS = 4  # about one document, each of another fact: the document is read once for all of them
-GIVEN_WEIGHT = 0.1  # in the loss, of a token of what is given
+MAX_QUESTIONS = 4  # about one document, each for another fact, in one row with the document
+GIVEN_WEIGHT = 0.1  # weight of a prompt token in the loss
 
 Ids = list[int]
 Row = tuple[Ids, list[float]]  # token ids, and the weight of each in the loss
-# torch and transformers are `Any` where their own annotations are half there: mypy has to agree with and without them.
+# Annotations of torch and transformers are partial, so they are `Any` here: mypy has to pass with and without them.
 
 
 def main() -> None:
@@ -84,7 +84,8 @@ def main() -> None:
 
 def train(checkpoint: Path, steps: int, seed: int) -> None:
     """Write a Hugging Face checkpoint: config, weights, tokenizer."""
-    # A young model is full of denormal numbers. Threads inherit it when they start, so it comes before all else.
+    # A model in early training is full of denormal numbers. Threads inherit the setting when they start, so it comes
+    # first.
     torch.set_flush_denormal(True)
     checkpoint.mkdir(parents=True, exist_ok=True)
     tokenizer = make_tokenizer(checkpoint, seed)
@@ -95,7 +96,7 @@ def train(checkpoint: Path, steps: int, seed: int) -> None:
 
 
 def polish(checkpoint: Path, steps: int, seed: int) -> None:
-    """Train on, on fresh rows, while the rate falls to nothing."""
+    """Continue on new rows, while the rate falls to zero."""
     torch.set_flush_denormal(True)
     tokenizer = Tokenizer.from_file(str(checkpoint / "tokenizer.json"))
     model = Qwen2ForCausalLM.from_pretrained(checkpoint)
@@ -103,12 +104,12 @@ def polish(checkpoint: Path, steps: int, seed: int) -> None:
 
 
 def rising(step: int) -> float:
-    """The share of the peak rate: a linear rise, then all of it. The first steps are the same, however many follow."""
+    """The share of the peak rate: a linear warm-up, then constant, so that more steps do not change the first ones."""
     return min(1.0, (step + 1) / WARM_UP_STEPS)
 
 
 def falling(step: int, steps: int) -> float:
-    """The share of the peak rate: a short rise while the optimizer knows nothing yet, then a linear fall to nothing."""
+    """The share of the peak rate: a short warm-up of the new optimizer, then a linear fall to zero."""
     return min((step + 1) / POLISH_WARM_UP_STEPS, (steps - step) / steps)
 
 
@@ -133,7 +134,7 @@ def make_tokenizer(directory: Path, seed: int) -> Tokenizer:
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=VOCAB_SIZE,
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),  # any text has tokens
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),  # so that any text can be tokenized
         special_tokens=[END],
         show_progress=False,
     )
@@ -168,7 +169,7 @@ def model_config(tokenizer: Tokenizer) -> Qwen2Config:
         "max_position_embeddings": MAX_POSITIONS,
         "rope_theta": 10_000.0,
         "tie_word_embeddings": True,
-        "attention_dropout": 0.0,  # every row is new to the model: there is nothing to learn by heart
+        "attention_dropout": 0.0,  # every row is new to the model, so it does not overfit
         "bos_token_id": None,
         "eos_token_id": end,
         "pad_token_id": None,
@@ -177,7 +178,7 @@ def model_config(tokenizer: Tokenizer) -> Qwen2Config:
 
 
 def texts(rng: Random) -> Iterator[tuple[str, str]]:
-    """(what is given, what is to be learnt) without end, from sentences that are not held out."""
+    """Endless (prompt, text to learn), from sentences that are not held out."""
     kinds, weights = list(ROWS), list(ROWS.values())
     while True:
         [kind] = rng.choices(kinds, weights)
@@ -186,7 +187,7 @@ def texts(rng: Random) -> Iterator[tuple[str, str]]:
             yield "", document.english
             continue
         sentences = [pair.english for pair in document.sentences]
-        start = 0 if rng.random() < 0.1 or sentences[0].endswith(".") else 1  # now and then with the title
+        start = 0 if rng.random() < 0.1 or sentences[0].endswith(".") else 1  # sometimes with the title
         short = " ".join(sentences[start : start + rng.randint(1, MAX_SENTENCES)])
         stated = facts(short)
         num_questions = MAX_QUESTIONS if kind == "likelihood" else 1
@@ -203,7 +204,7 @@ def texts(rng: Random) -> Iterator[tuple[str, str]]:
 
 
 def rows(tokenizer: Tokenizer, seed: int) -> Iterator[Row]:
-    """Rows without end. Each ends with END, and half of those without a given part begin with it."""
+    """Endless rows. Each ends with END, and half of those without a prompt begin with it."""
     rng = Random(f"rows {seed}")
     end = tokenizer.token_to_id(END)
     source = texts(rng)
@@ -224,7 +225,7 @@ def rows(tokenizer: Tokenizer, seed: int) -> Iterator[Row]:
 
 
 def batches(source: Iterator[Row], rng: Random) -> Iterator[list[Row]]:
-    """Rows of like length together, BATCH_TOKENS at most with their padding, without end."""
+    """Endless batches of rows of similar length, at most BATCH_TOKENS with padding."""
     while True:
         pool = sorted(islice(source, POOL_ROWS), key=lambda row: len(row[0]))
         cut: list[list[Row]] = [[]]
@@ -236,7 +237,7 @@ def batches(source: Iterator[Row], rng: Random) -> Iterator[list[Row]]:
 
 
 def fit(model: Any, source: Iterator[Row], steps: int, checkpoint: Path, rate_at: Callable[[int], float]) -> None:
-    """Train, and save now and then."""
+    """Train, saving every SAVED_EVERY steps."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_RATE, betas=(0.9, 0.98), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate_at)
     model.train()
@@ -265,9 +266,9 @@ def loss_of(model: Any, batch: list[Row]) -> Any:
         tensors = [torch.tensor(values) for values in lists]
         return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=padding)
 
-    # Padding stands on the right, where no token of a causal model sees it: no mask is needed.
+    # Padding is on the right, where no token of a causal model attends to it: no mask is needed.
     input_ids = padded([ids for ids, _ in batch], model.config.eos_token_id)  # (B, S)
-    weights = padded([weights for _, weights in batch], 0.0)[:, 1:]  # (B, S - 1), of what the positions predict
+    weights = padded([weights for _, weights in batch], 0.0)[:, 1:]  # (B, S - 1), of the predicted tokens
     logits = model(input_ids=input_ids).logits[:, :-1]  # (B, S - 1, V)
     losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1), input_ids[:, 1:].flatten(), reduction="none")
     return (losses * weights.flatten()).sum() / weights.sum()
