@@ -255,12 +255,12 @@ def worst(model: CausalModel, judge: TransformersCausal, texts: Sequence[Sequenc
 
 @contextmanager
 def _small_pieces() -> Iterator[None]:
-    before = exported_reader.MAX_TOKENS, exported_reader._LEAST
-    exported_reader.MAX_TOKENS = exported_reader._LEAST = PIECE
+    before = exported_reader.MAX_TOKENS, exported_reader.MIN_PIECE
+    exported_reader.MAX_TOKENS = exported_reader.MIN_PIECE = PIECE
     try:
         yield
     finally:
-        exported_reader.MAX_TOKENS, exported_reader._LEAST = before
+        exported_reader.MAX_TOKENS, exported_reader.MIN_PIECE = before
 
 
 def measure_all(

@@ -108,7 +108,7 @@ def test_every_way_through_an_export_says_what_transformers_says(
 
     for tokens in (512, 7):  # batches and a shared prefix; pieces that extend the cache
         monkeypatch.setattr(exported_reader, "MAX_TOKENS", tokens)
-        monkeypatch.setattr(exported_reader, "_LEAST", tokens)
+        monkeypatch.setattr(exported_reader, "MIN_PIECE", tokens)
         for is_packed in (True, False):
             reader = model.new_reader(is_packed=is_packed)
             found = dict(reader.read(family.groups, RunContext()))

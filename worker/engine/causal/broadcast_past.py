@@ -1,5 +1,5 @@
 """
-The past of one prefix, for several rows at once.
+The past of one prefix, repeated for several rows.
 
 Shapes: B rows · K key/value heads · P past length · H head size.
 """
@@ -17,7 +17,7 @@ Past = Sequence[NDArray[Any]]  # a key and a value of each layer, (B, K, P, H)
 
 
 class BroadcastPast:
-    """Buffers of one lane; all rows of them are the same, so that the first few are a smaller batch's."""
+    """One lane's buffers. All their rows are equal, so the first rows serve a smaller batch."""
 
     def __init__(self) -> None:
         self._allocations = self._reuses = 0
@@ -31,15 +31,15 @@ class BroadcastPast:
         return BufferStats(sum(memory.nbytes for memory in tuple(self._memory)), self._allocations, self._reuses)
 
     def begin(self, past: Past) -> None:
-        """From now on rows repeat `past` (1, K, P, H)."""
+        """Repeat `past` (1, K, P, H) from now on."""
         self._past, self._filled = past, 0
 
     def end(self) -> None:
-        """Let go of the prefix; the buffers stay."""
+        """Drop the past; the buffers stay."""
         self._past, self._filled = (), 0
 
     def rows(self, count: int) -> Past:
-        """The past of so many rows (count, K, P, H), to read until the next `begin`."""
+        """The past of `count` rows (count, K, P, H), valid until the next `begin`."""
         if count == 1:
             return self._past
         if count > self._filled:
@@ -58,7 +58,7 @@ class BroadcastPast:
             self._reuses += 1
         else:
             self._allocations += 1
-            self._memory = []  # before the new ones: there may not be room for both
+            self._memory = []  # freed first: both may not fit into memory
             self._memory = [np.empty(size, one.dtype) for size, one in zip(needed, self._past, strict=True)]
         for view, one in zip(self._views(count), self._past, strict=True):
             view[:] = one

@@ -1,9 +1,9 @@
 """
-Which calls of a causal graph give each row what it gets alone and whole.
+Which calls of an exported causal graph give a row the same logits as the row alone and whole.
 
-No graph says so. Some read their padding, some refuse rows behind a past (GroupQueryAttention does: "batch_size must be
-1 when sequence_length > 1 and past context is given"), some scale activations over the whole batch. So it is tried, on
-a few tokens, when a model is opened.
+No graph declares it. Some attend to padding, some refuse several rows after a past (GroupQueryAttention does:
+"batch_size must be 1 when sequence_length > 1 and past context is given"), some scale activations over the whole batch.
+So opening a model tries each kind of call on a few tokens.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,30 +16,29 @@ from numpy.typing import NDArray
 from jobs.errors import ModelError
 from worker.engine.causal.exported_graph import ExportedCausalGraph
 
-_LENGTH = 6  # tokens of a row that is tried
-# How far logits may be from those of the row alone, as a part of their spread.
+_LENGTH = 6  # tokens of a row
+# By how much logits may differ from those of the row alone, as a part of their range.
 _TOLERANCES = {np.dtype(np.float32): 1e-3, np.dtype(np.float16): 1e-2}
 
-_Ids = Sequence[int]
 _Rows = list[NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """True: tried, and right."""
+    """True: such a call was tried and is right."""
 
     batches: bool  # several rows of one length
-    pads: bool  # shorter rows among them, filled up on the right
-    extends: bool  # several tokens behind a past
-    extends_batches: bool  # the same for several rows; shorter ones among them, where it `pads`
+    pads: bool  # with shorter rows among them, padded on the right
+    extends: bool  # several tokens after a past
+    extends_batches: bool  # the same for several rows; with shorter ones among them, if it `pads`
 
 
 def probe_capabilities(graph: ExportedCausalGraph, max_positions: int) -> Capabilities:
-    """Run short rows in every way; raise ModelError where the graph runs in none."""
+    """Try every kind of call on short rows; raise ModelError if the graph cannot even run one row."""
     size = min(max_positions, _LENGTH)
     vocab_size = graph.layout.vocab_size
-    # Two primes: ids far apart, in a vocabulary of any size.
-    one, other = ([(factor * place + 1) % vocab_size for place in range(size)] for factor in (7919, 104_729))
+    # Two primes, so that the ids are far apart in a vocabulary of any size.
+    one, other = ([(factor * index + 1) % vocab_size for index in range(size)] for factor in (7919, 104_729))
     short, cut = other[: size // 2], size // 2
     try:
         alone, alone_other, alone_short = (_logits(graph, [row])[0] for row in (one, other, short or other))
@@ -47,33 +46,33 @@ def probe_capabilities(graph: ExportedCausalGraph, max_positions: int) -> Capabi
         raise ModelError(f"{graph.file} cannot run its first step: {str(error).strip()[:300]}") from error
     limit = _TOLERANCES[graph.layout.logits_dtype] * float(np.ptp(np.concatenate((alone, alone_other))))
 
-    def gives(attempt: Callable[[], _Rows], *expected: NDArray[np.float32]) -> bool:
+    def gives(call: Callable[[], _Rows], *expected: NDArray[np.float32]) -> bool:
         try:
-            found = attempt()
-        except Exception:  # as above; here a refusal is an answer
+            found = call()
+        except Exception:  # as above: the graph refuses such a call
             return False
         return all(np.allclose(row, right, rtol=0, atol=limit) for row, right in zip(found, expected, strict=True))
 
     batches = gives(lambda: _logits(graph, [one, other]), alone, alone_other)
     pads = batches and bool(short) and gives(lambda: _logits(graph, [one, short]), alone, alone_short)
-    extends = batches_behind = False
+    extends = extends_batches = False
     if graph.layout.cache and cut:
         ending = other[cut : size - 1 if pads else size]
-        extends = gives(lambda: _behind(graph, one[:cut], [one[cut:]]), alone[cut:])
-        batches_behind = batches and extends and gives(
-            lambda: _behind(graph, one[:cut], [one[cut:], ending]),
+        extends = gives(lambda: _after_past(graph, one[:cut], [one[cut:]]), alone[cut:])
+        extends_batches = batches and extends and gives(
+            lambda: _after_past(graph, one[:cut], [one[cut:], ending]),
             alone[cut:],
             _logits(graph, [one[:cut] + ending])[0][cut:],
         )  # fmt: skip
-    return Capabilities(batches, pads, extends, batches_behind)
+    return Capabilities(batches, pads, extends, extends_batches)
 
 
-def _logits(graph: ExportedCausalGraph, rows: Sequence[_Ids], past: Sequence[NDArray[Any]] = ()) -> _Rows:
+def _logits(graph: ExportedCausalGraph, rows: Sequence[Sequence[int]], past: Sequence[NDArray[Any]] = ()) -> _Rows:
     found, _ = graph.call(rows, past, is_quiet=True)
     return [found[row, : len(ids)].astype(np.float32) for row, ids in enumerate(rows)]
 
 
-def _behind(graph: ExportedCausalGraph, beginning: _Ids, endings: Sequence[_Ids]) -> _Rows:
-    """Logits of rows behind one past."""
+def _after_past(graph: ExportedCausalGraph, beginning: Sequence[int], endings: Sequence[Sequence[int]]) -> _Rows:
+    """Logits of rows after one past."""
     _, past = graph.call([beginning], wants_logits=False, wants_present=True, is_quiet=True)
     return _logits(graph, endings, [np.repeat(part, len(endings), axis=0) for part in past])

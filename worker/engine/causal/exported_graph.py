@@ -1,7 +1,7 @@
 """
-One call of a causal language model's graph, as others exported it.
+An exported graph of a causal language model, and how it is called.
 
-Knows: what is fed to it. Does not know: which sequences go together, or what their logits are for.
+Knows: its inputs and outputs. Does not know: which sequences go together, what their logits are for.
 
 Shapes: B rows · S length of the longest row · P past length · K key/value heads · H head size · V vocabulary.
 """
@@ -21,7 +21,7 @@ from worker.models.layout.causal_layout import IDS, LOGITS, MASK, NUM_LOGITS, PO
 
 @dataclass(frozen=True, slots=True)
 class ExportedCausalGraph:
-    """A session, and how it wants to be fed. Several threads may call it at once."""
+    """A session and the layout of its graph. Several threads may call it at once."""
 
     file: Path
     session: onnxruntime.InferenceSession
@@ -36,10 +36,10 @@ class ExportedCausalGraph:
         wants_present: bool = False,
         is_quiet: bool = False,
     ) -> tuple[NDArray[Any], Past]:
-        """Run rows of ids, each behind its own past (B, K, P, H); logits (B, S, V), and the present (B, K, P + S, H).
+        """Run rows of ids, each after its own past (B, K, P, H). Returns logits (B, S, V), and the present
+        (B, K, P + S, H); empty if not wanted.
 
-        What is not wanted is empty. What logits and present say behind a row's end is of no use. `is_quiet`: a refusal
-        is raised, and not logged.
+        Beyond a row's end, logits and present mean nothing. `is_quiet`: do not log an error that is raised.
         """
         cache = self.layout.cache
         past_length = past[0].shape[2] if past else 0
@@ -47,7 +47,7 @@ class ExportedCausalGraph:
         ids = np.empty((len(rows), lengths.max()), np.int64)  # (B, S)
         for row, tokens in enumerate(rows):
             ids[row, : len(tokens)] = tokens
-            ids[row, len(tokens) :] = tokens[-1]  # not some id that the row has not: NaN x 0 is NaN, masked or not
+            ids[row, len(tokens) :] = tokens[-1]  # no id that the row does not have: NaN x 0 is NaN, masked or not
         mask = (np.arange(past_length + ids.shape[1]) < past_length + lengths[:, None]).astype(np.int64)  # (B, P + S)
         feed: dict[str, NDArray[Any]] = {IDS: ids}
         if self.layout.has_mask:
@@ -55,7 +55,7 @@ class ExportedCausalGraph:
         if self.layout.has_positions:
             feed[POSITIONS] = np.maximum(mask.cumsum(axis=1) - 1, 0)[:, past_length:]
         if self.layout.num_logits_rank is not None:
-            # 0: all. The head is computed even where nobody asks for logits: of one token, where it can be told.
+            # 0: all. The head is computed even if no logits are wanted, then for one token.
             feed[NUM_LOGITS] = np.full((1,) * self.layout.num_logits_rank, not wants_logits, np.int64)
         outputs = [LOGITS] if wants_logits else []
         if cache:

@@ -1,7 +1,7 @@
 """
-A causal language model as others exported it, open and ready. Shared by all lanes of a process.
+A causal language model with an exported graph, and the reader that a lane gets.
 
-Knows: which files there are, what the graph takes and is able to do. Does not know: how sequences go through it.
+Knows: the files of a model folder, what the graph is capable of. Does not know: which sequences are read together.
 """
 
 from collections.abc import Sequence
@@ -23,24 +23,24 @@ from worker.models.layout.causal_layout import CausalLayout, find_causal_graph, 
 from worker.models.layout.graph_signature import GraphSignature
 from worker.models.manifest import MANIFEST, Manifest
 
-_UNNAMED_LIMIT = 2048  # positions, where no configuration names a limit
+_UNNAMED_LIMIT = 2048  # positions, where the configuration names no limit
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedCausal:
-    """Nothing here changes after `open`."""
+    """Shared by all lanes of a process; nothing here changes after `open`."""
 
     graph: ExportedCausalGraph
     capabilities: Capabilities
     max_positions: int
-    departures: Departures  # from what the configuration asks for
-    num_heads: int  # of queries, as far as the configuration says; for an estimate of memory alone
+    departures: Departures  # of the graph from the configuration
+    num_heads: int  # of queries, as far as the configuration says; only to estimate memory
 
     @classmethod
     def open(cls, folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (CPU_PROVIDER,)) -> Self:
         """Open the graph in `folder`; raise ModelError now, not at the first document.
 
-        A graph that contradicts its configuration is refused, unless it was added with what it contradicts accepted.
+        Refuses a graph that contradicts its configuration, unless the model was added with --accept-departures.
         """
         file = find_causal_graph(folder)
         config = CausalConfig.read(folder)
@@ -64,7 +64,7 @@ class ExportedCausal:
 
     @property
     def layout(self) -> CausalLayout:
-        """What the graph says of itself."""
+        """The inputs and outputs of the graph."""
         return self.graph.layout
 
     @property
@@ -79,9 +79,9 @@ class ExportedCausal:
         return dtypes == {np.dtype(np.float32)} and not GraphContent.read(self.graph.file).is_quantized
 
     def new_reader(self, *, is_packed: bool = True) -> ExportedReader:
-        """The buffers of one lane. `is_packed=False`: one sequence after another, and no prefix is shared."""
+        """One lane's reader. `is_packed=False`: one sequence after another, without shared prefixes."""
         return ExportedReader(self.graph, self.capabilities, self.num_heads, is_packed=is_packed)
 
     def new_whole_reader(self) -> ExportedReader:
-        """Reads each sequence alone and in one call, however much memory that takes."""
-        return ExportedReader(self.graph, self.capabilities, self.num_heads, is_packed=False, is_cut=False)
+        """One lane's reader that reads each sequence alone, in one call, however much memory that takes."""
+        return ExportedReader(self.graph, self.capabilities, self.num_heads, is_packed=False, in_pieces=False)

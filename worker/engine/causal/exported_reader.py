@@ -1,10 +1,10 @@
 """
-Log-probabilities of sequences from a causal graph as others exported it: one lane's way through the model.
+Log-probabilities of sequences from an exported causal graph, for one lane.
 
-Sequences of about one length are rows of one call, as far as the graph takes them so
-(`worker.engine.causal.capabilities`). What several of them begin with is computed once, and is their past. Long ones go
-through in pieces that extend the cache. Logits come back whole from such graphs, V floats a token: a call has so few
-tokens that they fit.
+Sequences of about one length are rows of one call, as far as the graph allows it
+(`worker.engine.causal.capabilities`). A shared prefix is computed once, as the past of its suffixes. Long sequences are
+read in pieces that extend the cache. Such graphs give whole logits, V numbers per token, so a call has only as many
+tokens as their logits fit into memory.
 
 Knows: which sequences go together. Does not know: inputs of graphs, text.
 
@@ -29,21 +29,21 @@ from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
 from worker.engine.runtime.run_context import RunContext
 
-MAX_TOKENS = 512  # of a call: whoever stops a lane waits for one
+MAX_TOKENS = 512  # of a call: a lane that is to stop finishes one
 MAX_BYTES = 128 << 20  # of a call's logits, of one layer's attention weights, of the pasts of its rows: each
-_LEAST = 16  # tokens of a piece: where even these do not fit into memory, nothing does
+MIN_PIECE = 16  # tokens: a piece is not halved below
 _MAX_PADDING = 1 / 8  # of the tokens of a batch
-_WORTH = 32  # tokens that sharing a prefix has to save, for the calls that it costs
+_MIN_SAVED = 32  # tokens that sharing a prefix has to save, to be worth its calls
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    """A sequence behind a past, or from its beginning."""
+class _Sequence:
+    """A sequence from its beginning, or after a past."""
 
     group: int
-    suffix: int  # its place in the group
-    ids: Sequence[int]  # each but the last is fed, each but the first is a target
-    skip: int  # targets at the beginning that are not asked for
+    suffix: int  # its index in the group
+    ids: Sequence[int]  # all but the last are fed, all but the first are targets
+    num_unscored: int  # targets at the beginning whose log-probabilities are not needed
 
     @property
     def length(self) -> int:
@@ -52,7 +52,7 @@ class _Line:
 
 
 class ExportedReader:
-    """A lane's buffers. Nothing is kept from one `read` to the next but memory."""
+    """One lane's buffers. From one `read` to the next they keep memory alone."""
 
     def __init__(
         self,
@@ -61,90 +61,93 @@ class ExportedReader:
         num_heads: int,
         *,
         is_packed: bool,
-        is_cut: bool = True,
+        in_pieces: bool = True,
     ) -> None:
-        """`num_heads`: of queries, for an estimate of what attention takes. `is_packed=False`: one sequence after
-        another, and no prefix is shared. `is_cut=False`: each in one call, however much memory that takes."""
+        """`num_heads`: of queries, to estimate the memory of attention. `is_packed=False`: one sequence after another,
+        without shared prefixes. `in_pieces=False`: each sequence in one call, however much memory that takes."""
         self._graph = graph
         self._capabilities = capabilities
         self._num_heads = num_heads
         self._is_packed = is_packed
-        self._is_cut = is_cut and capabilities.extends
+        self._in_pieces = in_pieces and capabilities.extends
         self._vocab_size = graph.layout.vocab_size
-        self._max_tokens = MAX_TOKENS  # fewer once memory was short
-        self._repeated = BroadcastPast()
+        self._max_tokens = MAX_TOKENS  # fewer after a call has run out of memory
+        self._shared_past = BroadcastPast()
         self._scratch: NDArray[np.float32] | None = None
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """Of repeated pasts and of what log-probabilities are computed in."""
+        """Of shared pasts, and of the memory that log-probabilities are computed in."""
         scratch = self._scratch
-        return self._repeated.buffer_stats + (BufferStats() if scratch is None else BufferStats(scratch.nbytes, 1))
+        return self._shared_past.buffer_stats + (BufferStats() if scratch is None else BufferStats(scratch.nbytes, 1))
 
     def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
-        """See `worker.engine.causal.protocol.Reader.read`."""
-        shared = [index for index, group in enumerate(groups) if self._shares(group)]
+        """See `protocol.Reader.read`."""
+        shared = [index for index, group in enumerate(groups) if self._is_worth_sharing(group)]
         others = sorted(set(range(len(groups))) - set(shared))
         results = GroupResults(groups)
-        whole = chain.from_iterable(_whole(index, groups[index]) for index in others)
-        for line, log_probs in self._read_lines(list(whole), (), run):
-            if (done := results.add(line.group, line.suffix, log_probs)) is not None:
-                yield line.group, done
+        whole = chain.from_iterable(_whole_sequences(index, groups[index]) for index in others)
+        for sequence, log_probs in self._read_sequences(list(whole), (), run):
+            if (done := results.add(sequence.group, sequence.suffix, log_probs)) is not None:
+                yield sequence.group, done
         for index in shared:
             yield index, self._read_shared(groups[index], run)
 
-    def _shares(self, group: Group) -> bool:
-        """Whether the group's prefix is computed once, to be the past of its suffixes."""
+    def _is_worth_sharing(self, group: Group) -> bool:
+        """Whether to compute the group's prefix once, as the past of its suffixes."""
         length, count = len(group.prefix) - 1, len(group.suffixes)
         if not self._is_packed or not self._capabilities.extends or count == 1:
             return False
-        return length * (count - 1) >= _WORTH if self._capabilities.extends_batches else length >= _WORTH
+        return length * (count - 1) >= _MIN_SAVED if self._capabilities.extends_batches else length >= _MIN_SAVED
 
     def _read_shared(self, group: Group, run: RunContext) -> list[LogProbs]:
-        """All but the last token of the prefix are the past; the last one is fed with each suffix, whose first token
-        it foretells."""
+        """All tokens of the prefix but the last become the past. The last is fed with each suffix, whose first token
+        it predicts."""
         *beginning, last = group.prefix
-        _, past = self._walk(beginning, len(beginning), (), run, wants_present=True)
-        self._repeated.begin(past)
+        _, past = self._read_in_pieces(beginning, len(beginning), (), run, wants_present=True)
+        self._shared_past.begin(past)
         try:
-            lines = [_Line(0, place, [last, *suffix], 0) for place, suffix in enumerate(group.suffixes)]
-            found = {line.suffix: log_probs for line, log_probs in self._read_lines(lines, past, run)}
+            sequences = [_Sequence(0, index, [last, *suffix], 0) for index, suffix in enumerate(group.suffixes)]
+            found = {one.suffix: log_probs for one, log_probs in self._read_sequences(sequences, past, run)}
         finally:
-            self._repeated.end()
-        return [found[place] for place in range(len(lines))]
+            self._shared_past.end()
+        return [found[index] for index in range(len(sequences))]
 
-    def _read_lines(self, lines: Sequence[_Line], past: Past, run: RunContext) -> Iterator[tuple[_Line, LogProbs]]:
-        """Every line once, longest first, behind one past."""
-        yield from ((line, np.empty(0, np.float32)) for line in lines if not line.length)  # nothing foretells its token
-        waiting = deque(sorted(filter(lambda line: line.length, lines), key=lambda line: -line.length))
-        most = len(lines)
+    def _read_sequences(
+        self, sequences: Sequence[_Sequence], past: Past, run: RunContext
+    ) -> Iterator[tuple[_Sequence, LogProbs]]:
+        """Every sequence once, longest first, after one past."""
+        yield from ((one, np.empty(0, np.float32)) for one in sequences if not one.length)  # nothing predicts its token
+        waiting = deque(sorted(filter(lambda one: one.length, sequences), key=lambda one: -one.length))
+        max_rows = len(sequences)
         while waiting:
-            batch = self._take(waiting, past, most)
+            batch = self._take_batch(waiting, past, max_rows)
             with halve_on_out_of_memory(len(batch), "sequences") as attempt:
                 yield from zip(batch, self._read_batch(batch, past, run), strict=True)
             if not attempt.fits:
-                most = attempt.half
+                max_rows = attempt.half
                 waiting.extendleft(reversed(batch))
 
-    def _take(self, waiting: deque[_Line], past: Past, most: int) -> list[_Line]:
-        """The next rows of one call, from the front of `waiting`."""
+    def _take_batch(self, waiting: deque[_Sequence], past: Past, max_rows: int) -> list[_Sequence]:
+        """The rows of the next call, from the front of `waiting`."""
         batch = [waiting.popleft()]
-        length, able = batch[0].length, self._capabilities
-        if not self._is_packed or not (able.extends_batches if past else able.batches):
+        length, capabilities = batch[0].length, self._capabilities
+        if not self._is_packed or not (capabilities.extends_batches if past else capabilities.batches):
             return batch
-        most = min(most, self._most_rows(length, past))
+        max_rows = min(max_rows, self._max_rows(length, past))
         tokens = length
-        while waiting and len(batch) < most:
-            following = waiting[0].length
+        while waiting and len(batch) < max_rows:
+            next_length = waiting[0].length
             padded = (len(batch) + 1) * length
-            if following < length and not (able.pads and padded - tokens - following <= _MAX_PADDING * padded):
+            may_pad = capabilities.pads and padded - tokens - next_length <= _MAX_PADDING * padded
+            if next_length < length and not may_pad:
                 break
-            tokens += following
+            tokens += next_length
             batch.append(waiting.popleft())
         return batch
 
-    def _most_rows(self, length: int, past: Past) -> int:
-        """How many sequences that feed so many tokens a call may have."""
+    def _max_rows(self, length: int, past: Past) -> int:
+        """How many rows of `length` tokens a call may have."""
         past_length = _length(past)
         cache = self._graph.layout.cache
         return min(
@@ -154,10 +157,10 @@ class ExportedReader:
             MAX_BYTES // (cache.position_bytes * past_length) if cache and past else self._max_tokens,
         )
 
-    def _most_tokens(self, past_length: int) -> int:
+    def _max_piece(self, past_length: int) -> int:
         """How many tokens of one sequence a call may have."""
         return max(
-            _LEAST,
+            MIN_PIECE,
             min(
                 self._max_tokens,
                 MAX_BYTES // (4 * self._vocab_size),
@@ -165,37 +168,38 @@ class ExportedReader:
             ),
         )
 
-    def _read_batch(self, batch: Sequence[_Line], past: Past, run: RunContext) -> list[LogProbs]:
+    def _read_batch(self, batch: Sequence[_Sequence], past: Past, run: RunContext) -> list[LogProbs]:
         if len(batch) == 1:
-            (line,) = batch
-            return [self._walk(line.ids, line.skip, past, run)[0]]
-        rows = [line.ids[:-1] for line in batch]
-        logits, _ = self._call(rows, self._repeated.rows(len(rows)) if past else (), run)
-        with run.measure("head", rows=len(rows), tokens=sum(line.length - line.skip for line in batch)):
+            (one,) = batch
+            return [self._read_in_pieces(one.ids, one.num_unscored, past, run)[0]]
+        rows = [one.ids[:-1] for one in batch]
+        logits, _ = self._call(rows, self._shared_past.rows(len(rows)) if past else (), run)
+        with run.measure("head", rows=len(rows), tokens=sum(one.length - one.num_unscored for one in batch)):
             return [
-                self._log_probs(logits[row, line.skip : line.length], line.ids[line.skip + 1 :])
-                for row, line in enumerate(batch)
+                self._log_probs(logits[row, one.num_unscored : one.length], one.ids[one.num_unscored + 1 :])
+                for row, one in enumerate(batch)
             ]
 
-    def _walk(
-        self, ids: Sequence[int], skip: int, past: Past, run: RunContext, *, wants_present: bool = False
+    def _read_in_pieces(
+        self, ids: Sequence[int], num_unscored: int, past: Past, run: RunContext, *, wants_present: bool = False
     ) -> tuple[LogProbs, Past]:
-        """One sequence, in as many pieces as it takes; the log-probabilities of its targets but the first `skip`.
+        """One sequence, in as many calls as memory requires; the log-probabilities of its targets but the first
+        `num_unscored`.
 
-        With `wants_present`, all ids are fed, and the keys and values of all of them come back: a prefix has no target.
+        With `wants_present` all ids are fed, as those of a prefix, and their keys and values are returned.
         """
         end = len(ids) if wants_present else len(ids) - 1
-        found = np.empty(end - skip, np.float32)
-        at = 0
-        while at < end:
-            size = end - at
-            if self._is_cut:
-                size = min(size, self._most_tokens(_length(past)))
-            stop = at + size
-            first = max(skip, at)
-            with halve_on_out_of_memory(size, "tokens", least=_LEAST if self._is_cut else size) as attempt:
+        found = np.empty(end - num_unscored, np.float32)
+        start = 0
+        while start < end:
+            size = end - start
+            if self._in_pieces:
+                size = min(size, self._max_piece(_length(past)))
+            stop = start + size
+            first = max(num_unscored, start)
+            with halve_on_out_of_memory(size, "tokens", least=MIN_PIECE if self._in_pieces else size) as attempt:
                 logits, present = self._call(
-                    [ids[at:stop]],
+                    [ids[start:stop]],
                     past,
                     run,
                     wants_logits=first < stop,
@@ -206,10 +210,10 @@ class ExportedReader:
                 continue
             if first < stop:
                 with run.measure("head", rows=1, tokens=stop - first):
-                    found[first - skip : stop - skip] = self._log_probs(
-                        logits[0, first - at :], ids[first + 1 : stop + 1]
+                    found[first - num_unscored : stop - num_unscored] = self._log_probs(
+                        logits[0, first - start :], ids[first + 1 : stop + 1]
                     )
-            past, at = present, stop
+            past, start = present, stop
         return found, past
 
     def _call(
@@ -232,10 +236,10 @@ class ExportedReader:
         return target_log_probs(logits, np.asarray(targets, np.int64), self._scratch)
 
 
-def _whole(index: int, group: Group) -> Iterator[_Line]:
+def _whole_sequences(index: int, group: Group) -> Iterator[_Sequence]:
     """Each sequence of a group from its beginning."""
-    for place, suffix in enumerate(group.suffixes):
-        yield _Line(index, place, [*group.prefix, *suffix], max(len(group.prefix) - 1, 0))
+    for suffix, ids in enumerate(group.suffixes):
+        yield _Sequence(index, suffix, [*group.prefix, *ids], max(len(group.prefix) - 1, 0))
 
 
 def _length(past: Past) -> int:

@@ -1,4 +1,4 @@
-"""Results of groups whose sequences are read in several calls, in whatever order."""
+"""Results of groups whose sequences are read in several calls, in any order."""
 
 from collections.abc import Sequence
 

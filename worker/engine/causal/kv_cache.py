@@ -1,8 +1,8 @@
 """
 Keys and values of one sequence that is read in several calls.
 
-Past and present are the same memory: a call writes behind what is there. To forget what a call wrote is to say a
-smaller length to the next; what lies beyond a length is never read.
+Past and present are the same memory: a call writes after the tokens that are there. To drop what a call has written,
+the next call is fed a smaller length; positions beyond the length are never read.
 
 Shapes: C capacity · L layers · K key/value heads · H head size.
 """
@@ -16,11 +16,11 @@ from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.growing_buffer import GrowingBuffer
 from worker.engine.runtime.host_arrays import bind_input, bind_output
 
-_STEP = 256  # positions: memory grows by multiples of it
+_CAPACITY_STEP = 256  # positions
 
 
 class SequenceCache:
-    """Memory that is asked for once, and laid out for each sequence."""
+    """One lane's cache, laid out for each sequence in memory that is reused."""
 
     def __init__(self, layers: int, kv_heads: int, head_size: int, dtype: np.dtype[Any]) -> None:
         self._reuses = 0
@@ -34,19 +34,19 @@ class SequenceCache:
         return BufferStats(self._buffer.num_bytes, self._buffer.allocations, self._reuses)
 
     def begin(self, positions: int) -> None:
-        """Room for so many positions of a new sequence.
+        """Begin a sequence of at most `positions`.
 
-        No more is laid out, however much memory there is: with a bias the kernel keeps scores for the whole capacity.
+        The capacity is no larger, however much memory there is: with a bias, the kernel holds scores for all of it.
         """
         parts, rows, heads, head_size = self._shape
-        capacity = -(-positions // _STEP) * _STEP
+        capacity = -(-positions // _CAPACITY_STEP) * _CAPACITY_STEP
         before = self._buffer.allocations
-        self._laid_out = np.empty((0,) * 5, self._laid_out.dtype)  # nothing else keeps memory that is too small
+        self._laid_out = np.empty((0,) * 5, self._laid_out.dtype)  # else it would keep the memory
         self._laid_out = self._buffer.lay_out((parts, rows, heads, capacity, head_size))
         self._reuses += self._buffer.allocations == before
 
     def bind(self, binding: IOBinding) -> None:
-        """As past and present of the graph."""
+        """Bind the cache as past and as present of the graph."""
         for number, array in enumerate(self._laid_out):
             layer, part = divmod(number, 2)
             name = f"{layer}.{('key', 'value')[part]}"

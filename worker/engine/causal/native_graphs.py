@@ -28,7 +28,7 @@ from worker.models.departures.window_probe import windows_are_exact
 
 
 class NativeCausalGraphs:
-    """A body, which reads tokens, and a head, which says how likely each next one was."""
+    """A body, tokens to hidden states, and a head, hidden states and next tokens to log-probabilities."""
 
     def __init__(
         self, folder: Path, sizes: CausalSizes, precision: Precision, threads: int, providers: Sequence[Provider]
@@ -42,7 +42,8 @@ class NativeCausalGraphs:
         self.precision = precision
         self._sizes = sizes
         self._dtype = float_dtype(precision)
-        # A GPU's kernel takes no bias. A window is counted in places of a row, and not in positions.
+        # Whether suffixes may share a row: a GPU's kernel takes no bias, and a window counts places of a row, not
+        # positions.
         self.shares_rows = Device.of(providers).kind == "cpu" and not sizes.has_window
         self._body = open_session(folder / BODY, threads=threads, providers=providers)
         self._head = open_session(folder / HEAD, threads=threads, providers=providers)
@@ -51,22 +52,22 @@ class NativeCausalGraphs:
 
     @property
     def num_heads(self) -> int:
-        """N, to reckon what scores of attention take."""
+        """N, to estimate the memory of attention scores."""
         return self._sizes.heads
 
     def new_cache(self) -> SequenceCache:
-        """Room for keys and values of one sequence."""
+        """Keys and values of one sequence."""
         return SequenceCache(self._sizes.layers, self._sizes.kv_heads, self._sizes.head_size, self._dtype)
 
-    def read_fresh(self, rows: PackedRows) -> NDArray[Any]:
-        """Rows that begin sequences -> hidden states (M, D)."""
-        nothing = np.zeros((len(rows.ends), self._sizes.kv_heads, 0, self._sizes.head_size), self._dtype)
-        feeds = self._feeds(rows) | dict.fromkeys(self._past, nothing)
+    def read_from_start(self, rows: PackedRows) -> NDArray[Any]:
+        """Rows of whole sequences -> hidden states (M, D)."""
+        no_past = np.zeros((len(rows.ends), self._sizes.kv_heads, 0, self._sizes.head_size), self._dtype)
+        feeds = self._feeds(rows) | dict.fromkeys(self._past, no_past)
         hidden: NDArray[Any] = self._body.run(["hidden"], feeds)[0]
         return hidden
 
-    def read_behind(self, cache: SequenceCache, rows: PackedRows) -> NDArray[Any]:
-        """One row behind what `cache` holds -> hidden states (M, D); what it holds grows by the row."""
+    def read_after(self, cache: SequenceCache, rows: PackedRows) -> NDArray[Any]:
+        """One row after the tokens in `cache` -> hidden states (M, D); its keys and values are added to the cache."""
         binding: IOBinding = self._body.io_binding()
         for name, value in self._feeds(rows).items():
             binding.bind_cpu_input(name, value)
@@ -77,7 +78,7 @@ class NativeCausalGraphs:
         return hidden
 
     def log_probs(self, hidden: NDArray[Any], targets: NDArray[np.int64]) -> LogProbs:
-        """Of each target (M,), after the state before it (M, D)."""
+        """The log-probability of each target (M,), given the state that predicts it (M, D)."""
         found: LogProbs = self._head.run(["log_probs"], {"hidden": hidden, "targets": targets})[0]
         return found
 
@@ -90,11 +91,11 @@ class NativeCausalGraphs:
             "ends": rows.ends,
             "longest": rows.longest,
             "is_shared": np.array(rows.bias is not None),
-            "bias": self._no_bias if rows.bias is None else self._in_range(rows.bias),
+            "bias": self._no_bias if rows.bias is None else self._to_dtype(rows.bias),
         }
 
-    def _in_range(self, bias: NDArray[np.float32]) -> NDArray[Any]:
-        """What hides a place is beyond the numbers that float16 has."""
+    def _to_dtype(self, bias: NDArray[np.float32]) -> NDArray[Any]:
+        """In float16 the lowest number masks: that of the bias is out of range."""
         if self._dtype == bias.dtype:
             return bias
         return np.maximum(bias, np.finfo(np.float16).min).astype(self._dtype)

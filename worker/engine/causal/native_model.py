@@ -1,5 +1,5 @@
 """
-A causal language model in native graphs: its configuration, and what lanes make of it.
+A causal language model with native graphs, and the reader that a lane gets.
 
 Knows: the files of a model folder. Does not know: sessions, which sequences are read together.
 """
@@ -11,7 +11,7 @@ from typing import Self
 
 from jobs.errors import ModelError
 from worker.engine.causal.native_graphs import NativeCausalGraphs
-from worker.engine.causal.native_reader import PackedReader, PlainReader
+from worker.engine.causal.native_reader import PackedReader, WholeReader
 from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.engine.runtime.native_precision import native_precision
 from worker.graphs.architectures import CAUSAL_ARCHITECTURES
@@ -60,11 +60,11 @@ class NativeCausal:
         """None: native graphs are built from the configuration."""
         return Departures()
 
-    def new_reader(self, *, is_packed: bool = True) -> PackedReader | PlainReader:
-        """The buffers of one lane. Not packed: sequence by sequence without a cache, in memory that grows with the
-        longest."""
+    def new_reader(self, *, is_packed: bool = True) -> PackedReader | WholeReader:
+        """One lane's reader. `is_packed=False`: one sequence per call, without a cache, in memory that grows with its
+        length."""
         return PackedReader(self.graphs) if is_packed else self.new_whole_reader()
 
-    def new_whole_reader(self) -> PlainReader:
-        """Reads each sequence alone, in one call and without a cache."""
-        return PlainReader(self.graphs)
+    def new_whole_reader(self) -> WholeReader:
+        """One lane's reader that reads each sequence alone, in one call and without a cache."""
+        return WholeReader(self.graphs)

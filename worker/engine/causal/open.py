@@ -1,4 +1,4 @@
-"""A causal language model of either kind: graphs of our own, or as they were exported."""
+"""Opening a causal language model, whether its graphs are native or exported."""
 
 from collections.abc import Sequence
 from pathlib import Path

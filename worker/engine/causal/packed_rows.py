@@ -1,7 +1,7 @@
 """
-The tokens of one call of a causal model, and where each stands.
+The inputs of one call of a native causal model: its tokens, and the rows that attention sees.
 
-Products see tokens one behind the other, attention sees rows (`worker.graphs.causal`).
+Matrix products see the tokens one after the other, attention sees them in rows (`worker.graphs.causal`).
 
 Shapes: M tokens · B rows · S their length · P past length.
 """
@@ -13,20 +13,19 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-Ids = Sequence[int]
-_HIDDEN = np.float32(-1e30)  # added to a score: nothing is left of it
+_MASKED = np.float32(-1e30)  # added to a score, makes its share 0
 
 
 @dataclass(frozen=True, slots=True)
 class PackedRows:
-    """What is fed for some tokens."""
+    """The inputs of some tokens."""
 
     ids: NDArray[np.int64]  # (M,)
-    rows: NDArray[np.int64]  # (B, S): which token stands where; behind the end of a row any
-    places: NDArray[np.int64]  # (M,): of B x S
+    rows: NDArray[np.int64]  # (B, S): the token at each place; beyond the end of a row any
+    places: NDArray[np.int64]  # (M,): the place of each token among the B x S
     positions: NDArray[np.int64]  # (B, S)
-    ends: NDArray[np.int32]  # (B,): last place of each row, counting the past
-    longest: NDArray[np.int32]  # (1,): the greatest of them + 1
+    ends: NDArray[np.int32]  # (B,): the last place of each row, past included
+    longest: NDArray[np.int32]  # (1,): the largest of them + 1
     bias: NDArray[np.float32] | None = None  # (1, 1, S, P + S)
 
     @property
@@ -35,8 +34,8 @@ class PackedRows:
         return len(self.ids)
 
     @classmethod
-    def fresh(cls, sequences: Sequence[Ids]) -> Self:
-        """A row each, filled up behind their ends."""
+    def from_start(cls, sequences: Sequence[Sequence[int]]) -> Self:
+        """One row for each sequence, padded on the right."""
         lengths = np.array([len(ids) for ids in sequences])
         longest = int(lengths.max())
         columns = np.arange(longest)
@@ -52,8 +51,8 @@ class PackedRows:
         )
 
     @classmethod
-    def behind(cls, past: int, ids: Ids) -> Self:
-        """One row that goes on where a sequence of `past` tokens stopped."""
+    def after_past(cls, past: int, ids: Sequence[int]) -> Self:
+        """One row, which continues a sequence of `past` tokens."""
         places = np.arange(len(ids))
         return cls(
             ids=np.asarray(ids, np.int64),
@@ -65,8 +64,8 @@ class PackedRows:
         )
 
     @classmethod
-    def shared(cls, past: int, continuations: Sequence[Ids]) -> Self:
-        """One row of several continuations of a sequence of `past` tokens. None sees another.
+    def sharing_past(cls, past: int, suffixes: Sequence[Sequence[int]]) -> Self:
+        """One row of several suffixes of one sequence of `past` tokens. None attends to another.
 
                    past   a  a  b  b  b
         a a        1 1 1  1
@@ -75,10 +74,10 @@ class PackedRows:
                    1 1 1        1  1
                    1 1 1        1  1  1
         """
-        lengths = [len(ids) for ids in continuations]
-        row = cls.behind(past, [token for ids in continuations for token in ids])
+        lengths = [len(ids) for ids in suffixes]
+        row = cls.after_past(past, [token for ids in suffixes for token in ids])
         owners = np.repeat(np.arange(len(lengths)), lengths)
         bias = np.zeros((1, 1, len(owners), past + len(owners)), np.float32)
-        bias[0, 0, :, past:][owners[:, None] != owners] = _HIDDEN  # what comes later the kernel hides itself
+        bias[0, 0, :, past:][owners[:, None] != owners] = _MASKED  # the kernel masks later tokens itself
         offsets = np.concatenate([np.arange(length) for length in lengths])
         return cls(row.ids, row.rows, row.places, (past + offsets)[None], row.ends, row.longest, bias)

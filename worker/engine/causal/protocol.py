@@ -1,7 +1,7 @@
 """
 What tasks ask of a causal language model, whether its graphs are native or exported.
 
-Knows: sequences of ids, and that some of them begin alike. Does not know: text, windows, templates, graphs.
+Knows: sequences of ids, and that some share a prefix. Does not know: text, windows, templates, graphs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,9 +20,9 @@ LogProbs = NDArray[np.float32]  # natural logarithms, one a token
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Sequences that begin alike: the prefix is computed once, and only the suffixes are scored.
+    """Sequences with a common prefix, which is computed once. Only the suffixes are scored.
 
-    Without a prefix nothing comes before the first token of a suffix, so that token is not scored.
+    Without a prefix nothing predicts the first token of a suffix, so that token is not scored.
     """
 
     prefix: Sequence[int]
@@ -30,22 +30,22 @@ class Group:
 
     @property
     def longest(self) -> int:
-        """Positions of its longest sequence."""
+        """Tokens of its longest sequence."""
         return len(self.prefix) + max(map(len, self.suffixes))
 
 
 class Reader(Protocol):
-    """One lane's way through a model: buffers of its own over sessions that all lanes share."""
+    """One lane's buffers for a model whose sessions all lanes share."""
 
     @property
     def buffer_stats(self) -> BufferStats: ...
     def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
-        """Yield each group's place among `groups`, in whatever order suits, and an array for each of its suffixes:
-        log p(token | prefix and the tokens of the suffix before it), all tokens, or all but the first where there is
-        no prefix. Nothing a group gets depends on the others. NaN and infinities come out as the model gave them.
+        """Yield each group once, in any order, by its index among `groups`, with an array for each of its suffixes:
+        log p(token | prefix and the tokens of the suffix before it) of every token, or of all but the first where
+        there is no prefix. No group affects another. NaN and infinities come out as the model gave them.
 
-        Every group has `longest` <= max_positions + 1: the last token of a sequence is looked for and does not go in.
-        Raises Stopped between two model calls where told to stop.
+        Every group has `longest` <= max_positions + 1: the last token of a sequence is a target and is not fed. Raises
+        what the model raises, and Stopped between two of its calls.
         """
 
 
@@ -68,12 +68,12 @@ class CausalModel(Protocol):
         """How the graphs differ from what the configuration asks for."""
 
     def new_reader(self, *, is_packed: bool = True) -> Reader:
-        """The buffers of one lane. `is_packed`: many sequences a call, and shared prefixes computed once, as far as
-        the graphs allow it; else one sequence after another."""
+        """One lane's reader. `is_packed`: many sequences per call, and shared prefixes computed once, as far as the
+        graphs allow it; else one sequence after another."""
 
     def new_whole_reader(self) -> Reader:
-        """Reads one sequence after another, each in a single call, however much memory that takes: the reference that
-        other readers are compared with."""
+        """One lane's reader that reads one sequence after another, each in a single call, however much memory that
+        takes: the reference that other readers are compared with."""
 
 
 def read_all(reader: Reader, groups: Sequence[Group], run: RunContext) -> list[list[LogProbs]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from worker.engine.causal.protocol import LogProbs
 
-SLICE_FLOATS = 1 << 18  # 1 MB of exponentials at once: it stays in a core's cache, and more is never held
+SLICE_FLOATS = 1 << 18  # 1 MB of exponentials at a time, which stays in a core's cache
 
 
 def target_log_probs(
@@ -19,7 +19,7 @@ def target_log_probs(
 ) -> LogProbs:
     """The log-probability (R,) of each target (R,) under its row of logits (R, V), float16 or float32.
 
-    NaN and +inf among a row's logits make it NaN; they warn nobody. `scratch`: room for `scratch_size(V)` floats.
+    NaN or +inf among a row's logits makes it NaN, without a warning. `scratch`: memory of `scratch_size(V)` floats.
     """
     num_rows, vocab_size = logits.shape
     if scratch is None:
@@ -40,5 +40,5 @@ def target_log_probs(
 
 
 def scratch_size(vocab_size: int) -> int:
-    """Floats that `target_log_probs` works with."""
+    """The floats of memory that `target_log_probs` needs."""
     return max(SLICE_FLOATS, vocab_size)

@@ -22,7 +22,7 @@ from jobs.errors import ModelError, SpecError
 from jobs.outcome import Failed, Flag, Outcome, Ranking
 from jobs.ranking import NON_FINITE, Judged, rank
 from jobs.spec import RerankOptions
-from worker.engine.causal.prefix_sharing import Ids, Pair, Place, apart, share
+from worker.engine.causal.prefix_sharing import GroupMember, Pair, TokenIds, group_by_prefix, group_separately
 from worker.engine.causal.protocol import CausalModel, LogProbs, read_all
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
@@ -93,10 +93,10 @@ class Reranker:
             pairs = [one.pair for query in queries if query for one in query.candidates if one.pair]
             counted.tokens = sum(len(given) + len(scored) for given, scored in pairs)
         run.end_batch()
-        sharing = share(pairs) if options.prefix_cache else apart(pairs)
-        found = read_all(self.reader, sharing.groups, run) if sharing.groups else []
+        grouped = group_by_prefix(pairs) if options.prefix_cache else group_separately(pairs)
+        found = read_all(self.reader, grouped.groups, run) if grouped.groups else []
         run.end_batch()
-        places = iter(sharing.places)
+        places = iter(grouped.members)
         return BatchResult(
             outcomes=[
                 _rank(query, [next(places) for one in query.candidates if one.pair], found, options.fusion)
@@ -125,10 +125,10 @@ class _Sequences:
     def __init__(self, template: Template, tokenizer: TextTokenizer, max_length: int) -> None:
         self._template = template
         self._max_length = max_length
-        self._start: Ids = () if tokenizer.bos_id is None else (tokenizer.bos_id,)
+        self._start: TokenIds = () if tokenizer.bos_id is None else (tokenizer.bos_id,)
 
         @cache
-        def encode(text: str) -> Ids:
+        def encode(text: str) -> TokenIds:
             return tuple(tokenizer.encode(text).ids)
 
         self._encode = encode
@@ -146,7 +146,7 @@ class _Sequences:
             raise _UnscorableError(NO_TOKEN)
         return (given, scored), is_cut
 
-    def _cut_given(self, document: str, query: Ids) -> Ids:
+    def _cut_given(self, document: str, query: TokenIds) -> TokenIds:
         """The end of the document goes; what the template has around it stays."""
         template = self._template
         tail = self._encode(template.between.rstrip())
@@ -155,7 +155,7 @@ class _Sequences:
         self._check_room(room - num_before)
         return self._start + self._encode(template.before + document)[:room] + tail
 
-    def _cut_scored(self, given: Ids, document: Ids) -> Ids:
+    def _cut_scored(self, given: TokenIds, document: TokenIds) -> TokenIds:
         room = self._max_length - len(given)
         self._check_room(room)
         return document[:room]
@@ -195,7 +195,7 @@ def _missing(query: Any, document: Any) -> str | None:
     return NO_TEXT if not document or document.isspace() else None
 
 
-def _rank(query: _Query, places: Sequence[Place], found: Sequence[list[LogProbs]], fusion: float) -> Outcome:
+def _rank(query: _Query, places: Sequence[GroupMember], found: Sequence[list[LogProbs]], fusion: float) -> Outcome:
     """`places` are those of the candidates that have a sequence, `found` the log-probabilities of each group."""
     in_order = iter(places)
     judged, num_tokens = [], 0

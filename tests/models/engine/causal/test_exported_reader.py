@@ -158,7 +158,7 @@ def test_alone_is_what_a_batch_gives(layout: str) -> None:
 def test_pieces_that_extend_the_cache_are_the_whole(layout: str, tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
     export, groups = LAYOUTS[layout], some_groups(2)
     monkeypatch.setattr(exported_reader, "MAX_TOKENS", tokens)
-    monkeypatch.setattr(exported_reader, "_LEAST", 1)
+    monkeypatch.setattr(exported_reader, "MIN_PIECE", 1)
     run = RunContext()
 
     found = dict(MODELS[layout].new_reader().read(groups, run))
@@ -186,7 +186,7 @@ def test_nothing_a_group_gets_depends_on_the_others(
         )
     )  # fmt: skip
     monkeypatch.setattr(exported_reader, "MAX_TOKENS", data.draw(st.sampled_from([8, 40, 512])))
-    monkeypatch.setattr(exported_reader, "_LEAST", 4)
+    monkeypatch.setattr(exported_reader, "MIN_PIECE", 4)
 
     found = read(MODELS[name], groups)
 
@@ -270,7 +270,7 @@ def test_no_call_gives_more_logits_than_it_may(tmp_path: Path, limit: int, monke
 
     assert_same([found[index] for index in range(len(groups))], expected(export, groups))
     assert max(timing.tokens for timing in run.timings if timing.phase == "prefill") * 4 * VOCAB <= max(
-        limit, 4 * VOCAB * exported_reader._LEAST
+        limit, 4 * VOCAB * exported_reader.MIN_PIECE
     )
 
 

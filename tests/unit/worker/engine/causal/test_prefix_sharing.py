@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.engine.causal.prefix_sharing import GROUP_COST, Pair, PrefixSharing, apart, share
+from worker.engine.causal.prefix_sharing import GROUP_COST, Pair, PrefixGroups, group_by_prefix, group_separately
 
 # Few tokens, so that much begins alike; the parts of a pair are never empty.
 IDS = st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple)
@@ -12,13 +12,13 @@ SUFFIX_COSTS = st.sampled_from([0.0, 0.125, 0.5])
 PAIRS = st.lists(st.tuples(IDS, IDS), max_size=14)
 
 
-def num_tokens(sharing: PrefixSharing) -> int:
+def num_tokens(sharing: PrefixGroups) -> int:
     return sum(len(group.prefix) + sum(map(len, group.suffixes)) for group in sharing.groups)
 
 
-def restored(sharing: PrefixSharing, at: int) -> Pair:
+def restored(sharing: PrefixGroups, at: int) -> Pair:
     """The pair, as the model will see it."""
-    place = sharing.places[at]
+    place = sharing.members[at]
     group = sharing.groups[place.group]
     whole = (*group.prefix, *group.suffixes[place.suffix])
     assert place.num_scored <= len(group.suffixes[place.suffix]), "a scored token is never in what is shared"
@@ -30,29 +30,29 @@ def pairs_of(*lines: str) -> list[Pair]:
     return [tuple(tuple(map(ord, part)) for part in line.split()) for line in lines]  # type: ignore[misc]
 
 
-def groups_of(sharing: PrefixSharing) -> list[str]:
+def groups_of(sharing: PrefixGroups) -> list[str]:
     """`abc x y` is a prefix with two suffixes."""
     return [" ".join("".join(map(chr, ids)) for ids in (group.prefix, *group.suffixes)) for group in sharing.groups]
 
 
 @given(PAIRS, st.integers(0, 12), SUFFIX_COSTS)
 def test_no_pair_changes_and_each_is_computed_once(pairs: list[Pair], group_cost: int, suffix_cost: float) -> None:
-    sharing = share(pairs, group_cost, suffix_cost)
+    sharing = group_by_prefix(pairs, group_cost, suffix_cost)
 
     assert [restored(sharing, at) for at in range(len(pairs))] == pairs
-    where = [(place.group, place.suffix) for place in sharing.places]
+    where = [(place.group, place.suffix) for place in sharing.members]
     assert len(set(where)) == len(set(pairs)) == sum(len(group.suffixes) for group in sharing.groups)
 
 
 @given(PAIRS, st.integers(0, 12), SUFFIX_COSTS)
 def test_sharing_never_computes_more_than_going_apart(pairs: list[Pair], group_cost: int, suffix_cost: float) -> None:
-    sharing = share(pairs, group_cost, suffix_cost)
+    sharing = group_by_prefix(pairs, group_cost, suffix_cost)
     num_groups = sum(len(group.suffixes) > 1 for group in sharing.groups)
     different = list(dict.fromkeys(pairs))
 
-    assert num_tokens(sharing) + group_cost * num_groups <= num_tokens(apart(different))
-    assert sum(place.num_computed for place in sharing.places) == num_tokens(sharing)
-    for place, (one, other) in zip(sharing.places, pairs, strict=True):
+    assert num_tokens(sharing) + group_cost * num_groups <= num_tokens(group_separately(different))
+    assert sum(place.num_computed for place in sharing.members) == num_tokens(sharing)
+    for place, (one, other) in zip(sharing.members, pairs, strict=True):
         assert place.num_computed + place.num_shared == len(one) + len(other)
 
 
@@ -71,50 +71,53 @@ def test_no_other_groups_of_the_tree_save_more(pairs: list[Pair], group_cost: in
                 longer.setdefault(pair[0][depth], []).append(pair)
         return max(0, whole, sum(best(below, depth + 1) for below in longer.values()))
 
-    sharing = share(pairs, group_cost, suffix_cost)
+    sharing = group_by_prefix(pairs, group_cost, suffix_cost)
     made = [group for group in sharing.groups if len(group.suffixes) > 1]
     costs = sum(group_cost + suffix_cost * sum(map(len, group.suffixes)) for group in made)
-    saved = num_tokens(apart(different)) - num_tokens(sharing) - costs
+    saved = num_tokens(group_separately(different)) - num_tokens(sharing) - costs
 
     assert saved == best(different, 0) if different else saved == 0
 
 
 @given(PAIRS)
 def test_apart_every_pair_is_a_group(pairs: list[Pair]) -> None:
-    sharing = apart(pairs)
+    sharing = group_separately(pairs)
 
     assert [restored(sharing, at) for at in range(len(pairs))] == pairs
     assert all(len(group.suffixes) == 1 for group in sharing.groups)
-    assert sum(place.num_shared for place in sharing.places) == 0
+    assert sum(place.num_shared for place in sharing.members) == 0
 
 
 def test_a_query_is_computed_once_for_all_its_candidates() -> None:
-    sharing = share(pairs_of("abcd x", "aeee x", "abcd y", "abcd zz"), group_cost=2, suffix_cost=0)
+    sharing = group_by_prefix(pairs_of("abcd x", "aeee x", "abcd y", "abcd zz"), group_cost=2, suffix_cost=0)
 
     assert groups_of(sharing) == ["abcd x y zz", "aeee x"], "8 tokens saved; `a` alone would save 3"
-    assert [(place.num_computed, place.num_shared) for place in sharing.places] == [(5, 0), (5, 0), (1, 4), (2, 4)]
+    assert [(place.num_computed, place.num_shared) for place in sharing.members] == [(5, 0), (5, 0), (1, 4), (2, 4)]
 
 
 def test_a_long_head_is_shared_where_the_rest_differs() -> None:
-    assert groups_of(share(pairs_of("abcdx 1", "abcdy 2", "abcdz 3"), group_cost=2, suffix_cost=0)) == ["abcd x1 y2 z3"]
+    assert groups_of(group_by_prefix(pairs_of("abcdx 1", "abcdy 2", "abcdz 3"), group_cost=2, suffix_cost=0)) == [
+        "abcd x1 y2 z3"
+    ]
 
 
 def test_what_saves_more_decides_between_the_head_and_the_documents() -> None:
     twice = pairs_of("aaaaaaxx 1", "aaaaaaxx 2", "aaaaaayy 1", "aaaaaayy 2")
     often = pairs_of(*(f"aa{document * 6} {query}" for document in "xy" for query in "12345"))
 
-    assert groups_of(share(twice, group_cost=0, suffix_cost=0)) == ["aaaaaa xx1 xx2 yy1 yy2"], "18 against 16"
-    assert groups_of(share(often, group_cost=0, suffix_cost=0)) == ["aaxxxxxx 1 2 3 4 5", "aayyyyyy 1 2 3 4 5"], (
-        "64 against 18"
-    )
+    assert groups_of(group_by_prefix(twice, group_cost=0, suffix_cost=0)) == ["aaaaaa xx1 xx2 yy1 yy2"], "18 against 16"
+    assert groups_of(group_by_prefix(often, group_cost=0, suffix_cost=0)) == [
+        "aaxxxxxx 1 2 3 4 5",
+        "aayyyyyy 1 2 3 4 5",
+    ], "64 against 18"
 
 
 def test_a_few_common_tokens_are_not_worth_a_group() -> None:
     a_template = [((1, 2, 3, 10 + document), (5, 6)) for document in range(20)]  # saves 57
     a_query = [(tuple(range(100)), (5, document)) for document in range(2)]  # saves 100
 
-    assert len(share(a_template).groups) == 20
-    assert len(share(a_query).groups) == 1
+    assert len(group_by_prefix(a_template).groups) == 20
+    assert len(group_by_prefix(a_query).groups) == 1
     assert 57 < GROUP_COST < 100
 
 
@@ -122,15 +125,15 @@ def test_a_short_beginning_of_long_sequences_is_not_worth_a_group() -> None:
     def pairs(num_shared: int) -> list[Pair]:
         return [((1,) * num_shared, (2 + document,) * 100) for document in range(50)]
 
-    assert len(share(pairs(10)).groups) == 50
-    assert len(share(pairs(20)).groups) == 1
+    assert len(group_by_prefix(pairs(10)).groups) == 50
+    assert len(group_by_prefix(pairs(20)).groups) == 1
 
 
 def test_equal_pairs_are_computed_once_even_where_no_group_is_made() -> None:
-    sharing = share(pairs_of("ab x", "ab x", "c y", "ab x"))
+    sharing = group_by_prefix(pairs_of("ab x", "ab x", "c y", "ab x"))
 
     assert groups_of(sharing) == ["ab x", "c y"]
-    assert [(place.num_computed, place.num_shared) for place in sharing.places] == [(3, 0), (0, 3), (2, 0), (0, 3)]
+    assert [(place.num_computed, place.num_shared) for place in sharing.members] == [(3, 0), (0, 3), (2, 0), (0, 3)]
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -138,6 +141,6 @@ def test_sequences_that_grow_out_of_each_other_make_no_deep_calls(order: int) ->
     """A tree as deep as there are sequences."""
     pairs = [((7,) * length, (8,)) for length in range(1, 2001)][::order]
 
-    sharing = share(pairs)
+    sharing = group_by_prefix(pairs)
 
     assert [restored(sharing, at) for at in range(len(pairs))] == pairs
