@@ -9,7 +9,6 @@ import pytest
 
 from jobs import process as process_module
 from jobs.process import ProcessId
-from tests.databases import missing
 from tests.places import CHECKOUT
 
 
@@ -65,7 +64,7 @@ def seen_from(*namespaces: str) -> tuple[str, bool, bool]:
         env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
     )
     if done.returncode and ("unshare:" in done.stderr or "mount:" in done.stderr):
-        missing(f"no namespace can be made here ({done.stderr.strip()})")
+        pytest.skip(f"no namespace can be made here ({done.stderr.strip()})")
     assert done.returncode == 0, done.stderr
     machine, me, ended = json.loads(done.stdout)
     return machine, me, ended
