@@ -84,6 +84,10 @@ class Machine:
             process.send_signal(signal.SIGTERM)
         for process in running:
             process.communicate(timeout=30)
+        for process in self._started:  # one that ended by itself still has the pipes that nobody read
+            for stream in (process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
 
 
 def until(condition: Callable[[], object], timeout: float = 30) -> None:

@@ -26,6 +26,8 @@ def test_a_worker_that_drains_ends_when_nothing_is_left(machine: Machine, kvjobs
 
 def test_a_running_worker_answers_a_ping_and_a_frozen_one_does_not(machine: Machine, kvjobs: Kvjobs) -> None:
     worker = machine.worker()
+    run = machine.home / "run"
+    until(lambda: run.is_dir() and list(run.iterdir()))  # before its socket is there, ping takes its heartbeat for life
     until(lambda: kvjobs("worker", "ping", "--here").exit_code == 0)
     child = child_of(worker.pid)
     assert child is not None
@@ -40,7 +42,7 @@ def test_a_running_worker_answers_a_ping_and_a_frozen_one_does_not(machine: Mach
     worker.send_signal(signal.SIGTERM)
     worker.communicate(timeout=30)
     assert machine.kvjobs("worker", "ping", "--here").returncode == 1
-    assert list((machine.home / "run").iterdir()) == []
+    assert list(run.iterdir()) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
