@@ -10,7 +10,8 @@ import pytest
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (pip install '.[train]')")
 
 from tests.small_tokenizers import metaspace, write
-from worker.text.causal_tokenizer import _CLASS_BOS, _MODEL_CLASS, CausalTokenizer
+from worker.text.causal_tokenizer import CausalTokenizer
+from worker.text.special_tokens import _CLASS_BOS, _MODEL_CLASS
 
 pytestmark = pytest.mark.filterwarnings("default")
 
