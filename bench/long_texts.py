@@ -26,7 +26,7 @@ import numpy as np
 
 from jobs.errors import ModelError
 from jobs.spec import Window
-from worker.engine.causal import exported_reader
+from worker.engine.causal.exported import reader as exported_reader
 from worker.engine.causal.open import open_language_model
 from worker.engine.causal.protocol import CausalModel, Group
 from worker.engine.runtime.run_context import RunContext

@@ -23,7 +23,7 @@ import numpy as np
 from bench.causal_shapes import CAUSAL_SHAPES
 from bench.folders import made_once
 from bench.machine import cpu_name, load_average
-from worker.engine.causal.native_model import NativeCausal
+from worker.engine.causal.native.model import NativeCausal
 from worker.engine.causal.protocol import Group, LogProbs, Reader, read_all
 from worker.engine.runtime.run_context import RunContext
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jobs.process import available_cores
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.seq2seq.protocol import Decoder
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.folders import made_once
 from jobs.process import available_cores
-from worker.engine.causal.native_model import NativeCausal
+from worker.engine.causal.native.model import NativeCausal
 from worker.engine.causal.protocol import Group, Reader
 from worker.engine.runtime.run_context import RunContext
 

@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from tests.causal_checkpoints import write_causal_checkpoint, write_kv_model
-from worker.engine.causal.native_model import NativeCausal
-from worker.engine.causal.native_reader import Limits, PackedReader
+from worker.engine.causal.native.model import NativeCausal
+from worker.engine.causal.native.reader import Limits, PackedReader
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.runtime.run_context import RunContext
 

@@ -17,8 +17,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 exporters = pytest.importorskip("optimum.exporters.onnx")
 
-from worker.engine.causal import exported_reader
-from worker.engine.causal.exported_model import ExportedCausal
+from worker.engine.causal.exported import reader as exported_reader
+from worker.engine.causal.exported.model import ExportedCausal
 from worker.engine.causal.protocol import Group
 from worker.engine.runtime.run_context import RunContext
 

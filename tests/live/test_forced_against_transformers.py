@@ -23,7 +23,7 @@ from jobs.spec import ScoreOptions
 from tests.golden.make_forced_golden import draw_pairs, log_probs
 from worker.demo.grammar import unseen_bulletins
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.seq2seq.open import open_translation_model
 from worker.engine.seq2seq.pair_batches import IdPair
 from worker.engine.tasks.pair_scoring import PairScorer

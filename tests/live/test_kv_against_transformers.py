@@ -20,7 +20,7 @@ from bench.shapes import Shape
 from bench.tokenizer import write_tokenizer
 from tests.tiny_models import decode
 from worker.engine.search.generation_config import read_generation
-from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.graphs.file_names import SCREENED
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model

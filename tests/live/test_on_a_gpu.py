@@ -17,8 +17,8 @@ from tests.checkpoints import write_marian_checkpoint
 from worker.engine.runtime.device import Device, providers
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.hypothesis import Hypothesis
-from worker.engine.seq2seq.device_buffers import DeviceBuffers, DeviceCopies
-from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.seq2seq.native.device_buffers import DeviceBuffers, DeviceCopies
+from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.tasks.cache_report import measure_cache
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model

@@ -8,7 +8,7 @@ import pytest
 
 from tests.places import GOLDEN
 from tests.tiny_models import FILES, Built, Case, OpenKV, OpenTiny, Tiny, build_kv
-from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
+from worker.engine.seq2seq.exported.model import ExportedSeq2Seq
 from worker.graphs.precision import Precision
 
 

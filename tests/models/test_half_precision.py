@@ -11,7 +11,7 @@ from jobs.errors import SpecError
 from jobs.spec import JobSpec, Task, TranslateOptions
 from tests.checkpoints import write_marian_checkpoint
 from worker.engine.runtime.device import providers
-from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit, advise_queue

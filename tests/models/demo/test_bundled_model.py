@@ -12,7 +12,7 @@ import worker.demo
 from jobs.spec import TranslateOptions
 from tests.tiny_models import Case, assert_golden, decode
 from worker.engine.search.generation_config import read_generation
-from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.tasks.result_memory import NoMemory
 from worker.engine.tasks.translation import Translator
 from worker.graphs.file_names import DECODER

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from worker.engine.causal.exported_model import ExportedCausal
-from worker.engine.causal.native_model import NativeCausal
+from worker.engine.causal.exported.model import ExportedCausal
+from worker.engine.causal.native.model import NativeCausal
 from worker.engine.causal.protocol import CausalModel
 from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.models.manifest import has_native_graphs

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from worker.engine.runtime.device import CPU_PROVIDER, Provider
-from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
-from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.seq2seq.exported.model import ExportedSeq2Seq
+from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.seq2seq.protocol import Seq2SeqModel
 from worker.models.manifest import has_native_graphs
 

@@ -11,8 +11,8 @@ from jobs.errors import ModelError
 from tests.checkpoints import write_marian_checkpoint
 from worker.engine.runtime import native_precision
 from worker.engine.runtime.int8_probe import int8_is_exact
-from worker.engine.seq2seq import native_graphs
-from worker.engine.seq2seq.native_model import NativeSeq2Seq
+from worker.engine.seq2seq.native import graphs as native_graphs
+from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.graphs import marian
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model

@@ -19,12 +19,12 @@ from tests.tiny_models import Built, OpenKV, OpenTiny, build_kv, decode
 from worker.demo.grammar import unseen_bulletins
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.seq2seq.decode_step import DecodeStep
-from worker.engine.seq2seq.encoder_states import cross_attention_feed, encode_padded
-from worker.engine.seq2seq.exported_model import ExportedSeq2Seq
-from worker.engine.seq2seq.exported_steps import ExportedSteps
-from worker.engine.seq2seq.native_model import NativeSeq2Seq
-from worker.engine.seq2seq.native_scorer import NativeScorer
+from worker.engine.seq2seq.exported.model import ExportedSeq2Seq
+from worker.engine.seq2seq.exported.steps import ExportedSteps
+from worker.engine.seq2seq.native.decode_step import DecodeStep
+from worker.engine.seq2seq.native.encoder_states import cross_attention_feed, encode_padded
+from worker.engine.seq2seq.native.model import NativeSeq2Seq
+from worker.engine.seq2seq.native.scorer import NativeScorer
 from worker.engine.seq2seq.padding import pad
 from worker.engine.seq2seq.pair_batches import IdPair
 from worker.engine.seq2seq.protocol import Seq2SeqModel
@@ -320,7 +320,7 @@ def test_logits_of_a_large_vocabulary_come_a_few_rows_at_a_time(
     tiny = open_tiny()
     wanted = run(tiny.model, id_pairs("tiny-swish-tied"))
     vocab_size = tiny.model.graphs.layout.vocab_size
-    monkeypatch.setattr("worker.engine.seq2seq.exported_scorer.MAX_LOGITS", 3 * 24 * vocab_size)
+    monkeypatch.setattr("worker.engine.seq2seq.exported.scorer.MAX_LOGITS", 3 * 24 * vocab_size)
     context, pairs = RunContext(), sorted(id_pairs("tiny-swish-tied"), key=lambda pair: -len(pair.source))
 
     found = tiny.model.new_scorer().log_probs(pairs, context)

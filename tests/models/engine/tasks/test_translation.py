@@ -16,8 +16,8 @@ from jobs.outcome import Failed, Flag, SegmentTranslation, Translation
 from jobs.spec import CachePolicy, Timing, TranslateOptions
 from tests.repetition import times
 from worker.engine.search.hypothesis import Hypothesis
-from worker.engine.seq2seq import exported_decoder
-from worker.engine.seq2seq.exported_steps import ExportedSteps
+from worker.engine.seq2seq.exported import decoder as exported_decoder
+from worker.engine.seq2seq.exported.steps import ExportedSteps
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.translation import Translator
 

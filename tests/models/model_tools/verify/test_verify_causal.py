@@ -14,7 +14,7 @@ from jobs.errors import ModelError, SpecError
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.causal_exports import VOCAB, Export, LongRope
 from tests.models.bigrams import write_export
-from worker.engine.causal import exported_reader
+from worker.engine.causal.exported import reader as exported_reader
 from worker.engine.causal.open import open_language_model
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model

@@ -14,7 +14,7 @@ from worker.engine.search.beam import BeamSearch
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.search.search import Search, new_search, search
-from worker.engine.seq2seq.kv_slots import KVSlots, SlotShape
+from worker.engine.seq2seq.native.kv_slots import KVSlots, SlotShape
 
 VOCAB = 14
 SHAPE = SlotShape(num_layers=1, num_heads=2, head_size=1, dtype=np.dtype(np.float32))

@@ -1,0 +1,331 @@
+"""What a segment becomes does not depend on who else is in the slots, on where it lies there, or on what lay there."""
+
+import functools
+import math
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
+
+from jobs.errors import Stopped
+from tests.repetition import times
+from tests.tiny_models import Built, OpenKV, OpenTiny, build_kv, decode
+from worker.engine.runtime.growing_buffer import GrowingBuffer
+from worker.engine.runtime.run_context import RunContext
+from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.seq2seq.native import graphs as native_graphs
+from worker.engine.seq2seq.native.kv_slots import KVSlots
+from worker.graphs.precision import Precision
+
+FP32, INT8 = Precision.FP32, Precision.INT8
+
+# A tied head and one of its own; a head without a bias leaves the scales of its int8 product to the search.
+MODELS = ("tiny-swish-tied", "tiny-relu-separate", "no bias")
+
+
+@pytest.fixture(scope="module")
+def kv(open_kv: OpenKV, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Precision], Built]:
+    def zero(weights: dict[str, Any]) -> None:
+        weights["final_logits_bias"] = np.zeros_like(weights["final_logits_bias"])
+
+    without = {
+        precision: build_kv(tmp_path_factory.mktemp("no-bias"), "tiny-swish-tied", precision, change=zero)
+        for precision in (FP32, INT8)
+    }
+    return lambda name, precision: without[precision] if name == "no bias" else open_kv(name, precision)
+
+
+def assert_same(found: Sequence[Hypothesis], alone: Sequence[Hypothesis], precision: Precision) -> None:
+    """int8: bit for bit. fp32: the same ids, and scores within 1e-5. (On the machines that were tried its bits are
+    equal too, but nothing promises that a float product of one row is summed in the order of a product of several.)"""
+    if precision is INT8:
+        assert found == alone
+        return
+    assert [one.ids for one in found] == [one.ids for one in alone]
+    assert [one.truncated for one in found] == [one.truncated for one in alone]
+    for one, other in zip(found, alone, strict=True):
+        assert one.log_prob == pytest.approx(other.log_prob, rel=1e-5, abs=1e-5)
+        assert one.score == pytest.approx(other.score, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("precision", [FP32, INT8])
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_neighbours_order_and_batch_size_change_nothing(
+    kv: Callable[[str, Precision], Built], name: str, precision: Precision, num_beams: int
+) -> None:
+    built = kv(name, precision)
+    pool, rules = built.draw_sources(24), built.rules(num_beams=num_beams)
+    alone = functools.cache(lambda index: decode(built.model, [pool[index]], rules, rows=1)[0])
+    decoder = built.model.new_decoder()
+
+    @settings(max_examples=times(4))
+    @given(st.lists(st.integers(0, len(pool) - 1), min_size=1, max_size=20), st.sampled_from([1, 2, 3, 7, 64]))
+    def check(chosen: list[int], rows: int) -> None:
+        found = decode(built.model, [pool[index] for index in chosen], rules, rows=rows, decoder=decoder)
+        for index, hypotheses in zip(chosen, found, strict=True):
+            assert_same(hypotheses, alone(index), precision)
+
+    check()
+
+
+def test_lanes_of_one_model_do_not_disturb_each_other(open_kv: OpenKV) -> None:
+    built = open_kv("tiny-swish-tied", INT8)
+    sources = built.draw_sources(40)
+    wanted = [decode(built.model, sources, built.rules(num_beams=num_beams), rows=5) for num_beams in (1, 3)]
+    found: list[Any] = [None, None]
+
+    def lane(index: int, num_beams: int) -> None:
+        found[index] = decode(built.model, sources, built.rules(num_beams=num_beams), rows=5)
+
+    lanes = [threading.Thread(target=lane, args=(index, num_beams)) for index, num_beams in enumerate((1, 3))]
+    for one in lanes:
+        one.start()
+    for one in lanes:
+        one.join()
+
+    assert found == wanted
+
+
+@pytest.mark.parametrize("num_beams", range(2, 7))
+def test_beams_of_any_number_go_through_graphs_that_are_built_when_they_are_asked_for(
+    open_kv: OpenKV, open_tiny: OpenTiny, num_beams: int
+) -> None:
+    """The exported layout, which the golden files vouch for, says what is right."""
+    kv, exported = open_kv("tiny-relu-tied"), open_tiny("tiny-relu-tied", "merged")
+    wanted = exported.run(exported.rules(num_beams=num_beams))
+
+    found = kv.run(kv.rules(num_beams=num_beams), rows=3)
+
+    for some, others in zip(found, wanted, strict=True):
+        assert [one.ids for one in some] == [one.ids for one in others]
+        for one, other in zip(some, others, strict=True):
+            assert one.score == pytest.approx(other.score, abs=1e-4)
+
+
+# Memory
+
+
+class Garbage(KVSlots):
+    """Slots whose memory holds NaN wherever nothing was written yet."""
+
+    def _lay_out(self, buffer: GrowingBuffer, rows: int, length: int) -> Any:
+        array = super()._lay_out(buffer, rows, length)
+        buffer.lay_out((buffer.size,)).fill(np.nan)
+        return array
+
+
+@pytest.mark.parametrize("precision", [FP32, INT8])
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_what_lay_in_a_slot_before_changes_nothing(
+    open_kv: OpenKV, monkeypatch: pytest.MonkeyPatch, precision: Precision, num_beams: int
+) -> None:
+    built = open_kv("tiny-swish-tied", precision)
+    sources, rules = built.draw_sources(40), built.rules(num_beams=num_beams)
+    wanted = [decode(built.model, sources, rules, rows=rows) for rows in (3, 16)]
+    monkeypatch.setattr(native_graphs, "KVSlots", Garbage)
+    decoder = built.model.new_decoder()
+
+    assert [decode(built.model, sources, rules, rows=rows, decoder=decoder) for rows in (3, 16)] == wanted
+
+
+class Narrow(KVSlots):
+    """Slots that have room for a single position at first."""
+
+    grown = 0
+
+    def begin(self, sentences: int, beams: int, positions: int, source_length: int) -> None:
+        super().begin(sentences, beams, 1, source_length)
+
+    def _grow(self) -> None:
+        Narrow.grown += 1
+        super()._grow()
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_slots_that_grow_under_way_lose_nothing(
+    open_kv: OpenKV, monkeypatch: pytest.MonkeyPatch, num_beams: int
+) -> None:
+    built = open_kv("tiny-relu-separate")  # some of its sentences run to the limit of 39 tokens
+    sources, rules = built.draw_sources(30), built.rules(num_beams=num_beams)
+    wanted = decode(built.model, sources, rules, rows=7)
+    assert max(len(one.ids) for one, *_ in wanted) > 32
+    monkeypatch.setattr(native_graphs, "KVSlots", Narrow)
+    Narrow.grown = 0
+
+    assert decode(built.model, sources, rules, rows=7) == wanted
+    assert Narrow.grown >= 2, "from 16 positions to 32 and on"
+
+
+def test_a_lane_s_buffers_are_used_again(open_kv: OpenKV) -> None:
+    built = open_kv()
+    decoder = built.model.new_decoder()
+    sources, rules = built.draw_sources(40), built.rules(num_beams=1, max_length=17)  # no slot has to grow
+    decode(built.model, sources, rules, decoder=decoder)
+    allocations, num_bytes = decoder.buffer_stats.allocations, decoder.buffer_stats.num_bytes
+
+    decode(built.model, sources, rules, decoder=decoder)
+
+    assert decoder.buffer_stats.allocations == allocations > 0
+    assert decoder.buffer_stats.reuses > 0
+    assert decoder.buffer_stats.num_bytes == num_bytes > 0
+
+
+FULL = Fail("bfc_arena.cc:360 BFCArena::AllocateRawInternal Failed to allocate memory for 614400000")
+
+
+def short_of(monkeypatch: pytest.MonkeyPatch, sentences: int, where: str, error: Exception, tried: list[int]) -> None:
+    """Slots for more than so many sentences do not fit: when they are laid out, or when a few steps were made."""
+
+    class Short(KVSlots):
+        def begin(self, count: int, *rest: int) -> None:
+            tried.append(count)
+            self.steps = 0
+            super().begin(count, *rest)
+            self.fits = count <= sentences
+            if not self.fits and where == "begin":
+                raise error
+
+        def bind(self, binding: Any) -> None:
+            self.steps += 1
+            if not self.fits and self.steps == 3:
+                raise error
+            super().bind(binding)
+
+    monkeypatch.setattr(native_graphs, "KVSlots", Short)
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "num_beams"),
+    [("begin", MemoryError("no more"), 1), ("begin", FULL, 3), ("step", MemoryError("no more"), 3), ("step", FULL, 1)],
+)
+def test_slots_that_do_not_fit_into_memory_are_halved_and_later_ones_fit_at_once(
+    open_kv: OpenKV, monkeypatch: pytest.MonkeyPatch, where: str, error: Exception, num_beams: int
+) -> None:
+    built = open_kv("tiny-swish-tied", INT8)
+    sources, rules = built.draw_sources(40), built.rules(num_beams=num_beams)
+    wanted = decode(built.model, sources, rules, rows=20)
+    tried: list[int] = []
+    short_of(monkeypatch, 6, where, error, tried)
+    decoder = built.model.new_decoder()
+
+    assert decode(built.model, sources, rules, rows=20, decoder=decoder) == wanted
+    assert tried == [20, 10, 5]
+    tried.clear()
+    assert decode(built.model, sources, rules, rows=20, decoder=decoder) == wanted
+    assert tried == [5], "what is known not to fit is not tried again"
+
+
+@pytest.mark.parametrize("where", ["begin", "step"])
+def test_a_single_sentence_that_does_not_fit_raises(
+    open_kv: OpenKV, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    built, tried = open_kv(), list[int]()
+    short_of(monkeypatch, 0, where, MemoryError("no more"), tried)
+
+    with pytest.raises(MemoryError, match="no more"):
+        decode(built.model, built.draw_sources(9), built.rules(), rows=8)
+    assert tried == [8, 4, 2, 1]
+
+
+def test_another_error_is_not_taken_for_a_shortage(open_kv: OpenKV, monkeypatch: pytest.MonkeyPatch) -> None:
+    built, tried = open_kv(), list[int]()
+    short_of(monkeypatch, 0, "step", Fail("Invalid node"), tried)
+
+    with pytest.raises(Fail, match="Invalid node"):
+        decode(built.model, built.draw_sources(9), built.rules(), rows=8)
+    assert tried == [8]
+
+
+# Time
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_it_stops_between_two_steps_and_the_lane_goes_on_with_the_next_work(open_kv: OpenKV, num_beams: int) -> None:
+    built = open_kv()
+    sources, rules = built.draw_sources(30), built.rules(num_beams=num_beams)
+    wanted = decode(built.model, sources, rules, rows=4)
+    decoder = built.model.new_decoder()
+    asked = iter([*[False] * 5, True])
+    run = RunContext(should_stop=lambda: next(asked))
+
+    with pytest.raises(Stopped):
+        list(decoder.decode(sources, rules, run, batch_size=4))
+
+    assert next(asked, "all were asked") == "all were asked"
+    assert sum(timing.phase == "decode" for timing in run.timings) == 5
+    assert decode(built.model, sources, rules, rows=4, decoder=decoder) == wanted
+
+
+def test_a_slot_is_filled_again_as_soon_as_its_sentence_ends(open_kv: OpenKV) -> None:
+    """Few slots, many sentences: as few steps as if each slot had a queue of its own, all equally long."""
+    built, run = open_kv(), RunContext()
+    sources, rules = built.draw_sources(60), built.rules(num_beams=1)
+    lengths = [len(one.ids) for one, *_ in decode(built.model, sources, rules)]
+
+    list(built.model.new_decoder().decode(sources, rules, run, batch_size=4))
+
+    steps = [timing for timing in run.timings if timing.phase == "decode"]
+    assert sum(timing.rows for timing in steps) == sum(lengths), "no row runs for nobody"
+    assert len(steps) <= sum(lengths) / 4 + max(lengths)
+    encoded = [timing for timing in run.timings if timing.phase == "encode"]
+    assert sum(timing.rows for timing in encoded) == len(sources)
+    assert sum(timing.tokens for timing in encoded) == sum(map(len, sources)), "nothing is padded"
+
+
+# What is not finite
+
+
+@pytest.mark.parametrize("precision", [FP32, INT8])
+@pytest.mark.parametrize(
+    ("value", "place", "num_beams"), [(np.nan, 0, 1), (np.nan, 13, 4), (np.nan, 31, 1), (np.inf, 13, 4)]
+)
+def test_a_weight_that_is_not_finite_fails_the_segments_that_meet_it_alone(
+    open_kv: OpenKV, tmp_path: Path, precision: Precision, value: float, place: int, num_beams: int
+) -> None:
+    """One number of one row of the encoder's embeddings: quantizing by the largest number of a row must not hide it."""
+    bad = 7
+
+    def spoil(weights: dict[str, Any]) -> None:
+        weights["model.encoder.embed_tokens.weight"][bad, place] = value
+
+    whole = open_kv("tiny-swish-separate", precision)
+    broken = build_kv(tmp_path, "tiny-swish-separate", precision, change=spoil)
+    sources, rules = whole.draw_sources(60), whole.rules(num_beams=num_beams)
+    meets = [bad in source for source in sources]
+    assert 10 < sum(meets) < 50
+    wanted = decode(whole.model, sources, rules, rows=7)
+
+    found = decode(broken.model, sources, rules, rows=7)
+
+    assert [math.isnan(best.log_prob) for best, *_ in found] == meets
+    for some, others, fails in zip(found, wanted, meets, strict=True):
+        assert fails or some == others
+
+
+@pytest.mark.parametrize("precision", [FP32, INT8])
+def test_a_target_token_that_is_not_finite_fails_who_says_it(
+    open_kv: OpenKV, tmp_path: Path, precision: Precision
+) -> None:
+    whole = open_kv("tiny-swish-separate", precision)
+    sources, rules = whole.draw_sources(60), whole.rules(num_beams=1)
+    wanted = decode(whole.model, sources, rules, rows=7)
+    bad = wanted[0][0].ids[0]
+
+    def spoil(weights: dict[str, Any]) -> None:
+        weights["model.decoder.embed_tokens.weight"][bad, 13] = np.nan
+
+    found = decode(build_kv(tmp_path, "tiny-swish-separate", precision, change=spoil).model, sources, rules, rows=7)
+
+    fed = [bad in best.ids[:-1] for best, *_ in wanted]
+    assert 0 < sum(fed) < len(fed)
+    assert [math.isnan(best.log_prob) for best, *_ in found] == fed
+    for some, others, fails in zip(found, wanted, fed, strict=True):
+        assert fails or some == others

@@ -1,0 +1,248 @@
+"""Keys and values in the memory of a device: the code that a GPU runs, here with the CPU as the device."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from jobs.errors import ModelError
+from jobs.spec import CachePolicy
+from tests.checkpoints import write_marian_checkpoint
+from worker.engine.runtime.device import CPU_PROVIDER, Device
+from worker.engine.runtime.run_context import RunContext
+from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.seq2seq.native.device_buffers import DeviceBuffers, DeviceCopies
+from worker.engine.seq2seq.native.device_kv_slots import DeviceKVSlots
+from worker.engine.seq2seq.native.kv_slots import KVSlots, SlotShape
+from worker.engine.seq2seq.native.model import NativeSeq2Seq
+from worker.graphs.precision import Precision
+from worker.model_tools.add.add import Request, add_model
+
+LENGTHS = (3, 7, 7, 1, 12, 5, 5, 5, 9, 20, 2, 7, 40, 4)
+CPU = Device("cpu", 0)
+
+Open = Callable[..., NativeSeq2Seq]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_marian_checkpoint(tmp_path_factory.mktemp("checkpoint") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def open_kv(folder: Path) -> Open:
+    opened: dict[tuple[str, bool], NativeSeq2Seq] = {}
+
+    def open_one(precision: str = "fp32", *, on_device: bool) -> NativeSeq2Seq:
+        if (precision, on_device) not in opened:
+            models_dir = folder.parent / "models"
+            request = Request(source=str(folder), name=precision, precision=Precision(precision), force=True)
+            path = Path(add_model(request, models_dir).path)
+            opened[precision, on_device] = NativeSeq2Seq.open(path, on_device=on_device)
+        return opened[precision, on_device]
+
+    return open_one
+
+
+def sources() -> list[list[int]]:
+    rng = np.random.default_rng(2)
+    return [[*rng.integers(2, 70, length - 1).tolist(), 0] for length in LENGTHS]
+
+
+def decode(
+    model: NativeSeq2Seq, *, beams: int, rows: int = 4, policy: str = "on", decoder: Any = None
+) -> list[list[Hypothesis]]:
+    decoder = decoder or model.new_decoder(CachePolicy.parse(policy))
+    rules = dataclasses.replace(model.generation, num_beams=beams)
+    found: dict[int, list[Hypothesis]] = {}
+    for ended in decoder.decode(sources(), rules, RunContext(), batch_size=rows):
+        found.update(ended)
+    return [found[index] for index in range(len(LENGTHS))]
+
+
+def ids_of(found: Sequence[Sequence[Hypothesis]]) -> list[list[tuple[int, ...]]]:
+    return [[one.ids for one in best] for best in found]
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_a_device_gives_what_the_host_gives_in_batches_of_any_size(open_kv: Open, precision: str, beams: int) -> None:
+    host = decode(open_kv(precision, on_device=False), beams=beams, rows=4)
+
+    for rows in (1, 4, 32):
+        device = decode(open_kv(precision, on_device=True), beams=beams, rows=rows)
+        assert ids_of(device) == ids_of(host), rows
+        for ours, theirs in zip(device, host, strict=True):
+            assert [one.score for one in ours] == pytest.approx([one.score for one in theirs], abs=1e-5), rows
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+def test_half_precision_decodes_on_a_device(open_kv: Open, beams: int) -> None:
+    """onnxruntime's CPU computes float16 nodes in float32 and rounds between them: near the exact scores."""
+    half, exact = (decode(open_kv(precision, on_device=True), beams=beams) for precision in ("fp16", "fp32"))
+
+    assert sum(one == other for one, other in zip(ids_of(half), ids_of(exact), strict=True)) >= len(LENGTHS) - 1
+    for ours, theirs in zip(half, exact, strict=True):
+        assert ours[0].score == pytest.approx(theirs[0].score, abs=0.02)
+
+
+@pytest.mark.parametrize("policy", ["off", "hybrid:3"])
+@pytest.mark.parametrize("beams", [1, 4])
+def test_a_device_says_the_same_without_its_cache(open_kv: Open, beams: int, policy: str) -> None:
+    model = open_kv(on_device=True)
+
+    assert ids_of(decode(model, beams=beams, policy=policy)) == ids_of(decode(model, beams=beams))
+
+
+def test_a_second_call_finds_its_memory_there(open_kv: Open) -> None:
+    model = open_kv(on_device=True)
+    decoder = model.new_decoder()
+    first = decode(model, beams=4, decoder=decoder)
+    allocations = decoder.buffer_stats.allocations
+
+    assert decode(model, beams=4, decoder=decoder) == first
+    assert decoder.buffer_stats.allocations == allocations
+    assert decoder.buffer_stats.reuses > 0
+    assert decoder.buffer_stats.num_bytes > 0
+
+
+def test_memory_that_runs_short_is_asked_for_again_in_smaller_pieces(
+    open_kv: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = open_kv(on_device=True)
+    whole = decode(model, beams=1, rows=8)
+    begin = DeviceKVSlots.begin
+
+    def short(self: DeviceKVSlots, sentences: int, *sizes: int) -> None:
+        if sentences > 2:
+            raise RuntimeError("BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer")
+        begin(self, sentences, *sizes)
+
+    monkeypatch.setattr(DeviceKVSlots, "begin", short)
+
+    assert ids_of(decode(model, beams=1, rows=8)) == ids_of(whole)
+
+
+# --- slots and banks alone, against the ones of the host
+
+
+@pytest.fixture
+def shape() -> SlotShape:
+    return SlotShape(num_layers=2, num_heads=2, head_size=8, dtype=np.dtype(np.float32))
+
+
+@pytest.fixture
+def moves(shape: SlotShape, open_kv: Open, folder: Path) -> DeviceCopies:
+    open_kv(on_device=True)
+    return DeviceCopies(shape, folder.parent / "models" / "fp32" / "decoder.onnx", threads=1, providers=[CPU_PROVIDER])
+
+
+def content(bank: DeviceBuffers, rows: int) -> Any:
+    """(2 L, rows, N, C, H)."""
+    shape = bank._shape
+    size = rows * shape.num_heads * bank.length * shape.head_size
+    tensors = [buffer.numpy()[:size] for buffer in bank._buffers]
+    return np.stack(tensors).reshape(2 * shape.num_layers, rows, shape.num_heads, bank.length, shape.head_size)
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_rows_are_where_they_are_on_the_host(shape: SlotShape, moves: DeviceCopies, beams: int) -> None:
+    rng = np.random.default_rng(5)
+    host, device = KVSlots(shape), DeviceKVSlots(shape, CPU, moves)
+    for slots in (host, device):
+        slots.begin(6, beams, 4, 20)
+    for length, count in ((20, 2), (7, 1), (3, 3)):
+        cross = rng.normal(size=(count, length, 4, 2, 8)).astype(np.float32)
+        host.admit(cross)
+        device.admit(cross)
+    present = [rng.normal(size=(6 * beams, 2, 5, 8)).astype(np.float32) for _ in range(4)]
+    host.fill(present)
+    device.fill(present)
+    sentences = np.array([0, 5, 2, 4])
+    rows = (sentences[:, None] * beams + np.array([0, 0, 2])[:beams]).ravel()
+
+    host.select(rows)
+    device.select(rows)
+
+    assert host.num_rows == device.num_rows == 4 * beams
+    assert host.longest == device.longest == 5
+    np.testing.assert_array_equal(content(device._past[0], 4 * beams)[..., :5, :], host._past[:, : 4 * beams, :, :5])
+    for place, end in enumerate(host._source_ends[:4].tolist()):
+        assert device._mask[place].sum() == end + 1
+        ours, theirs = content(device._cross[0], 4)[:, place], host._cross[:, place]
+        np.testing.assert_array_equal(ours[..., : end + 1, :], theirs[..., : end + 1, :])
+        assert not ours[..., end + 1 :, :].any()  # a mask does not keep out what is not finite
+
+
+def test_a_row_that_needs_more_positions_finds_them(shape: SlotShape, moves: DeviceCopies) -> None:
+    rng = np.random.default_rng(6)
+    bank, wider = DeviceBuffers(shape, CPU), DeviceBuffers(shape, CPU)
+    bank.lay_out(3, 16)
+    wider.lay_out(3, 32)
+    written = [rng.normal(size=(3, 2, 16, 8)).astype(np.float32) for _ in range(4)]
+    moves.widen(written, bank, 3)
+
+    moves.widen(bank, wider, 2)
+
+    np.testing.assert_array_equal(content(wider, 2)[..., :16, :], np.stack(written)[:, :2])
+    assert not content(wider, 2)[..., 16:, :].any()
+
+
+def test_newcomers_leave_the_others_alone(shape: SlotShape, moves: DeviceCopies) -> None:
+    rng = np.random.default_rng(7)
+    bank = DeviceBuffers(shape, CPU)
+    bank.lay_out(5, 16)
+    first, second = (rng.normal(size=(2, length, 4, 2, 8)).astype(np.float32) for length in (16, 3))
+
+    moves.place(first, bank, 0)
+    moves.place(second, bank, 3)
+    moves.place(second, bank, 2)
+
+    np.testing.assert_array_equal(content(bank, 5)[:, :2], first.transpose(2, 0, 3, 1, 4))
+    np.testing.assert_array_equal(content(bank, 5)[:, 3, :, :3], second.transpose(2, 0, 3, 1, 4)[:, 1])
+
+
+def test_garbage_in_a_buffer_changes_nothing(open_kv: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = open_kv(on_device=True)
+    clean = decode(model, beams=4)
+    lay_out = DeviceBuffers.lay_out
+
+    def soiled(self: DeviceBuffers, rows: int, length: int) -> None:
+        lay_out(self, rows, length)
+        for buffer in self._buffers:
+            buffer.update_inplace(np.full(buffer.shape(), np.nan, np.float32))
+
+    monkeypatch.setattr(DeviceBuffers, "lay_out", soiled)
+
+    assert decode(model, beams=4) == clean
+
+
+# --- devices
+
+
+def test_the_first_provider_says_which_device_it_is() -> None:
+    assert Device.of([CPU_PROVIDER]) == Device("cpu", 0)
+    assert Device.of([("CUDAExecutionProvider", {"device_id": "2"}), CPU_PROVIDER]) == Device("cuda", 2)
+    assert Device.of(["CUDAExecutionProvider"]) == Device("cuda", 0)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_what_a_gpu_has_no_attention_for_is_refused_in_a_sentence(open_kv: Open, folder: Path, precision: str) -> None:
+    open_kv(precision, on_device=False)
+
+    with pytest.raises(ModelError, match=f"is in {precision}.*models add SOURCE --precision fp16"):
+        NativeSeq2Seq.open(folder.parent / "models" / precision, providers=["CUDAExecutionProvider"])
+
+
+@pytest.mark.skipif(
+    "CUDAExecutionProvider" in onnxruntime.get_available_providers(), reason="this onnxruntime is the one for GPUs"
+)
+def test_a_gpu_that_cannot_be_used_is_no_reason_to_go_on_without(open_kv: Open, folder: Path) -> None:
+    open_kv("fp16", on_device=False)
+
+    with pytest.warns(UserWarning, match="CUDA"), pytest.raises(ModelError, match="could not start CUDA"):
+        NativeSeq2Seq.open(folder.parent / "models" / "fp16", providers=["CUDAExecutionProvider", CPU_PROVIDER])

@@ -1,0 +1,64 @@
+"""A head in int8 that finds candidates, and float32 that chooses: the ids of float32 alone."""
+
+from typing import Any
+
+import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from worker.engine.search.logit_rules import log_normalizer
+from worker.engine.seq2seq.native.candidate_screening import CandidateScreen
+from worker.graphs.matrix_products import rounding
+
+
+def in_int8(hidden: Any, head: Any) -> tuple[Any, Any]:
+    """What the int8 head says: logits (R, V), and what they are to be multiplied by (R,)."""
+    scales = (np.maximum(np.abs(hidden).max(axis=1), 1e-20) / 127).astype(np.float32)  # (R,)
+    largest = np.abs(head).max(axis=1)
+    columns = np.where(largest > 0, largest / 127, 1).astype(np.float32)  # (V,)
+    rows = np.rint(hidden / scales[:, None])
+    return (rows @ np.rint(head / columns[:, None]).T * columns).astype(np.float32), scales
+
+
+@example(seed=0, rows=3, width=8, size=20, twins=19, flat=True)
+@given(
+    seed=st.integers(0, 10_000),
+    rows=st.integers(1, 9),
+    width=st.sampled_from([8, 16, 64]),
+    size=st.integers(2, 300),
+    twins=st.integers(0, 20),
+    flat=st.booleans(),
+)
+def test_the_best_id_is_that_of_float32(seed: int, rows: int, width: int, size: int, twins: int, flat: bool) -> None:
+    """Also where many columns are alike, which int8 cannot tell apart, and where some ids are forbidden."""
+    rng = np.random.default_rng(seed)
+    head = rng.normal(size=(size, width)).astype(np.float32)
+    alike = rng.integers(0, size, twins)
+    head[alike] = head[rng.integers(0, size)] * (1 + 1e-4 * rng.normal(size=(twins, 1)))
+    hidden = rng.normal(size=(rows, width)).astype(np.float32) * (1e-3 if flat else 3)
+    forbidden = rng.integers(0, size, rng.integers(0, size // 2 + 1))
+    logits, scales = in_int8(hidden, head)
+    normalizer = log_normalizer(logits, scales)
+    logits[:, forbidden] = -np.inf
+    exact = hidden.astype(np.float64) @ head.T.astype(np.float64)  # (R, V)
+    exact_normalizer = np.log(np.exp(exact).sum(axis=1))
+    exact[:, forbidden] = -np.inf
+
+    screen = CandidateScreen(head, *rounding(head))
+    best, best_logits, better = screen.best(logits, scales, hidden, normalizer)
+
+    chosen = exact[np.arange(rows), best]
+    rounded = 1e-6 * np.linalg.norm(hidden, axis=1) * np.linalg.norm(head, axis=1).max()  # of float32 itself
+    assert (chosen >= exact.max(axis=1) - rounded).all()
+    np.testing.assert_allclose(best_logits, chosen, rtol=1e-5, atol=1e-5)
+    assert (abs(better - exact_normalizer) <= screen._bound(hidden, scales) + 1e-4).all(), "no further off than a logit"
+
+
+def test_of_equal_logits_the_lowest_id_is_taken() -> None:
+    head = np.tile(np.array([[1.0, 2.0], [2.0, 1.0]], np.float32), (5, 1))
+    hidden = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], np.float32)
+    logits, scales = in_int8(hidden, head)
+
+    best, *_ = CandidateScreen(head, *rounding(head)).best(logits, scales, hidden, log_normalizer(logits, scales))
+
+    assert best.tolist() == [1, 0, 0]

@@ -1,0 +1,108 @@
+"""The memory of a lane: what moves when rows move, what is read, and when memory is asked for."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.engine.search.beam import _assign_rows
+from worker.engine.search.rows import compact_rows
+from worker.engine.seq2seq.native.kv_slots import KVSlots, SlotShape
+
+SHAPE = SlotShape(num_layers=2, num_heads=2, head_size=4, dtype=np.dtype(np.float32))
+
+
+def filled(sentences: int, beams: int, *, positions: int = 5, seed: int = 0) -> KVSlots:
+    """Slots in which every number differs, the sources being of different lengths."""
+    rng = np.random.default_rng(seed)
+    slots = KVSlots(SHAPE)
+    slots.begin(sentences, beams, 16, 16)
+    for length in rng.integers(1, 17, sentences):
+        slots.admit(np.zeros((1, length, 4, 2, 4), np.float32))
+    slots._past[:] = rng.normal(size=slots._past.shape)
+    slots._cross[:] = rng.normal(size=slots._cross.shape)
+    slots._positions[:] = rng.integers(0, positions + 1, sentences * beams)
+    return slots
+
+
+class Watched(np.ndarray[Any, Any]):
+    """Counts what is written."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.written.append(key[1])
+        super().__setitem__(key, value)
+
+
+def watched(array: Any) -> Watched:
+    view = array.view(Watched)
+    view.written = []
+    return view
+
+
+@given(st.data(), st.integers(1, 6), st.integers(1, 5))
+def test_rows_become_what_they_continue(data: st.DataObject, sentences: int, beams: int) -> None:
+    """As numpy's take does it, which needs twice the memory; for moves such as searches make."""
+    slots = filled(sentences, beams)
+    stays = np.array(data.draw(st.lists(st.booleans(), min_size=sentences, max_size=sentences)))
+    beam = st.integers(0, beams - 1)
+    parents = np.array([data.draw(st.lists(beam, min_size=beams, max_size=beams)) for _ in range(sentences)])
+    continued = np.empty_like(parents)
+    np.put_along_axis(continued, _assign_rows(parents), parents, axis=1)
+    stay = compact_rows(stays)
+    moves = (beams * stay[:, None] + continued[stay]).ravel()
+    past, cross = slots._past.copy(), slots._cross.copy()
+    positions, ends, longest = slots._positions.copy(), slots._source_ends.copy(), slots.longest
+    slots._past, slots._cross = watched(slots._past), watched(slots._cross)
+
+    slots.select(moves)
+
+    assert slots.num_rows == len(moves)
+    assert (slots._positions[: len(moves)] == positions.take(moves)).all()
+    assert (slots._source_ends[: len(stay)] == ends.take(stay)).all()
+    for row, old in enumerate(moves.tolist()):
+        assert (slots._past[:, row, :, :longest] == past[:, old, :, :longest]).all()
+    for place, old in enumerate(stay.tolist()):
+        assert (slots._cross[:, place, :, : ends[old] + 1] == cross[:, old, :, : ends[old] + 1]).all()
+    assert slots._past.written == [row for row, old in enumerate(moves.tolist()) if row != old], "and nothing else"
+    assert slots._cross.written == [place for place, old in enumerate(stay.tolist()) if place != old]
+    assert (slots._past[..., longest:, :] == past[..., longest:, :]).all(), "beyond the longest row nothing moves"
+
+
+def test_newcomers_stand_behind_the_others_at_position_0() -> None:
+    slots = filled(2, 3)
+    before = slots._past.copy()
+    slots.select(np.arange(3))
+    cross = np.arange(7 * 4 * 2 * 4, dtype=np.float32).reshape(1, 7, 4, 2, 4)
+
+    slots.admit(cross)
+
+    assert slots.num_rows == 6
+    assert slots._positions[3:].tolist() == [0, 0, 0]
+    assert slots._source_ends[1] == 6
+    assert (slots._cross[:, 1, :, :7] == cross[0].transpose(1, 2, 0, 3)).all()
+    assert (slots._past == before).all()
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_growing_keeps_what_is_cached(beams: int) -> None:
+    slots = filled(4, beams, positions=16)
+    before, positions = slots._past.copy(), slots._positions.copy()
+
+    slots._grow()
+
+    assert slots._past.shape[3] == 32
+    for row, length in enumerate(positions.tolist()):
+        assert (slots._past[:, row, :, :length] == before[:, row, :, :length]).all()
+
+
+def test_memory_is_asked_for_where_what_is_there_is_too_small() -> None:
+    slots = KVSlots(SHAPE)
+    counts = []
+    for sentences, beams, positions, source_length in ((4, 1, 20, 9), (4, 1, 32, 16), (2, 2, 17, 3), (5, 1, 32, 16)):
+        slots.begin(sentences, beams, positions, source_length)
+        counts.append((slots.buffer_stats.allocations, slots.buffer_stats.reuses))
+
+    assert counts == [(2, 0), (2, 1), (2, 2), (4, 2)]
+    assert slots.buffer_stats.num_bytes == 4 * (4 * 5 * 2 * 32 * 4 + 4 * 5 * 2 * 16 * 4)

@@ -1,0 +1,78 @@
+"""
+Which calls of an exported causal graph give a row the same logits as the row alone and whole.
+
+No graph declares it. Some attend to padding, some refuse several rows after a past (GroupQueryAttention does:
+"batch_size must be 1 when sequence_length > 1 and past context is given"), some scale activations over the whole batch.
+So opening a model tries each kind of call on a few tokens.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.errors import ModelError
+from worker.engine.causal.exported.graph import ExportedCausalGraph
+
+_LENGTH = 6  # tokens of a row
+# By how much logits may differ from those of the row alone, as a part of their range.
+_TOLERANCES = {np.dtype(np.float32): 1e-3, np.dtype(np.float16): 1e-2}
+
+_Rows = list[NDArray[np.float32]]
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """True: such a call was tried and is right."""
+
+    batches: bool  # several rows of one length
+    pads: bool  # with shorter rows among them, padded on the right
+    extends: bool  # several tokens after a past
+    extends_batches: bool  # the same for several rows; with shorter ones among them, if it `pads`
+
+
+def probe_capabilities(graph: ExportedCausalGraph, max_positions: int) -> Capabilities:
+    """Try every kind of call on short rows; raise ModelError if the graph cannot even run one row."""
+    size = min(max_positions, _LENGTH)
+    vocab_size = graph.layout.vocab_size
+    # Two primes, so that the ids are far apart in a vocabulary of any size.
+    one, other = ([(factor * index + 1) % vocab_size for index in range(size)] for factor in (7919, 104_729))
+    short, cut = other[: size // 2], size // 2
+    try:
+        alone, alone_other, alone_short = (_logits(graph, [row])[0] for row in (one, other, short or other))
+    except Exception as error:  # onnxruntime has no common base class for what a graph refuses
+        raise ModelError(f"{graph.file} cannot run its first step: {str(error).strip()[:300]}") from error
+    limit = _TOLERANCES[graph.layout.logits_dtype] * float(np.ptp(np.concatenate((alone, alone_other))))
+
+    def gives(call: Callable[[], _Rows], *expected: NDArray[np.float32]) -> bool:
+        try:
+            found = call()
+        except Exception:  # as above: the graph refuses such a call
+            return False
+        return all(np.allclose(row, right, rtol=0, atol=limit) for row, right in zip(found, expected, strict=True))
+
+    batches = gives(lambda: _logits(graph, [one, other]), alone, alone_other)
+    pads = batches and bool(short) and gives(lambda: _logits(graph, [one, short]), alone, alone_short)
+    extends = extends_batches = False
+    if graph.layout.cache and cut:
+        ending = other[cut : size - 1 if pads else size]
+        extends = gives(lambda: _after_past(graph, one[:cut], [one[cut:]]), alone[cut:])
+        extends_batches = batches and extends and gives(
+            lambda: _after_past(graph, one[:cut], [one[cut:], ending]),
+            alone[cut:],
+            _logits(graph, [one[:cut] + ending])[0][cut:],
+        )  # fmt: skip
+    return Capabilities(batches, pads, extends, extends_batches)
+
+
+def _logits(graph: ExportedCausalGraph, rows: Sequence[Sequence[int]], past: Sequence[NDArray[Any]] = ()) -> _Rows:
+    found, _ = graph.call(rows, past, is_quiet=True)
+    return [found[row, : len(ids)].astype(np.float32) for row, ids in enumerate(rows)]
+
+
+def _after_past(graph: ExportedCausalGraph, beginning: Sequence[int], endings: Sequence[Sequence[int]]) -> _Rows:
+    """Logits of rows after one past."""
+    _, past = graph.call([beginning], wants_logits=False, wants_present=True, is_quiet=True)
+    return _logits(graph, endings, [np.repeat(part, len(endings), axis=0) for part in past])

@@ -1,0 +1,276 @@
+"""
+Log-probabilities of sequences from native causal graphs, for one lane: which tokens go through the model together.
+
+    sequences that share nothing      many per call, sorted by length, without padding
+    a sequence too long for one call  in chunks that extend a cache, each token computed once
+    many suffixes of one prefix       the prefix once, into the cache; then the suffixes, many per call
+
+The last token of a sequence is a target alone and never fed. Only hidden states that predict a scored token go through
+the head.
+
+Knows: calls and their order, and how much memory one may take. Does not know: graphs, text.
+
+Shapes: M tokens · D width · P past length · S length of a row · N heads.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.engine.causal.group_results import GroupResults
+from worker.engine.causal.native.graphs import NativeCausalGraphs
+from worker.engine.causal.native.kv_cache import SequenceCache
+from worker.engine.causal.native.packed_rows import PackedRows
+from worker.engine.causal.protocol import Group, LogProbs
+from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.runtime.run_context import RunContext
+from worker.graphs.causal import SHARED_ROOM
+
+_MIN_SAVED = 64  # tokens that sharing a prefix has to save, to be worth its calls
+
+_UNSCORED: LogProbs = np.empty(0, np.float32)  # of a sequence of one token, which nothing predicts
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one call may take."""
+
+    # Of the body. Qwen2.5-0.5B's sizes, one thread, rows of 256: int8 2.6 to 3.0 ms a token and fp32 8.3 to 8.5,
+    # whether 256, 512 or 1,024 at once, so what matters is memory.
+    tokens: int = 512
+    padded: int = 1024  # tokens of the body, with the padding that its attention sees
+    head_rows: int = 256  # int8 0.91 ms a row, and 1.02 where there are 64; fp32 2.7 and 3.0
+    scores: int = 2**24  # of attention with a bias, which holds all of them at once: 64 MB
+
+
+_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class _Sequence:
+    """A whole sequence of a group."""
+
+    group: int
+    suffix: int  # its index in the group
+    ids: Sequence[int]
+    first: int  # the first token that is scored
+
+    @property
+    def fed(self) -> Sequence[int]:
+        """The ids that go through the body: all but the last."""
+        return self.ids[:-1]
+
+    def targets(self) -> NDArray[np.int64]:
+        return np.asarray(self.ids[self.first :], np.int64)
+
+
+class PackedReader:
+    """Reads many sequences per call."""
+
+    def __init__(self, graphs: NativeCausalGraphs, limits: Limits = _LIMITS) -> None:
+        self._graphs = graphs
+        self._limits = limits
+        self._cache = graphs.new_cache()
+
+    @property
+    def buffer_stats(self) -> BufferStats:
+        """Of the cache."""
+        return self._cache.buffer_stats
+
+    def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
+        """See `protocol.Reader.read`. Groups that need the most memory come first."""
+        calls = _Calls(self._graphs, self._limits, run)
+        shared = [index for index, group in enumerate(groups) if _is_worth_sharing(group)]
+        for index in sorted(shared, key=lambda index: -groups[index].longest):
+            yield index, self._read_shared(groups[index], calls)
+        others = sorted({*range(len(groups))} - {*shared})
+        sequences = [sequence for index in others for sequence in _whole_sequences(index, groups[index])]
+        results = GroupResults(groups)
+        for sequence in sequences:
+            if not sequence.fed and (done := results.add(sequence.group, sequence.suffix, _UNSCORED)) is not None:
+                yield sequence.group, done
+        for pack in _packs([sequence for sequence in sequences if sequence.fed], self._limits):
+            for sequence, found in zip(pack, self._read_pack(pack, calls), strict=True):
+                if (done := results.add(sequence.group, sequence.suffix, found)) is not None:
+                    yield sequence.group, done
+
+    def _read_pack(self, pack: Sequence[_Sequence], calls: "_Calls") -> list[LogProbs]:
+        if len(pack) == 1 and len(pack[0].fed) > self._limits.tokens:
+            sequence = pack[0]
+            self._cache.begin(len(sequence.fed))
+            return [self._read_in_chunks(0, sequence.fed, sequence.targets(), sequence.first - 1, calls)]
+        hidden = calls.read_from_start(PackedRows.from_start([sequence.fed for sequence in pack]))
+        ends = np.cumsum([len(sequence.fed) for sequence in pack]).tolist()
+        scored = np.concatenate(
+            [np.arange(end - len(sequence.ids) + sequence.first, end) for sequence, end in zip(pack, ends, strict=True)]
+        )
+        targets = [sequence.targets() for sequence in pack]
+        found = calls.log_probs(hidden[scored], np.concatenate(targets))
+        return np.split(found, np.cumsum([len(each) for each in targets])[:-1])
+
+    def _read_in_chunks(
+        self,
+        past: int,
+        ids: Sequence[int],
+        targets: NDArray[np.int64],
+        first: int,
+        calls: "_Calls",
+        past_state: NDArray[Any] | None = None,
+    ) -> LogProbs:
+        """Read `ids` after `past` tokens in the cache; the log-probabilities of `targets`.
+
+        `first` is the index of the state that predicts targets[0]. With `past_state` (1, D), the state of the last
+        token of the past, that one predicts it, and `first` the next.
+        """
+        found = [calls.log_probs(past_state, targets[:1])] if past_state is not None else []
+        num_done = len(found)
+        for start in range(0, len(ids), self._limits.tokens):
+            chunk = ids[start : start + self._limits.tokens]
+            hidden = calls.read_after(self._cache, PackedRows.after_past(past + start, chunk), past + start)
+            states = hidden[max(first - start, 0) :]
+            if len(states):
+                found.append(calls.log_probs(states, targets[num_done : num_done + len(states)]))
+                num_done += len(states)
+        return np.concatenate(found) if found else _UNSCORED
+
+    def _read_shared(self, group: Group, calls: "_Calls") -> list[LogProbs]:
+        """Read the prefix once, then its suffixes, as many per call as memory allows."""
+        past, graphs = len(group.prefix), self._graphs
+        max_tokens = _max_suffix_tokens(past, graphs.num_heads, self._limits) if graphs.shares_rows else 0
+        longest = max(len(suffix) for suffix in group.suffixes) - 1
+        self._cache.begin(past + max(longest, max_tokens))
+        for start in range(0, past, self._limits.tokens):
+            chunk = group.prefix[start : start + self._limits.tokens]
+            hidden = calls.read_after(self._cache, PackedRows.after_past(start, chunk), start)
+        past_state = hidden[-1:]  # (1, D)
+        found = [_UNSCORED] * len(group.suffixes)
+        for pack in _suffix_packs(group.suffixes, max_tokens):
+            suffixes = [group.suffixes[index] for index in pack]
+            targets = [np.asarray(suffix, np.int64) for suffix in suffixes]
+            if len(pack) == 1:
+                found[pack[0]] = self._read_in_chunks(past, suffixes[0][:-1], targets[0], 0, calls, past_state)
+                continue
+            hidden_of = self._read_together(past, [suffix[:-1] for suffix in suffixes], past_state[:0], calls)
+            states = [part for own in hidden_of for part in (past_state, own)]
+            log_probs = calls.log_probs(np.concatenate(states), np.concatenate(targets))
+            parts = np.split(log_probs, np.cumsum([len(each) for each in targets])[:-1])
+            for index, part in zip(pack, parts, strict=True):
+                found[index] = part
+        return found
+
+    def _read_together(
+        self, past: int, suffixes: Sequence[Sequence[int]], no_states: NDArray[Any], calls: "_Calls"
+    ) -> list[NDArray[Any]]:
+        """Hidden states of each suffix; `no_states` (0, D) where none has a token that is fed."""
+        ends = np.cumsum([len(suffix) for suffix in suffixes])
+        if not ends[-1]:
+            return [no_states] * len(suffixes)
+        hidden = calls.read_after(self._cache, PackedRows.sharing_past(past, suffixes), past)
+        return np.split(hidden, ends[:-1])
+
+
+class WholeReader:
+    """Reads one sequence per call, without a cache: the slow reference of PackedReader."""
+
+    buffer_stats: BufferStats = BufferStats()
+
+    def __init__(self, graphs: NativeCausalGraphs, limits: Limits = _LIMITS) -> None:
+        self._graphs = graphs
+        self._limits = limits
+
+    def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
+        """See `protocol.Reader.read`. Groups come in their order."""
+        calls = _Calls(self._graphs, self._limits, run)
+        for index, group in enumerate(groups):
+            yield index, [self._read(sequence, calls) for sequence in _whole_sequences(index, group)]
+
+    def _read(self, sequence: _Sequence, calls: "_Calls") -> LogProbs:
+        if not sequence.fed:
+            return _UNSCORED
+        hidden = calls.read_from_start(PackedRows.from_start([sequence.fed]))
+        return calls.log_probs(hidden[sequence.first - 1 :], sequence.targets())
+
+
+class _Calls:
+    """The calls of one run, timed; between two of them the run may be stopped."""
+
+    def __init__(self, graphs: NativeCausalGraphs, limits: Limits, run: RunContext) -> None:
+        self._graphs = graphs
+        self._limits = limits
+        self._run = run
+
+    def read_from_start(self, rows: PackedRows) -> NDArray[Any]:
+        self._raise_if_stopped()
+        with self._run.measure("prefill", rows=len(rows.ends), tokens=rows.num_tokens):
+            return self._graphs.read_from_start(rows)
+
+    def read_after(self, cache: SequenceCache, rows: PackedRows, past: int) -> NDArray[Any]:
+        self._raise_if_stopped()
+        with self._run.measure("prefill", rows=1, tokens=rows.num_tokens, past_length=past):
+            return self._graphs.read_after(cache, rows)
+
+    def log_probs(self, hidden: NDArray[Any], targets: NDArray[np.int64]) -> LogProbs:
+        """In calls of about equally many rows."""
+        count = -(-len(targets) // self._limits.head_rows)
+        parts = []
+        for states, ids in zip(np.array_split(hidden, count), np.array_split(targets, count), strict=True):
+            self._raise_if_stopped()
+            with self._run.measure("head", rows=len(ids), tokens=len(ids)):
+                parts.append(self._graphs.log_probs(states, ids))
+        return np.concatenate(parts)
+
+    def _raise_if_stopped(self) -> None:
+        self._run.raise_if_stopped("calls of the model")
+
+
+def _is_worth_sharing(group: Group) -> bool:
+    """Whether to compute the group's prefix once."""
+    return len(group.prefix) * (len(group.suffixes) - 1) >= _MIN_SAVED
+
+
+def _whole_sequences(index: int, group: Group) -> Iterator[_Sequence]:
+    """Each suffix of a group after its own copy of the prefix."""
+    first = max(1, len(group.prefix))
+    for suffix, ids in enumerate(group.suffixes):
+        yield _Sequence(index, suffix, [*group.prefix, *ids], first)
+
+
+def _packs(sequences: Sequence[_Sequence], limits: Limits) -> Iterator[list[_Sequence]]:
+    """Sequences of about one length that fit into one call, the longest first."""
+    pack: list[_Sequence] = []
+    tokens = 0
+    for sequence in sorted(sequences, key=lambda each: -len(each.ids)):
+        length = len(sequence.fed)
+        padded = len(pack[0].fed) * (len(pack) + 1) if pack else 0
+        if pack and (tokens + length > limits.tokens or padded > limits.padded):
+            yield pack
+            pack, tokens = [], 0
+        pack.append(sequence)
+        tokens += length
+    if pack:
+        yield pack
+
+
+def _suffix_packs(suffixes: Sequence[Sequence[int]], max_tokens: int) -> Iterator[list[int]]:
+    """Indices of suffixes that have at most `max_tokens` together; a longer one is alone."""
+    pack: list[int] = []
+    tokens = 0
+    for index in sorted(range(len(suffixes)), key=lambda index: -len(suffixes[index])):
+        length = len(suffixes[index]) - 1
+        if pack and (tokens + length > max_tokens or not max_tokens):
+            yield pack
+            pack, tokens = [], 0
+        pack.append(index)
+        tokens += length
+    if pack:
+        yield pack
+
+
+def _max_suffix_tokens(past: int, num_heads: int, limits: Limits) -> int:
+    """How many tokens of suffixes may follow `past` in one row: S with N x S x (P + S) scores within the limit."""
+    scores = limits.scores / num_heads
+    most = (past**2 / 4 + scores) ** 0.5 - past / 2
+    return max(1, min(SHARED_ROOM, limits.tokens, int(most)))

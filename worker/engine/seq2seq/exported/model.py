@@ -1,0 +1,60 @@
+"""
+A translation model with exported graphs: its own rules of search, and the decoder and scorer that a lane gets.
+
+Knows: the files of a model folder. Does not know: layouts of graphs, how a decoder works.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from jobs.spec import CachePolicy
+from worker.engine.runtime.device import CPU_PROVIDER, Provider
+from worker.engine.search.generation_config import GenerationConfig, read_generation
+from worker.engine.seq2seq.exported.decoder import ExportedDecoder
+from worker.engine.seq2seq.exported.graphs import ExportedSeq2SeqGraphs
+from worker.engine.seq2seq.exported.scorer import ExportedScorer
+from worker.models.json_file import read_json
+
+_UNNAMED_LIMIT = 512  # positions, where config.json names no limit
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedSeq2Seq:
+    """Shared by all lanes of a process; nothing here changes after `open`."""
+
+    graphs: ExportedSeq2SeqGraphs
+    generation: GenerationConfig
+    max_positions: int  # of source and of target
+    pad_id: int
+
+    @classmethod
+    def open(cls, folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (CPU_PROVIDER,)) -> Self:
+        """Open everything that `folder` holds; raise ModelError now, not at the first document."""
+        config = read_json(folder / "config.json")
+        settings = folder / "generation_config.json"
+        generation = read_json(settings) if settings.is_file() else None
+        graphs = ExportedSeq2SeqGraphs.open(folder, config, threads=threads, providers=providers)
+        max_positions = config.get("max_position_embeddings") or _UNNAMED_LIMIT
+        rules = read_generation(config, generation, vocab_size=graphs.layout.vocab_size, max_positions=max_positions)
+        pad_id = (generation or {}).get("pad_token_id", config.get("pad_token_id"))
+        return cls(graphs, rules, max_positions, rules.eos_id if pad_id is None else pad_id)
+
+    @property
+    def has_cache(self) -> bool:
+        """Whether the graphs take keys and values of earlier steps."""
+        return self.graphs.has_cache
+
+    def check_cache(self, policy: CachePolicy) -> None:
+        """Raise SpecError where the graphs cannot follow `policy`."""
+        self.graphs.check_cache(policy)
+
+    def new_decoder(self, policy: CachePolicy = CachePolicy()) -> ExportedDecoder:  # noqa: B008 - frozen
+        """The buffers of one lane; raises SpecError where the graphs cannot follow `policy`."""
+        self.check_cache(policy)
+        return ExportedDecoder(self.graphs, policy, self.pad_id)
+
+    def new_scorer(self) -> ExportedScorer:
+        """One lane's scorer of given targets."""
+        return ExportedScorer(self.graphs, self.generation.start_id, self.pad_id)

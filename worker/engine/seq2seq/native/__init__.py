@@ -1,0 +1,1 @@
+"""Native graphs of translation models: slots of a resident KV cache, continuous batching, a screened target head."""

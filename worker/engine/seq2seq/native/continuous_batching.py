@@ -1,0 +1,144 @@
+"""
+Decoding with native graphs and continuous batching: a slot takes the next sentence as soon as its own has ended.
+
+    longest first -> encode sentences of one length together into free slots -> one step of all rows
+                  -> which sentences have ended? -> fill their slots, and so on
+
+Knows: one model, one lane. Does not know: texts.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
+from worker.engine.runtime.run_context import RunContext
+from worker.engine.search.generation_config import GenerationConfig
+from worker.engine.search.hypothesis import Hypothesis
+from worker.engine.search.search import Search, new_search
+from worker.engine.seq2seq.native.decode_step import DecodeStep
+from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
+from worker.engine.seq2seq.native.kv_slots import Slots
+from worker.engine.seq2seq.protocol import Decoded
+
+# Of one call of the encoder. A token takes as long in larger calls (opus-shaped, 95 to 105 us), which need more memory.
+ENCODED_TOKENS = 256
+# An eighth of the slots has to be free before they are filled again: in small models each call of the encoder counts.
+REFILLED_SHARE = 8
+
+
+class ContinuousDecoder:
+    """One lane's slots for one model."""
+
+    def __init__(self, graphs: NativeSeq2SeqGraphs) -> None:
+        self._graphs = graphs
+        self._slots = graphs.new_slots()
+        self._dropped = BufferStats()  # of slots that did not fit into memory
+        self._step: tuple[tuple[int, bool], DecodeStep] | None = None  # of the last call, and what it serves
+        self._max_sentences = 0  # that fit into memory; 0: not known
+
+    @property
+    def buffer_stats(self) -> BufferStats:
+        """Of the slots and the outputs of a step."""
+        step = self._step[1].buffer_stats if self._step else BufferStats()
+        return self._dropped + self._slots.buffer_stats + step
+
+    def decode(
+        self,
+        segments: Sequence[Sequence[int]],
+        rules: GenerationConfig,
+        run: RunContext,
+        *,
+        batch_size: int,
+    ) -> Iterator[Decoded]:
+        """See `protocol.Decoder.decode`. Segments come in the order in which they end."""
+        waiting = deque(sorted(range(len(segments)), key=lambda index: -len(segments[index])))
+        head = self._graphs.head
+        ended: Decoded = []
+        while waiting:
+            num_slots = min(len(waiting), batch_size, self._max_sentences or batch_size)
+            step = self._step_for(head.rules(rules))
+            batch = _Batch(self._graphs, self._slots, step, segments, waiting, num_slots, run)
+            with halve_on_out_of_memory(num_slots, "sentences") as attempt:
+                for found in batch.steps(head.rules(rules)):
+                    ended += [(index, list(map(head.hypothesis, best))) for index, best in found.items()]
+                    if len(ended) >= batch_size:
+                        yield ended
+                        ended = []
+            if not attempt.fits:  # running sentences begin again
+                self._max_sentences = attempt.half
+                waiting.extendleft(sorted(batch.running, key=lambda index: len(segments[index])))
+                self._dropped += self._slots.buffer_stats.freed()
+                self._slots = self._graphs.new_slots()
+        if ended:
+            yield ended
+
+    def _step_for(self, rules: GenerationConfig) -> DecodeStep:
+        """The step of the last call, if it serves these rules too."""
+        kind = rules.num_beams, rules.repetition_penalty == 1.0
+        if self._step is None or self._step[0] != kind:
+            self._step = kind, DecodeStep(self._graphs, rules)
+        return self._step[1]
+
+
+class _Batch:
+    """Sentences that run in the slots of a lane, until none is left."""
+
+    def __init__(
+        self,
+        graphs: NativeSeq2SeqGraphs,
+        slots: Slots,
+        step: DecodeStep,
+        segments: Sequence[Sequence[int]],
+        waiting: deque[int],  # longest first
+        num_slots: int,
+        run: RunContext,
+    ) -> None:
+        self.running: set[int] = set()
+        self._graphs = graphs
+        self._slots = slots
+        self._step = step
+        self._segments = segments
+        self._waiting = waiting
+        self._num_slots = num_slots
+        self._run = run
+
+    def steps(self, rules: GenerationConfig) -> Iterator[dict[int, list[Hypothesis]]]:
+        """The hypotheses of the sentences that ended, after each step in which any did."""
+        slots, waiting = self._slots, self._waiting
+        search = new_search(rules, rescore=self._step.rescore)
+        longest = len(self._segments[waiting[0]])
+        # Most translations are about as long as their source; for longer ones the slots grow.
+        slots.begin(self._num_slots, rules.num_beams, min(rules.max_new_tokens, longest + longest // 2), longest)
+        number = 0
+        while waiting or search.num_sentences:
+            num_free = self._num_slots - search.num_sentences
+            if waiting and num_free * REFILLED_SHARE >= self._num_slots:
+                self._fill_slots(search, num_free)
+            self._run.raise_if_stopped("steps")
+            logits, scales = self._step.run(search.last_ids, slots, self._run, number)
+            number += 1
+            found, order = search.advance(logits, scales)
+            if order is not None:
+                slots.select(order)
+            if found:
+                self.running -= found.keys()
+                yield found
+
+    def _fill_slots(self, search: Search, num_free: int) -> None:
+        """Encode waiting sentences into the free slots."""
+        while num_free and self._waiting:
+            length = len(self._segments[self._waiting[0]])
+            together: list[int] = []
+            most = min(num_free, max(1, ENCODED_TOKENS // length))
+            while self._waiting and len(together) < most and len(self._segments[self._waiting[0]]) == length:
+                together.append(self._waiting.popleft())
+            self.running.update(together)
+            ids = np.array([self._segments[index] for index in together], np.int64)
+            with self._run.measure("encode", rows=len(together), tokens=ids.size):
+                cross = self._graphs.encode_for_slots(ids)
+            self._slots.admit(cross)
+            search.admit(together)
+            num_free -= len(together)

@@ -1,0 +1,90 @@
+"""
+A translation model with native graphs: its own rules of search, and the decoder and scorer that a lane gets.
+
+Knows: the files of a model folder, and which decoder serves which cache policy. Does not know: how a decoder works.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from jobs.errors import ModelError
+from jobs.spec import CachePolicy
+from worker.engine.runtime.device import CPU_PROVIDER, Device, Provider
+from worker.engine.runtime.native_precision import native_precision
+from worker.engine.search.generation_config import GenerationConfig, read_generation
+from worker.engine.seq2seq.cache_policy import uncached_steps
+from worker.engine.seq2seq.native.continuous_batching import ContinuousDecoder
+from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
+from worker.engine.seq2seq.native.scorer import NativeScorer
+from worker.engine.seq2seq.native.uncached_decoder import UncachedDecoder
+from worker.graphs.file_names import DECODER
+from worker.graphs.marian_weights import MarianSizes
+from worker.models.json_file import read_json
+from worker.models.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class NativeSeq2Seq:
+    """Shared by all lanes of a process; nothing here changes after `open`."""
+
+    graphs: NativeSeq2SeqGraphs
+    generation: GenerationConfig
+    max_positions: int  # of source and of target
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        *,
+        threads: int = 1,
+        providers: Sequence[Provider] = (CPU_PROVIDER,),
+        on_device: bool | None = None,
+    ) -> Self:
+        """Open everything that `folder` holds; raise ModelError now, not at the first document.
+
+        `on_device`: keep keys and values in the device's memory, and move them there; None: unless it is a CPU.
+        """
+        manifest, config = Manifest.read(folder), read_json(folder / "config.json")
+        if manifest.architecture != "marian":
+            raise ModelError(f"{folder} holds a model of the architecture {manifest.architecture}; upgrade kvjobs")
+        precision = native_precision(folder, manifest, providers)
+        settings = folder / "generation_config.json"
+        vocab_size = config.get("decoder_vocab_size") or config.get("vocab_size")
+        if not isinstance(vocab_size, int):
+            raise ModelError(f"{folder / 'config.json'} has neither decoder_vocab_size nor vocab_size")
+        max_positions = MarianSizes.read(config).max_positions
+        generation = read_generation(
+            config,
+            read_json(settings) if settings.is_file() else None,
+            vocab_size=vocab_size,
+            max_positions=max_positions,
+        )
+        if on_device is None:
+            on_device = Device.of(providers).kind != "cpu"
+        graphs = NativeSeq2SeqGraphs(folder, config, manifest.head_ids, precision, threads, providers, on_device)
+        graphs.head.rules(generation)
+        if graphs.head.ids is None and graphs.num_target_ids != vocab_size:
+            raise ModelError(
+                f"{folder / DECODER} has {graphs.num_target_ids} ids, and config.json {vocab_size}: the files belong "
+                "to different models"
+            )
+        return cls(graphs, generation, max_positions)
+
+    @property
+    def has_cache(self) -> bool:
+        """True: native graphs always have one."""
+        return True
+
+    def check_cache(self, policy: CachePolicy) -> None:
+        """Native graphs can follow every policy."""
+
+    def new_decoder(self, policy: CachePolicy = CachePolicy()) -> ContinuousDecoder | UncachedDecoder:  # noqa: B008
+        """The buffers of one lane."""
+        num_uncached = uncached_steps(policy)
+        return UncachedDecoder(self.graphs, num_uncached) if num_uncached else ContinuousDecoder(self.graphs)
+
+    def new_scorer(self) -> NativeScorer:
+        """One lane's scorer of given targets."""
+        return NativeScorer(self.graphs, self.generation.start_id)

@@ -1,0 +1,83 @@
+"""
+Scoring given targets with native graphs: the log-probability of every token of every target of a batch.
+
+Shapes: B pairs · S longest source · T longest target · M tokens of all targets · D width.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.engine.runtime.run_context import RunContext
+from worker.engine.search.logit_rules import Floats, Ids
+from worker.engine.seq2seq.native.encoder_states import cross_attention_feed, encode_padded
+from worker.engine.seq2seq.native.graphs import NativeSeq2SeqGraphs
+from worker.engine.seq2seq.pair_batches import IdPair
+
+_HEAD_ROWS = 64  # tokens whose logits are in memory at a time; the pairs of `pair_batches.MAX_TOKENS` with 16: 2.12 s
+
+
+class NativeScorer:
+    """One lane's scorer; it keeps no memory between calls."""
+
+    def __init__(self, graphs: NativeSeq2SeqGraphs, start_id: int) -> None:
+        self._graphs = graphs
+        self._start_id = start_id
+
+    def has_ids(self, ids: Sequence[int]) -> NDArray[np.bool_]:
+        """See `protocol.TargetScorer.has_ids`."""
+        return self._graphs.head.has(np.asarray(ids, np.int64))
+
+    def log_probs(self, pairs: Sequence[IdPair], run: RunContext) -> list[Floats]:
+        """See `protocol.TargetScorer.log_probs`."""
+        body, head = self._graphs.scoring_sessions()
+        cross = encode_padded(self._graphs, [pair.source for pair in pairs], run)
+        feed = cross_attention_feed(cross, np.array([len(pair.source) for pair in pairs]))
+        targets = _PackedTargets(pairs, self._start_id)
+        with run.measure("prefill", rows=len(pairs), tokens=len(targets.ids)):
+            hidden = body.run(["hidden"], feed | targets.feed())[0]  # (M, D)
+        return targets.split(self._run_head(head, hidden, targets.next_ids, run))
+
+    def _run_head(self, head: Any, hidden: NDArray[Any], next_ids: Ids, run: RunContext) -> Floats:
+        """hidden (M, D), next_ids (M,) -> log-probabilities (M,)."""
+        next_rows = self._graphs.head.to_rows(next_ids)[:, None]
+        found = np.empty(len(hidden), np.float32)
+        for start in range(0, len(hidden), _HEAD_ROWS):
+            part = slice(start, start + _HEAD_ROWS)
+            with run.measure("head", rows=len(next_rows[part]), tokens=len(next_rows[part])):
+                found[part] = head.run(["log_probs"], {"hidden": hidden[part], "next": next_rows[part]})[0][:, 0]
+        return found
+
+
+class _PackedTargets:
+    """The targets of a batch, one after the other."""
+
+    def __init__(self, pairs: Sequence[IdPair], start_id: int) -> None:
+        self._lengths = lengths = np.array([len(pair.target) for pair in pairs])  # (B,)
+        self._starts = starts = np.cumsum(lengths) - lengths  # (B,)
+        self.next_ids = np.concatenate([pair.target for pair in pairs]).astype(np.int64)  # (M,)
+        self.ids = np.empty_like(self.next_ids)  # (M,): the id before each
+        self.ids[1:] = self.next_ids[:-1]
+        self.ids[starts] = start_id
+
+    def feed(self) -> dict[str, NDArray[Any]]:
+        """The inputs of the body, but for those of cross-attention."""
+        lengths, starts, longest = self._lengths[:, None], self._starts[:, None], int(self._lengths.max())
+        columns = np.arange(longest)  # (T,)
+        # A row is padded with its own last token, so that a broken row (NaN) does not reach another.
+        places = starts + np.minimum(columns, lengths - 1)  # (B, T)
+        is_token = columns < lengths
+        return {
+            "ids": self.ids,
+            "positions": np.broadcast_to(columns, places.shape)[is_token],
+            "places": places,
+            "tokens": np.flatnonzero(is_token),
+            "ends": np.full(len(places), longest - 1, np.int32),
+            "length": np.array([longest], np.int32),
+        }
+
+    def split(self, log_probs: Floats) -> list[Floats]:
+        """(M,) -> an array for each target."""
+        return np.split(log_probs, self._starts[1:])
