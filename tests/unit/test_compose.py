@@ -1,4 +1,4 @@
-"""The compose file says nothing that kvjobs would refuse. No container engine is needed; what needs one is left out."""
+"""The compose file contains nothing that kvjobs would refuse; checked without a container engine."""
 
 import re
 import shlex
@@ -28,7 +28,7 @@ DOCKERFILE = (CHECKOUT / "Dockerfile").read_text(encoding="utf-8")
 
 
 def kvjobs_calls() -> dict[str, list[str]]:
-    """What follows `kvjobs` wherever the file calls it."""
+    """The arguments of each call of `kvjobs` in the compose file."""
     calls = {f"{name}: command": service["command"] for name, service in OURS.items()}
     for name, service in SERVICES.items():
         how, program, *arguments = service.get("healthcheck", {}).get("test", ["NONE", ""])
@@ -41,7 +41,7 @@ def kvjobs_calls() -> dict[str, list[str]]:
 CALLS = kvjobs_calls()
 
 
-def test_every_process_of_ours_is_looked_at() -> None:
+def test_every_service_that_runs_kvjobs_is_checked() -> None:
     assert {"migrate: command", "worker: command", "worker-gpu: command", "worker: healthcheck"} <= CALLS.keys()
 
 
@@ -50,7 +50,7 @@ def test_the_command_line_takes_each_command(arguments: list[str]) -> None:
     parse(arguments)
 
 
-def test_the_page_about_fleets_shows_commands_that_there_are() -> None:
+def test_the_commands_in_the_fleet_page_exist() -> None:
     page = (CHECKOUT / "docs" / "fleet.md").read_text(encoding="utf-8")
     shown = re.findall(r"^    (?:docker compose run .*? worker|kvjobs) ([^|\n]*)", page, re.MULTILINE)
     assert len(shown) > 5
@@ -65,7 +65,7 @@ def test_a_gpu_worker_may_serve_the_queues_that_it_is_given() -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_every_setting_is_one_that_kvjobs_knows(name: str) -> None:
+def test_every_setting_is_a_setting_of_kvjobs(name: str) -> None:
     known = {f"KVJOBS_{field.name.upper()}" for field in fields(Settings)} | {
         f"KVJOBS_{secret.upper()}_FILE" for secret in SECRET
     }
@@ -87,7 +87,7 @@ def test_a_secret_is_a_file_that_the_service_is_given(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_nothing_runs_as_root_or_may_become_it(name: str) -> None:
+def test_no_service_runs_as_root_or_can_become_root(name: str) -> None:
     service = SERVICES[name]
     last_user = re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)[-1]
     user = service.get("user") or (last_user if name in OURS else "root")
@@ -97,7 +97,7 @@ def test_nothing_runs_as_root_or_may_become_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_nothing_is_published_beyond_this_machine(name: str) -> None:
+def test_no_port_is_published_beyond_this_machine(name: str) -> None:
     assert SERVICES[name].get("network_mode") is None
     for port in SERVICES[name].get("ports", []):
         assert isinstance(port, str)
@@ -105,13 +105,13 @@ def test_nothing_is_published_beyond_this_machine(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_ours_write_nowhere_but_into_memory(name: str) -> None:
+def test_services_of_kvjobs_write_only_to_memory(name: str) -> None:
     assert OURS[name]["read_only"] is True
     assert {mount.partition(":")[0] for mount in OURS[name]["tmpfs"]} == {"/tmp", "/data"}
     assert all(mount.endswith(":ro") for mount in OURS[name]["volumes"])
 
 
-def test_the_image_is_made_of_what_the_wheel_needs_and_nothing_else() -> None:
+def test_the_image_is_built_from_the_files_of_the_wheel_and_no_others() -> None:
     patterns = (CHECKOUT / ".dockerignore").read_text(encoding="utf-8").split("\n")
     let_through = {line.removeprefix("!") for line in patterns if line.startswith("!")}
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -121,13 +121,13 @@ def test_the_image_is_made_of_what_the_wheel_needs_and_nothing_else() -> None:
     assert let_through == needed | {*wheel["packages"], *wheel["force-include"]}
 
 
-def test_the_image_keeps_to_itself() -> None:
-    # From 1.29 on, onnxruntime reports its use to its maker, unless this is set before it is loaded.
+def test_the_image_disables_telemetry() -> None:
+    # From 1.29 on, onnxruntime sends telemetry, unless this variable is set before it is loaded.
     assert re.search(r"^ENV (?:.*\\\n)*.*\bORT_DISABLE_TELEMETRY=1\b", DOCKERFILE, re.MULTILINE)
 
 
 def parse(arguments: Sequence[str]) -> None:
-    """Read the arguments as `kvjobs` would, and run nothing; click's error says what it refuses."""
+    """Parse the arguments as `kvjobs` would, without running the command; click raises for what it refuses."""
     context = cli.make_context(PROGRAM, list(arguments))
     while isinstance(context.command, click.Group):
         rest = [*context._protected_args, *context.args]

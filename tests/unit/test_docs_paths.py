@@ -1,4 +1,4 @@
-"""Every file, module and link that a page names is there; the changelog knows the version."""
+"""Every file, module and link that a page names exists; the changelog has the current version."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ LINK = re.compile(r"\]\(([^)#:]+?)(?:#[^)]*)?\)")  # [text](docs/cli.md)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
-def test_what_a_page_names_is_there(page: Path) -> None:
+def test_every_path_that_a_page_names_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
 
     missing = [name for name in FILE.findall(text) if not list(CHECKOUT.glob(name.rstrip("/")))]
@@ -38,7 +38,7 @@ def test_the_newest_entry_of_the_changelog_is_this_version() -> None:
 
 
 def is_module(name: str) -> bool:
-    """Whether a dotted name is a module, or something that its module defines."""
+    """Whether a dotted name is a module, or an attribute of a module."""
     place, parts = CHECKOUT, name.split(".")
     while parts and (place / parts[0]).is_dir():
         place /= parts.pop(0)

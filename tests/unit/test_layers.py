@@ -1,4 +1,4 @@
-"""The rules of the layers: a unit test that breaks one fails, even where the code under test catches the error."""
+"""The rules of the layers: a unit test that breaks one fails, even if the code under test catches the error."""
 
 import contextlib
 import socket
@@ -32,7 +32,7 @@ def test_a_unit_test_that_breaks_a_rule_fails_though_the_error_is_caught(action:
         ACTIONS[action]()
 
 
-def test_a_thread_of_a_test_is_watched_too() -> None:
+def test_a_thread_of_a_test_is_checked_too() -> None:
     def connect() -> None:
         with contextlib.suppress(Forbidden):
             socket.socket()

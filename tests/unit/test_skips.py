@@ -14,7 +14,7 @@ def skipped() -> pytest.TestReport:
     ("in_ci", "may_skip", "outcome"),
     [(True, False, "failed"), (True, True, "skipped"), (False, False, "skipped")],
 )
-def test_a_skip_is_a_failure_in_ci_unless_the_test_may_skip(in_ci: bool, may_skip: bool, outcome: str) -> None:
+def test_a_skip_fails_in_ci_unless_the_test_is_allowed_to_skip(in_ci: bool, may_skip: bool, outcome: str) -> None:
     report = skipped()
 
     count_as_failure(report, may_skip=may_skip, in_ci=in_ci)
@@ -23,7 +23,7 @@ def test_a_skip_is_a_failure_in_ci_unless_the_test_may_skip(in_ci: bool, may_ski
     assert "no Redis" in str(report.longrepr)
 
 
-def test_what_failed_as_expected_is_no_skip() -> None:
+def test_an_expected_failure_is_not_a_skip() -> None:
     report = skipped()
     report.wasxfail = "known"
 

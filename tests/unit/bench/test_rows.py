@@ -1,4 +1,4 @@
-"""From rates to rows: the arithmetic and the form, without any engine."""
+"""From measured rates to result rows: the arithmetic and the JSON form, without running an engine."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_the_json_form_has_the_six_keys_that_every_benchmark_has():
     }
 
 
-def test_the_share_of_the_peak_is_arithmetic_done_by_arithmetic_possible():
+def test_the_share_of_the_peak_is_the_flops_done_per_second_over_the_peak_flops():
     assert share_of_peak(1_000.0, flop_per_token=150e6, peak_gflops=600.0) == pytest.approx(0.25)
 
 
@@ -33,10 +33,10 @@ def test_the_share_of_the_peak_is_arithmetic_done_by_arithmetic_possible():
     [
         ([[1, 2, 3, 4]], [[1, 2, 3, 4]], 1.0),
         ([[1, 2, 9, 4]], [[1, 2, 3, 4]], 0.75),
-        ([[1, 2]], [[1, 2, 3, 4]], 0.5),  # what one side lacks is not equal
+        ([[1, 2]], [[1, 2, 3, 4]], 0.5),  # a token that one side lacks counts as different
         ([[1], [7, 7, 7]], [[1], [7, 7, 8]], 0.75),
         ([[]], [[]], 1.0),
     ],
 )
-def test_equal_tokens_are_counted_at_their_places(found, wanted, share):
+def test_equal_tokens_are_counted_position_by_position(found, wanted, share):
     assert equal_tokens(found, wanted) == share

@@ -1,9 +1,9 @@
-"""What bench.score measures: works and peers by name, and the same sequences in every run."""
+"""What bench.score measures: works and peers are chosen by name, and every run measures the same sequences."""
 
 from bench.score import PEERS, WORKS, choose, draw, unknown
 
 
-def test_nothing_named_is_everything_that_the_short_run_has():
+def test_without_names_the_whole_short_run_is_chosen():
     assert [work.name for work in choose([], full=False)] == ["fp32", "int8", "mixed-fp32", "mixed-int8"]
     assert all("alone" not in peer for work in choose([], full=False) for peer in work.peers)
 
@@ -19,7 +19,7 @@ def test_every_peer_of_a_work_is_known():
     assert unknown(["fp32", "vllm"]) == ["vllm"]
 
 
-def test_mixed_sequences_are_the_same_ones_every_time_and_of_all_lengths():
+def test_mixed_sequences_are_the_same_in_every_run_and_cover_all_lengths():
     sequences = draw(1000, mixed=True, full=False)
 
     assert sequences == draw(1000, mixed=True, full=False)

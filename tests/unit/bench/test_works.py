@@ -1,4 +1,4 @@
-"""What is measured against whom."""
+"""Which works bench.translate measures, against which peers."""
 
 from bench.works import PEERS, WORKS, choose, unknown
 
@@ -7,7 +7,7 @@ def test_every_peer_of_a_work_is_known():
     assert {peer for work in WORKS for peer in (*work.peers, *work.more_peers)} == set(PEERS)
 
 
-def test_naming_nothing_chooses_every_work():
+def test_without_names_every_work_is_chosen():
     assert [work.name for work in choose([], full=False)] == [work.name for work in WORKS]
 
 
@@ -17,7 +17,7 @@ def test_works_and_peers_can_be_named_together():
     assert (work.name, work.peers) == ("int8-greedy", ("ctranslate2", "optimum"))
 
 
-def test_a_work_that_the_named_peer_takes_no_part_in_is_left_out():
+def test_a_work_that_the_named_peer_cannot_run_is_left_out():
     assert [work.name for work in choose(["optimum-no-cache"], full=True)] == ["fp32-greedy"]
 
 
@@ -27,5 +27,5 @@ def test_a_full_run_has_more_peers():
     assert set(some.peers) < set(more.peers)
 
 
-def test_what_nobody_knows_is_named():
+def test_unknown_names_are_reported():
     assert unknown(["int8-greedy", "optimum", "ctranslate", "int4"]) == ["ctranslate", "int4"]

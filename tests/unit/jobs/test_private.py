@@ -1,4 +1,4 @@
-"""What people submit lies where nobody but them can read it."""
+"""Submitted data is stored so that only its owner can read it."""
 
 import os
 import stat
@@ -21,7 +21,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_folders_are_for_their_owner_whatever_the_umask_and_what_was_there_stays(tmp_path: Path) -> None:
+def test_new_folders_are_private_under_any_umask_and_existing_ones_keep_their_mode(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
 
     make_folder(tmp_path / "a" / "b")
@@ -42,11 +42,11 @@ def test_a_folder_in_the_place_of_a_file_is_refused(tmp_path: Path) -> None:
         make_folder(tmp_path / "file" / "inner")
 
 
-def test_a_file_is_for_its_owner_and_one_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_new_file_is_private_and_an_existing_one_keeps_its_mode(tmp_path: Path) -> None:
     make_file(tmp_path / "new")
     assert mode(tmp_path / "new") == 0o600
 
-    (tmp_path / "new").write_text("ours")
+    (tmp_path / "new").write_text("content")
     (tmp_path / "new").chmod(0o640)
     make_file(tmp_path / "new")
-    assert (mode(tmp_path / "new"), (tmp_path / "new").read_text()) == (0o640, "ours")
+    assert (mode(tmp_path / "new"), (tmp_path / "new").read_text()) == (0o640, "content")

@@ -12,7 +12,7 @@ def test_queues_read_back_as_they_are_written() -> None:
 
 
 @pytest.mark.parametrize("text", ["tpu", "model:", "cpu,,x", "gpu"])
-def test_a_queue_that_nobody_could_serve_is_refused(text: str) -> None:
+def test_a_queue_that_no_worker_could_serve_is_refused(text: str) -> None:
     with pytest.raises(SpecError, match="queue"):
         Queues.parse(text)
 

@@ -1,4 +1,4 @@
-"""The order of candidates: scores, ties, fusion, and those that cannot be scored."""
+"""The order of candidates: scores, ties, fusion, and candidates that cannot be scored."""
 
 import itertools
 import math
@@ -32,12 +32,12 @@ def test_the_higher_score_comes_first() -> None:
     assert [one.score for one in rank(judged(-3.0, -1.0, -2.0))] == [-1.0, -2.0, -3.0]
 
 
-def test_equal_scores_are_ordered_by_id_wherever_they_stood() -> None:
+def test_equal_scores_are_ordered_by_id_whatever_their_original_order() -> None:
     for order in itertools.permutations(judged(-1.0, -1.0, -1.0, -0.5)):
         assert ids(rank(order)) == ["d", "a", "b", "c"]
 
 
-def test_who_cannot_be_scored_keeps_the_place_and_says_why() -> None:
+def test_a_candidate_that_cannot_be_scored_keeps_its_rank_and_has_the_reason() -> None:
     ranked = rank(judged(-3.0, None, -1.0, None, -2.0))
 
     assert ids(ranked) == ["c", "b", "e", "d", "a"]
@@ -46,7 +46,7 @@ def test_who_cannot_be_scored_keeps_the_place_and_says_why() -> None:
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_ranks_nowhere(score: float) -> None:
+def test_a_candidate_with_a_non_finite_score_keeps_its_rank(score: float) -> None:
     ranked = rank(judged(-3.0, score, -1.0))
 
     assert ids(ranked) == ["c", "b", "a"]
@@ -62,10 +62,10 @@ def test_a_query_without_scores_keeps_its_order() -> None:
     assert rank([]) == ()
 
 
-def test_fusion_mixes_both_scores_scaled_among_the_candidates() -> None:
+def test_fusion_is_the_weighted_sum_of_both_scores_scaled_over_the_candidates() -> None:
     ranked = rank(judged(-4.0, -2.0, -3.0, first=(30.0, 10.0, 20.0)), fusion=0.25)
 
-    # The model: 0, 1, 0.5; the first stage: 1, 0, 0.5.
+    # Scaled scores of a, b, c: 0, 1, 0.5 of the model, and 1, 0, 0.5 of the first stage.
     assert [(one.id, one.score, one.first_score) for one in ranked] == [
         ("b", pytest.approx(0.75), 10.0),
         ("c", pytest.approx(0.5), 20.0),
@@ -73,30 +73,30 @@ def test_fusion_mixes_both_scores_scaled_among_the_candidates() -> None:
     ]
 
 
-def test_with_fusion_the_ends_are_the_orders_of_the_two_stages() -> None:
+def test_fusion_one_gives_the_order_of_the_first_stage_and_fusion_zero_that_of_the_model() -> None:
     both = judged(-4.0, -2.0, -3.0, first=(30.0, 10.0, 20.0))
 
     assert ids(rank(both, fusion=1.0)) == ["a", "c", "b"]
     assert ids(rank(both, fusion=0.0)) == ids(rank(both, fusion=1e-9)) == ["b", "c", "a"]
 
 
-def test_a_candidate_without_a_first_score_cannot_be_fused_and_keeps_its_place() -> None:
+def test_a_candidate_without_a_first_stage_score_cannot_be_fused_and_keeps_its_rank() -> None:
     ranked = rank(judged(-4.0, -1.0, -3.0, first=(10.0, None, 20.0)), fusion=0.5)
 
     assert ids(ranked) == ["c", "b", "a"]
     assert ranked[1].error == NO_FIRST_SCORE
-    assert [one.score for one in ranked] == [1.0, None, 0.0], "scaled among those that have both"
-    assert ids(rank(judged(-4.0, -1.0, -3.0, first=(10.0, None, 20.0)))) == ["b", "c", "a"], "fusion 0 asks for none"
+    assert [one.score for one in ranked] == [1.0, None, 0.0], "scaled over the candidates that have both scores"
+    assert ids(rank(judged(-4.0, -1.0, -3.0, first=(10.0, None, 20.0)))) == ["b", "c", "a"], "fusion 0 needs none"
 
 
-def test_scores_that_are_all_equal_say_nothing() -> None:
+def test_scores_that_are_all_equal_do_not_affect_the_order() -> None:
     assert scaled([7.0, 7.0]) == [0.0, 0.0]
     assert scaled([7.0]) == [0.0]
     assert ids(rank(judged(-1.0, -1.0, -1.0, first=(1.0, 3.0, 2.0)), fusion=0.1)) == ["b", "c", "a"]
 
 
 @given(st.lists(FINITE, min_size=1))
-def test_scaling_ends_at_nought_and_one_and_turns_no_order_round(values: list[float]) -> None:
+def test_scaled_values_lie_between_zero_and_one_and_keep_their_order(values: list[float]) -> None:
     found = scaled(values)
 
     assert all(0 <= value <= 1 for value in found)
@@ -104,7 +104,7 @@ def test_scaling_ends_at_nought_and_one_and_turns_no_order_round(values: list[fl
 
 
 @given(st.lists(st.tuples(ANY, ANY), max_size=12), st.sampled_from([0.0, 0.3, 1.0]))
-def test_whatever_the_scores_everybody_is_ranked_once_and_the_unscored_keep_their_places(
+def test_for_any_scores_each_candidate_is_ranked_once_and_unscored_ones_keep_their_ranks(
     scores: list[tuple[float | None, float | None]], fusion: float
 ) -> None:
     candidates = [Judged(f"{index:02}", score, first) for index, (score, first) in enumerate(scores)]

@@ -1,4 +1,4 @@
-"""Settings: flags before variables before the file before the defaults."""
+"""Settings: flags override variables, variables override the file, the file overrides the defaults."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -16,7 +16,9 @@ def config_file(home: Path) -> Path:
     return home / "kvjobs.toml"
 
 
-def test_flags_go_before_variables_before_the_file_before_the_defaults(home: Path, config_file: Path) -> None:
+def test_flags_override_variables_which_override_the_file_which_overrides_the_defaults(
+    home: Path, config_file: Path
+) -> None:
     config_file.write_text('lanes = 3\nlease_s = 90\nlog_level = "info"\n')
     environ = {"KVJOBS_HOME": str(home), "KVJOBS_LANES": "4", "KVJOBS_LEASE_S": "120"}
 
@@ -33,7 +35,7 @@ def test_flags_go_before_variables_before_the_file_before_the_defaults(home: Pat
     }
 
 
-def test_the_file_of_the_current_folder_goes_before_that_of_home(home: Path, config_file: Path) -> None:
+def test_the_file_in_the_current_folder_overrides_the_one_in_the_home_folder(home: Path, config_file: Path) -> None:
     config_file.write_text("lanes = 3")
     Path("kvjobs.toml").write_text("lanes = 2")  # the test runs in a folder of its own
 
@@ -63,8 +65,8 @@ def toml(values: dict[str, str]) -> str:
     return "".join(f"{name} = {value}\n" for name, value in values.items())
 
 
-def test_a_file_that_merely_lies_in_the_current_folder_moves_no_data(kvjobs: Kvjobs, home: Path) -> None:
-    assert MOVING.keys() | HARMLESS.keys() == {field.name for field in fields(Settings)}  # each was thought about
+def test_a_file_found_in_the_current_folder_cannot_redirect_data(kvjobs: Kvjobs, home: Path) -> None:
+    assert MOVING.keys() | HARMLESS.keys() == {field.name for field in fields(Settings)}, "a setting is in neither list"
     here = Path("kvjobs.toml").absolute()
     here.write_text(toml(HARMLESS | MOVING))
     (home / "kvjobs.toml").write_text('queues = "cpu,gpu"\nlanes = 7')
@@ -73,14 +75,14 @@ def test_a_file_that_merely_lies_in_the_current_folder_moves_no_data(kvjobs: Kvj
 
     found = {row["name"]: row for row in result.json}
     assert {name for name in found if found[name]["source"] == str(here)} == HARMLESS.keys()
-    assert (found["lanes"]["value"], found["queues"]["value"]) == (3, "cpu,gpu")  # the user's own file goes on holding
+    assert (found["lanes"]["value"], found["queues"]["value"]) == (3, "cpu,gpu")  # the user's own file still applies
     (sentence,) = result.err.splitlines()
     assert str(here) in sentence
     assert all(name in sentence for name in MOVING)
     assert "--config kvjobs.toml" in sentence
 
 
-def test_a_file_that_somebody_named_is_used_as_it_is(
+def test_a_file_that_was_named_explicitly_may_set_everything(
     kvjobs: Kvjobs, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     Path("kvjobs.toml").write_text(toml(HARMLESS | MOVING))
@@ -121,9 +123,7 @@ def test_a_named_file_that_is_not_there_is_refused(
     assert (result.exit_code, "names none.toml, which does not exist" in result.err) == (2, True)
 
 
-def test_a_variable_that_is_no_setting_is_named_with_what_was_meant(
-    kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_variable_is_named_with_the_closest_setting(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("KVJOBS_LANNES", "KVJOBS_COLOUR", "KVJOBS_TEST_POSTGRES", "KVJOBS_FAILPOINTS_LOG", "KVJOBS_WORKERS"):
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("KVJOBS_BROKER_FILE", "/dev/null")
@@ -147,7 +147,9 @@ def test_a_variable_that_is_no_setting_is_named_with_what_was_meant(
         ("lease_s = 1", "must outlive two heartbeats"),
     ],
 )
-def test_a_wrong_file_is_a_sentence(kvjobs: Kvjobs, config_file: Path, content: str, sentence: str) -> None:
+def test_an_invalid_file_is_refused_with_one_sentence(
+    kvjobs: Kvjobs, config_file: Path, content: str, sentence: str
+) -> None:
     config_file.write_text(content)
 
     result = kvjobs("config")
@@ -156,7 +158,7 @@ def test_a_wrong_file_is_a_sentence(kvjobs: Kvjobs, config_file: Path, content: 
     assert sentence in result.err
 
 
-def test_config_shows_each_value_and_who_said_so(
+def test_config_shows_each_value_and_its_source(
     kvjobs: Kvjobs, home: Path, config_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config_file.write_text("lanes = 3")
@@ -179,7 +181,7 @@ def test_flags_of_the_command_line_are_settings(kvjobs: Kvjobs, tmp_path: Path) 
     assert not (tmp_path / "other").exists()
 
 
-# What a URL may hold unescaped where somebody pasted a password into it: anything.
+# A password pasted into a URL may contain any unescaped character.
 passwords = strategies.text(min_size=1)
 
 
@@ -189,7 +191,7 @@ passwords = strategies.text(min_size=1)
 def test_no_character_of_a_password_before_the_host_is_shown(password: str) -> None:
     shown = hide_passwords(f"postgresql://user:{password}@host/jobs")
 
-    # What looks like a ?token= hides all that follows, the host too.
+    # What looks like a ?token= parameter hides everything after it, the host too.
     assert shown in ("postgresql://user:***@host/jobs", "postgresql://user:***")
     assert hide_passwords(f"redis://:{password}@host:6379/0") in ("redis://:***@host:6379/0", "redis://:***")
     assert hide_passwords(f"user:{password}@host/jobs") in ("user:***@host/jobs", "user:***")

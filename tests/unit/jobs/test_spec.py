@@ -1,4 +1,4 @@
-"""What a job's options are as text: what tells one job from another, and what a translation memory goes by."""
+"""A job's options as text: it distinguishes jobs, and it is a part of the key of the translation memory."""
 
 import dataclasses
 import hashlib
@@ -12,14 +12,14 @@ def spec(**options: Any) -> JobSpec:
     return JobSpec(task=Task.TRANSLATE, model="m", model_revision="r", options=TranslateOptions(**options))
 
 
-def test_options_that_came_later_and_do_nothing_leave_a_job_the_one_that_it_was() -> None:
+def test_newer_options_at_their_defaults_do_not_change_the_text_of_a_job() -> None:
     assert spec().options_json() == (
         '{"batch_size":32,"beam_size":null,"cache":"auto","early_stopping":null,"length_penalty":null,'
         '"max_new_tokens":null,"n_best":1,"reuse":true,"source_language":"en","target_language":null,"timing":"steps"}'
     )
 
 
-def test_an_option_that_came_later_is_kept_where_it_does_something() -> None:
+def test_a_newer_option_is_in_the_text_if_it_has_an_effect() -> None:
     allowed = spec(allow_pad=True)
     row = {"task": allowed.task, "model": allowed.model, "model_revision": allowed.model_revision}
 
@@ -29,8 +29,8 @@ def test_an_option_that_came_later_is_kept_where_it_does_something() -> None:
     assert allowed.memory_digest() != spec().memory_digest()
 
 
-def test_the_memory_does_not_give_segments_of_which_equal_texts_were_left_out() -> None:
-    """Earlier versions did that, and went by the options alone."""
+def test_memory_entries_that_lack_duplicate_hypotheses_are_not_reused() -> None:
+    """Earlier versions dropped hypotheses of equal text, and their memory key did not show it."""
     several = spec(n_best=3)
     as_before = dataclasses.replace(several, options=dataclasses.replace(several.options, n_best=1))
 
@@ -38,9 +38,8 @@ def test_the_memory_does_not_give_segments_of_which_equal_texts_were_left_out() 
     assert as_before.memory_digest() == _digest_of_an_earlier_version(as_before)
 
 
-def _digest_of_an_earlier_version(said: JobSpec) -> bytes:
-
-    values = json.loads(said.options_json())
+def _digest_of_an_earlier_version(spec: JobSpec) -> bytes:
+    values = json.loads(spec.options_json())
     for name in ("source_language", "reuse", "timing"):
         values.pop(name)
-    return hashlib.sha256(f"{said.model_revision}\n{json.dumps(values, sort_keys=True)}".encode()).digest()
+    return hashlib.sha256(f"{spec.model_revision}\n{json.dumps(values, sort_keys=True)}".encode()).digest()

@@ -1,4 +1,4 @@
-"""`jobs` reaches `worker` through one typed module, and through nothing that import-linter cannot see."""
+"""`jobs` calls `worker` through one typed module, and never by a name that import-linter cannot see."""
 
 import ast
 import importlib.util
@@ -21,30 +21,30 @@ WORKER_MODULE = re.compile(r"worker(\.\w+)+(:\w+)?")
     "source",
     ["importlib.import_module(name)", "__import__('numpy')", "a = ['-m', 'worker.lane']", "Entry('worker.cli.x:x')"],
 )
-def test_a_way_around_the_port_is_found(source: str) -> None:
-    assert list(ways_around(ast.parse(source)))
+def test_an_import_that_bypasses_the_port_is_detected(source: str) -> None:
+    assert list(bypasses(ast.parse(source)))
 
 
-def test_only_the_port_imports_by_name_or_names_a_module_of_worker() -> None:
+def test_only_the_port_imports_by_name_or_contains_the_name_of_a_worker_module() -> None:
     found = {
         f"{path.relative_to(FOLDER)}:{line}"
         for path in FOLDER.rglob("*.py")
         if path != Path(worker_port.__file__)
-        for line in ways_around(ast.parse(path.read_text(encoding="utf-8")))
+        for line in bypasses(ast.parse(path.read_text(encoding="utf-8")))
     }
 
-    assert not found, "jobs reaches worker through jobs/worker_port.py alone"
+    assert not found, "only jobs/worker_port.py may reach worker"
 
 
-def test_what_the_port_names_exists() -> None:
+def test_the_modules_that_the_port_names_exist() -> None:
     targets = [worker_port.PORT, worker_port.SUPERVISOR, *worker_port.COMMANDS.values()]
 
     assert all(importlib.util.find_spec(target.partition(":")[0]) for target in targets)
     assert worker_port.COMMANDS.keys() <= COMMANDS.keys()
 
 
-def ways_around(tree: ast.AST) -> Iterator[int]:
-    """Lines that import by name, or hold the name of a module of `worker`."""
+def bypasses(tree: ast.AST) -> Iterator[int]:
+    """Numbers of the lines that import by name, or that contain the name of a module of `worker`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name | ast.Attribute):
             name = node.id if isinstance(node, ast.Name) else node.attr

@@ -1,4 +1,4 @@
-"""The entry: light, lazy, and the one place where errors become sentences and exit codes."""
+"""The entry point: it loads commands only when needed, and it alone turns errors into messages and exit codes."""
 
 import errno
 import json
@@ -25,7 +25,7 @@ from tests.command_line import Kvjobs
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_table_says_what_the_command_says(name: str) -> None:
+def test_the_table_of_commands_has_the_name_and_help_of_each_command(name: str) -> None:
     command = load_command(name)
 
     assert command.get_short_help_str(limit=1000) == COMMANDS[name].help
@@ -46,7 +46,7 @@ def test_the_table_says_what_the_command_says(name: str) -> None:
         (OSError(errno.ENOSPC, "sentence"), 1),
     ],
 )
-def test_an_error_is_a_sentence_and_a_code(
+def test_an_error_becomes_one_sentence_and_an_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, exit_code: int
 ) -> None:
     raising(monkeypatch, error)
@@ -56,7 +56,7 @@ def test_an_error_is_a_sentence_and_a_code(
 
 
 @pytest.mark.parametrize(
-    ("error", "exit_code", "told"),
+    ("error", "exit_code", "expected"),
     [
         (SpecError("a is 7; give 1"), 2, ("refused", "a is 7; give 1", "give 1")),
         (SpecError("kvjobs a is for b"), 2, ("refused", "kvjobs a is for b", "kvjobs ls --help")),
@@ -73,19 +73,19 @@ def test_an_error_is_a_sentence_and_a_code(
         (SpecError("\x1b[2J \u202e 'é'"), 2, ("refused", "\\x1b[2J \\u202e 'é'", "kvjobs ls --help")),
     ],
 )
-def test_where_json_was_asked_for_an_error_is_an_object_on_standard_error(
+def test_with_json_an_error_is_an_object_on_standard_error(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     error: BaseException,
     exit_code: int,
-    told: tuple[str, str, str],
+    expected: tuple[str, str, str],
 ) -> None:
     raising(monkeypatch, error)
 
     assert run(["ls", "--json"]) == exit_code
     out, err = capsys.readouterr()
     assert out == ""
-    assert json.loads(err) == {"error": dict(zip(("code", "message", "hint"), told, strict=True))}
+    assert json.loads(err) == {"error": dict(zip(("code", "message", "hint"), expected, strict=True))}
 
 
 def test_every_kind_of_error_has_a_code_and_a_hint() -> None:
@@ -96,14 +96,14 @@ def test_every_kind_of_error_has_a_code_and_a_hint() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["no-such"], ["ls", "--no-such"], ["show"], ["steps", "1", "--by", "x"]])
-def test_wrong_usage_is_an_object_too(kvjobs: Kvjobs, arguments: list[str]) -> None:
+def test_with_json_wrong_usage_is_an_object_too(kvjobs: Kvjobs, arguments: list[str]) -> None:
     result = kvjobs(*arguments, "--json")
 
     assert (result.exit_code, result.out) == (2, "")
     assert json.loads(result.err)["error"]["code"] == "usage"
 
 
-def test_a_message_beside_json_is_json_and_no_voice_outlives_its_command(
+def test_messages_beside_json_are_json_and_the_message_format_ends_with_its_command(
     kvjobs: Kvjobs, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with messages_as(MessageFormat.JSON):
@@ -117,7 +117,7 @@ def test_a_message_beside_json_is_json_and_no_voice_outlives_its_command(
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
-def test_an_interrupt_is_130(
+def test_an_interrupt_exits_with_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException
 ) -> None:
     raising(monkeypatch, error)
@@ -126,7 +126,9 @@ def test_an_interrupt_is_130(
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_a_bug_says_that_it_is_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unexpected_exception_is_reported_as_a_bug(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     raising(monkeypatch, ZeroDivisionError("\x1b[31m"))
 
     assert run(["ls"]) == 1
@@ -142,7 +144,7 @@ def test_a_bug_says_that_it_is_one(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 @pytest.mark.parametrize(
     "arguments", [["no-such-command"], ["ls", "--no-such-option"], ["show"], ["steps", "1", "--by", "x"]]
 )
-def test_wrong_usage_is_2(kvjobs: Kvjobs, arguments: list[str]) -> None:
+def test_wrong_usage_exits_with_2(kvjobs: Kvjobs, arguments: list[str]) -> None:
     result = kvjobs(*arguments)
 
     assert result.exit_code == 2
@@ -150,11 +152,11 @@ def test_wrong_usage_is_2(kvjobs: Kvjobs, arguments: list[str]) -> None:
     assert "Error:" in result.err
 
 
-def test_a_mistyped_command_is_guessed(kvjobs: Kvjobs) -> None:
+def test_a_mistyped_command_is_answered_with_a_suggestion(kvjobs: Kvjobs) -> None:
     assert "did you mean export?" in kvjobs("exprot", "1").err
 
 
-def test_version_and_help_are_0(kvjobs: Kvjobs) -> None:
+def test_version_and_help_exit_with_0(kvjobs: Kvjobs) -> None:
     assert kvjobs("--version").out.startswith("kvjobs 0.")
     assert all(name in kvjobs("--help").out for name in COMMANDS)
     assert kvjobs("ls", "-h").exit_code == 0
@@ -169,11 +171,13 @@ def test_version_and_help_are_0(kvjobs: Kvjobs) -> None:
         ("worker.cli.bench", "lacks worker.cli.bench"),
     ],
 )
-def test_a_missing_module_is_a_sentence(module: str, sentence: str) -> None:
+def test_a_missing_module_becomes_one_sentence(module: str, sentence: str) -> None:
     assert sentence in explain(ModuleNotFoundError(f"No module named {module!r}", name=module))
 
 
-def test_a_missing_command_is_a_sentence(monkeypatch: pytest.MonkeyPatch, kvjobs: Kvjobs) -> None:
+def test_a_command_whose_module_is_missing_becomes_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, kvjobs: Kvjobs
+) -> None:
     monkeypatch.setitem(COMMANDS, "bench", Entry("worker.cli.no_such_module:bench", "Measure."))
 
     result = kvjobs("bench")
@@ -190,7 +194,7 @@ def test_completion_offers_commands_without_loading_them(monkeypatch: pytest.Mon
 
 
 def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    """`kvjobs ls` raises."""
+    """Make `kvjobs ls` raise this error."""
 
     @click.command()
     @click.option("--json", "as_json", is_flag=True)

@@ -1,4 +1,4 @@
-"""Options of the tasks: each makes the value that it names, and none is left out in silence."""
+"""Options of the tasks: each sets the field that it names, and none is silently ignored."""
 
 import dataclasses
 import inspect
@@ -11,12 +11,12 @@ from jobs.cli.task_options import OF_CORPUS, TaskOption, parse_task_options
 from jobs.spec import OPTIONS, Bos, CachePolicy, Method, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
 from tests.command_line import Kvjobs
 
-NOT_ASKED = {"pairs", "early_stopping"}  # what the model decides
+NOT_ASKED = {"pairs", "early_stopping"}  # decided by the model, so without an option
 
 
-def asked(*arguments: str) -> object:
-    """The options that a command line makes."""
-    helping = {"help_option_names": ["-h", "--help"]}  # as of the whole command line: click keeps what it makes first
+def options_from(*arguments: str) -> object:
+    """The task's options as a command line sets them."""
+    helping = {"help_option_names": ["-h", "--help"]}  # those of `kvjobs`: click caches the help option it makes first
     with submit.make_context("submit", ["corpus.jsonl", *arguments], **helping) as context:
         values = {name: value for name, value in context.params.items() if name in _task_names()}
         return parse_task_options(Task(context.params["task"]), values)
@@ -30,15 +30,15 @@ def _task_names() -> set[str]:
 
 
 @pytest.mark.parametrize("task", Task)
-def test_without_an_option_all_is_as_the_spec_has_it(task: Task) -> None:
-    assert asked("--task", task.value) == OPTIONS[task]()
+def test_without_options_the_defaults_are_those_of_the_spec(task: Task) -> None:
+    assert options_from("--task", task.value) == OPTIONS[task]()
 
 
-def test_every_option_arrives() -> None:
+def test_the_value_of_every_option_reaches_the_spec() -> None:
     score = ("--window", "disjoint", "--max-length", "64", "--stride", "8", "--bos", "eos", "--token-scores")
     rerank = ("--method", "perplexity", "--template", "{query} {document}", "--fusion", "0.5", "--no-prefix-cache")
 
-    assert asked("--task", "score", *score, "--no-packing", "--target-language", "fra") == ScoreOptions(
+    assert options_from("--task", "score", *score, "--no-packing", "--target-language", "fra") == ScoreOptions(
         window=Window.DISJOINT,
         max_length=64,
         stride=8,
@@ -47,10 +47,10 @@ def test_every_option_arrives() -> None:
         packing=False,
         target_language="fra",
     )
-    assert asked("--task", "rerank", *rerank, "--max-length", "99") == RerankOptions(
+    assert options_from("--task", "rerank", *rerank, "--max-length", "99") == RerankOptions(
         method=Method.PERPLEXITY, template="{query} {document}", fusion=0.5, prefix_cache=False, max_length=99
     )
-    assert asked("--cache", "hybrid:2", "--beam-size", "4") == TranslateOptions(
+    assert options_from("--cache", "hybrid:2", "--beam-size", "4") == TranslateOptions(
         cache=CachePolicy("hybrid", 2), beam_size=4
     )
 
@@ -61,7 +61,7 @@ def test_each_field_of_a_spec_has_an_option(task: Task) -> None:
     assert {field.name for field in dataclasses.fields(OPTIONS[task])} - NOT_ASKED <= there
 
 
-def test_each_option_is_of_some_task() -> None:
+def test_each_option_belongs_to_a_task() -> None:
     fields = {field.name for options in OPTIONS.values() for field in dataclasses.fields(options)}
     assert _task_names() - {"timing"} <= fields | set(OF_CORPUS)
 
@@ -71,7 +71,7 @@ VALUES = {"beam_size": "4", "n_best": "2", "window": "stride", "bos": "auto", "m
 
 @pytest.mark.parametrize("task", Task)
 def test_an_option_of_another_task_is_refused_by_name(kvjobs: Kvjobs, task: Task) -> None:
-    """Even where the value that is given is the default: whoever writes it expects something of it."""
+    """Even if its value is the default: a user who writes an option expects it to have an effect."""
     own = {field.name for field in dataclasses.fields(OPTIONS[task])}
     for parameter in submit.params:
         name = parameter.name or ""

@@ -1,4 +1,4 @@
-"""Queries with candidates: what is taken, what is rejected, and how the reason reads."""
+"""Queries with candidates: which are accepted, which are rejected, and the wording of the reason."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def bad_candidate(**values: Any) -> str:
 
 
 @given(TEXT, CANDIDATES)
-def test_what_is_taken_comes_back_in_the_same_order(query: str, candidates: list[Candidate]) -> None:
+def test_accepted_candidates_keep_their_order(query: str, candidates: list[Candidate]) -> None:
     line = [{"id": one.id, "text": one.text, "score": one.score} for one in candidates]
 
     found = check_candidates(query, line)
@@ -73,7 +73,7 @@ def test_a_query_without_candidates_is_rejected(candidates: object, why: str) ->
 @pytest.mark.parametrize(
     ("query", "why"), [(None, "there is no query"), (3, "the query is a number"), (["x"], "the query is a list")]
 )
-def test_what_has_no_query_is_rejected(query: object, why: str) -> None:
+def test_a_line_without_a_query_is_rejected(query: object, why: str) -> None:
     code, reason = rejected(query, [{"id": "a", "text": "x"}])
 
     assert code is Reject.NO_QUERY
@@ -104,8 +104,8 @@ def test_the_reason_says_what_is_wrong_with_a_candidate() -> None:
     assert rejected("q", ["x"])[1].startswith("candidate 1 of 1: it is a string, not an object")
 
 
-def test_whole_numbers_that_come_as_their_digits_are_exact() -> None:
-    """As the reader of JSON Lines gives those of more than 64 bits."""
+def test_integers_that_are_given_as_text_are_exact() -> None:
+    """The reader of JSON Lines gives integers of more than 64 bits as text."""
     digits = orjson.Fragment("123456789012345678901234567890")
 
     found = check_candidates("q", [{"id": digits, "text": "x", "score": digits}])

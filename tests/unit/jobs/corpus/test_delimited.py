@@ -1,4 +1,4 @@
-"""csv and tsv: quoting as RFC 4180 has it, and no row that takes others with it."""
+"""csv and tsv: quoting follows RFC 4180, and a broken row spoils no other row."""
 
 import csv
 from collections.abc import Iterator
@@ -21,8 +21,8 @@ def read(
     return list(read_delimited(BufferedReader(BytesIO(data)), delimiter, id_field, {"text": text_field}, limit))
 
 
-def told(records: list[Record]) -> list[tuple[int, str]]:
-    """Line and what became of it."""
+def outcomes(records: list[Record]) -> list[tuple[int, str]]:
+    """The line number of each record, with its text or the reason of its rejection."""
     return [(record.line, record.text if isinstance(record, Document) else record.code) for record in records]
 
 
@@ -48,17 +48,17 @@ def test_a_quoted_cell_holds_delimiters_quotes_and_line_ends_as_they_are() -> No
 
 
 def test_a_quote_inside_a_cell_is_a_character() -> None:
-    assert told(read('id,text\n1,5" pipe\n2,say "hi"\n')) == [(2, '5" pipe'), (3, 'say "hi"')]
+    assert outcomes(read('id,text\n1,5" pipe\n2,say "hi"\n')) == [(2, '5" pipe'), (3, 'say "hi"')]
 
 
 def test_tabs_divide_a_tsv_and_commas_do_not() -> None:
-    assert told(read("id\ttext\n1\ta, b\n2\tc\td\n", "\t")) == [(2, "a, b"), (3, Reject.BAD_ROW)]
+    assert outcomes(read("id\ttext\n1\ta, b\n2\tc\td\n", "\t")) == [(2, "a, b"), (3, Reject.BAD_ROW)]
 
 
 def test_a_row_with_too_few_or_too_many_cells_is_rejected_alone() -> None:
     records = read("id,text\n1\n2,b,c\n3,d\n")
 
-    assert told(records) == [(2, Reject.BAD_ROW), (3, Reject.BAD_ROW), (4, "d")]
+    assert outcomes(records) == [(2, Reject.BAD_ROW), (3, Reject.BAD_ROW), (4, "d")]
     assert isinstance(records[1], Rejected)
     assert "3 cells and the header 2" in records[1].reason
 
@@ -66,11 +66,11 @@ def test_a_row_with_too_few_or_too_many_cells_is_rejected_alone() -> None:
 def test_a_quote_that_never_closes_rejects_its_own_line_only() -> None:
     rows = "".join(f"{number},text {number}\n" for number in range(3, 40))
 
-    assert told(read(f'id,text\n2,"never closed\n{rows}')) == [
+    assert outcomes(read(f'id,text\n2,"never closed\n{rows}')) == [
         (2, Reject.BAD_ROW),
         *((number, f"text {number}") for number in range(3, 40)),
     ]
-    assert told(read(f'id,text\n2,"never closed\n{rows}', limit=60)) == [
+    assert outcomes(read(f'id,text\n2,"never closed\n{rows}', limit=60)) == [
         (2, Reject.BAD_ROW),
         *((number, f"text {number}") for number in range(3, 40)),
     ]
@@ -79,7 +79,7 @@ def test_a_quote_that_never_closes_rejects_its_own_line_only() -> None:
 def test_text_after_a_closing_quote_is_rejected_as_ambiguous() -> None:
     records = read('id\ttext\n1\t"Hello," she said.\n2\tfine\n', "\t")
 
-    assert told(records) == [(2, Reject.BAD_ROW), (3, "fine")]
+    assert outcomes(records) == [(2, Reject.BAD_ROW), (3, "fine")]
     assert isinstance(records[0], Rejected)
     assert records[0].reason.isprintable()
     assert "double the quotes that belong to its text" in records[0].reason
@@ -88,26 +88,26 @@ def test_text_after_a_closing_quote_is_rejected_as_ambiguous() -> None:
 def test_bytes_that_are_not_utf8_reject_the_whole_row_and_nothing_else() -> None:
     records = read(b'id,text\n1,"a\ncaf\xe9\nb"\n2,c\n')
 
-    assert told(records) == [(2, Reject.BAD_UTF8), (5, "c")]
+    assert outcomes(records) == [(2, Reject.BAD_UTF8), (5, "c")]
     assert isinstance(records[0], Rejected)
     assert "line 3 (0xe9)" in records[0].reason
 
 
 def test_a_line_over_the_limit_is_rejected_and_the_next_one_read() -> None:
-    assert told(read("id,text\n1," + "x" * 100 + "\n2,y\n", limit=50)) == [(2, Reject.TOO_LONG), (3, "y")]
-    assert told(read("id,text\n1,a\n2," + "x" * 200_000 + "\n")) == [(2, "a"), (3, "x" * 200_000)]
+    assert outcomes(read("id,text\n1," + "x" * 100 + "\n2,y\n", limit=50)) == [(2, Reject.TOO_LONG), (3, "y")]
+    assert outcomes(read("id,text\n1,a\n2," + "x" * 200_000 + "\n")) == [(2, "a"), (3, "x" * 200_000)]
 
 
 def test_nul_and_a_lone_carriage_return_are_rejected() -> None:
     records = read(b"id,text\n1,a\0b\n2,a\rb\n3,c\n")
 
-    assert told(records) == [(2, Reject.NUL), (3, Reject.BAD_ROW), (4, "c")]
+    assert outcomes(records) == [(2, Reject.NUL), (3, Reject.BAD_ROW), (4, "c")]
     assert isinstance(records[1], Rejected)
     assert "carriage return" in records[1].reason
 
 
 def test_a_byte_order_mark_is_no_part_of_the_header() -> None:
-    assert told(read(b"\xef\xbb\xbftext,id\r\na,1\r\n")) == [(2, "a")]
+    assert outcomes(read(b"\xef\xbb\xbftext,id\r\na,1\r\n")) == [(2, "a")]
 
 
 @pytest.mark.parametrize(
@@ -154,12 +154,12 @@ def test_what_the_csv_module_writes_is_read_back(rows: list[tuple[str, str]], de
 
 
 @given(lines=st.lists(st.text(st.sampled_from('a",')), max_size=12))
-def test_rows_are_those_of_trying_line_by_line(lines: list[str]) -> None:
-    assert told(read("text,id\n" + "".join(f"{line}\n" for line in lines))) == list(slow_twin(lines))
+def test_rows_equal_those_of_the_slow_reference(lines: list[str]) -> None:
+    assert outcomes(read("text,id\n" + "".join(f"{line}\n" for line in lines))) == list(slow_reference(lines))
 
 
-def slow_twin(lines: list[str]) -> Iterator[tuple[int, str]]:
-    """From each line on, take the fewest lines that are a row; where none are, the line is rejected and left."""
+def slow_reference(lines: list[str]) -> Iterator[tuple[int, str]]:
+    """From each line on, take the fewest lines that form a valid row; if none do, reject this line and go on."""
     at = 0
     while at < len(lines):
         cells, stop = None, at + 1

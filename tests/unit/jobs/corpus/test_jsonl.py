@@ -1,4 +1,4 @@
-"""JSON Lines: what is a document, what is rejected, and what passes through untouched."""
+"""JSON Lines: which lines are documents, which are rejected, and which fields pass through unchanged."""
 
 import csv
 import json
@@ -40,7 +40,7 @@ def rejected(data: bytes | str, **how: Any) -> Rejected:
 # ids ----------------------------------------------------------------------------------------------------------------
 
 
-def test_an_id_is_text_or_a_number_and_says_which() -> None:
+def test_an_id_is_text_or_a_number_and_keeps_its_type() -> None:
     assert document('{"id": "a-1", "text": "x"}')[:4] == (0, "a-1", False, 1)
     assert document('{"id": 17, "text": "x"}')[:4] == (0, "17", True, 1)
     assert document('{"id": "17", "text": "x"}')[:4] == (0, "17", False, 1)
@@ -128,7 +128,7 @@ def test_tokens_are_estimated_from_utf8_bytes() -> None:
     assert document('{"text": "一二三四"}').estimated_tokens == 3
 
 
-# lines that are no document -----------------------------------------------------------------------------------------
+# lines that are not documents -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_reason_quotes_the_line_shortened_and_without_control_characters() -> 
     assert len(reason) < 250
 
 
-def test_plain_text_that_is_read_as_jsonl_gets_a_hint() -> None:
+def test_plain_text_that_is_read_as_jsonl_is_rejected_with_a_hint() -> None:
     assert "--format txt" in rejected("Hello there").reason
 
 
@@ -179,7 +179,7 @@ def test_blank_lines_carriage_returns_and_a_byte_order_mark_are_harmless() -> No
     assert [record[:5] for record in records] == [(0, "1", True, 1, "a"), (1, "4", True, 4, "b")]
 
 
-# what passes through ------------------------------------------------------------------------------------------------
+# fields that pass through -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

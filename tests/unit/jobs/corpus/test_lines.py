@@ -1,4 +1,4 @@
-"""Plain text, and lines that never take more memory than they may."""
+"""Plain text, and the memory limit for a line."""
 
 from io import BufferedReader, BytesIO
 
@@ -24,7 +24,7 @@ def test_a_line_is_a_document_and_its_id_is_the_line_number() -> None:
     ]
 
 
-def test_a_blank_line_is_no_document_but_keeps_its_number() -> None:
+def test_a_blank_line_is_not_a_document_but_counts_as_a_line() -> None:
     records = read("a\n\n \t\n\u3000\nb".encode())
 
     assert [(record.position, record.external_id, record.line) for record in records] == [(0, "1", 1), (1, "5", 5)]
@@ -41,14 +41,14 @@ def test_the_text_is_the_line_without_its_end_and_nothing_else() -> None:
     ]
 
 
-def test_a_byte_order_mark_is_dropped_at_the_start_alone() -> None:
+def test_a_byte_order_mark_is_dropped_only_at_the_start() -> None:
     assert [record.text for record in read(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n") if isinstance(record, Document)] == [
         "a",
         "\ufeffb",
     ]
 
 
-def test_bytes_that_are_not_utf8_are_rejected_with_their_place() -> None:
+def test_bytes_that_are_not_utf8_are_rejected_with_their_position() -> None:
     good, bad = read(b"fine\ncaf\xe9\n")
 
     assert isinstance(good, Document)
@@ -72,7 +72,7 @@ def test_a_line_over_the_limit_is_rejected_and_the_next_one_read() -> None:
 
 def test_a_line_without_an_end_is_not_held_in_memory() -> None:
     class Endless(BytesIO):
-        """Sixty-four megabytes without a line end; remembers how much was asked for at once."""
+        """64 MB without a line end; records the largest read that was requested."""
 
         left, most = 64 << 20, 0
 
@@ -96,7 +96,7 @@ def test_a_line_without_an_end_is_not_held_in_memory() -> None:
     max_bytes=st.integers(1, 14),
     buffer=st.integers(1, 40),
 )
-def test_lines_are_those_of_split_whatever_the_limit_and_the_buffer(
+def test_lines_equal_those_of_bytes_split_for_any_limit_and_buffer_size(
     pieces: list[bytes], end: bytes, closed: bool, max_bytes: int, buffer: int
 ) -> None:
     data = end.join(pieces) + (end if closed and pieces else b"")

@@ -1,4 +1,4 @@
-"""What of a line is worked on: pairs and queries with candidates, and lines that have neither."""
+"""The payload of a line: a pair, or a query with candidates; and lines that have neither."""
 
 import json
 from pathlib import Path
@@ -117,6 +117,6 @@ def test_a_line_that_cannot_be_reranked_is_rejected(tmp_path: Path, line: str, c
         ({"path": "a.jsonl", "run": "x.run"}, "whose queries are reranked"),
     ],
 )
-def test_what_no_reader_can_do_is_refused_before_anything_is_opened(how: dict[str, Any], says: str) -> None:
+def test_options_that_no_reader_supports_are_refused_before_a_file_is_opened(how: dict[str, Any], says: str) -> None:
     with pytest.raises(SpecError, match=says):
         Corpus(**how)

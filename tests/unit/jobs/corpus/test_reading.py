@@ -1,4 +1,4 @@
-"""Where a corpus comes from, how it is packed, and what is no corpus at all."""
+"""Where a corpus comes from, how it is compressed, and which files are refused."""
 
 import gzip
 import io
@@ -79,7 +79,7 @@ def test_a_given_format_overrides_the_suffix() -> None:
         ({"path": "a.csv", "delimiter": '"'}, "give one character"),
     ],
 )
-def test_contradictory_options_are_refused_before_anything_is_opened(
+def test_contradictory_options_are_refused_before_a_file_is_opened(
     how: dict[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -112,7 +112,7 @@ def test_every_format_reads_the_same_documents(tmp_path: Path) -> None:
     )
 
 
-# packings -----------------------------------------------------------------------------------------------------------
+# compression --------------------------------------------------------------------------------------------------------
 
 
 def packed_forms() -> dict[str, bytes]:
@@ -152,7 +152,7 @@ def test_a_compressed_corpus_that_is_damaged_is_refused(tmp_path: Path, name: st
     assert "cannot be decompressed" in refusal(written(tmp_path / name, LINES))
 
 
-def test_zstd_that_decompresses_to_very_much_is_read_piece_by_piece(tmp_path: Path) -> None:
+def test_zstd_data_that_expands_enormously_is_read_piece_by_piece(tmp_path: Path) -> None:
     line = b'{"text": "' + b"a" * 1000 + b'"}\n'
     path = written(tmp_path / "a.jsonl.zst", zstandard.ZstdCompressor().compress(line * 20_000))
 
@@ -160,7 +160,7 @@ def test_zstd_that_decompresses_to_very_much_is_read_piece_by_piece(tmp_path: Pa
     assert len(texts(path)) == 20_000
 
 
-# what is no corpus --------------------------------------------------------------------------------------------------
+# refused files ------------------------------------------------------------------------------------------------------
 
 
 def test_a_missing_file_or_a_folder_is_refused_by_name(tmp_path: Path) -> None:
@@ -201,11 +201,11 @@ def test_a_corpus_without_a_document_is_refused(tmp_path: Path, name: str, data:
     assert "there is no document in it" in refusal(written(tmp_path / name, data))
 
 
-def test_utf16_is_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_utf16_is_refused_with_a_way_to_convert_it(tmp_path: Path) -> None:
     assert "iconv -f UTF-16" in refusal(written(tmp_path / "a.txt", "text".encode("utf-16")))
 
 
-def test_a_header_that_will_not_do_names_the_file(tmp_path: Path) -> None:
+def test_an_unusable_header_is_refused_with_the_file_named(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", b"id,body\n1,x\n")
 
     assert refusal(path).startswith(f"{path}: the header has no column 'text'")
@@ -233,7 +233,7 @@ def test_standard_input_is_read_as_jsonl_unless_said_otherwise(monkeypatch: pyte
     assert [record.external_id for record in read_corpus(Corpus(path="-", format="txt"))] == ["1", "2"]
 
 
-def test_standard_input_is_kept_to_be_read_again_and_nothing_stays(
+def test_standard_input_is_spooled_to_be_read_twice_and_the_spool_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipe(monkeypatch, LINES)
@@ -241,13 +241,13 @@ def test_standard_input_is_kept_to_be_read_again_and_nothing_stays(
 
     with open_bytes(corpus, spool) as raw:
         first, second = hash_contents(corpus, raw), hash_contents(corpus, raw)
-        assert list(spool.iterdir()) == []  # the file has no name, so that not even a kill leaves it
+        assert list(spool.iterdir()) == []  # the spool has no name, so that not even a killed process leaves it behind
 
     assert first == second
     assert first.num_bytes == len(LINES)
 
 
-def test_a_named_pipe_is_kept_to_be_read_again(tmp_path: Path) -> None:
+def test_a_named_pipe_is_spooled_to_be_read_twice(tmp_path: Path) -> None:
     path = tmp_path / "fifo"
     os.mkfifo(path)
     writer = threading.Thread(target=lambda: path.write_bytes(LINES))
@@ -270,14 +270,14 @@ def test_a_spool_that_cannot_be_written_is_an_operational_failure(
     assert caught.value.exit_code == 1
 
 
-def test_no_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
 
     assert "no standard input" in refusal("-")
 
 
 class Typed(io.RawIOBase):
-    """A terminal at which somebody typed two lines and Ctrl-D, once: reading on would wait for another."""
+    """A terminal at which a user typed two lines and Ctrl-D once: a further read would wait for more input."""
 
     def __init__(self) -> None:
         self.pieces = [b'{"id": 1, "text": "a"}\n', b'{"id": 2, "text": "b"}\n', b""]
@@ -292,7 +292,7 @@ class Typed(io.RawIOBase):
 
 
 @pytest.mark.parametrize("is_kept", [True, False], ids=["submit", "dry run"])
-def test_one_ctrl_d_ends_what_is_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool) -> None:
+def test_one_ctrl_d_ends_typed_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Typed())))
 
     with open_bytes(Corpus(path="-"), tmp_path if is_kept else None) as raw:

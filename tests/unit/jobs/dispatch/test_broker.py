@@ -1,4 +1,4 @@
-"""What needs no Redis: settings, names, and what is said."""
+"""The broker's settings, queue names and log messages, without a Redis."""
 
 import pytest
 
@@ -30,15 +30,15 @@ def test_a_hint_waits_for_no_acknowledgement_and_no_result() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "is_called"),
+    ("url", "expected"),
     [
         ("unix:///run/redis.sock", "redis+socket:///run/redis.sock"),
         ("sentinel://a:26379/0?master_name=kv", "sentinel://a:26379/0"),
         ("rediss://a:6379/1", "rediss://a:6379/1"),
     ],
 )
-def test_an_address_is_spelled_as_kombu_does(url: str, is_called: str) -> None:
-    assert make_app(url).broker_url == is_called
+def test_an_address_is_rewritten_to_the_form_that_kombu_expects(url: str, expected: str) -> None:
+    assert make_app(url).broker_url == expected
 
 
 def test_the_name_of_a_sentinels_master_is_passed_on() -> None:
@@ -47,13 +47,13 @@ def test_the_name_of_a_sentinels_master_is_passed_on() -> None:
     assert app.conf.broker_transport_options["master_name"] == "kv"
 
 
-def test_a_certificate_is_checked_unless_somebody_says_otherwise() -> None:
+def test_a_certificate_is_checked_unless_the_url_disables_it() -> None:
     assert make_app("rediss://a").conf.broker_use_ssl == {"ssl_cert_reqs": "required"}
     assert make_app("rediss://a/0?ssl_cert_reqs=none").conf.broker_use_ssl == {"ssl_cert_reqs": "none"}
     assert make_app("rediss://a/0?ssl_ca_certs=/ca.pem").conf.broker_use_ssl["ssl_ca_certs"] == "/ca.pem"
 
 
-def test_an_address_that_is_none_is_refused_without_its_password() -> None:
+def test_an_invalid_address_is_refused_without_repeating_its_password() -> None:
     with pytest.raises(SpecError) as refused:
         make_app("redis://:se/c@ret@host:6379/0")
 
@@ -61,9 +61,9 @@ def test_an_address_that_is_none_is_refused_without_its_password() -> None:
     assert "se" not in str(refused.value).replace("setting", "")
 
 
-def test_a_broker_that_comes_and_goes_is_told_of_once_each() -> None:
-    said: list[str] = []
-    broker_status = BrokerStatus(said.append)
+def test_each_loss_and_return_of_the_broker_is_reported_once() -> None:
+    messages: list[str] = []
+    broker_status = BrokerStatus(messages.append)
 
     broker_status.back()
     broker_status.lost("no answer")
@@ -71,4 +71,4 @@ def test_a_broker_that_comes_and_goes_is_told_of_once_each() -> None:
     broker_status.back()
     broker_status.back()
 
-    assert said == ["no answer; work goes on, new jobs are found within seconds", "the broker is back"]
+    assert messages == ["no answer; work goes on, new jobs are found within seconds", "the broker is back"]

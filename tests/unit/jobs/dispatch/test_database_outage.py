@@ -1,4 +1,4 @@
-"""What a worker says of a database that is away."""
+"""What a worker logs while the database is unavailable."""
 
 import logging
 import threading
@@ -12,13 +12,13 @@ from jobs.errors import StoreError
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, to be changed."""
+    """A one-element list that holds the monotonic time in seconds; tests change it."""
     now = [1000.0]
     monkeypatch.setattr(outage_module.time, "monotonic", lambda: now[0])
     return now
 
 
-def test_it_is_said_at_once_then_once_a_minute_and_once_more_when_it_is_over(
+def test_an_outage_is_logged_at_once_then_every_minute_and_once_when_it_ends(
     now: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -37,7 +37,9 @@ def test_it_is_said_at_once_then_once_a_minute_and_once_more_when_it_is_over(
     ]
 
 
-def test_it_is_not_over_while_one_thread_is_still_refused(now: list[float], caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_does_not_end_while_one_thread_is_still_refused(
+    now: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
     outage = DatabaseOutage()
     outage.met(StoreError("permission denied for table documents"))
 

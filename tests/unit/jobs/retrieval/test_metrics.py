@@ -1,4 +1,4 @@
-"""Measures of rankings, against what they are by hand."""
+"""Measures of rankings, compared with values calculated by hand."""
 
 import builtins
 import math
@@ -12,7 +12,7 @@ from jobs.retrieval.metrics import MEASURES, Measured, compare, evaluate
 QRELS = {"q1": {"a": 2, "b": 1, "c": 0}, "q2": {"d": 1}}
 
 
-def test_the_measures_are_those_one_works_out_by_hand() -> None:
+def test_the_measures_equal_those_calculated_by_hand() -> None:
     found = evaluate(QRELS, {"q1": ["c", "a", "x", "b"], "q2": ["d"]}, ["nDCG@10", "RR@10", "R@2", "R@10"])
 
     # q1: gains 0 2 0 1 at ranks 1 .. 4; the best order has 2 1.
@@ -25,7 +25,7 @@ def test_the_measures_are_those_one_works_out_by_hand() -> None:
     }
 
 
-def test_what_stands_below_the_tenth_place_does_not_count() -> None:
+def test_documents_below_rank_ten_do_not_count() -> None:
     late = {"q2": [f"x{place}" for place in range(10)] + ["d"]}
 
     found = evaluate({"q2": QRELS["q2"]}, late)
@@ -33,24 +33,24 @@ def test_what_stands_below_the_tenth_place_does_not_count() -> None:
     assert [found[measure] for measure in MEASURES] == [0.0, 0.0, 0.0, 1.0]
 
 
-def test_a_judged_query_that_is_not_ranked_counts_nought_and_one_without_judgements_nothing() -> None:
+def test_a_judged_query_without_a_ranking_counts_as_zero_and_a_query_without_judgements_is_ignored() -> None:
     assert evaluate(QRELS, {"q2": ["d"], "q3": ["d"], "q1": []}, ["nDCG@10"]) == {"nDCG@10": 0.5}
 
 
-def test_before_and_after_are_measured_alike() -> None:
+def test_the_rankings_before_and_after_are_measured_in_the_same_way() -> None:
     before, after = {"q1": ["c", "b", "a"], "q2": ["x", "d"]}, {"q1": ["a", "b", "c"], "q2": ["d", "x"]}
 
     assert compare(QRELS, before, after, ["RR@10"]) == [Measured("RR@10", 0.5, 1.0)]
     assert [one.after for one in compare(QRELS, before, after)] == [1.0] * 4
 
 
-def test_the_place_decides_though_ids_would_break_a_tie_otherwise() -> None:
+def test_the_rank_decides_even_if_ids_would_break_a_tie_otherwise() -> None:
     for order in (["a", "z"], ["z", "a"]):
         assert evaluate({"q": {order[0]: 1}}, {"q": order}, ["RR@10", "nDCG@10"]) == {"RR@10": 1.0, "nDCG@10": 1.0}
 
 
 @pytest.mark.parametrize("measure", ["foo@10", "nDCG@", "alpha_nDCG@10"])
-def test_what_cannot_be_measured_is_named(measure: str) -> None:
+def test_an_unknown_measure_is_refused_by_name(measure: str) -> None:
     with pytest.raises(SpecError, match=measure):
         evaluate(QRELS, {"q2": ["d"]}, [measure])
 
@@ -60,7 +60,7 @@ def test_judgements_of_another_corpus_are_refused() -> None:
         evaluate(QRELS, {"q7": ["d"]})
 
 
-def test_without_the_package_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
     def refuse(name: str, *rest: Any, **more: Any) -> Any:

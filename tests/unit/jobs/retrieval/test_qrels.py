@@ -1,4 +1,4 @@
-"""Relevance judgements, as BEIR and TREC write them."""
+"""Relevance judgements in the formats of BEIR and TREC."""
 
 from pathlib import Path
 
@@ -24,21 +24,21 @@ def test_judgements_of_both_formats_are_read(tmp_path: Path, content: str) -> No
 
 
 @pytest.mark.parametrize("line", ["q1 0 d1 high", "q1 d1", "q1", "q1 0 d1 1 x", "q1 0 d1 1.5"])
-def test_what_is_no_judgement_is_named(tmp_path: Path, line: str) -> None:
+def test_a_line_that_is_not_a_judgement_is_refused_with_its_number(tmp_path: Path, line: str) -> None:
     (tmp_path / "qrels").write_text(f"q1 0 d1 1\n{line}\n")
 
     with pytest.raises(CorpusError, match=r"qrels, line 2: .* is not a judgement"):
         read_qrels(tmp_path / "qrels")
 
 
-def test_a_first_line_that_is_no_header_has_to_be_a_judgement(tmp_path: Path) -> None:
+def test_a_first_line_that_is_not_a_header_has_to_be_a_judgement(tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text("q1 0 d1 high\nq1 0 d2 1\n")
 
     with pytest.raises(CorpusError, match=r"qrels, line 1: .* is not a judgement"):
         read_qrels(tmp_path / "qrels")
 
 
-def test_without_judgements_there_is_nothing_to_measure(tmp_path: Path) -> None:
+def test_a_file_without_judgements_is_refused(tmp_path: Path) -> None:
     (tmp_path / "qrels").mkdir()
     (tmp_path / "qrels" / "dev.tsv").write_text("query-id\tcorpus-id\tscore\n")
 

@@ -1,4 +1,4 @@
-"""Rankings as a TREC run and as Cohere's answer."""
+"""Rankings exported as a TREC run and in the response format of Cohere's rerank API."""
 
 import json
 import struct
@@ -29,21 +29,21 @@ def query(*, ranking: str | None = RANKING, error: str | None = None, numeric: b
 
 
 def ranked(*scores: float | None) -> tuple[RankedCandidate, ...]:
-    """At their places as they are."""
+    """Candidates d1, d2, ... with these scores, ranked in the order given."""
     return tuple(RankedCandidate(f"d{place}", place, score, None) for place, score in enumerate(scores, 1))
 
 
-def test_a_run_has_a_line_a_candidate() -> None:
+def test_a_run_has_one_line_per_candidate() -> None:
     assert TrecRun("my job").line(query()) == (
         b"7 Q0 d2 1 -1.25 my-job\n7 Q0 d1 2 -2.5 my-job\n7 Q0 d3 3 -2.50000095 my-job\n"
     )
 
 
-def test_a_query_that_was_not_ranked_keeps_its_order_in_a_run() -> None:
+def test_the_candidates_of_an_unranked_query_keep_their_order_in_a_run() -> None:
     assert TrecRun("t").line(query(ranking=None, error="killed")) == b"7 Q0 d1 1 -1 t\n7 Q0 d2 2 -2 t\n7 Q0 d3 3 -3 t\n"
 
 
-def test_a_rejected_line_has_nothing_to_rank() -> None:
+def test_a_rejected_line_has_no_candidates_in_either_format() -> None:
     nothing = RankedQuery.restore("7", payload=None, ranking=None, error="no candidates")
 
     assert TrecRun("t").line(nothing) == b""
@@ -54,15 +54,15 @@ def test_a_rejected_line_has_nothing_to_rank() -> None:
     "scores",
     [(-1.0, -1.0, -1.0), (None, -1.0, None, -1.0), (0.0, 0.0, 0.0), (None, None), (1e9, 1e9), (-1.0, -1.0 - 1e-9)],
 )
-def test_ties_and_gaps_fall_too(scores: tuple[float | None, ...]) -> None:
+def test_written_scores_fall_strictly_even_across_ties_and_missing_scores(scores: tuple[float | None, ...]) -> None:
     written = falling(ranked(*scores))
 
     assert all(one > other for one, other in pairwise(written))
 
 
 @given(st.lists(st.none() | st.sampled_from([-0.5, -1.0, 0.0]) | st.floats(-60, 1), min_size=1, max_size=40))
-def test_whoever_sorts_a_run_by_its_scores_finds_our_order(scores: list[float | None]) -> None:
-    """As trec_eval does: by float32, and the greater id first where two are equal."""
+def test_sorting_a_run_by_its_scores_gives_the_order_of_kvjobs(scores: list[float | None]) -> None:
+    """trec_eval sorts so: by score in float32, and equal scores by descending id."""
     candidates = rank([Judged(f"d{place:02}", score, None) for place, score in enumerate(scores)])
 
     lines = [line.split() for line in TrecRun("t").line(RankedQuery("q", candidates, [])).decode().splitlines()]
@@ -72,10 +72,10 @@ def test_whoever_sorts_a_run_by_its_scores_finds_our_order(scores: list[float | 
     assert [int(line[3]) for line in lines] == list(range(1, len(lines) + 1))
     for one in candidates:
         if one.score is not None:
-            assert stored[one.id] == pytest.approx(one.score, abs=1e-3), "ties move a score by little"
+            assert stored[one.id] == pytest.approx(one.score, abs=1e-3), "breaking ties changes a score only slightly"
 
 
-def test_a_score_that_stands_apart_is_written_as_it_is() -> None:
+def test_a_score_without_a_tie_is_written_unchanged() -> None:
     assert falling(ranked(-0.5, -1.25, -60.0)) == [-0.5, -1.25, -60.0]
 
 
@@ -87,7 +87,7 @@ def test_an_id_that_would_break_the_columns_is_refused(bad_id: str) -> None:
         TrecRun("t").line(RankedQuery(bad_id, [], []))
 
 
-def test_cohere_names_the_place_in_the_list_that_was_given() -> None:
+def test_cohere_results_give_the_index_in_the_submitted_list() -> None:
     assert json.loads(CohereLines().line(query())) == {
         "id": "7",
         "results": [
@@ -101,5 +101,5 @@ def test_cohere_names_the_place_in_the_list_that_was_given() -> None:
     assert [(one["index"], one["error"]) for one in kept] == [(0, "killed"), (1, "killed"), (2, "killed")]
 
 
-def test_neither_format_has_a_head() -> None:
+def test_neither_format_has_a_header() -> None:
     assert TrecRun("t").head() == CohereLines().head() == b""

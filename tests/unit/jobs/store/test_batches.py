@@ -21,7 +21,7 @@ def test_every_document_is_in_exactly_one_batch_and_in_order(sizes: list[int]) -
 
 
 @given(SIZES, st.data())
-def test_what_is_done_never_moves_a_border(sizes: list[int], data: st.DataObject) -> None:
+def test_documents_that_are_done_do_not_move_the_borders_of_batches(sizes: list[int], data: st.DataObject) -> None:
     ended = data.draw(st.sets(st.sampled_from(range(len(sizes)))) if sizes else st.just(set()))
 
     whole = plan_batches(planned(sizes))

@@ -8,7 +8,7 @@ from jobs.store.schema.migrate import HEAD
 from tests.places import CHECKOUT
 
 
-def test_head_is_the_newest_migration_there_is() -> None:
+def test_head_is_the_newest_migration() -> None:
     from alembic.script import ScriptDirectory
 
     migrations = CHECKOUT / "migrations"

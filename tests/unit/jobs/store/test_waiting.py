@@ -1,4 +1,4 @@
-"""How many hints there should be, and where."""
+"""How many hints are sent, and to which queues."""
 
 import pytest
 
@@ -26,14 +26,14 @@ GPU = LiveWorker(Queues.parse("", "cuda:0"), lanes=1)
         ([WaitingShards("cpu", "m", 1), WaitingShards("cpu", "n", 2)], [CPU], {"cpu": 3}),
     ],
 )
-def test_one_hint_a_shard_and_two_a_lane_at_most(
+def test_at_most_one_hint_per_shard_and_two_per_lane_are_sent(
     waiting: list[WaitingShards], workers: list[LiveWorker], wanted: dict[str, int]
 ) -> None:
     assert spread_hints(waiting, workers) == wanted
 
 
 @pytest.mark.parametrize(
-    ("queues", "device", "queue", "heard_in"),
+    ("queues", "device", "queue", "hinted"),
     [
         ("model:m", "cpu", "cpu", "model:m"),
         ("model:m", "cpu", "gpu", None),
@@ -43,7 +43,9 @@ def test_one_hint_a_shard_and_two_a_lane_at_most(
         ("cpu,model:m", "cuda:0", "gpu", "model:m"),
     ],
 )
-def test_a_worker_is_told_where_it_listens(queues: str, device: str, queue: str, heard_in: str | None) -> None:
+def test_a_hint_goes_to_a_queue_that_the_worker_listens_to(
+    queues: str, device: str, queue: str, hinted: str | None
+) -> None:
     wanted = spread_hints([WaitingShards(queue, "m", 1)], [LiveWorker(Queues.parse(queues, device), lanes=1)])
 
-    assert wanted == ({heard_in: 1} if heard_in else {})
+    assert wanted == ({hinted: 1} if hinted else {})

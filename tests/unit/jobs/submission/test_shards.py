@@ -1,4 +1,4 @@
-"""Where a corpus is cut: by tokens, and always at the same places."""
+"""Where a corpus is cut into shards: by tokens, and always at the same documents."""
 
 import pytest
 from hypothesis import given
@@ -22,7 +22,7 @@ def ranges(batches: list[IngestBatch]) -> list[list[tuple[int, int]]]:
     return [[(shard[0].position, shard[-1].position + 1) for shard in batch.shards] for batch in batches]
 
 
-def test_a_shard_is_full_of_tokens() -> None:
+def test_a_shard_is_filled_up_to_its_limit_of_tokens() -> None:
     records = [document(position, 4_000) for position in range(10)]
 
     assert ranges(list(cut_batches(records))) == [[(0, 4), (4, 8), (8, 10)]]
@@ -40,7 +40,7 @@ def test_a_shard_has_at_most_a_thousand_documents_rejected_ones_included() -> No
     assert ranges(list(cut_batches(records))) == [[(0, 1000), (1000, 2000), (2000, 2500)]]
 
 
-def test_other_fields_do_not_make_a_shard_that_fills_the_memory() -> None:
+def test_large_other_fields_cut_a_shard_before_it_fills_the_memory() -> None:
     records = [document(position, 1, "x" * (1 << 20)) for position in range(40)]
 
     batches = list(cut_batches(records))
@@ -60,7 +60,7 @@ def test_a_batch_ends_with_a_shard_at_twenty_thousand_documents() -> None:
 
 
 @given(sizes=st.lists(st.integers(0, 30), max_size=60), data=st.data())
-def test_from_any_batch_on_the_cuts_are_the_same(sizes: list[int], data: st.DataObject) -> None:
+def test_resuming_at_any_batch_gives_the_same_cuts(sizes: list[int], data: st.DataObject) -> None:
     records: list[Record] = [document(p, size) if size else rejected(p) for p, size in enumerate(sizes)]
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {"SHARD_TOKENS": 40, "SHARD_DOCUMENTS": 5, "BATCH_DOCUMENTS": 8}.items():

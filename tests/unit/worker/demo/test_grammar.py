@@ -1,4 +1,4 @@
-"""The corpus of the bundled model: the same everywhere, and never trained on what it is measured with."""
+"""The corpus of the bundled model: the same on every machine, and training never sees the evaluation sentences."""
 
 import re
 from random import Random
@@ -20,13 +20,13 @@ def pairs() -> list[Pair]:
     return training_pairs(3000, seed=1)
 
 
-def test_a_seed_is_a_corpus(pairs: list[Pair]) -> None:
+def test_a_seed_always_gives_the_same_corpus(pairs: list[Pair]) -> None:
     assert training_pairs(200, seed=1) == pairs[:200]
     assert training_pairs(200, seed=2) != pairs[:200]
     assert bulletin(Random(7)) == bulletin(Random(7))
 
 
-def test_the_example_file_is_what_its_command_writes() -> None:
+def test_the_example_file_equals_the_output_of_its_command() -> None:
     assert BULLETINS.read_bytes() == "".join(lines(60, seed=1, references=False)).encode()
 
 
@@ -56,21 +56,21 @@ def test_both_sides_of_a_rule_have_the_same_slots() -> None:
             assert set(re.findall(r"\{\w+\}", english)) == set(re.findall(r"\{\w+\}", chinese))
 
 
-def test_a_splitter_finds_the_sentences_again() -> None:
+def test_the_sentence_splitter_recovers_the_generated_sentences() -> None:
     for document in unseen_bulletins(60, seed=3):
         for text, paragraph in zip(document.english.split("\n\n"), document.paragraphs, strict=True):
             sentences = [sentence.strip() for sentence in sentencex.segment("en", text)]
             assert sentences == [pair.english for pair in paragraph]
 
 
-def test_sentences_end_as_their_language_ends_them_and_titles_do_not(pairs: list[Pair]) -> None:
+def test_sentences_end_with_the_full_stop_of_their_language_and_titles_without_one(pairs: list[Pair]) -> None:
     for english, chinese in pairs:
         assert english.endswith(".") == chinese.endswith("。")
         assert english[0].isupper() or english[0].isdigit()
         assert not re.search(r"[A-Za-z,;{}]", chinese)
 
 
-def test_a_bulletin_has_its_texts_paragraph_by_paragraph() -> None:
+def test_both_texts_of_a_bulletin_have_the_same_paragraphs() -> None:
     for document in unseen_bulletins(20, seed=4):
         assert 1 <= len(document.paragraphs) <= 4
         assert document.english.count("\n\n") == document.chinese.count("\n\n") == len(document.paragraphs) - 1

@@ -1,4 +1,4 @@
-"""The questions about bulletins: answered by the bulletin that they were drawn from, in other words than its own."""
+"""Questions about bulletins: each is answered by its bulletin, but worded differently."""
 
 import re
 from random import Random
@@ -21,7 +21,7 @@ def asked() -> list[tuple[str, Question]]:
     return [(text, question) for text, question in questions if question]
 
 
-def test_a_seed_is_a_question() -> None:
+def test_a_seed_always_gives_the_same_question() -> None:
     text = bulletin(Random(1)).english
 
     assert ask(Random(5), text) == ask(Random(5), text)
@@ -33,14 +33,14 @@ def test_a_bulletin_answers_the_question_drawn_from_it(asked: list[tuple[str, Qu
     assert all(answers(question, text) for text, question in asked)
 
 
-def test_hardly_any_other_bulletin_answers_it(asked: list[tuple[str, Question]]) -> None:
+def test_almost_no_other_bulletin_answers_a_question(asked: list[tuple[str, Question]]) -> None:
     texts = [text for text, _ in asked[:150]]
     others = sum(answers(question, text) for text, question in asked[:150] for text in texts) - len(texts)
 
     assert others < 0.01 * len(texts) ** 2
 
 
-def test_every_kind_of_fact_is_found_and_asked_for(asked: list[tuple[str, Question]]) -> None:
+def test_questions_cover_every_kind_of_fact(asked: list[tuple[str, Question]]) -> None:
     assert {question.kind for _, question in asked} == set(KINDS)
 
 
@@ -55,7 +55,7 @@ def test_a_fact_is_what_its_clause_states() -> None:
     assert facts("If more than 31.5 mm of rain falls near Kelso on Friday, stay at home.") == []
 
 
-def test_a_question_is_answered_by_what_it_names() -> None:
+def test_a_question_is_answered_only_by_a_text_that_states_its_fact() -> None:
     question = Question("Is a deluge in store for Kelso on Friday?", "falls", "Kelso", "Friday", "heavy rain", None)
 
     assert answers(question, "Heavy rain will fall in Kelso on Friday night.")
@@ -65,7 +65,7 @@ def test_a_question_is_answered_by_what_it_names() -> None:
     assert not answers(question, "No heavy rain is expected in Kelso on Friday night.")
 
 
-def test_numbers_may_be_spelled() -> None:
+def test_numbers_in_questions_are_sometimes_spelled_out() -> None:
     fact = Fact("cools", ("Kelso",), "Monday", None, "minus 31 degrees")
     texts = {question.text for seed in range(200) if (question := ask_for(Random(seed), fact))}
 
@@ -73,13 +73,13 @@ def test_numbers_may_be_spelled() -> None:
     assert "When does it cool down to minus 31 degrees around Kelso?" in texts
 
 
-def test_the_phenomenon_goes_by_another_name() -> None:
+def test_synonyms_share_no_word_with_the_name_of_the_phenomenon() -> None:
     for name, others in THINGS.items():
         for other in others:
             assert not {*re.findall(r"\w+", name)} & {*re.findall(r"\w+", other)} - COMMON, (name, other)
 
 
-def test_all_that_a_frame_can_name_has_another_name() -> None:
+def test_everything_that_a_question_frame_can_name_has_a_synonym() -> None:
     for symbol in ("fall", "showers", "haze", "sky", "strength", "system", "warning", "advice"):
         assert {english for english, _ in WORDS[symbol]} <= set(THINGS)
     assert {english for english, _ in WORDS["region"]} == set(REGIONS)
@@ -87,7 +87,7 @@ def test_all_that_a_frame_can_name_has_another_name() -> None:
         assert english == "{road}" or set(re.findall(r"\w+", english)) & set(THINGS)
 
 
-def test_a_frame_names_a_place_and_one_thing_more() -> None:
+def test_a_question_frame_names_a_place_and_at_least_one_more_detail() -> None:
     for kind in KINDS.values():
         for frame in kind.frames:
             slots = re.findall(r"\{(\w+)\}", frame)

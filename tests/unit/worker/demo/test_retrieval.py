@@ -1,4 +1,4 @@
-"""The example retrieval set: what its command writes, complete, and hard for a first stage that compares words."""
+"""The example retrieval set: it equals its command's output, is complete, and is hard for a lexical first stage."""
 
 import csv
 import json
@@ -51,7 +51,7 @@ def run() -> dict[str, list[str]]:
     return found
 
 
-def test_the_example_files_are_what_their_command_writes() -> None:
+def test_the_example_files_equal_the_output_of_their_command() -> None:
     written = files()
 
     assert sum(len(text.encode()) for text in written.values()) < MAX_BYTES
@@ -59,7 +59,7 @@ def test_the_example_files_are_what_their_command_writes() -> None:
         assert (EXAMPLES / name).read_bytes() == text.encode(), name
 
 
-def test_every_query_has_its_document_among_its_candidates(
+def test_the_relevant_document_of_every_query_is_among_its_candidates(
     documents: dict[str, str], queries: dict[str, str], relevant: dict[str, str], run: dict[str, list[str]]
 ) -> None:
     assert set(queries) == set(relevant) == set(run)
@@ -70,13 +70,13 @@ def test_every_query_has_its_document_among_its_candidates(
         assert relevant[query] in candidates
 
 
-def test_comparing_words_often_puts_another_document_first(relevant: dict[str, str], run: dict[str, list[str]]) -> None:
+def test_bm25_often_ranks_another_document_first(relevant: dict[str, str], run: dict[str, list[str]]) -> None:
     first = sum(candidates[0] == relevant[query] for query, candidates in run.items())
 
     assert 0 < first < 0.5 * len(run)
 
 
-def test_the_questions_to_rerank_are_those_of_the_set(
+def test_questions_jsonl_has_the_queries_and_candidates_of_the_retrieval_set(
     documents: dict[str, str], queries: dict[str, str], run: dict[str, list[str]]
 ) -> None:
     records = read_lines(EXAMPLES / "questions.jsonl")
@@ -98,7 +98,7 @@ def test_half_of_the_mixed_corpus_is_fluent() -> None:
     assert all((record["text"] in fluent) == (record["kind"] == "fluent") for record in records)
 
 
-def test_no_sentence_of_a_document_is_trained_on() -> None:
+def test_no_sentence_of_a_document_is_in_the_training_corpus() -> None:
     made = retrieval_set(40, 5, seed=3)
 
     for text in made.documents.values():
@@ -106,12 +106,12 @@ def test_no_sentence_of_a_document_is_trained_on() -> None:
         assert all(is_held_out(sentence) for sentence in sentences)
 
 
-def test_too_few_documents_are_told() -> None:
+def test_too_few_documents_for_the_queries_are_refused() -> None:
     with pytest.raises(ValueError, match="ask for fewer"):
         retrieval_set(3, 30, seed=1)
 
 
-def test_bm25_is_the_formula() -> None:
+def test_bm25_equals_its_formula() -> None:
     index = Bm25({"a": "rain in Kelso, rain", "b": "snow", "c": "rain"})
     mean_length = (4 + 1 + 1) / 3
 

@@ -44,12 +44,12 @@ def config_of(family: str, **changed: Any) -> dict[str, Any]:
         ({"use_sliding_window": True, "layer_types": ["chunked_attention"] * 2}, "layer_types other than 2 of"),
     ],
 )
-def test_what_is_not_built_is_named(changed: dict[str, Any], message: str) -> None:
+def test_a_setting_that_no_graph_is_built_for_is_refused_by_name(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         CausalSizes.read(config_of("qwen2", **changed))
 
 
-def test_a_config_of_transformers_5_says_the_same() -> None:
+def test_a_config_of_transformers_5_is_read_the_same() -> None:
     scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
     old = config_of("llama", rope_theta=5e5, rope_scaling=scaling)
     new = config_of("llama", rope_parameters={**scaling, "rope_theta": 5e5})
@@ -84,7 +84,7 @@ def test_each_layer_has_the_window_that_transformers_gives_it(
     assert CausalSizes.read(config_of(family, **changed)).windows == windows
 
 
-def test_rotations_are_those_of_the_formula() -> None:
+def test_rotary_embeddings_equal_the_formula() -> None:
     """cos and sin of position x base^(-2 i / H), at the first and at a late position."""
     cosines, sines = CausalSizes.read(config_of("llama", rope_theta=100.0)).rope.rotations(50)
     angles = 49 * 100.0 ** (-np.arange(4) / 4)

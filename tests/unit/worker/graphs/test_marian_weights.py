@@ -25,7 +25,7 @@ def config_of(family: str) -> dict[str, Any]:
         ({"d_model": None}, "lacks"),
     ],
 )
-def test_sizes_that_no_graph_can_be_built_of_are_refused_by_name(changes: dict[str, Any], message: str) -> None:
+def test_a_setting_that_no_graph_is_built_for_is_refused_by_name(changes: dict[str, Any], message: str) -> None:
     config = config_of("tiny-swish-tied")
     assert (config["d_model"], config["decoder_attention_heads"]) == (16, 2)
 

@@ -14,7 +14,7 @@ def batch(size: int) -> Batch:
 
 
 class Engine:
-    """Translates a document to its own text, and fails whenever a poison one is in the batch."""
+    """Translates each document to its own text, and raises if a poison document is in the batch."""
 
     def __init__(self, poison: set[int]) -> None:
         self.poison = poison

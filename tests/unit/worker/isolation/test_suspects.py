@@ -1,4 +1,4 @@
-"""The search for the document that kills its process, with scripted sandboxes."""
+"""The search for the document that kills its process, with scripted sandboxes in place of processes."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def run(sandboxes: Sandboxes, count: int = 6) -> list[Any]:
     return outcomes
 
 
-def test_a_batch_that_kills_nothing_runs_once_and_whole() -> None:
+def test_a_batch_that_kills_no_process_runs_once_as_a_whole() -> None:
     sandboxes = poison()
 
     outcomes = run(sandboxes)
@@ -47,7 +47,7 @@ def test_one_poison_document_costs_three_processes_and_is_quarantined_alone() ->
     assert [type(outcome) for outcome in outcomes].count(Translation) == 5
 
 
-def test_a_document_that_kills_one_sandbox_only_keeps_its_result() -> None:
+def test_a_document_that_kills_only_one_sandbox_keeps_its_result() -> None:
     sandboxes = Sandboxes(
         lambda positions, times: SEGFAULT if len(positions) > 1 or (positions == [3] and times == 1) else None
     )
@@ -55,7 +55,7 @@ def test_a_document_that_kills_one_sandbox_only_keeps_its_result() -> None:
     assert all(isinstance(outcome, Translation) for outcome in run(sandboxes))
 
 
-def test_the_second_try_is_in_a_process_of_its_own() -> None:
+def test_the_second_attempt_runs_in_a_fresh_process() -> None:
     opened: list[int] = []
 
     def kills(positions: list[int], times: int) -> SandboxDied | None:
@@ -66,7 +66,7 @@ def test_the_second_try_is_in_a_process_of_its_own() -> None:
 
     outcomes = run(sandboxes)
 
-    assert opened[-1] != opened[-2], "1 and 2, each in a fresh one"
+    assert opened[-1] != opened[-2], "documents 1 and 2 are tried again in a fresh process each"
     assert opened[-2] != opened[-3]
     assert [isinstance(outcome, Quarantined) for outcome in outcomes] == [False, True, True, False, False, False]
 
@@ -114,7 +114,7 @@ def test_a_model_that_dies_while_it_loads_is_not_blamed_on_the_documents() -> No
     assert deaths == [()] * MAX_LOADS
 
 
-def test_errors_of_the_engine_pass_and_leave_no_process_behind() -> None:
+def test_an_error_of_the_engine_is_raised_and_leaves_no_process_behind() -> None:
     class Stopping(Sandboxes):
         def process(self, batch: Batch) -> BatchResult:
             raise Stopped("as asked")

@@ -1,4 +1,4 @@
-"""kvjobs.json: what is in it, and what is said of one that cannot be."""
+"""kvjobs.json: its content, and the message about an invalid one."""
 
 import dataclasses
 import json
@@ -36,24 +36,24 @@ def manifest(folder: Path) -> Manifest:
 
 
 def write(folder: Path, manifest: Manifest, **changes: Any) -> None:
-    said = json.loads(manifest.to_bytes()) | changes
-    (folder / "kvjobs.json").write_text(json.dumps(said))
+    content = json.loads(manifest.to_bytes()) | changes
+    (folder / "kvjobs.json").write_text(json.dumps(content))
 
 
-def test_what_is_written_is_read(folder, manifest):
+def test_a_manifest_is_read_back_as_it_was_written(folder, manifest):
     (folder / "kvjobs.json").write_bytes(manifest.to_bytes())
 
     assert Manifest.read(folder) == manifest
 
 
-def test_the_bytes_are_json_in_the_order_of_names_and_know_no_time(folder, manifest):
-    said = json.loads(manifest.to_bytes())
+def test_the_bytes_are_json_with_sorted_names_and_without_a_time(folder, manifest):
+    written = json.loads(manifest.to_bytes())
     shuffled = dataclasses.replace(manifest, files=dict(reversed(manifest.files.items())))
 
-    assert list(said) == sorted(said)
-    assert said["format"] == 1
-    assert said["files"]["weights.data"]["bytes"] == 3
-    assert said.keys() == {field.name for field in dataclasses.fields(Manifest)} | {"format"}
+    assert list(written) == sorted(written)
+    assert written["format"] == 1
+    assert written["files"]["weights.data"]["bytes"] == 3
+    assert written.keys() == {field.name for field in dataclasses.fields(Manifest)} | {"format"}
     assert shuffled.to_bytes() == manifest.to_bytes()
 
 
@@ -61,7 +61,7 @@ def test_a_folder_as_it_was_written_has_no_differences(folder, manifest):
     assert list(manifest.differences(folder)) == []
 
 
-def test_each_file_that_differs_is_a_sentence(folder, manifest):
+def test_each_file_that_differs_is_reported_with_one_sentence(folder, manifest):
     (folder / "onnx" / "decoder.onnx").write_bytes(b"Graph")
     (folder / "weights.data").write_bytes(b"\1\2")
 
@@ -84,7 +84,7 @@ def test_each_file_that_differs_is_a_sentence(folder, manifest):
         ({"files": []}, "lacks a field"),
     ],
 )
-def test_a_manifest_that_makes_no_sense_is_a_sentence(folder, manifest, changes, message):
+def test_an_invalid_manifest_is_refused_with_one_sentence(folder, manifest, changes, message):
     write(folder, manifest, **changes)
 
     with pytest.raises(ModelError, match=message):
@@ -92,7 +92,7 @@ def test_a_manifest_that_makes_no_sense_is_a_sentence(folder, manifest, changes,
 
 
 @pytest.mark.parametrize("content", [b"", b"[1]", b"\xff", b'{"format": 1}'])
-def test_a_damaged_manifest_is_a_sentence(folder, content):
+def test_a_damaged_manifest_is_refused_with_one_sentence(folder, content):
     (folder / "kvjobs.json").write_bytes(content)
 
     with pytest.raises(ModelError, match=r"kvjobs\.json (is not JSON|has format|lacks a field)"):

@@ -1,4 +1,4 @@
-"""Revision and stamps of a model folder: which files are in them, and what changes them."""
+"""Revision and file stamps of a model folder: which files they cover, and which changes they detect."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ def test_a_copy_has_the_revision_of_the_original(tmp_path):
         "source.spm",
     ],
 )
-def test_whatever_decides_results_is_in_the_revision(tmp_path, name):
+def test_every_file_that_affects_results_is_in_the_revision(tmp_path, name):
     more = ["encoder_model.onnx_data", "encoder_model.onnx.data", "weights.data", "kvjobs.json"]
     before = make_model(tmp_path / "m", [*COMPLETE, *more])
     first = revision(before)
@@ -49,7 +49,7 @@ def test_graphs_in_their_own_folder_are_in_the_revision(tmp_path):
     assert revision(folder) != first
 
 
-def test_what_merely_lies_beside_a_model_is_not_in_its_revision(tmp_path):
+def test_files_that_do_not_affect_results_are_not_in_the_revision(tmp_path):
     folder = make_model(tmp_path / "m")
     first = revision(folder)
 
@@ -76,7 +76,7 @@ def revision(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "model.onnx_data", "model.onnx"])
-def test_whatever_decides_the_results_of_a_causal_export_is_in_its_revision(tmp_path, name):
+def test_every_file_that_affects_the_results_of_a_causal_export_is_in_its_revision(tmp_path, name):
     folder = make_model(tmp_path / "m", [*CAUSAL_EXPORT, "model.onnx_data"])
     first = revision(folder)
 
@@ -98,7 +98,7 @@ def replace_by_another(file: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [overwrite_with_the_old_time, replace_by_another, Path.unlink])
-def test_stamps_tell_that_a_file_was_overwritten_replaced_or_removed(
+def test_stamps_change_if_a_file_is_overwritten_replaced_or_removed(
     tmp_path: Path, change: Callable[[Path], None]
 ) -> None:
     folder = ModelFolder("a", make_model(tmp_path / "a"))

@@ -1,4 +1,4 @@
-"""Which kind a config.json names."""
+"""Which kind of model a config.json describes."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from worker.models.model_kind import ModelKind, names_causal
 
 
 @pytest.mark.parametrize(("named", "model_type"), ARCHITECTURES.items())
-def test_an_architecture_is_known_by_its_class_or_where_none_is_named_by_its_type(named, model_type):
+def test_an_architecture_is_recognized_by_its_class_name_or_else_by_its_model_type(named, model_type):
     assert architecture_of({"architectures": [named]}) == model_type
     assert architecture_of({"model_type": model_type}) == model_type
     assert ModelKind.of_architecture(model_type) is (
@@ -29,11 +29,11 @@ def test_an_architecture_is_known_by_its_class_or_where_none_is_named_by_its_typ
         {"model_type": ["llama"]},
     ],
 )
-def test_another_architecture_is_none_of_ours(config):
+def test_an_unsupported_architecture_has_no_kind(config):
     assert architecture_of(config) is None
 
 
-def test_a_language_model_that_we_do_not_build_is_one_all_the_same():
+def test_a_language_model_without_native_graphs_is_recognized_as_a_language_model():
     assert names_causal({"architectures": ["GPT2LMHeadModel"]})
     assert names_causal({"architectures": ["Gemma2ForCausalLM"]})
     assert not names_causal({"architectures": ["BartForConditionalGeneration"]})

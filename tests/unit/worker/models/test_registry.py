@@ -1,4 +1,4 @@
-"""Which folder a model name means, and what is said where it means none."""
+"""Which folder a model name refers to, and the message about an unknown name."""
 
 import os
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_a_name_is_a_folder_of_the_users_models(models_dir):
     assert find_model("opus-mt-en-de", models_dir) == ModelFolder("opus-mt-en-de", models_dir / "opus-mt-en-de")
 
 
-def test_a_bundled_model_needs_no_models_folder(models_dir, bundled, tmp_path):
+def test_a_bundled_model_is_found_without_a_models_folder(models_dir, bundled, tmp_path):
     assert find_model("demo-en-zh", tmp_path / "no-such-folder") == ModelFolder("demo-en-zh", bundled)
 
 
@@ -45,7 +45,7 @@ def test_a_users_model_hides_the_bundled_one_of_its_name(models_dir):
     assert [folder.path for folder in list_models(models_dir) if folder.name == "demo-en-zh"] == [mine]
 
 
-def test_the_name_of_a_path_is_absolute(models_dir, monkeypatch):
+def test_a_model_given_by_path_is_named_by_its_absolute_path(models_dir, monkeypatch):
     monkeypatch.chdir(models_dir)
     expected = models_dir / "opus-mt-en-de"
 
@@ -53,7 +53,7 @@ def test_the_name_of_a_path_is_absolute(models_dir, monkeypatch):
         assert find_model(name, models_dir / "elsewhere") == ModelFolder(str(expected), expected)
 
 
-def test_a_folder_here_may_be_named_without_a_separator(models_dir, tmp_path, monkeypatch):
+def test_a_folder_in_the_current_folder_may_be_named_without_a_separator(models_dir, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make_model(tmp_path / "export")
 
@@ -61,7 +61,7 @@ def test_a_folder_here_may_be_named_without_a_separator(models_dir, tmp_path, mo
     assert find_model(".", models_dir).name == str(tmp_path)
 
 
-def test_a_name_comes_before_a_folder_here(models_dir, tmp_path, monkeypatch):
+def test_a_model_name_takes_precedence_over_a_folder_in_the_current_folder(models_dir, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make_model(tmp_path / "opus-mt-en-de")
 
@@ -75,7 +75,7 @@ def test_a_link_is_not_resolved(models_dir, tmp_path):
     assert find_model(str(link), models_dir).path == link
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones(models_dir):
+def test_an_unknown_name_is_refused_with_the_known_names(models_dir):
     with pytest.raises(NotFoundError) as caught:
         find_model("opus-mt-en-ze", models_dir)
 
@@ -84,13 +84,13 @@ def test_an_unknown_name_is_answered_with_the_known_ones(models_dir):
     assert "demo-none" not in str(caught.value)
 
 
-def test_a_hub_name_is_answered_with_how_to_add_it(models_dir):
+def test_a_hub_name_is_refused_with_how_to_add_it(models_dir):
     with pytest.raises(NotFoundError, match=r"no folder 'Helsinki-NLP/opus-mt-en-de'.* `kvjobs models add SOURCE`"):
         find_model("Helsinki-NLP/opus-mt-en-de", models_dir)
 
 
 @pytest.mark.parametrize("name", ["", "\0", "a\0b", "x" * 300, "x/" * 3000, "\ud800", "notes.txt", ".cache", "~"])
-def test_what_is_no_name_is_not_found(models_dir, name, tmp_path, monkeypatch):
+def test_an_invalid_name_is_not_found(models_dir, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     with pytest.raises(NotFoundError):
@@ -104,7 +104,7 @@ def test_a_plain_name_never_leaves_the_models_folder(name):
         assert os.path.dirname(f"/models/{name}") == "/models"
 
 
-def test_the_list_is_what_can_be_found(models_dir):
+def test_every_listed_model_can_be_found(models_dir):
     listed = list_models(models_dir)
 
     assert [folder.name for folder in listed] == ["demo-en-zh", "opus-mt-en-de", "opus-mt-en-zh"]
@@ -119,7 +119,7 @@ def test_each_task_has_a_bundled_model():
     }
 
 
-def test_a_bundled_model_that_is_not_in_the_installation_is_said_to_be_so(models_dir):
+def test_a_bundled_model_that_the_installation_lacks_is_reported(models_dir):
     with pytest.raises(
         NotFoundError, match=r"bundled model demo-none is not in this installation \(.*/none is missing"
     ):

@@ -28,7 +28,7 @@ def pass_time(watchdog: Watchdog, seconds: int) -> None:
         watchdog.tick(1.0)
 
 
-def test_a_call_that_makes_no_step_is_named(watchdog: Watchdog, reasons: Reasons) -> None:
+def test_a_call_without_a_step_for_too_long_is_reported_by_name(watchdog: Watchdog, reasons: Reasons) -> None:
     with watchdog.watching("shard 7, documents 3 to 9"):
         pass_time(watchdog, 100)
         assert reasons == []
@@ -55,7 +55,7 @@ def test_a_lane_without_a_call_is_not_watched(watchdog: Watchdog, reasons: Reaso
     assert reasons == []
 
 
-def test_waiting_for_the_database_is_not_watched_and_the_step_after_it_is(watchdog: Watchdog, reasons: Reasons) -> None:
+def test_waiting_for_the_database_is_not_watched_but_the_step_after_it_is(watchdog: Watchdog, reasons: Reasons) -> None:
     with watchdog.watching("x") as call:
         with call.waiting():
             pass_time(watchdog, 500)
@@ -65,7 +65,7 @@ def test_waiting_for_the_database_is_not_watched_and_the_step_after_it_is(watchd
         assert len(reasons) == 1
 
 
-def test_a_model_whose_steps_are_slow_gets_the_time_it_needs(watchdog: Watchdog, reasons: Reasons) -> None:
+def test_a_model_with_slow_steps_gets_a_longer_deadline(watchdog: Watchdog, reasons: Reasons) -> None:
     with watchdog.watching("x") as call:
         for _ in range(20):
             pass_time(watchdog, 10)
@@ -77,7 +77,7 @@ def test_a_model_whose_steps_are_slow_gets_the_time_it_needs(watchdog: Watchdog,
         assert len(reasons) == 1
 
 
-def test_one_slow_step_among_many_changes_nothing(watchdog: Watchdog) -> None:
+def test_one_slow_step_among_many_does_not_extend_the_deadline(watchdog: Watchdog) -> None:
     with watchdog.watching("x") as call:
         pass_time(watchdog, 50)
         call.step()
@@ -95,10 +95,10 @@ def test_a_heartbeat_without_an_answer_ends_the_process(watchdog: Watchdog, reas
     assert "heartbeat" in reasons[0]
 
 
-def test_connections_without_an_answer_are_cut_though_another_connection_has_answers(
+def test_connections_without_an_answer_are_cut_although_another_connection_gets_answers(
     reasons: Reasons, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The heartbeat has answers while a lane waits on a connection that a proxy has forgotten."""
+    """The heartbeat gets answers while a lane waits on a connection that a proxy has dropped."""
     silent = iter([False] * 60 + [True] + [False] * 39)
     watchdog = Watchdog(hang_s=300.0, lease_s=60.0, on_hang=reasons, cut_connections=lambda: next(silent))
     monkeypatch.setattr(watchdog, "_arm", lambda: None)

@@ -1,4 +1,4 @@
-"""Documents as rows of spans."""
+"""A document as a sequence of spans: sentences, sentences without letters, and white space."""
 
 import itertools
 
@@ -26,7 +26,7 @@ def texts_of(text: str, language: str = "en") -> list[str]:
 @given(text=any_text | likely_text, language=languages)
 @example(text="vitamin C\u00a0. Next.", language="en")
 @example(text="U.S\u3000.\r\n\u2028A\x85.", language="fr")
-def test_the_spans_of_a_document_are_the_document(text, language):
+def test_the_spans_add_up_to_the_document(text, language):
     assert "".join(span.text for span in segment(text, language)) == text
 
 
@@ -63,12 +63,12 @@ def test_a_document_is_cut_at_line_breaks_and_between_sentences():
 
 
 @pytest.mark.parametrize("line_break", ["\n", "\r\n", "\r", "\n\n", "\x0b", "\x0c", "\x85", "\u2028", "\u2029"])
-def test_a_line_break_ends_a_sentence_that_no_stop_has_ended(line_break):
+def test_a_line_break_ends_a_sentence_without_a_full_stop(line_break):
     assert texts_of(f"The title{line_break}and the text") == ["The title", "and the text"]
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n", "\t\u00a0\u3000"])
-def test_nothing_but_white_space_has_no_sentence(text):
+def test_white_space_alone_has_no_sentence(text):
     assert texts_of(text) == []
     assert [span.text for span in segment(text, "en")] == ([text] if text else [])
 
@@ -92,13 +92,13 @@ def test_a_sentence_without_a_letter_passes_through(text):
         ("de", "Das kostet z. B. 3 Euro. Es regnet.", 2),
     ],
 )
-def test_sentences_end_where_the_language_ends_them(language, text, sentences):
+def test_sentences_are_split_by_the_rules_of_their_language(language, text, sentences):
     assert len(texts_of(text, language)) == sentences
 
 
 @pytest.mark.parametrize("code", ["de", "DE", "deu", "ger", "de-AT", "de_Latn", " de "])
-def test_a_language_has_many_codes(code):
-    """English would cut after the ordinal."""
+def test_every_code_of_a_language_is_recognized(code):
+    """The rules of English would cut after the ordinal."""
     text = "Am 3. Oktober regnet es."
 
     assert texts_of(text, code) == [text]
@@ -106,17 +106,17 @@ def test_a_language_has_many_codes(code):
 
 
 @pytest.mark.parametrize("code", ["xx", "", "no-such-language", "ΩΩ", "\ud800"])
-def test_an_unknown_language_is_cut_like_english(code):
+def test_an_unknown_language_is_split_like_english(code):
     assert texts_of("One. Two.", code) == ["One.", "Two."]
 
 
 @pytest.mark.parametrize("space", ["\x85", "\u00a0", "\u2009", "\u202f", "\u3000", " \u00a0\u00a0", "\u3000 \u3000"])
-def test_a_wide_space_before_a_stop_does_not_disturb_the_splitter(space):
-    """sentencex panics on it, and the line would stay whole."""
+def test_a_wide_space_before_a_full_stop_does_not_break_the_splitter(space):
+    """sentencex panics on it, which would leave the line unsplit."""
     assert texts_of(f"She takes C{space}. Rain fell. Snow fell.")[-1] == "Snow fell."
 
 
-def test_a_panic_of_the_splitter_leaves_the_line_whole(monkeypatch):
+def test_a_panic_of_the_splitter_leaves_the_line_unsplit(monkeypatch):
     class PanicException(BaseException):
         pass
 
@@ -128,7 +128,7 @@ def test_a_panic_of_the_splitter_leaves_the_line_whole(monkeypatch):
     assert texts_of("One. Two.\nThree.") == ["One. Two.", "Three."]
 
 
-def test_being_interrupted_is_not_a_panic(monkeypatch):
+def test_an_interrupt_is_not_taken_for_a_panic(monkeypatch):
     def interrupted(language: str, text: str) -> list[str]:
         raise KeyboardInterrupt
 
@@ -139,13 +139,13 @@ def test_being_interrupted_is_not_a_panic(monkeypatch):
 
 
 @pytest.mark.parametrize("odd", [[], ["One"], ["one. ", "two."], ["One. ", "", "Two.", "Two."]])
-def test_a_splitter_that_alters_the_text_is_not_believed(monkeypatch, odd):
+def test_a_split_that_alters_the_text_is_ignored(monkeypatch, odd):
     monkeypatch.setattr(sentencex, "segment", lambda language, text: odd)
 
     assert texts_of("One. Two.") == ["One. Two."]
 
 
-def test_an_empty_sentence_of_the_splitter_is_passed_over(monkeypatch):
+def test_an_empty_sentence_of_the_splitter_is_skipped(monkeypatch):
     monkeypatch.setattr(sentencex, "segment", lambda language, text: ["", text])
 
     assert "".join(texts_of("rain " * WINDOW)).replace(" ", "") == "rain" * WINDOW
@@ -155,13 +155,13 @@ def test_an_empty_sentence_of_the_splitter_is_passed_over(monkeypatch):
 
 
 @given(st.integers(0, WINDOW // 8), st.sampled_from(["Rain fell at {}. ", "{}号下雨。", "What? {} (no). "]))
-def test_a_long_line_is_cut_like_its_sentences(first, pattern):
+def test_a_long_line_is_split_into_its_sentences(first, pattern):
     sentences = [pattern.format(f"Kelso{i}") for i in range(first, first + WINDOW // 4)]
 
     assert texts_of("".join(sentences)) == [text for one in sentences for text in texts_of(one)]
 
 
-def test_a_sentence_longer_than_a_window_is_cut_after_a_word():
+def test_a_sentence_longer_than_a_window_is_split_after_a_word():
     text = "rain " * WINDOW
 
     spans = segment(text, "en")
@@ -172,8 +172,8 @@ def test_a_sentence_longer_than_a_window_is_cut_after_a_word():
 
 
 @pytest.mark.parametrize("pattern", ["下雨了。", "A。」", "``a ", "`", "“A. B” ", "rain ", "x", "\u00a0.", "a\n"])
-def test_the_splitter_sees_windows_and_each_character_at_most_twice(monkeypatch, pattern):
-    """Its time grows with the square of what it is handed: 1.6 s for 100,000 characters of Chinese on a line."""
+def test_the_splitter_gets_windows_and_each_character_at_most_twice(monkeypatch, pattern):
+    """Its time grows with the square of its input: 1.6 s for 100,000 characters of Chinese on one line."""
     handed = []
     real = sentencex.segment
 

@@ -1,4 +1,4 @@
-"""The format that the name of a file stands for."""
+"""The export format is read from the file name."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from jobs.cli.export.export_file import format_of
 from jobs.cli.export.export_formats import Format
 
 
-def test_a_packed_name_tells_its_format_too() -> None:
+def test_the_name_of_a_compressed_file_gives_its_format_too() -> None:
     assert [format_of(Path(name)) for name in ("a.run.gz", "a.TXT.zst", "a.gz", "a.csv.bak")] == [
         Format.TREC,
         Format.TXT,

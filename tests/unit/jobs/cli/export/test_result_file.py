@@ -1,4 +1,4 @@
-"""The file of results: whole or not there, in nobody else's place, and wherever a shell can point."""
+"""The result file is complete or absent, never overwrites another file, and may be any path that a shell can name."""
 
 import os
 import secrets
@@ -16,7 +16,7 @@ def write(path: Path, data: bytes = b"results") -> None:
         file.write(data)
 
 
-def test_a_link_that_waits_under_its_temporary_name_is_not_followed(
+def test_a_link_planted_under_the_temporary_name_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     precious = tmp_path / "precious"
@@ -32,7 +32,7 @@ def test_a_link_that_waits_under_its_temporary_name_is_not_followed(
     assert link.is_symlink()
 
 
-def test_its_temporary_name_is_another_each_time(tmp_path: Path) -> None:
+def test_each_export_uses_a_new_temporary_name(tmp_path: Path) -> None:
     names = set()
     for _ in range(2):
         with result_file(tmp_path / "out.jsonl", corpus=""):
@@ -43,7 +43,7 @@ def test_its_temporary_name_is_another_each_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
-def test_it_has_the_permissions_of_any_new_file(tmp_path: Path, umask: int, mode: int) -> None:
+def test_a_result_file_has_the_permissions_of_any_new_file(tmp_path: Path, umask: int, mode: int) -> None:
     before = os.umask(umask)
     try:
         write(tmp_path / "out.jsonl")
@@ -53,31 +53,31 @@ def test_it_has_the_permissions_of_any_new_file(tmp_path: Path, umask: int, mode
     assert stat.S_IMODE((tmp_path / "out.jsonl").stat().st_mode) == mode
 
 
-def test_a_disk_that_is_full_leaves_what_was_there(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_file_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
     path.write_text("before")
 
-    def break_off() -> None:
+    def fail_half_way() -> None:
         with result_file(path, corpus="") as file:
             file.write(b"half")
             raise OSError(28, "No space left on device")
 
     with pytest.raises(StoreError, match="No space left on device"):
-        break_off()
+        fail_half_way()
 
     assert path.read_text() == "before"
     assert os.listdir(tmp_path) == ["out.jsonl"]
 
 
 @pytest.mark.parametrize("folder", ["/dev/fd", "/proc/self/fd"])
-def test_what_the_process_has_open_already_is_written_where_it_stands(tmp_path: Path, folder: str) -> None:
+def test_a_file_descriptor_that_is_already_open_is_written_at_its_current_position(tmp_path: Path, folder: str) -> None:
     reader, writer = os.pipe()
     write(Path(f"{folder}/{writer}"))
     os.close(writer)
     with os.fdopen(reader, "rb") as file:
         assert file.read() == b"results"
 
-    with (tmp_path / "log").open("ab") as log:  # as of `>> log`
+    with (tmp_path / "log").open("ab") as log:  # what a shell does for `>> log`
         log.write(b"before ")
         log.flush()
         write(Path(f"{folder}/{log.fileno()}"))
@@ -88,6 +88,6 @@ def test_what_the_process_has_open_already_is_written_where_it_stands(tmp_path: 
         write(Path("/dev/fd/999999"))
 
 
-def test_a_device_that_takes_nothing_is_named() -> None:
+def test_a_device_that_refuses_to_be_written_is_named_in_the_error() -> None:
     with pytest.raises(StoreError, match="/dev/full cannot be written: No space left on device"):
         write(Path("/dev/full"))

@@ -1,4 +1,4 @@
-"""Tables in the width of a terminal: an id, a name or a number is whole, or its column is named as left out."""
+"""Tables fit the width of the terminal: ids, names and numbers are never cut; columns left out are named."""
 
 import sys
 from typing import Any
@@ -25,7 +25,7 @@ TABLES = (
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Standard output is a terminal of so many columns."""
+    """Call with a number of columns: standard output is then a terminal of that width."""
 
     def of_width(columns: int) -> None:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
@@ -35,7 +35,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 
 @given(strategies.data())
-def test_what_is_shown_is_whole_in_any_width(data: strategies.DataObject) -> None:
+def test_values_that_are_shown_are_never_cut_at_any_width(data: strategies.DataObject) -> None:
     columns = data.draw(strategies.sampled_from(TABLES))
     width = data.draw(strategies.integers(10, 300))
     cells = strategies.sampled_from([*NAMES, "1", "12,345,678", "opus-mt-tc-big-en-zh-int8", "2026-11-22 11:23:11"])
@@ -51,7 +51,7 @@ def test_what_is_shown_is_whole_in_any_width(data: strategies.DataObject) -> Non
         assert {i for i, column in enumerate(columns) if column.rank == 0} <= set(shown)
         whole = [[row[i] for i in shown] for row in rows]
         assert [line.split() for line in fitted.lines[2:]] == [" ".join(row).split() for row in whole]
-    else:  # a block a row, with every column
+    else:  # one block of lines per row, with every column
         assert fitted.left_out == ()
         blocks = "\n".join(fitted.lines).split("\n\n") if rows else []
         assert ["".join(block.split()) for block in blocks] == [
@@ -60,7 +60,7 @@ def test_what_is_shown_is_whole_in_any_width(data: strategies.DataObject) -> Non
         ]
 
 
-def test_the_columns_that_say_least_go_first_and_what_still_fits_stays() -> None:
+def test_the_least_important_columns_are_left_out_first_and_those_that_still_fit_stay() -> None:
     columns = [Column("a", "A"), Column("b", "B" * 30, rank=2), Column("c", "C" * 5, rank=3), Column("d", "D", rank=1)]
 
     fitted = fit_table([["1", "2", "3", "4"]], columns, 20)
@@ -68,7 +68,7 @@ def test_the_columns_that_say_least_go_first_and_what_still_fits_stays() -> None
     assert (fitted.lines[0].split(), fitted.left_out) == (["A", "CCCCC", "D"], ["B" * 30])
 
 
-def test_texts_are_shortened_before_a_column_goes_and_share_what_is_left() -> None:
+def test_texts_are_shortened_before_a_column_is_left_out_and_share_the_width_that_remains() -> None:
     columns = [Column("id", "id"), Column("x", "x", is_text=None), Column("y", "y", is_text=None)]
 
     fitted = fit_table([["document-17", "a text " * 20, "文本" * 40]], columns, 60)
@@ -79,7 +79,7 @@ def test_texts_are_shortened_before_a_column_goes_and_share_what_is_left() -> No
     assert fitted.lines[2].count("…") == 2
 
 
-def test_a_block_folds_a_text_at_its_words_and_keeps_a_long_word_whole() -> None:
+def test_a_block_wraps_text_between_words_and_never_inside_a_long_word() -> None:
     columns = [Column("id", "ID"), Column("x", "TEXT", is_text=True)]
 
     fitted = fit_table([["i" * 90, "one two three four five six " + "7" * 40]], columns, 32)
@@ -92,7 +92,9 @@ def test_a_block_folds_a_text_at_its_words_and_keeps_a_long_word_whole() -> None
     ]
 
 
-def test_what_is_left_out_is_said(terminal: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_columns_that_are_left_out_are_named_on_standard_error(
+    terminal: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     terminal(20)
 
     print_table([{"a": "x" * 12, "b": "y" * 12}], [Column("a", "ALPHA"), Column("b", "BETA", rank=1)])
@@ -103,7 +105,9 @@ def test_what_is_left_out_is_said(terminal: Any, capsys: pytest.CaptureFixture[s
     assert "--json" in err
 
 
-def test_a_page_goes_on_below_where_its_value_begins(terminal: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_line_of_a_page_continues_below_the_start_of_its_value(
+    terminal: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     terminal(40)
 
     print_page(["Job 1", "  options    beam_size 4, n_best 1, cache auto", "  x\x1b[31m"])

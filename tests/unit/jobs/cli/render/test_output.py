@@ -1,4 +1,4 @@
-"""What leaves the command line: nothing that steers a terminal, nothing that runs in a spreadsheet."""
+"""What the commands print: no control sequence reaches a terminal, no formula reaches a spreadsheet."""
 
 import csv
 import io
@@ -22,13 +22,13 @@ def test_control_characters_are_made_visible() -> None:
     assert visible("汉字, émoji 👩‍👩‍👧") == "汉字, émoji 👩‍👩‍👧"
 
 
-def test_a_message_keeps_its_lines_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_message_keeps_its_line_breaks_and_no_other_control_character(capsys: pytest.CaptureFixture[str]) -> None:
     print_message("one\ntwo \x1b[31m")
 
     assert capsys.readouterr() == ("", "one\ntwo \\x1b[31m\n")
 
 
-def test_json_has_no_character_that_a_terminal_obeys() -> None:
+def test_json_contains_no_control_character() -> None:
     hostile = HOSTILE.replace("\ud800", "")
 
     text = to_json({hostile: hostile}).decode()
@@ -39,7 +39,7 @@ def test_json_has_no_character_that_a_terminal_obeys() -> None:
     )
 
 
-def test_json_knows_the_values_of_a_database() -> None:
+def test_json_can_represent_every_type_of_database_value() -> None:
     at = datetime(2026, 11, 21, 1, 2, 3, 456789, UTC)
 
     assert to_json(
@@ -47,7 +47,7 @@ def test_json_knows_the_values_of_a_database() -> None:
     ) == (b'["2026-11-21T01:02:03.456Z",12345678901234567890123,0.5,"00ff",null,null]')
 
 
-def test_a_json_list_without_members_is_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_result_is_an_empty_json_list(capsys: pytest.CaptureFixture[str]) -> None:
     print_json_rows([])
     assert capsys.readouterr().out == "[]\n"
 
@@ -62,7 +62,7 @@ def test_a_cell_never_starts_a_formula(text: str) -> None:
 
 
 @pytest.mark.parametrize("number", ["-1", "-0.50", "-1.5e-7"])
-def test_a_text_that_is_a_number_is_no_formula(number: str) -> None:
+def test_a_text_that_is_a_number_is_not_escaped_as_a_formula(number: str) -> None:
     assert csv_cell(number) == number
 
 
@@ -72,7 +72,7 @@ def test_a_number_stays_a_number() -> None:
     assert csv_cell({"a": "=1"}) == '{"a":"=1"}'
 
 
-def test_csv_reads_back_whatever_its_line_breaks() -> None:
+def test_csv_with_any_line_breaks_is_read_back_unchanged() -> None:
     cells = ["a\rb", "c\nd", 'e"f', "g,h", "i\r\nj"]
 
     assert next(csv.reader(io.StringIO(csv_line(cells), newline=""))) == cells
@@ -94,7 +94,7 @@ def test_a_table_in_a_pipe_is_not_cut(capsys: pytest.CaptureFixture[str]) -> Non
     assert "x" * 500 in capsys.readouterr().out
 
 
-def test_numbers_are_told_as_people_read_them() -> None:
+def test_durations_counts_shares_and_sizes_are_written_for_people() -> None:
     assert [duration(seconds) for seconds in (None, 0, 59.94, 59.96, 65, 3599.9, 7800, 100_000)] == [
         *("-", "0.0 s", "59.9 s", "1 min 00 s", "1 min 05 s", "1 h 00 min", "2 h 10 min", "1 d 03 h")
     ]

@@ -1,4 +1,4 @@
-"""Sentences that people stumbled over, as they read now."""
+"""The wording of messages that were once misleading."""
 
 import importlib.metadata
 
@@ -12,7 +12,7 @@ from jobs.submission.dry_run import DryRun, SegmentCounts
 from tests.rows import SPEC
 
 
-def test_a_process_that_a_signal_ended_was_killed() -> None:
+def test_a_process_that_was_ended_by_a_signal_is_reported_as_killed() -> None:
     assert [how_it_ended(code) for code in (1, -9, -63)] == [
         "exited with code 1",
         "was killed by SIGKILL (signal 9)",
@@ -20,7 +20,7 @@ def test_a_process_that_a_signal_ended_was_killed() -> None:
     ]
 
 
-def test_a_missing_package_is_installed_by_its_own_name_wherever_kvjobs_came_from(
+def test_a_missing_package_is_to_be_installed_by_its_own_name_and_not_as_an_extra_of_kvjobs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wanted = ["psycopg[binary]>=3.2; extra == 'postgres'", "ir-measures>=0.4.3; extra == 'metrics'", "click>=8.2"]
@@ -34,7 +34,7 @@ def test_a_missing_package_is_installed_by_its_own_name_wherever_kvjobs_came_fro
     ]
 
 
-def test_one_rejected_line_is_one_line() -> None:
+def test_one_rejected_line_is_counted_in_the_singular() -> None:
     dry_run = DryRun(
         counts=SegmentCounts(2, 2, 0, 0, 0, 0, 0, ()),
         num_documents=2,

@@ -1,4 +1,4 @@
-"""Which refusals of a database time may mend, and which want a person."""
+"""Which database errors are worth a retry, and which only a person can solve."""
 
 import psycopg
 import psycopg.errors
@@ -35,19 +35,19 @@ def named(error: psycopg.Error) -> str:
         psycopg.OperationalError(f"{CONNECTING}FATAL:  the database system is starting up"),
         psycopg.OperationalError(f"{CONNECTING}FATAL:  sorry, too many clients already"),
         psycopg.OperationalError("failed to resolve host 'db': [Errno -3] Temporary failure in name resolution"),
-        with_state("25006"),  # a transaction that may only read: a standby, or a primary in a failover
-        with_state("25P03"),  # idle in a transaction for too long: this process was stopped
+        with_state("25006"),  # read-only transaction: a standby, or a primary during a failover
+        with_state("25P03"),  # idle in a transaction for too long: this process was suspended
         with_state("53300"),  # too many connections
-        with_state("55P03"),  # a lock that is not free
-        with_state("57014"),  # a statement that somebody cancelled
+        with_state("55P03"),  # a lock is not available
+        with_state("57014"),  # a statement was cancelled
         with_state("57P01"),  # shut down by an administrator
         with_state("57P02"),  # a crash of another session
         with_state("57P03"),  # starting up
-        with_state("58030"),  # the server's disk
+        with_state("58030"),  # I/O error of the server
     ],
     ids=named,
 )
-def test_what_time_may_mend_is_worth_another_try(error: psycopg.Error) -> None:
+def test_a_temporary_error_is_retried(error: psycopg.Error) -> None:
     assert isinstance(explained(error), TransientError)
 
 
@@ -62,18 +62,18 @@ def test_what_time_may_mend_is_worth_another_try(error: psycopg.Error) -> None:
         psycopg.OperationalError(f'{CONNECTING}root certificate file "/etc/ca.pem" does not exist'),
         with_state("28P01"),  # a wrong password
         with_state("3D000"),  # an unknown database
-        with_state("42501"),  # a role that may not
-        with_state("42P01"),  # a table that is not there
+        with_state("42501"),  # a role without the privilege
+        with_state("42P01"),  # an unknown table
     ],
     ids=named,
 )
-def test_what_only_a_person_can_mend_is_no_reason_to_wait(error: psycopg.Error) -> None:
+def test_an_error_that_only_a_person_can_solve_is_not_retried(error: psycopg.Error) -> None:
     refusal = explained(error)
 
     assert type(refusal) is StoreError
     assert "postgresql+psycopg://me@db/kvjobs" in str(refusal)
 
 
-def test_a_value_that_no_column_takes_is_refused_for_itself() -> None:
+def test_a_value_that_no_column_can_store_is_an_error_of_that_value() -> None:
     for error in (psycopg.DataError("text fields cannot contain NUL"), with_state("23503"), with_state("22003")):
         assert isinstance(explained(error), ValueRefused)

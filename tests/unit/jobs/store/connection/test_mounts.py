@@ -1,4 +1,4 @@
-"""Which file system a folder lies on, told from texts as /proc/self/mountinfo has them."""
+"""Which file system a folder is on, read from texts in the format of /proc/self/mountinfo."""
 
 from pathlib import Path, PurePosixPath
 
@@ -24,14 +24,14 @@ def kind(folder: str, *lines: str) -> str:
         *("fuse.glusterfs", "fuse.ceph-fuse", "fuse.sshfs", "fuse.s3fs", "fuse.rclone", "fuse.juicefs"),
     ],
 )
-def test_network_file_systems_are_known(name: str) -> None:
+def test_network_file_systems_are_recognized(name: str) -> None:
     assert Mount(2, 1, PurePosixPath("/data"), name).is_network
 
 
 @pytest.mark.parametrize(
     "name", ["ext4", "xfs", "btrfs", "tmpfs", "overlay", "fuseblk", "fuse.mergerfs", "fuse.gocryptfs", "fuse", "zfs"]
 )
-def test_local_file_systems_are_not_taken_for_a_network_s(name: str) -> None:
+def test_local_file_systems_are_not_taken_for_network_file_systems(name: str) -> None:
     assert not Mount(2, 1, PurePosixPath("/data"), name).is_network
 
 
@@ -41,7 +41,7 @@ def test_the_deepest_mount_counts() -> None:
 
     assert kind("/home/me", home, own) == "nfs4"
     assert kind("/home/me/fast/kvjobs", home, own) == "ext4"
-    assert kind("/home2", home, own) == "ext4"  # only its name begins alike
+    assert kind("/home2", home, own) == "ext4"  # /home2 is not below /home
 
 
 def test_a_path_with_a_space_is_found() -> None:
@@ -53,7 +53,7 @@ def test_a_path_with_a_space_is_found() -> None:
     assert kind("/mnt/team", shared, odd) == "ext4"
 
 
-def test_of_two_mounts_on_one_folder_the_upper_counts() -> None:
+def test_of_two_mounts_on_one_folder_the_later_one_counts() -> None:
     automount = "30 22 0:40 / /net rw - autofs systemd-1 rw"
     over_it = "31 30 0:41 / /net rw - nfs4 server:/net rw"
 
@@ -61,7 +61,7 @@ def test_of_two_mounts_on_one_folder_the_upper_counts() -> None:
     assert kind("/net/home", over_it, automount) == "nfs4"  # whatever the order of the lines
 
 
-def test_a_mount_that_another_hides_does_not_count() -> None:
+def test_a_mount_that_is_hidden_by_another_does_not_count() -> None:
     hidden = "30 22 0:40 / /data/old rw - nfs4 server:/old rw"
     later = "31 22 8:2 / /data rw - ext4 /dev/sdb1 rw"
 
@@ -76,15 +76,15 @@ def test_lines_with_and_without_optional_fields_are_read() -> None:
     assert parse_mounts("nonsense\n\n") == []
 
 
-def test_where_the_root_itself_is_no_mount_the_others_are_found() -> None:
-    """As after a chroot."""
+def test_mounts_are_found_even_if_the_root_itself_is_not_a_mount() -> None:
+    """This is so after a chroot."""
     alone = parse_mounts("30 22 0:40 / /data rw - nfs4 server:/data rw")
 
     assert find_mount(PurePosixPath("/data/x"), alone) == alone[0]
     assert find_mount(PurePosixPath("/other"), alone) is None
 
 
-def test_this_machine_s_own_folder_is_found() -> None:
+def test_a_folder_of_this_machine_is_found() -> None:
     assert mount_of(Path("/proc/self")) is not None
 
 

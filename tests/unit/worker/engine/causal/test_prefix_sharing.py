@@ -1,4 +1,4 @@
-"""Groups of sequences that begin alike: nothing is lost, nothing changes, and nothing is computed that need not be."""
+"""Groups of sequences with a common prefix: each sequence is kept unchanged, and the groups save the most tokens."""
 
 import pytest
 from hypothesis import given
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from worker.engine.causal.prefix_sharing import GROUP_COST, Pair, PrefixGroups, group_by_prefix, group_separately
 
-# Few tokens, so that much begins alike; the parts of a pair are never empty.
+# A small vocabulary, so that many pairs share a prefix; the parts of a pair are never empty.
 IDS = st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple)
 SUFFIX_COSTS = st.sampled_from([0.0, 0.125, 0.5])
 PAIRS = st.lists(st.tuples(IDS, IDS), max_size=14)
@@ -17,26 +17,26 @@ def num_tokens(sharing: PrefixGroups) -> int:
 
 
 def restored(sharing: PrefixGroups, at: int) -> Pair:
-    """The pair, as the model will see it."""
+    """The pair at this index, put together again from its group's prefix and suffix."""
     place = sharing.members[at]
     group = sharing.groups[place.group]
     whole = (*group.prefix, *group.suffixes[place.suffix])
-    assert place.num_scored <= len(group.suffixes[place.suffix]), "a scored token is never in what is shared"
+    assert place.num_scored <= len(group.suffixes[place.suffix]), "a scored token is never in the shared prefix"
     return whole[: -place.num_scored], whole[-place.num_scored :]
 
 
 def pairs_of(*lines: str) -> list[Pair]:
-    """`abcd x` is a pair; a letter is a token."""
+    """Each text, such as `abcd x`, as a pair (given tokens, scored tokens); a letter is a token."""
     return [tuple(tuple(map(ord, part)) for part in line.split()) for line in lines]  # type: ignore[misc]
 
 
 def groups_of(sharing: PrefixGroups) -> list[str]:
-    """`abc x y` is a prefix with two suffixes."""
+    """Each group as a text: `abc x y` is the prefix `abc` with the suffixes `x` and `y`."""
     return [" ".join("".join(map(chr, ids)) for ids in (group.prefix, *group.suffixes)) for group in sharing.groups]
 
 
 @given(PAIRS, st.integers(0, 12), SUFFIX_COSTS)
-def test_no_pair_changes_and_each_is_computed_once(pairs: list[Pair], group_cost: int, suffix_cost: float) -> None:
+def test_every_pair_is_kept_unchanged_and_computed_once(pairs: list[Pair], group_cost: int, suffix_cost: float) -> None:
     sharing = group_by_prefix(pairs, group_cost, suffix_cost)
 
     assert [restored(sharing, at) for at in range(len(pairs))] == pairs
@@ -45,7 +45,9 @@ def test_no_pair_changes_and_each_is_computed_once(pairs: list[Pair], group_cost
 
 
 @given(PAIRS, st.integers(0, 12), SUFFIX_COSTS)
-def test_sharing_never_computes_more_than_going_apart(pairs: list[Pair], group_cost: int, suffix_cost: float) -> None:
+def test_sharing_never_computes_more_tokens_than_separate_pairs(
+    pairs: list[Pair], group_cost: int, suffix_cost: float
+) -> None:
     sharing = group_by_prefix(pairs, group_cost, suffix_cost)
     num_groups = sum(len(group.suffixes) > 1 for group in sharing.groups)
     different = list(dict.fromkeys(pairs))
@@ -57,12 +59,12 @@ def test_sharing_never_computes_more_than_going_apart(pairs: list[Pair], group_c
 
 
 @given(st.lists(st.tuples(IDS, IDS), max_size=7), st.integers(0, 6), SUFFIX_COSTS)
-def test_no_other_groups_of_the_tree_save_more(pairs: list[Pair], group_cost: int, suffix_cost: float) -> None:
-    """Against every way to cut the tree, tried one by one."""
+def test_no_other_grouping_saves_more(pairs: list[Pair], group_cost: int, suffix_cost: float) -> None:
+    """Compared with every possible way to cut the prefix tree into groups."""
     different = sorted(set(pairs))
 
     def best(among: list[Pair], depth: int) -> float:
-        """Tokens that can be saved among pairs that share `depth` tokens."""
+        """The most tokens that can be saved among pairs whose first `depth` tokens are equal."""
         num_behind = sum(len(one) + len(other) - depth for one, other in among)
         whole = (len(among) - 1) * depth - group_cost - suffix_cost * num_behind
         longer: dict[int, list[Pair]] = {}
@@ -80,7 +82,7 @@ def test_no_other_groups_of_the_tree_save_more(pairs: list[Pair], group_cost: in
 
 
 @given(PAIRS)
-def test_apart_every_pair_is_a_group(pairs: list[Pair]) -> None:
+def test_without_sharing_every_pair_is_its_own_group(pairs: list[Pair]) -> None:
     sharing = group_separately(pairs)
 
     assert [restored(sharing, at) for at in range(len(pairs))] == pairs
@@ -95,13 +97,13 @@ def test_a_query_is_computed_once_for_all_its_candidates() -> None:
     assert [(place.num_computed, place.num_shared) for place in sharing.members] == [(5, 0), (5, 0), (1, 4), (2, 4)]
 
 
-def test_a_long_head_is_shared_where_the_rest_differs() -> None:
+def test_a_long_common_prefix_is_shared_if_only_the_rest_differs() -> None:
     assert groups_of(group_by_prefix(pairs_of("abcdx 1", "abcdy 2", "abcdz 3"), group_cost=2, suffix_cost=0)) == [
         "abcd x1 y2 z3"
     ]
 
 
-def test_what_saves_more_decides_between_the_head_and_the_documents() -> None:
+def test_the_larger_saving_decides_between_sharing_the_template_and_sharing_the_documents() -> None:
     twice = pairs_of("aaaaaaxx 1", "aaaaaaxx 2", "aaaaaayy 1", "aaaaaayy 2")
     often = pairs_of(*(f"aa{document * 6} {query}" for document in "xy" for query in "12345"))
 
@@ -121,7 +123,7 @@ def test_a_few_common_tokens_are_not_worth_a_group() -> None:
     assert 57 < GROUP_COST < 100
 
 
-def test_a_short_beginning_of_long_sequences_is_not_worth_a_group() -> None:
+def test_a_short_common_prefix_of_long_sequences_is_not_worth_a_group() -> None:
     def pairs(num_shared: int) -> list[Pair]:
         return [((1,) * num_shared, (2 + document,) * 100) for document in range(50)]
 
@@ -129,7 +131,7 @@ def test_a_short_beginning_of_long_sequences_is_not_worth_a_group() -> None:
     assert len(group_by_prefix(pairs(20)).groups) == 1
 
 
-def test_equal_pairs_are_computed_once_even_where_no_group_is_made() -> None:
+def test_equal_pairs_are_computed_once_even_if_no_group_is_made() -> None:
     sharing = group_by_prefix(pairs_of("ab x", "ab x", "c y", "ab x"))
 
     assert groups_of(sharing) == ["ab x", "c y"]
@@ -137,8 +139,8 @@ def test_equal_pairs_are_computed_once_even_where_no_group_is_made() -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_sequences_that_grow_out_of_each_other_make_no_deep_calls(order: int) -> None:
-    """A tree as deep as there are sequences."""
+def test_many_sequences_that_extend_each_other_do_not_exceed_the_recursion_limit(order: int) -> None:
+    """Their prefix tree is as deep as the number of sequences."""
     pairs = [((7,) * length, (8,)) for length in range(1, 2001)][::order]
 
     sharing = group_by_prefix(pairs)

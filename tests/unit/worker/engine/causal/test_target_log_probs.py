@@ -1,4 +1,4 @@
-"""Log-probabilities of targets, against the plain formula."""
+"""Log-probabilities of target tokens, compared with the plain formula."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from worker.engine.causal.target_log_probs import scratch_size, target_log_probs
     scale=st.sampled_from([0.0, 1.0, 30.0, 1e4]),
     seed=st.integers(0, 99),
 )
-def test_they_are_logits_less_the_logarithm_of_the_sum(rows: int, vocab_size: int, scale: float, seed: int) -> None:
+def test_log_probs_are_the_logits_minus_the_log_sum_exp(rows: int, vocab_size: int, scale: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     logits = (scale * rng.standard_normal((rows, vocab_size))).astype(np.float32)
     targets = rng.integers(0, vocab_size, rows)
@@ -28,14 +28,14 @@ def test_they_are_logits_less_the_logarithm_of_the_sum(rows: int, vocab_size: in
     np.testing.assert_allclose(found, expected, rtol=2e-7, atol=2e-6)
 
 
-def test_half_precision_is_summed_in_single() -> None:
+def test_float16_logits_are_summed_in_float32() -> None:
     """70,000 equal logits: a sum in float16 would be infinite, and its logarithm too."""
     found = target_log_probs(np.zeros((3, 70_000), np.float16), np.array([0, 1, 69_999]))
 
     np.testing.assert_allclose(found, -np.log(70_000), rtol=1e-6)
 
 
-def test_a_slice_at_a_time_gives_what_all_at_once_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slices_give_the_same_log_probs_as_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     logits = np.random.default_rng(1).standard_normal((50, 33)).astype(np.float32)
     targets = np.arange(50) % 33
     expected = target_log_probs(logits, targets)
@@ -45,11 +45,11 @@ def test_a_slice_at_a_time_gives_what_all_at_once_gives(monkeypatch: pytest.Monk
     np.testing.assert_array_equal(target_log_probs(logits, targets, np.full(7 * 33, np.nan, np.float32)), expected)
 
 
-def test_what_is_not_finite_stays_so_in_its_row_alone() -> None:
+def test_a_non_finite_logit_affects_only_its_own_row() -> None:
     logits = np.zeros((5, 4), np.float32)
     logits[0, 1] = np.nan
     logits[1, 1] = np.inf
-    logits[2, 1] = -np.inf  # that id cannot come; the others can
+    logits[2, 1] = -np.inf  # this id has probability zero; the others do not
     logits[3] = -np.inf
 
     found = target_log_probs(logits, np.array([0, 1, 1, 0, 3]), np.empty(scratch_size(4), np.float32))
@@ -59,7 +59,7 @@ def test_what_is_not_finite_stays_so_in_its_row_alone() -> None:
     assert found[4] == pytest.approx(-np.log(4))
 
 
-def test_a_vocabulary_of_150_000_loses_nothing_to_float32() -> None:
+def test_a_vocabulary_of_150_000_ids_loses_no_precision_in_float32() -> None:
     logits = (5 * np.random.default_rng(2).standard_normal((4, 151_936))).astype(np.float32)
     targets = np.array([0, 5, 77_777, 151_935])
 

@@ -6,12 +6,12 @@ from tests.command_line import Kvjobs
 from worker.engine.runtime.device import Device, check_device, lanes_of, provider_name, providers
 
 
-def test_the_cpu_is_always_there() -> None:
+def test_the_cpu_is_always_available() -> None:
     assert check_device("cpu") == "cpu"
     assert providers("cpu") == ("CPUExecutionProvider",)
 
 
-def test_a_gpu_is_tried_first_and_by_its_number() -> None:
+def test_a_gpu_is_the_first_provider_and_has_its_device_number() -> None:
     (first, options), second = providers("cuda:1")
     assert (first, options["device_id"], second) == ("CUDAExecutionProvider", "1", "CPUExecutionProvider")
     assert Device.of(providers("cuda:1")) == Device("cuda", 1)

@@ -1,4 +1,4 @@
-"""Memory that grows, and is there again for the next array."""
+"""A buffer that grows on demand and is reused for the next array."""
 
 import weakref
 
@@ -8,7 +8,7 @@ import pytest
 from worker.engine.runtime.growing_buffer import GrowingBuffer
 
 
-def test_arrays_lie_at_the_start_of_one_memory_until_it_has_to_grow() -> None:
+def test_arrays_share_the_start_of_the_buffer_until_it_has_to_grow() -> None:
     buffer = GrowingBuffer(np.dtype(np.float32))
 
     large = buffer.lay_out((3, 4))
@@ -22,7 +22,7 @@ def test_arrays_lie_at_the_start_of_one_memory_until_it_has_to_grow() -> None:
     assert (buffer.allocations, buffer.size) == (2, 13)
 
 
-def test_the_old_memory_is_freed_before_the_new_one_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_old_memory_is_freed_before_the_new_memory_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     buffer = GrowingBuffer(np.dtype(np.float32))
     buffer.lay_out((4,))
     old = weakref.ref(buffer._memory)

@@ -1,4 +1,4 @@
-"""A block that runs out of memory is halved; any other error, and that of the least there is, goes on its way."""
+"""A block that runs out of memory is repeated at half its size, down to a least size; any other error is raised."""
 
 import logging
 import weakref
@@ -30,7 +30,7 @@ def test_the_larger_half_is_tried_until_it_fits(caplog: pytest.LogCaptureFixture
     ]
 
 
-def test_no_less_than_the_least_is_tried() -> None:
+def test_nothing_smaller_than_the_least_size_is_tried() -> None:
     assert sizes_tried(100, fitting=16, least=16) == [100, 50, 25, 16]
     with pytest.raises(MemoryError):
         sizes_tried(100, fitting=15, least=16)
@@ -41,7 +41,7 @@ def test_another_error_is_raised() -> None:
         raise RuntimeError("Invalid node")
 
 
-def test_behind_the_block_the_error_holds_on_to_nothing() -> None:
+def test_after_the_block_the_error_keeps_no_buffer_alive() -> None:
     def call() -> None:
         buffer = np.zeros(8)
         held.append(weakref.ref(buffer))

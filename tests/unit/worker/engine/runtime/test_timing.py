@@ -1,4 +1,4 @@
-"""One timing for every model call, or one sum for every batch."""
+"""Either one timing per model call, or one sum per batch."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_every_call_is_a_step() -> None:
     assert all(one.seconds > 0 for one in timings)
 
 
-def test_the_sums_of_a_batch_are_the_sums_of_its_steps() -> None:
+def test_the_timings_of_a_batch_are_the_sums_of_its_steps() -> None:
     steps, sums = two_batches(Timing.STEPS), two_batches(Timing.BATCHES)
 
     assert [(one.phase, one.calls) for one in sums] == [("encode", 1), ("decode", 3), ("encode", 1), ("decode", 3)]
@@ -49,7 +49,7 @@ def test_nothing_is_measured_when_timing_is_off() -> None:
     assert two_batches(Timing.OFF) == []
 
 
-def test_a_run_times_its_steps_and_stops_between_two_of_them() -> None:
+def test_a_run_measures_its_steps_and_stops_between_two_steps() -> None:
     asked = iter([False, True])
     run = RunContext(Stopwatch(Timing.BATCHES), lambda: next(asked))
 

@@ -1,4 +1,4 @@
-"""Steps without a model: what a search is tested over, and the slow twin that says what it has to find."""
+"""Decoding steps without a model, to test a search with, and a slow reference of beam search."""
 
 import dataclasses
 import zlib
@@ -14,19 +14,19 @@ START, EOS = 1, 0
 
 
 class ScriptedStep:
-    """Says what was written down: one row of `says` a step, one token a sentence; it never loses a sentence."""
+    """The scripted token, `script[step][sentence]`, has the highest logit."""
 
-    def __init__(self, says: list[list[int]], vocab_size: int = 10) -> None:
-        self.says = says
+    def __init__(self, script: list[list[int]], vocab_size: int = 10) -> None:
+        self.script = script
         self.vocab_size = vocab_size
-        self.sentences = list(range(len(says[0])))
+        self.sentences = list(range(len(script[0])))
         self.fed: list[list[int]] = []
 
     def step(self, last_ids: Any) -> Any:
         self.fed.append(last_ids.tolist())
         logits = np.zeros((len(self.sentences), self.vocab_size), np.float32)
         for row, sentence in enumerate(self.sentences):
-            logits[row, self.says[len(self.fed) - 1][sentence]] = 5.0
+            logits[row, self.script[len(self.fed) - 1][sentence]] = 5.0
         return logits
 
     def select(self, rows: Any) -> None:
@@ -34,13 +34,13 @@ class ScriptedStep:
 
 
 class RandomStep:
-    """Logits that depend on the sentence and on everything fed so far, and on nothing else."""
+    """Random logits that depend only on the sentence (its seed) and on the tokens fed so far."""
 
     def __init__(self, seeds: list[int], vocab_size: int, *, eos_bias: float = 1.0, broken: Any = None) -> None:
         self.rows: list[tuple[int, tuple[int, ...]]] = [(seed, ()) for seed in seeds]
         self.vocab_size = vocab_size
         self.eos_bias = eos_bias
-        self.broken = broken or {}  # (seed, step) or (seed, all that was fed) -> what one of the logits is
+        self.broken = broken or {}  # (seed, step) or (seed, tokens fed) -> the value of logit 3
         self.num_rows: list[int] = []
 
     def step(self, last_ids: Any) -> Any:
@@ -53,7 +53,7 @@ class RandomStep:
         self.rows = [self.rows[row] for row in rows]
 
     def admit(self, seeds: Sequence[int]) -> None:
-        """Begin some sentences behind the others."""
+        """Add sentences after the rows of the others."""
         self.rows += [(seed, ()) for seed in seeds]
 
     def logits(self, seed: int, fed: tuple[int, ...]) -> Any:
@@ -75,7 +75,7 @@ def ids(hypotheses: list[Hypothesis]) -> list[tuple[int, ...]]:
 
 
 def slow_beam_search(seed: int, vocab_size: int, eos_bias: float, rules: GenerationConfig) -> list[Hypothesis]:
-    """The slow twin: one sentence, lists and floats, every candidate looked at; after Hugging Face's `_beam_search`."""
+    """Slow reference: one sentence, lists and floats, all candidates sorted; after transformers' `_beam_search`."""
     steps = RandomStep([], vocab_size, eos_bias=eos_bias)
     k = rules.num_beams
     running = [(0.0, (START,))]

@@ -1,4 +1,4 @@
-"""What generation_config.json may say, and what kvjobs makes of it."""
+"""Which settings generation_config.json may hold, and how kvjobs reads them."""
 
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,9 @@ from jobs.spec import TranslateOptions
 from worker.engine.search.generation_config import GenerationConfig, read_generation
 from worker.models.json_file import read_json
 
-# As opus-mt publishes it.
+# The settings that opus-mt models publish.
 CONFIG = {"eos_token_id": 0, "pad_token_id": 99, "decoder_start_token_id": 99, "max_length": 512, "num_beams": 6}
-SAID = {
+GENERATION = {
     "bad_words_ids": [[99]],
     "decoder_start_token_id": 99,
     "eos_token_id": 0,
@@ -25,12 +25,12 @@ SAID = {
 
 
 def read(
-    said: dict[str, Any] | None = SAID, config: dict[str, Any] = CONFIG, max_positions: int = 512
+    generation: dict[str, Any] | None = GENERATION, config: dict[str, Any] = CONFIG, max_positions: int = 512
 ) -> GenerationConfig:
-    return read_generation(config, said, vocab_size=100, max_positions=max_positions)
+    return read_generation(config, generation, vocab_size=100, max_positions=max_positions)
 
 
-def test_generation_config_alone_holds_the_settings() -> None:
+def test_the_settings_are_read_from_generation_config_alone() -> None:
     assert read() == GenerationConfig(
         start_id=99,
         eos_id=0,
@@ -40,10 +40,10 @@ def test_generation_config_alone_holds_the_settings() -> None:
         forced_eos_id=0,
         renormalize_logits=True,
     )
-    assert read({key: value for key, value in SAID.items() if key != "num_beams"}).num_beams == 1
+    assert read({key: value for key, value in GENERATION.items() if key != "num_beams"}).num_beams == 1
 
 
-def test_config_holds_the_settings_where_there_is_no_other_file() -> None:
+def test_without_generation_config_the_settings_are_read_from_config() -> None:
     rules = read(None)
 
     assert (rules.num_beams, rules.max_new_tokens, rules.forced_eos_id) == (6, 511, None)
@@ -53,8 +53,8 @@ def test_config_gives_the_ids_that_generation_config_leaves_out() -> None:
     assert read({"num_beams": 2}).start_id == 99
 
 
-def test_ids_are_read_and_never_assumed() -> None:
-    """tc-big-fr-en ends with 43311 and begins with 53016."""
+def test_special_ids_are_read_and_never_assumed() -> None:
+    """opus-mt-tc-big-fr-en has the end id 43311 and the start id 53016."""
     rules = read_generation(
         {"eos_token_id": 43311, "pad_token_id": 53016, "decoder_start_token_id": 53016},
         None,
@@ -66,32 +66,32 @@ def test_ids_are_read_and_never_assumed() -> None:
 
 
 @pytest.mark.parametrize("name", ["eos_token_id", "decoder_start_token_id"])
-def test_an_id_that_nobody_says_is_asked_for(name: str) -> None:
+def test_a_missing_special_id_is_refused_by_name(name: str) -> None:
     config = {key: value for key, value in CONFIG.items() if key != name}
 
     with pytest.raises(ModelError, match=f"which id is {name}"):
         read({}, config)
 
 
-def test_padding_is_forbidden_even_where_no_list_says_so() -> None:
+def test_the_padding_token_is_suppressed_even_if_no_list_names_it() -> None:
     assert read({"num_beams": 2}).suppressed_ids == (99,)
-    assert read({"num_beams": 2, "pad_token_id": 0}).suppressed_ids == (), "it is the end of sentence here"
+    assert read({"num_beams": 2, "pad_token_id": 0}).suppressed_ids == (), "here padding is the end of sentence"
 
 
-def test_padding_may_come_where_that_is_asked_for_and_the_model_does_not_forbid_it() -> None:
+def test_allow_pad_permits_the_padding_token_unless_the_model_forbids_it() -> None:
     allowed = TranslateOptions(allow_pad=True)
     rules = read({"num_beams": 2, "suppress_tokens": [7]})
 
     assert (rules.suppressed_ids, rules.unlisted_pad_id) == ((7, 99), 99)
     assert rules.with_options(allowed, max_positions=512).suppressed_ids == (7,)
-    assert read(SAID).with_options(allowed, max_positions=512).suppressed_ids == (99,)
+    assert read(GENERATION).with_options(allowed, max_positions=512).suppressed_ids == (99,)
 
 
 @pytest.mark.parametrize(
-    ("said", "positions", "tokens"),
+    ("generation", "positions", "tokens"),
     [
-        ({"max_length": 19}, 512, 18),  # the start token counts
-        ({"max_length": 20}, 512, 20),  # but not in what is also the default of transformers
+        ({"max_length": 19}, 512, 18),  # max_length includes the start token
+        ({"max_length": 20}, 512, 20),  # 20 is transformers' default, which is taken as max_new_tokens
         ({"max_length": 20}, 20, 19),
         ({"max_length": 21}, 512, 20),
         ({"max_length": 20, "max_new_tokens": 30}, 512, 30),
@@ -100,22 +100,22 @@ def test_padding_may_come_where_that_is_asked_for_and_the_model_does_not_forbid_
         ({"max_length": 1}, 512, 1),
     ],
 )
-def test_the_limit_counts_generated_tokens(said: dict[str, Any], positions: int, tokens: int) -> None:
-    assert read(said, max_positions=positions).max_new_tokens == tokens
+def test_the_maximum_length_counts_generated_tokens(generation: dict[str, Any], positions: int, tokens: int) -> None:
+    assert read(generation, max_positions=positions).max_new_tokens == tokens
 
 
-def test_the_least_length_counts_generated_tokens() -> None:
+def test_the_minimum_length_counts_generated_tokens() -> None:
     assert read({"min_length": 5}).min_new_tokens == 4
     assert read({"min_length": 5, "min_new_tokens": 7}).min_new_tokens == 7
     assert read({"min_length": 0}).min_new_tokens == 0
 
 
-def test_null_says_nothing() -> None:
-    assert read(SAID | {"forced_bos_token_id": None, "suppress_tokens": None, "do_sample": None}) == read()
+def test_null_means_not_set() -> None:
+    assert read(GENERATION | {"forced_bos_token_id": None, "suppress_tokens": None, "do_sample": None}) == read()
 
 
-def test_bad_words_of_one_id_are_suppressed_and_longer_ones_are_sequences() -> None:
-    rules = read(SAID | {"bad_words_ids": [[99], [5], [0], [6, 7], [8, 9, 10]]})
+def test_bad_words_of_one_id_are_suppressed_ids_and_longer_ones_are_bad_sequences() -> None:
+    rules = read(GENERATION | {"bad_words_ids": [[99], [5], [0], [6, 7], [8, 9, 10]]})
 
     assert rules.suppressed_ids == (5, 99), "the end of sentence is never a bad word"
     assert rules.bad_sequences == ((6, 7), (8, 9, 10))
@@ -143,17 +143,17 @@ def test_bad_words_of_one_id_are_suppressed_and_longer_ones_are_sequences() -> N
 )
 def test_a_setting_that_would_change_tokens_is_never_ignored(name: str, value: Any) -> None:
     with pytest.raises(ModelError, match=f"generation_config.json sets {name} = "):
-        read(SAID | {name: value})
+        read(GENERATION | {name: value})
 
 
-def test_what_changes_no_token_may_stand_there() -> None:
+def test_a_setting_that_changes_no_token_is_accepted() -> None:
     harmless = {"do_sample": False, "temperature": 0.7, "top_k": 5, "use_cache": True, "num_beam_groups": 1}
 
-    assert read(SAID | harmless) == read()
+    assert read(GENERATION | harmless) == read()
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("generation", "message"),
     [
         ({"eos_token_id": [0, 5]}, "eos_token_id is .0, 5.; kvjobs supports a single id"),
         ({"eos_token_id": 100}, "eos_token_id: 100; the graph has logits for ids below 100"),
@@ -166,16 +166,16 @@ def test_what_changes_no_token_may_stand_there() -> None:
         ({"begin_suppress_tokens": [-1]}, "suppresses an id that does not exist: -1"),
     ],
 )
-def test_what_makes_no_sense_is_said(said: dict[str, Any], message: str) -> None:
+def test_an_invalid_setting_is_refused_with_the_reason(generation: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
-        read(SAID | said)
+        read(GENERATION | generation)
 
 
-def test_a_single_id_may_stand_in_a_list() -> None:
-    assert read(SAID | {"eos_token_id": [0]}).eos_id == 0
+def test_a_single_end_id_may_be_in_a_list() -> None:
+    assert read(GENERATION | {"eos_token_id": [0]}).eos_id == 0
 
 
-def test_options_come_before_the_model_and_none_says_nothing() -> None:
+def test_options_override_the_model_and_none_means_not_set() -> None:
     options = TranslateOptions(beam_size=2, length_penalty=0.5, early_stopping=True, max_new_tokens=40)
     rules = read().with_options(options, max_positions=512)
 
@@ -183,15 +183,15 @@ def test_options_come_before_the_model_and_none_says_nothing() -> None:
     assert read().with_options(TranslateOptions(), max_positions=512) == read()
 
 
-def test_an_option_may_say_false_and_zero() -> None:
-    said = read(SAID | {"early_stopping": True, "length_penalty": 2.0})
-    rules = said.with_options(TranslateOptions(early_stopping=False, length_penalty=0.0), max_positions=512)
+def test_an_option_may_be_false_or_zero() -> None:
+    of_the_model = read(GENERATION | {"early_stopping": True, "length_penalty": 2.0})
+    rules = of_the_model.with_options(TranslateOptions(early_stopping=False, length_penalty=0.0), max_positions=512)
 
     assert (rules.early_stopping, rules.length_penalty) == (False, 0.0)
 
 
-def test_an_option_may_go_beyond_the_model_s_habit_but_not_beyond_its_positions() -> None:
-    short = read(SAID | {"max_length": 20})
+def test_an_option_may_exceed_the_models_default_length_but_not_its_positions() -> None:
+    short = read(GENERATION | {"max_length": 20})
 
     for asked, given in ((300, 300), (9_000, 512)):
         options = TranslateOptions(max_new_tokens=asked)
@@ -207,7 +207,9 @@ def test_an_option_may_go_beyond_the_model_s_habit_but_not_beyond_its_positions(
         ("[" * 100_000, "cannot be read"),
     ],
 )
-def test_a_file_that_is_no_json_object_is_named(tmp_path: Path, content: str | bytes, message: str) -> None:
+def test_a_file_that_is_not_a_json_object_is_refused_by_name(
+    tmp_path: Path, content: str | bytes, message: str
+) -> None:
     file = tmp_path / "config.json"
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
 
@@ -215,12 +217,12 @@ def test_a_file_that_is_no_json_object_is_named(tmp_path: Path, content: str | b
         read_json(file)
 
 
-def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"config.json does not exist"):
         read_json(tmp_path / "config.json")
 
 
-def test_the_config_of_a_published_model_is_understood() -> None:
+def test_the_config_of_a_published_model_is_read() -> None:
     """opus-mt-en-mg has no generation_config.json; its config.json holds the settings."""
     config = {
         "bad_words_ids": [[54687]],
@@ -236,4 +238,4 @@ def test_the_config_of_a_published_model_is_understood() -> None:
     rules = read_generation(config, None, vocab_size=54688, max_positions=512)
 
     assert (rules.num_beams, rules.max_new_tokens, rules.suppressed_ids) == (4, 511, (54687,))
-    assert rules.forced_eos_id == 0, "MarianConfig says so where the file is silent"
+    assert rules.forced_eos_id == 0, "the default of MarianConfig"

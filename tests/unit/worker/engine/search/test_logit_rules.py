@@ -1,4 +1,4 @@
-"""The passes over the vocabulary, against what numpy says in one line."""
+"""The passes over the vocabulary, compared with one line of numpy each."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from worker.engine.search.logit_rules import apply_rules, log_normalizer, top_k
 
 
 def random_logits(seed: int, rows: int, vocab_size: int, distinct: int) -> Any:
-    """Few distinct values: many ties."""
+    """Logits (rows, vocab_size) of `distinct` different values at most, so that there are many ties."""
     rng = np.random.default_rng(seed)
     values = rng.normal(size=distinct).astype(np.float32)
     return values[rng.integers(0, distinct, (rows, vocab_size))]
@@ -25,7 +25,7 @@ def random_logits(seed: int, rows: int, vocab_size: int, distinct: int) -> Any:
     k=st.integers(1, 12),
     distinct=st.sampled_from([30, 100_000]),
 )
-def test_the_k_best_are_those_of_a_full_sort(seed: int, rows: int, vocab_size: int, k: int, distinct: int) -> None:
+def test_the_k_best_equal_those_of_a_full_sort(seed: int, rows: int, vocab_size: int, k: int, distinct: int) -> None:
     scores = random_logits(seed, rows, vocab_size, distinct)
     scores[0, 1::2] = -np.inf
 
@@ -36,7 +36,7 @@ def test_the_k_best_are_those_of_a_full_sort(seed: int, rows: int, vocab_size: i
     assert all(len(set(row)) == k for row in ids.tolist())
 
 
-def test_equal_scores_come_in_the_order_of_their_ids() -> None:
+def test_equal_scores_are_ordered_by_id() -> None:
     scores = np.zeros((1, 5_000), np.float32)
     scores[0, [4_999, 70, 3]] = 1.0
 
@@ -53,7 +53,7 @@ def test_the_normalizer_is_the_logarithm_of_the_sum_of_exponentials(seed: int, v
     assert log_normalizer(logits) == pytest.approx(wanted, rel=1e-5, abs=1e-4)
 
 
-def test_a_normalizer_tells_broken_rows_from_sound_ones() -> None:
+def test_the_normalizer_is_finite_for_sound_rows_only() -> None:
     logits = np.zeros((5, 100), np.float32)
     logits[1, 7] = np.nan
     logits[2, 7] = np.inf

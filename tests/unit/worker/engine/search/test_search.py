@@ -32,7 +32,7 @@ def test_greedy_search_stops_a_row_at_its_own_end() -> None:
     assert ids(greedy_search(step, 2, rules())) == [(7, 8, EOS), (EOS,)]
 
 
-def test_a_row_that_has_ended_is_fed_no_more() -> None:
+def test_a_row_that_has_ended_leaves_the_batch() -> None:
     step = ScriptedStep([[7, EOS, 4], [8, 9, 5], [EOS, 9, 6], [EOS, 9, EOS]])
 
     assert ids(greedy_search(step, 3, rules())) == [(7, 8, EOS), (EOS,), (4, 5, 6, EOS)]
@@ -44,7 +44,7 @@ def test_a_sentence_that_has_ended_takes_its_beams_out_of_the_batch() -> None:
 
     beam_search(steps, 5, rules(num_beams=3, max_new_tokens=20))
 
-    assert steps.num_rows[0] == 5, "equal beams are one row at first"
+    assert steps.num_rows[0] == 5, "in the first step the equal beams share one row"
     assert steps.num_rows[1] == 15
     assert sorted(steps.num_rows[1:], reverse=True) == steps.num_rows[1:]
     assert steps.num_rows[-1] < 15
@@ -61,17 +61,17 @@ def test_few_rows_move_when_a_row_leaves() -> None:
     assert moves == [[0, 5, 2, 3, 4]]
 
 
-def test_the_limit_forces_an_end_where_the_model_says_so() -> None:
+def test_the_length_limit_forces_an_end_if_the_model_asks_for_it() -> None:
     step = ScriptedStep([[5, 5], [5, 5], [5, EOS]])
 
     long, natural = greedy_search(step, 2, rules(max_new_tokens=3, forced_eos_id=EOS))
 
     assert (long.ids, long.truncated) == ((5, 5, EOS), True)
     assert (natural.ids, natural.truncated) == ((5, 5, EOS), False)
-    assert long.log_prob == pytest.approx(natural.log_prob), "a forced token counts nothing"
+    assert long.log_prob == pytest.approx(natural.log_prob), "a forced token adds no log-probability"
 
 
-def test_without_a_forced_end_the_limit_cuts() -> None:
+def test_without_a_forced_end_the_length_limit_truncates() -> None:
     (cut,) = greedy_search(ScriptedStep([[5], [6]]), 1, rules(max_new_tokens=2))
 
     assert (cut.ids, cut.truncated) == ((5, 6), True)
@@ -79,7 +79,7 @@ def test_without_a_forced_end_the_limit_cuts() -> None:
 
 @pytest.mark.parametrize("forced_eos_id", [None, EOS])
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_a_hypothesis_is_truncated_only_where_the_model_would_have_gone_on(
+def test_a_hypothesis_counts_as_truncated_only_if_the_model_would_have_continued(
     num_beams: int, forced_eos_id: int | None
 ) -> None:
     three = rules(num_beams=num_beams, max_new_tokens=3, min_new_tokens=2, forced_eos_id=forced_eos_id)
@@ -92,7 +92,7 @@ def test_a_hypothesis_is_truncated_only_where_the_model_would_have_gone_on(
 
 
 @given(st.integers(0, 999), st.integers(1, 4), st.floats(-1, 3))
-def test_who_ends_at_the_limit_without_being_forced_is_not_truncated(
+def test_a_hypothesis_that_ends_by_itself_at_the_limit_is_not_truncated(
     seed: int, num_beams: int, eos_bias: float
 ) -> None:
     (found,) = search(RandomStep([seed], 12, eos_bias=eos_bias), 1, rules(num_beams=num_beams, max_new_tokens=3))
@@ -100,8 +100,8 @@ def test_who_ends_at_the_limit_without_being_forced_is_not_truncated(
     assert [one.truncated for one in found] == [one.ids[-1] != EOS for one in found]
 
 
-def test_a_beam_that_could_only_draw_level_is_not_followed() -> None:
-    """As in transformers, where the running score has to be higher."""
+def test_a_beam_that_could_only_tie_is_not_continued() -> None:
+    """So does transformers: the running score has to be higher."""
     steps = RandomStep([1], 12)
     steps.logits = lambda *_: np.zeros(12, np.float32)  # type: ignore[method-assign]
 
@@ -109,7 +109,7 @@ def test_a_beam_that_could_only_draw_level_is_not_followed() -> None:
     assert len(steps.num_rows) == 2
 
 
-def test_a_forced_beginning_costs_nothing_and_stands_first() -> None:
+def test_a_forced_first_token_comes_first_and_adds_no_log_probability() -> None:
     for num_beams in (1, 4):
         for best, *_ in search(RandomStep([1, 2], 12), 2, rules(num_beams=num_beams, forced_bos_id=9)):
             assert best.ids[0] == 9
@@ -117,7 +117,7 @@ def test_a_forced_beginning_costs_nothing_and_stands_first() -> None:
     assert one.log_prob == 0.0
 
 
-def test_forced_beginnings_never_make_up_hypotheses() -> None:
+def test_forced_tokens_do_not_create_extra_hypotheses() -> None:
     forced = rules(num_beams=4, max_new_tokens=2, forced_bos_id=9, forced_eos_id=EOS)
 
     assert ids(beam_search(RandomStep([1], 12), 1, forced)[0]) == [(9, EOS)]
@@ -134,7 +134,7 @@ def test_suppressed_ids_are_never_generated(num_beams: int) -> None:
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_no_end_comes_before_the_minimum(num_beams: int) -> None:
+def test_no_hypothesis_ends_before_the_minimum_length(num_beams: int) -> None:
     exact = rules(num_beams=num_beams, min_new_tokens=6, max_new_tokens=6)
 
     for hypotheses in search(RandomStep([1, 2, 3], 9, eos_bias=9.0), 3, exact):
@@ -142,7 +142,7 @@ def test_no_end_comes_before_the_minimum(num_beams: int) -> None:
 
 
 def test_suppressing_does_not_change_the_log_prob_of_the_rest() -> None:
-    """As in transformers: probabilities are those of the model, unless it asks for renormalization."""
+    """So does transformers: the model's probabilities count, unless renormalize_logits is set."""
     free = greedy_search(RandomStep([1], 9), 1, rules(max_new_tokens=1, suppressed_ids=(EOS,)))[0]
     renormalized = rules(max_new_tokens=1, suppressed_ids=(EOS,), renormalize_logits=True)
     logits = RandomStep([], 9).logits(1, (START,)).astype(np.float64)
@@ -153,7 +153,7 @@ def test_suppressing_does_not_change_the_log_prob_of_the_rest() -> None:
     )
 
 
-def test_no_bigram_comes_twice_where_the_model_forbids_it() -> None:
+def test_no_bigram_repeats_if_the_model_forbids_it() -> None:
     free, forbidding = (
         greedy_search(RandomStep(list(range(20)), 5, eos_bias=-9.0), 20, rules(no_repeat_ngram_size=size))
         for size in (0, 2)
@@ -166,7 +166,7 @@ def test_no_bigram_comes_twice_where_the_model_forbids_it() -> None:
     assert all(len(bigrams(one)) == len(set(bigrams(one))) for one in forbidding)
 
 
-def test_bad_sequences_never_come() -> None:
+def test_bad_sequences_are_never_generated() -> None:
     free = ids(greedy_search(RandomStep(list(range(20)), 6), 20, rules()))
     (first, second) = next(one[1:3] for one in free if len(one) > 3)
     bad = rules(bad_sequences=((first, second),))
@@ -177,14 +177,14 @@ def test_bad_sequences_never_come() -> None:
     )
 
 
-def test_a_bad_sequence_does_not_begin_with_the_start_token() -> None:
-    """As in transformers, which asks for one token more than the sequence needs."""
+def test_the_start_token_does_not_count_as_part_of_a_bad_sequence() -> None:
+    """So does transformers, which applies a bad sequence one token later than its length requires."""
     (free,) = greedy_search(RandomStep([1], 9), 1, rules())
 
     assert greedy_search(RandomStep([1], 9), 1, rules(bad_sequences=((START, free.ids[0]),))) == [free]
 
 
-def test_a_forced_beginning_comes_before_what_is_suppressed_at_the_beginning() -> None:
+def test_tokens_suppressed_at_the_beginning_are_suppressed_after_a_forced_first_token() -> None:
     (free,) = greedy_search(RandomStep([1], 9), 1, rules(forced_bos_id=5))
     (other,) = greedy_search(RandomStep([1], 9), 1, rules(forced_bos_id=5, begin_suppressed_ids=(free.ids[1],)))
 
@@ -204,7 +204,7 @@ def test_a_repetition_penalty_makes_repetition_less_likely() -> None:
 @pytest.mark.parametrize("num_beams", [1, 3])
 @pytest.mark.parametrize("renormalize", [False, True])
 @pytest.mark.parametrize("penalty", [1.0, 1.2])
-def test_a_row_whose_logits_are_not_finite_ends_alone(
+def test_a_row_with_non_finite_logits_fails_without_affecting_the_others(
     value: float, num_beams: int, renormalize: bool, penalty: float
 ) -> None:
     asked = rules(num_beams=num_beams, renormalize_logits=renormalize, repetition_penalty=penalty, min_new_tokens=4)
@@ -216,7 +216,7 @@ def test_a_row_whose_logits_are_not_finite_ends_alone(
     assert [found[0], found[2]] == [sound[0], sound[2]]
 
 
-def test_a_fault_of_one_beam_is_a_fault_of_its_sentence() -> None:
+def test_non_finite_logits_of_one_beam_fail_its_whole_sentence() -> None:
     asked = rules(num_beams=3, min_new_tokens=4)
     sound = RandomStep([1, 2], 12)
     beam_search(sound, 2, dataclasses.replace(asked, max_new_tokens=2, min_new_tokens=2))
@@ -229,20 +229,20 @@ def test_a_fault_of_one_beam_is_a_fault_of_its_sentence() -> None:
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_a_fault_shows_even_where_the_token_is_forced(num_beams: int) -> None:
+def test_non_finite_logits_are_detected_even_if_the_token_is_forced(num_beams: int) -> None:
     asked = rules(num_beams=num_beams, forced_bos_id=5, max_new_tokens=1)
     found = search(RandomStep([1, 2], 12, broken={(2, 0): math.nan}), 2, asked)
 
     assert [math.isnan(hypotheses[0].log_prob) for hypotheses in found] == [False, True]
 
 
-def test_a_token_that_is_impossible_is_no_fault() -> None:
+def test_a_single_logit_of_minus_infinity_is_not_a_failure() -> None:
     (one,) = greedy_search(RandomStep([2], 12, broken={(2, 0): -math.inf}), 1, rules())
 
     assert math.isfinite(one.log_prob)
 
 
-def test_logits_that_are_all_impossible_are_a_fault() -> None:
+def test_logits_that_are_all_minus_infinity_are_a_failure() -> None:
     everything = rules(suppressed_ids=tuple(range(12)), renormalize_logits=True)
 
     assert math.isnan(greedy_search(RandomStep([2], 12), 1, everything)[0].log_prob)
@@ -267,7 +267,7 @@ def test_beam_size_one_equals_greedy(seeds: list[int], max_new_tokens: int, eos_
     st.sampled_from([False, True, "never"]),
     st.floats(-2, 4),
 )
-def test_a_result_does_not_depend_on_its_neighbours(
+def test_a_result_does_not_depend_on_the_other_sentences_of_the_batch(
     seeds: list[int], num_beams: int, early_stopping: Any, eos_bias: float
 ) -> None:
     asked = rules(num_beams=num_beams, early_stopping=early_stopping)
@@ -277,7 +277,7 @@ def test_a_result_does_not_depend_on_its_neighbours(
     assert [ids(hypotheses) for hypotheses in together] == [ids(hypotheses) for hypotheses in alone]
 
 
-REACHES_FURTHER = {  # with a negative length penalty "never" looks no further than the present length
+NEGATIVE_LENGTH_PENALTY = {  # then early_stopping "never" looks no further than the current length
     "length_penalty": -1.0,
     "early_stopping": "never",
     "max_new_tokens": 9,
@@ -289,8 +289,8 @@ REACHES_FURTHER = {  # with a negative length penalty "never" looks no further t
 }
 
 
-@example(seed=29, num_beams=3, **REACHES_FURTHER)
-@example(seed=57, num_beams=2, **REACHES_FURTHER)
+@example(seed=29, num_beams=3, **NEGATIVE_LENGTH_PENALTY)
+@example(seed=57, num_beams=2, **NEGATIVE_LENGTH_PENALTY)
 @given(
     seed=st.integers(0, 10_000),
     num_beams=st.integers(2, 5),
@@ -303,7 +303,7 @@ REACHES_FURTHER = {  # with a negative length penalty "never" looks no further t
     suppressed_ids=st.sampled_from([(), (2,), (2, 3)]),
     forced_eos_id=st.sampled_from([None, EOS]),
 )
-def test_beam_search_equals_its_slow_twin(seed: int, vocab_size: int, eos_bias: float, **changes: Any) -> None:
+def test_beam_search_equals_the_slow_reference(seed: int, vocab_size: int, eos_bias: float, **changes: Any) -> None:
     asked = rules(**changes)
     (fast,) = beam_search(RandomStep([seed], vocab_size, eos_bias=eos_bias), 1, asked)
     slow = slow_beam_search(seed, vocab_size, eos_bias, asked)
@@ -314,7 +314,7 @@ def test_beam_search_equals_its_slow_twin(seed: int, vocab_size: int, eos_bias: 
         assert one.log_prob == pytest.approx(other.log_prob, abs=1e-3)
 
 
-def test_hypotheses_come_best_first_and_each_once() -> None:
+def test_hypotheses_are_distinct_and_the_best_comes_first() -> None:
     for hypotheses in beam_search(RandomStep(list(range(20)), 15), 20, rules(num_beams=4)):
         assert len(hypotheses) == len(set(ids(hypotheses))) == 4
         assert [one.score for one in hypotheses] == sorted((one.score for one in hypotheses), reverse=True)

@@ -1,4 +1,4 @@
-"""Sentences that begin at different steps, in a search and in the slots that follow it: no model, no session."""
+"""Sentences that begin at different steps, in a search and in the KV slots that follow it: no model, no session."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from worker.engine.seq2seq.native.kv_slots import KVSlots, SlotShape
 VOCAB = 14
 SHAPE = SlotShape(num_layers=1, num_heads=2, head_size=1, dtype=np.dtype(np.float32))
 
-# After how many steps of the search each sentence comes, at the earliest.
+# Each sentence: its seed, and the step of the search before which it does not arrive.
 ARRIVALS = st.lists(st.tuples(st.integers(0, 99), st.integers(0, 12)), min_size=1, max_size=9)
 RULES = st.fixed_dictionaries(
     {
@@ -40,20 +40,20 @@ def follow_arrivals(
     room: int,
     each_step: Callable[[Any], None] = lambda moves: None,
 ) -> list[list[Hypothesis]]:
-    """Every sentence (its seed, when it comes), in at most `room` places."""
+    """The hypotheses of every arrival (seed, earliest step), with at most `room` sentences in the search at a time."""
     waiting = deque(sorted(range(len(arrivals)), key=lambda index: arrivals[index][1]))
     found: dict[int, list[Hypothesis]] = {}
     now = 0
     while waiting or running.num_sentences:
         free = room - running.num_sentences
-        come: list[int] = []
-        while waiting and len(come) < free and (arrivals[waiting[0]][1] <= now or not running.num_sentences):
-            come.append(waiting.popleft())
-        if come:
-            steps.admit([arrivals[index][0] for index in come for _ in range(rules.num_beams)])
-            running.admit(come)
+        arrived: list[int] = []
+        while waiting and len(arrived) < free and (arrivals[waiting[0]][1] <= now or not running.num_sentences):
+            arrived.append(waiting.popleft())
+        if arrived:
+            steps.admit([arrivals[index][0] for index in arrived for _ in range(rules.num_beams)])
+            running.admit(arrived)
         ended, moves = running.advance(steps.step(running.last_ids))
-        assert not found.keys() & ended.keys(), "each of them once"
+        assert not found.keys() & ended.keys(), "each sentence ends once"
         found |= ended
         if moves is not None:
             steps.select(moves)
@@ -62,7 +62,7 @@ def follow_arrivals(
 
 
 @given(arrivals=ARRIVALS, changes=RULES, room=st.integers(1, 5), eos_bias=st.floats(-1, 4))
-def test_when_a_sentence_comes_does_not_change_what_it_becomes(
+def test_the_time_of_arrival_does_not_change_the_result_of_a_sentence(
     arrivals: list[tuple[int, int]], changes: dict[str, Any], room: int, eos_bias: float
 ) -> None:
     asked = rules(**changes)
@@ -74,7 +74,7 @@ def test_when_a_sentence_comes_does_not_change_what_it_becomes(
 
 
 @given(arrivals=ARRIVALS, changes=RULES, room=st.integers(1, 5), eos_bias=st.floats(-1, 4))
-def test_sentences_that_come_at_different_times_equal_the_slow_twin(
+def test_sentences_that_arrive_at_different_times_equal_the_slow_reference(
     arrivals: list[tuple[int, int]], changes: dict[str, Any], room: int, eos_bias: float
 ) -> None:
     asked = rules(**changes | {"num_beams": max(2, changes["num_beams"])})
@@ -89,7 +89,7 @@ def test_sentences_that_come_at_different_times_equal_the_slow_twin(
 
 
 @given(seeds=st.lists(st.integers(0, 99), min_size=1, max_size=5), changes=RULES, eos_bias=st.floats(-1, 4))
-def test_beams_that_are_one_row_at_first_find_what_as_many_rows_find(
+def test_sharing_one_row_among_the_first_beams_changes_no_result(
     seeds: list[int], changes: dict[str, Any], eos_bias: float
 ) -> None:
     asked = rules(**changes | {"num_beams": max(2, changes["num_beams"])})
@@ -107,7 +107,7 @@ def test_beams_that_are_one_row_at_first_find_what_as_many_rows_find(
 
 
 class SlotStep(RandomStep):
-    """Writes what it is fed into real slots, as a decoder writes keys and values, and reads it all back each step."""
+    """Writes the tokens into real slots, as a decoder writes keys and values, and checks all slots in each step."""
 
     def __init__(self, num_beams: int, room: int, eos_bias: float) -> None:
         super().__init__([], VOCAB, eos_bias=eos_bias)
@@ -157,10 +157,10 @@ class SlotStep(RandomStep):
     room=st.integers(1, 5),
     eos_bias=st.floats(-3, 4),
 )
-def test_slots_follow_every_move_of_a_search(
+def test_slots_follow_every_row_move_of_a_search(
     arrivals: list[tuple[int, int]], changes: dict[str, Any], max_new_tokens: int, room: int, eos_bias: float
 ) -> None:
-    """Among them moves that copy from a row which is itself written to: it has to be read before."""
+    """Some moves copy from a row that is itself overwritten: it has to be read first."""
     asked = rules(**changes | {"max_new_tokens": max_new_tokens})
 
     found = follow_arrivals(new_search(asked), SlotStep(asked.num_beams, room, eos_bias), arrivals, asked, room)

@@ -1,4 +1,4 @@
-"""Batches of segments."""
+"""Batches of segments, padded to the longest."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_no_batch_is_longer_than_the_one_before(segments: list[list[int]], max_r
 
 
 @given(SEGMENTS, st.integers(1, 9))
-def test_what_is_no_token_is_padding(segments: list[list[int]], max_rows: int) -> None:
+def test_all_positions_without_a_token_are_padding(segments: list[list[int]], max_rows: int) -> None:
     for batch in make_batches(segments, max_rows=max_rows, pad_id=0):
         assert ((batch.input_ids == 0) == (batch.attention_mask == 0)).all()
         assert (np.diff(batch.attention_mask, axis=1) <= 0).all(), "padding is on the right"
@@ -55,5 +55,5 @@ def test_the_padding_ratio_is_the_share_of_padding() -> None:
     assert batch.padding_ratio == pytest.approx(2 / 8)
 
 
-def test_no_segment_makes_no_batch() -> None:
+def test_no_segments_give_no_batch() -> None:
     assert make_batches([], max_rows=4, pad_id=0) == []

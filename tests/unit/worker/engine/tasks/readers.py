@@ -1,4 +1,4 @@
-"""A causal model that is no network, but in which every token counts: log-probabilities hash all that comes before."""
+"""A causal model without a network: the log-probability of a token is a hash of it and all tokens before it."""
 
 import zlib
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ BOS = 256
 
 
 class HashingModel:
-    """`broken`: tokens after which nothing is finite."""
+    """`broken`: token -> the non-finite value of every log-probability after that token."""
 
     def __init__(self, max_positions: int = 2000, vocab_size: int = 257, broken: dict[int, float] | None = None):
         self.max_positions = max_positions
@@ -33,7 +33,7 @@ class HashingModel:
 
 
 class HashingReader:
-    """Gives the groups out of order, as a real one may."""
+    """Yields the groups out of order, as a real reader may."""
 
     buffer_stats: BufferStats = BufferStats()
 

@@ -1,4 +1,4 @@
-"""From hypotheses to documents: text and numbers."""
+"""From the hypotheses of segments to the text and the figures of a document."""
 
 import itertools
 import math
@@ -26,7 +26,7 @@ def translated(
 
 
 def sentences(*texts: str) -> list[Span]:
-    """Spans as the splitter gives them: sentences, and gaps written as they are."""
+    """Spans of a document: texts with a letter are sentences, others are gaps that pass through."""
     return [Span(text, translatable=bool(text.strip())) for text in texts]
 
 
@@ -41,7 +41,7 @@ def test_gaps_and_line_breaks_between_segments_survive() -> None:
     assert document.text == "  Salut.  Ça va ?\r\n\n\t- 42 -\n Au revoir. \n"
 
 
-def test_what_has_no_letter_passes_through_with_a_flag() -> None:
+def test_a_sentence_without_a_letter_passes_through_and_is_flagged() -> None:
     document = join_document(segment("42 - 17.\nYes.", "en"), [translated("Oui.")], num_reused=0, n_best=1)
 
     assert document.text == "42 - 17.\nOui."
@@ -50,13 +50,13 @@ def test_what_has_no_letter_passes_through_with_a_flag() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\n\n"])
-def test_a_document_without_sentences_is_itself(text: str) -> None:
+def test_a_document_without_sentences_is_returned_unchanged(text: str) -> None:
     document = join_document(segment(text, "en"), [], num_reused=0, n_best=3)
 
     assert (document.text, document.num_segments, document.flags, document.alternatives) == (text, 0, (), ())
 
 
-def test_sums_are_those_of_the_segments() -> None:
+def test_the_figures_of_a_document_are_the_sums_over_its_segments() -> None:
     found = [translated("a", flags=(Flag.TRUNCATED,)), translated("b", flags=(Flag.REPETITION, Flag.TRUNCATED))]
     document = join_document(sentences("A.", " ", "B."), found, num_reused=1, n_best=1)
 
@@ -77,7 +77,7 @@ def test_alternatives_are_the_best_combinations_of_hypotheses() -> None:
     ]
 
 
-def test_one_hypothesis_is_no_alternative() -> None:
+def test_a_single_hypothesis_gives_no_alternatives() -> None:
     assert join_document(sentences("1"), [translated("a")], num_reused=0, n_best=1).alternatives == ()
 
 
@@ -85,7 +85,7 @@ def test_one_hypothesis_is_no_alternative() -> None:
     st.lists(st.lists(st.floats(-9, 0), min_size=1, max_size=4), min_size=1, max_size=4),
     st.integers(1, 6),
 )
-def test_the_lazy_combinations_are_those_of_all_combinations(parts: list[list[float]], n_best: int) -> None:
+def test_lazily_found_combinations_equal_the_best_of_all_combinations(parts: list[list[float]], n_best: int) -> None:
     found = [translated(*map(str, range(len(scores))), scores=tuple(sorted(scores, reverse=True))) for scores in parts]
     everything = sorted((math.fsum(choice) for choice in itertools.product(*parts)), reverse=True)
 
@@ -107,7 +107,7 @@ def test_the_lazy_combinations_are_those_of_all_combinations(parts: list[list[fl
         (("word", ""), "word"),
     ],
 )
-def test_pieces_are_joined_as_their_script_asks(pieces: tuple[str, ...], text: str) -> None:
+def test_pieces_are_joined_with_or_without_a_space_by_their_script(pieces: tuple[str, ...], text: str) -> None:
     joined = join_pieces([translated(piece) for piece in pieces], 1)
 
     assert joined.texts == (text,)
@@ -115,13 +115,13 @@ def test_pieces_are_joined_as_their_script_asks(pieces: tuple[str, ...], text: s
     assert (joined.log_prob, joined.num_source_tokens, joined.num_target_tokens) == (-6.0, 10, 8)
 
 
-def test_a_segment_of_one_piece_is_that_piece() -> None:
+def test_a_segment_of_one_piece_is_returned_unchanged() -> None:
     piece = translated("a", "b")
 
     assert join_pieces([piece], 2) is piece
 
 
-def test_a_space_goes_between_sentences_only_where_the_source_s_script_has_none() -> None:
+def test_a_space_is_added_between_sentences_only_if_the_script_of_the_source_writes_none() -> None:
     touching = sentences("你好。", "再见。")
     assert join_document(touching, [translated("Hello."), translated("Bye.")], num_reused=0, n_best=1).text == (
         "Hello. Bye."
@@ -136,7 +136,7 @@ def test_a_space_goes_between_sentences_only_where_the_source_s_script_has_none(
 
 
 @pytest.mark.parametrize(
-    ("ids", "away"),
+    ("ids", "expected"),
     [
         ([5] * 8, True),
         ([5] * 7, False),
@@ -149,5 +149,5 @@ def test_a_space_goes_between_sentences_only_where_the_source_s_script_has_none(
         ([1, 2, 3, 4], False),
     ],
 )
-def test_a_run_of_up_to_eight_tokens_at_the_end_is_a_runaway(ids: list[int], away: bool) -> None:
-    assert runs_away(ids) is away
+def test_a_run_of_up_to_eight_tokens_repeated_at_the_end_is_a_runaway(ids: list[int], expected: bool) -> None:
+    assert runs_away(ids) is expected

@@ -1,4 +1,4 @@
-"""Where the template is cut, and that no text can make it something else."""
+"""Where a template is cut into given and scored text, and that no document or query can change the template."""
 
 import pytest
 from hypothesis import given
@@ -20,7 +20,7 @@ AROUND = st.text("xy \n{}", max_size=5)
         (Method.PERPLEXITY, ("Query: why?\nDocument:", " a text")),
     ],
 )
-def test_the_white_space_before_what_is_scored_belongs_to_it(method: Method, parts: tuple[str, str]) -> None:
+def test_white_space_before_the_scored_text_belongs_to_it(method: Method, parts: tuple[str, str]) -> None:
     assert Template.parse(TEMPLATES[method]).split("why?", "a text") == parts
 
 
@@ -29,7 +29,7 @@ def test_white_space_at_the_end_of_the_given_text_is_scored_too() -> None:
 
 
 @given(TEXT, TEXT, AROUND, AROUND, st.booleans())
-def test_the_parts_make_up_the_template_whatever_the_texts_hold(
+def test_the_parts_add_up_to_the_filled_template_for_any_texts(
     query: str, document: str, before: str, between: str, scores_query: bool
 ) -> None:
     first, last = (DOCUMENT, QUERY) if scores_query else (QUERY, DOCUMENT)
@@ -45,6 +45,6 @@ def test_the_parts_make_up_the_template_whatever_the_texts_hold(
 
 
 @pytest.mark.parametrize("method", Method)
-def test_the_templates_of_the_methods_are_templates(method: Method) -> None:
+def test_the_default_templates_are_valid(method: Method) -> None:
     RerankOptions(method=method, template=TEMPLATES[method])
     assert Template.parse(TEMPLATES[method]).scores_query is (method is Method.QUERY_LIKELIHOOD)

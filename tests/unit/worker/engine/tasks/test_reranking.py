@@ -1,4 +1,4 @@
-"""Reranking over a model that is a hash: what is scored, what is shared, and what happens to what cannot be scored."""
+"""Reranking with a hashing model: what is scored, what is shared, and what becomes of candidates without a score."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from jobs.spec import Method, RerankOptions, Timing
 from tests.unit.worker.engine.tasks.readers import BOS, ByteTokenizer, HashingModel
 from worker.engine.tasks.reranking import NO_QUERY, NO_TEXT, NO_TOKEN, NOT_IN_CORPUS, Reranker
 
-BELL = 7  # as a byte of a text: what comes after it is not finite, where a test breaks the model so
+BELL = 7  # a byte of a text: tests break the model so that everything after it is not finite
 HEAD = "Which bulletin answers the question? Read with care, for the days are easily mistaken. Document: "
 
 TEXTS = st.text("ab {}\n", max_size=6) | st.sampled_from(["rain on monday", "rain on sunday", " ", "{query}", "é"])
@@ -24,7 +24,7 @@ QUERIES = st.lists(st.tuples(TEXTS, CANDIDATES), min_size=1, max_size=4)
 
 
 def payload(query: str | None, *candidates: str | None, scores: list[float | None] | None = None) -> str:
-    """The candidates are called a, b, c ..."""
+    """A line with candidates whose ids are a, b, c, ..."""
     scores = scores or [None] * len(candidates)
     return json.dumps(
         {
@@ -53,7 +53,7 @@ def by_id(ranking: Ranking) -> dict[str, RankedCandidate]:
 
 
 def mean_log_prob(given_text: str, scored: str, bos_id: int | None = BOS) -> float:
-    """What the model says, worked out without an engine."""
+    """The mean log-probability of the scored text, calculated without an engine."""
     start = [] if bos_id is None else [bos_id]
     ids, first = [*start, *(given_text + scored).encode()], len(start) + len(given_text.encode())
     model = HashingModel()
@@ -65,7 +65,7 @@ def mean_log_prob(given_text: str, scored: str, bos_id: int | None = BOS) -> flo
 
 @pytest.mark.parametrize("bos_id", [BOS, None])
 @pytest.mark.parametrize("prefix_cache", [True, False])
-def test_the_score_is_the_mean_of_what_the_model_says(bos_id: int | None, prefix_cache: bool) -> None:
+def test_the_score_is_the_mean_log_probability_of_the_scored_tokens(bos_id: int | None, prefix_cache: bool) -> None:
     line = payload("what day?", "rain on monday", "sun")
 
     (likelihood,) = rerank(line, bos_id=bos_id, prefix_cache=prefix_cache)
@@ -111,7 +111,7 @@ def test_sharing_changes_no_score_and_no_order(
         assert other.num_shared == 0
 
 
-def test_a_query_ranks_as_it_does_alone() -> None:
+def test_a_query_is_ranked_the_same_alone_and_in_a_batch() -> None:
     lines = [payload(query, *(f"{day} {HEAD}" for day in ("mon", "tue", "sun"))) for query in ("when?", "why?", "who?")]
 
     together = rerank(*lines)
@@ -153,16 +153,16 @@ def test_a_document_is_computed_once_for_all_queries() -> None:
     assert [one.num_shared for one in rankings] == [0, len(group.prefix), len(group.prefix)]
 
 
-def test_a_long_head_is_computed_once_for_documents_that_differ() -> None:
+def test_a_long_template_prefix_is_computed_once_for_different_documents() -> None:
     model = HashingModel()
     template = HEAD + "{document} Query: {query}"
 
     (ranking,) = rerank(payload("why?", "rain", "sun", "wind"), model=model, template=template)
 
     (group,) = model.read
-    assert bytes(group.prefix[1:]).decode() == HEAD, "the space is common too"
+    assert bytes(group.prefix[1:]).decode() == HEAD, "the space after it is shared too"
     assert ranking.num_shared == 2 * len(group.prefix)
-    assert ranking.num_tokens == 3 * len(" why?"), "what follows the head is given, not scored"
+    assert ranking.num_tokens == 3 * len(" why?"), "the text after the prefix is given, not scored"
 
 
 def test_the_same_pair_is_computed_once() -> None:
@@ -188,7 +188,7 @@ def test_a_text_is_tokenized_once() -> None:
 # too long -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_document_that_is_too_long_loses_its_end() -> None:
+def test_a_document_that_is_too_long_is_truncated() -> None:
     given_text, scored = "Document: rain on mo\nQuery:", " why?"
     max_length = 1 + len(given_text) + len(scored)
 
@@ -199,7 +199,7 @@ def test_a_document_that_is_too_long_loses_its_end() -> None:
     assert (cut.flags, shorter.flags) == ((Flag.TRUNCATED,), ())
 
 
-def test_a_scored_document_that_is_too_long_loses_its_end() -> None:
+def test_a_scored_document_that_is_too_long_is_truncated() -> None:
     max_length = 1 + len("Query: why?\nDocument: rain on mo")
 
     (cut,) = rerank(payload("why?", "rain on monday", "rain"), max_length=max_length, method=Method.PERPLEXITY)
@@ -211,7 +211,7 @@ def test_a_scored_document_that_is_too_long_loses_its_end() -> None:
 
 
 @pytest.mark.parametrize("method", Method)
-def test_where_the_query_alone_is_too_long_its_candidates_keep_their_order(method: Method) -> None:
+def test_if_the_query_alone_is_too_long_its_candidates_keep_their_order(method: Method) -> None:
     long, short = payload("why? " * 20, "rain", "sun"), payload("why?", "rain", "sun")
 
     kept, ranked = rerank(long, short, max_length=60, method=method)
@@ -223,7 +223,7 @@ def test_where_the_query_alone_is_too_long_its_candidates_keep_their_order(metho
     assert ranked == rerank(short, method=method)[0]
 
 
-def test_the_limit_is_the_models_and_none_above_it_can_be_asked_for() -> None:
+def test_the_length_limit_is_that_of_the_model_and_a_higher_one_is_refused() -> None:
     (ranking,) = rerank(payload("why?", "x" * 500), model=HashingModel(max_positions=100))
     assert ranking.flags == (Flag.TRUNCATED,)
     assert ranking.num_computed == 100
@@ -236,7 +236,7 @@ def test_the_limit_is_the_models_and_none_above_it_can_be_asked_for() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_keeps_its_place_and_hurts_nobody(value: float) -> None:
+def test_a_candidate_with_a_non_finite_score_keeps_its_rank_and_affects_no_other(value: float) -> None:
     model = HashingModel(broken={BELL: value})
     line = payload("why?", "rain", "wi\x07nd", "sun")
 
@@ -249,7 +249,7 @@ def test_what_is_not_finite_keeps_its_place_and_hurts_nobody(value: float) -> No
 
 
 @pytest.mark.parametrize(("text", "why"), [("", NO_TEXT), (" \n", NO_TEXT), (None, NOT_IN_CORPUS)])
-def test_a_candidate_without_text_keeps_its_place(text: str | None, why: str) -> None:
+def test_a_candidate_without_text_keeps_its_rank(text: str | None, why: str) -> None:
     (ranking,) = rerank(payload("why?", text, "sun", "rain"))
 
     assert ranking.candidates[0] == RankedCandidate("a", 1, None, None, why)
@@ -257,7 +257,7 @@ def test_a_candidate_without_text_keeps_its_place(text: str | None, why: str) ->
 
 
 @pytest.mark.parametrize("query", ["", " \t", None])
-def test_without_a_query_the_first_stages_order_is_kept(query: str | None) -> None:
+def test_without_a_query_the_order_of_the_first_stage_is_kept(query: str | None) -> None:
     (ranking,) = rerank(payload(query, "rain", "sun", scores=[1.0, 2.0]))
 
     assert ranking.candidates == (
@@ -267,19 +267,19 @@ def test_without_a_query_the_first_stages_order_is_kept(query: str | None) -> No
     assert ranking.flags == (Flag.KEPT_ORDER,)
 
 
-def test_what_the_tokenizer_makes_nothing_of_is_not_scored() -> None:
-    class Deaf(ByteTokenizer):
+def test_a_text_without_tokens_is_not_scored() -> None:
+    class DroppingTokenizer(ByteTokenizer):
         def encode(self, text: str) -> Any:
             return super().encode("" if "?" in text else text)
 
-    reranker = Reranker(HashingModel(), Deaf(bos_id=None))
+    reranker = Reranker(HashingModel(), DroppingTokenizer(bos_id=None))
     (ranking,) = reranker.rerank([payload("why?", "rain")], RerankOptions(), should_stop=lambda: False).outcomes
 
     assert isinstance(ranking, Ranking)
     assert ranking.candidates[0].error == NO_TOKEN
 
 
-def test_fusion_takes_both_stages_and_needs_both() -> None:
+def test_fusion_combines_both_stages_and_needs_both_scores() -> None:
     texts, scores = ("rain", "sun", "wind"), [3.0, 1.0, 2.0]
 
     (model_alone,) = rerank(payload("why?", *texts, scores=scores))
@@ -294,7 +294,7 @@ def test_fusion_takes_both_stages_and_needs_both() -> None:
 
 
 @pytest.mark.parametrize("text", ["no json", "[]", "{}", '{"query": "x"}', '{"query": "x", "candidates": [1]}'])
-def test_what_is_no_query_fails_alone(text: str) -> None:
+def test_a_text_that_is_not_a_query_fails_without_affecting_others(text: str) -> None:
     reranker = Reranker(HashingModel(), ByteTokenizer())
 
     produced = reranker.rerank([text, payload("why?", "rain")], RerankOptions(), should_stop=lambda: False)
@@ -303,10 +303,10 @@ def test_what_is_no_query_fails_alone(text: str) -> None:
     assert produced.outcomes[1] == rerank(payload("why?", "rain"))[0]
 
 
-# around it ----------------------------------------------------------------------------------------------------------
+# nothing to do, stop, timing ----------------------------------------------------------------------------------------
 
 
-def test_nothing_is_read_where_there_is_nothing_to_score() -> None:
+def test_the_model_is_not_called_if_there_is_nothing_to_score() -> None:
     model = HashingModel()
 
     assert rerank(payload("", "rain"), model=model)[0].num_computed == 0
@@ -314,7 +314,7 @@ def test_nothing_is_read_where_there_is_nothing_to_score() -> None:
     assert model.read == []
 
 
-def test_whoever_tells_it_to_stop_is_heard() -> None:
+def test_a_request_to_stop_is_obeyed() -> None:
     reranker = Reranker(HashingModel(), ByteTokenizer())
 
     with pytest.raises(Stopped):

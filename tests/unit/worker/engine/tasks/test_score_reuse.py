@@ -1,4 +1,4 @@
-"""The memory of scores: what it gives back is what it was given, and what must not be learnt is not."""
+"""The memory of scores: it returns what was stored, and failures and non-finite scores are never stored."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from worker.engine.tasks.score_reuse import score_with_reuse
 
 
 class Memory:
-    """In a dictionary."""
+    """A memory of scores in a dictionary."""
 
     digest = b"model and options"
 
@@ -26,7 +26,7 @@ class Memory:
 
 
 class Lengths:
-    """Scores a text by its length, and remembers what it was asked."""
+    """Scores a text by its length, and records the texts in `asked`."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -42,7 +42,7 @@ class Lengths:
         return replace(score, tokens=(TokenScore("x", 0, 1, math.nan),)) if text == "nan" else score
 
 
-def test_what_is_known_is_not_scored_again() -> None:
+def test_a_text_in_the_memory_is_not_scored_again() -> None:
     memory, scorer = Memory(), Lengths()
 
     def run(*texts: str, **options: Any) -> list[Outcome]:
@@ -54,8 +54,8 @@ def test_what_is_known_is_not_scored_again() -> None:
     asked_first = list(scorer.asked)
     again = run("ccc", "a", "failed", "nan", "bb")
 
-    assert asked_first == ["a", "bb", "failed", "nan"], "equal documents once"
-    assert scorer.asked[4:] == ["ccc", "failed", "nan"], "a failure and what is no number are never learnt"
+    assert asked_first == ["a", "bb", "failed", "nan"], "equal documents are scored once"
+    assert scorer.asked[4:] == ["ccc", "failed", "nan"], "failures and non-finite scores are never stored"
     assert [isinstance(one, Score) and one.reused for one in first] == [False, False, True, False, False]
     assert [isinstance(one, Score) and one.reused for one in again] == [False, True, False, False, True]
     assert again[1] == replace(first[0], reused=True)  # type: ignore[type-var]
@@ -68,7 +68,7 @@ def test_what_is_known_is_not_scored_again() -> None:
 
 
 @pytest.mark.parametrize("change", [{"token_scores": True}, {"max_length": 7}, {"pairs": True}])
-def test_scores_are_known_for_the_options_that_decide_them(change: dict[str, Any]) -> None:
+def test_scores_are_reused_only_under_options_that_give_the_same_scores(change: dict[str, Any]) -> None:
     def spec(**options: Any) -> JobSpec:
         return JobSpec(task=Task.SCORE, model="m", model_revision="r", options=ScoreOptions(**options))
 
@@ -77,7 +77,7 @@ def test_scores_are_known_for_the_options_that_decide_them(change: dict[str, Any
     assert replace(spec(), model_revision="s").memory_digest() != spec().memory_digest()
 
 
-def test_a_job_that_was_submitted_before_there_was_this_memory_is_the_same_job() -> None:
+def test_a_job_submitted_before_the_memory_existed_has_the_same_options_text() -> None:
     spec = JobSpec(task=Task.SCORE, model="m", model_revision="r", options=ScoreOptions())
 
     assert "reuse" not in spec.options_json()

@@ -1,4 +1,4 @@
-"""Documents in, sums out: a model that hears every token before the one that it is asked about."""
+"""Scoring of documents, with a model whose log-probabilities depend on every token of the context."""
 
 import dataclasses
 import math
@@ -25,16 +25,16 @@ TEXTS = ["hello world", "字 é 😀 hello", "a", "", "hello worlds and words an
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> CausalTokenizer:
-    """No BOS, as Qwen2.5 has it."""
+    """A tokenizer without a BOS, as that of Qwen2.5."""
     config = {"bos_token": None, "eos_token": "<|endoftext|>"}
     return opened(tmp_path_factory.mktemp("level"), byte_level(), tokenizer_config=config)
 
 
 @pytest.fixture(scope="module")
-def beginning(tmp_path_factory: pytest.TempPathFactory) -> CausalTokenizer:
-    """The same with a BOS."""
+def tokenizer_with_bos(tmp_path_factory: pytest.TempPathFactory) -> CausalTokenizer:
+    """The same tokenizer with a BOS."""
     config = {"bos_token": "<|im_start|>", "eos_token": "<|endoftext|>"}
-    return opened(tmp_path_factory.mktemp("beginning"), byte_level(), tokenizer_config=config)
+    return opened(tmp_path_factory.mktemp("tokenizer_with_bos"), byte_level(), tokenizer_config=config)
 
 
 def score(
@@ -51,13 +51,13 @@ def one(outcomes: list[Outcome]) -> Score:
 
 
 @given(text=st.text("helo wrd字é", max_size=40), max_length=st.integers(2, 12), data=st.data())
-def test_strided_sums_are_those_of_the_recipe(
-    beginning: CausalTokenizer, text: str, max_length: int, data: st.DataObject
+def test_strided_scores_equal_the_recipe_of_transformers(
+    tokenizer_with_bos: CausalTokenizer, text: str, max_length: int, data: st.DataObject
 ) -> None:
-    """Of "Perplexity of fixed-length models" in the documentation of transformers, token by token."""
+    """The recipe: "Perplexity of fixed-length models" in the documentation of transformers, token by token."""
     stride = data.draw(st.integers(1, max_length - 1))
     model = ContextModel(VOCABULARY, 64)
-    sequence = [beginning.bos_id or 0, *beginning.encode(text).ids]
+    sequence = [tokenizer_with_bos.bos_id or 0, *tokenizer_with_bos.encode(text).ids]
     nll_sum = 0.0
     previous_end = 0
     for begin in range(0, len(sequence), stride):
@@ -68,19 +68,21 @@ def test_strided_sums_are_those_of_the_recipe(
         if end == len(sequence):
             break
 
-    found = one(score([text], beginning, ScoreOptions(max_length=max_length, stride=stride)))
+    found = one(score([text], tokenizer_with_bos, ScoreOptions(max_length=max_length, stride=stride)))
 
     assert found.nll_sum == pytest.approx(nll_sum, abs=1e-4)
     assert found.num_tokens == len(sequence) - 1
 
 
 @given(text=st.text("helo wrd字é", max_size=40), max_length=st.integers(2, 12))
-def test_disjoint_sums_are_those_of_rolling_windows(beginning: CausalTokenizer, text: str, max_length: int) -> None:
-    """Of lm-evaluation-harness: each window predicts what follows the one before, after one token, and the last
-    after as many as fit."""
+def test_disjoint_scores_equal_the_rolling_windows_of_lm_evaluation_harness(
+    tokenizer_with_bos: CausalTokenizer, text: str, max_length: int
+) -> None:
+    """Each window scores the tokens after the previous window, given one token of context; the last window gets as much
+    context as fits."""
     model = ContextModel(VOCABULARY, 64)
-    tokens = beginning.encode(text).ids
-    inputs = [beginning.bos_id or 0, *tokens[:-1]]  # inputs[i] stands before tokens[i]
+    tokens = tokenizer_with_bos.encode(text).ids
+    inputs = [tokenizer_with_bos.bos_id or 0, *tokens[:-1]]  # inputs[i] is the token before tokens[i]
     nll_sum = 0.0
     for begin in range(0, len(tokens), size := max_length):
         end = min(begin + size, len(tokens))
@@ -88,36 +90,36 @@ def test_disjoint_sums_are_those_of_rolling_windows(beginning: CausalTokenizer, 
         for place in range(begin, end):
             nll_sum -= model.log_prob(inputs[context : place + 1], tokens[place])
 
-    found = one(score([text], beginning, ScoreOptions(max_length=max_length, window=Window.DISJOINT)))
+    found = one(score([text], tokenizer_with_bos, ScoreOptions(max_length=max_length, window=Window.DISJOINT)))
 
     assert found.nll_sum == pytest.approx(nll_sum, abs=1e-4)
     assert found.num_tokens == len(tokens)
 
 
-def test_truncation_scores_the_first_window_and_says_so(beginning: CausalTokenizer) -> None:
+def test_truncation_scores_only_the_first_window_and_sets_a_flag(tokenizer_with_bos: CausalTokenizer) -> None:
     text = "hello worlds and hello"
     options = ScoreOptions(max_length=3, window=Window.TRUNCATE, token_scores=True)
-    found = one(score([text], beginning, options))
+    found = one(score([text], tokenizer_with_bos, options))
 
     assert [token.text for token in found.tokens[:4]] == ["hello", " wor", "l", "d"]
     assert [token.log_prob is not None for token in found.tokens[:4]] == [True, True, False, False]
     assert (found.num_tokens, found.num_bytes, found.num_words) == (2, len("hello wor"), 2)
     assert found.flags == (Flag.TRUNCATED,)
-    assert one(score(["hello wor"], beginning, options)) == dataclasses.replace(
+    assert one(score(["hello wor"], tokenizer_with_bos, options)) == dataclasses.replace(
         found, flags=(), tokens=found.tokens[:2]
     )
 
 
-def test_the_sum_is_that_of_the_tokens(beginning: CausalTokenizer) -> None:
-    """Added in double precision: nothing is lost however many there are."""
-    found = one(score(["hello world " * 40], beginning, ScoreOptions(token_scores=True)))
+def test_the_score_is_the_sum_over_the_tokens(tokenizer_with_bos: CausalTokenizer) -> None:
+    """The sum is in double precision, exact for any number of tokens."""
+    found = one(score(["hello world " * 40], tokenizer_with_bos, ScoreOptions(token_scores=True)))
     log_probs = [token.log_prob for token in found.tokens if token.log_prob is not None]
 
     assert len(log_probs) == found.num_tokens == len(found.tokens)
     assert found.nll_sum == -math.fsum(log_probs)
 
 
-def test_without_a_bos_the_first_token_is_not_scored_and_the_result_says_so(tokenizer: CausalTokenizer) -> None:
+def test_without_a_bos_the_first_token_is_not_scored_and_the_result_is_flagged(tokenizer: CausalTokenizer) -> None:
     for bos in (Bos.AUTO, Bos.NONE):
         found = one(score(["hello world"], tokenizer, ScoreOptions(bos=bos, token_scores=True)))
         assert [token.log_prob is None for token in found.tokens] == [True, False, False, False]
@@ -125,15 +127,15 @@ def test_without_a_bos_the_first_token_is_not_scored_and_the_result_says_so(toke
         assert (found.num_tokens, found.num_words, found.num_bytes) == (3, 1, len(" world"))
 
 
-def test_a_bos_is_the_tokenizers_own_or_the_one_that_was_asked_for(
-    tokenizer: CausalTokenizer, beginning: CausalTokenizer
+def test_the_bos_is_that_of_the_tokenizer_or_the_one_requested(
+    tokenizer: CausalTokenizer, tokenizer_with_bos: CausalTokenizer
 ) -> None:
     model = ContextModel(VOCABULARY, 64)
-    first = beginning.encode("hello").ids[0]
+    first = tokenizer_with_bos.encode("hello").ids[0]
     expected = {
-        (beginning, Bos.AUTO): beginning.bos_id,
-        (beginning, Bos.BOS): beginning.bos_id,
-        (beginning, Bos.EOS): beginning.eos_id,
+        (tokenizer_with_bos, Bos.AUTO): tokenizer_with_bos.bos_id,
+        (tokenizer_with_bos, Bos.BOS): tokenizer_with_bos.bos_id,
+        (tokenizer_with_bos, Bos.EOS): tokenizer_with_bos.eos_id,
         (tokenizer, Bos.EOS): tokenizer.eos_id,
     }
     for (one_of_them, bos), token_id in expected.items():
@@ -150,7 +152,7 @@ def test_a_bos_is_the_tokenizers_own_or_the_one_that_was_asked_for(
         (" ", (Flag.UNSCORED, Flag.UNSCORED_FIRST)),
     ],
 )
-def test_what_has_no_token_to_score_is_unscored_and_counts_nothing(
+def test_a_text_without_a_token_to_score_is_flagged_and_adds_nothing_to_the_sums(
     tokenizer: CausalTokenizer, text: str, flags: tuple[Flag, ...]
 ) -> None:
     found = one(score([text], tokenizer))
@@ -159,24 +161,24 @@ def test_what_has_no_token_to_score_is_unscored_and_counts_nothing(
     assert math.copysign(1, found.nll_sum) == 1
 
 
-def test_a_tokenizer_may_find_nothing_in_white_space(tmp_path: Path) -> None:
-    """And what it drops around the text belongs to the text."""
+def test_white_space_that_the_tokenizer_drops_is_not_an_error(tmp_path: Path) -> None:
+    """White space that it drops around a text still counts in the bytes of the text."""
     tokenizer = opened(tmp_path, word_piece(), tokenizer_config={"bos_token": "[SEP]"})
 
     assert one(score([" \n"], tokenizer)).flags == (Flag.UNSCORED,)
     assert one(score(["  hello  x\n"], tokenizer)).num_bytes == 11
 
 
-def test_words_and_bytes_are_those_of_the_text(beginning: CausalTokenizer) -> None:
+def test_words_and_bytes_are_counted_in_the_text(tokenizer_with_bos: CausalTokenizer) -> None:
     text = "hello \u3000 字é\nworld 😀 "
-    found = one(score([text], beginning, ScoreOptions(max_length=3)))
+    found = one(score([text], tokenizer_with_bos, ScoreOptions(max_length=3)))
 
     assert (found.num_words, found.num_bytes) == (len(text.split()), len(text.encode()))
 
 
-def test_token_scores_say_where_each_token_stands(beginning: CausalTokenizer) -> None:
+def test_token_scores_give_the_byte_offsets_of_each_token(tokenizer_with_bos: CausalTokenizer) -> None:
     text = "he龍 hello"
-    found = one(score([text], beginning, ScoreOptions(token_scores=True)))
+    found = one(score([text], tokenizer_with_bos, ScoreOptions(token_scores=True)))
 
     assert [(token.text, token.start, token.stop) for token in found.tokens] == [
         ("he", 0, 2),
@@ -186,13 +188,15 @@ def test_token_scores_say_where_each_token_stands(beginning: CausalTokenizer) ->
         (" ", 5, 6),
         ("hello", 6, 11),
     ]
-    assert one(score([text], beginning)).tokens == ()
+    assert one(score([text], tokenizer_with_bos)).tokens == ()
 
 
 @pytest.mark.parametrize("number", [math.nan, -math.inf, math.inf])
-def test_a_number_that_is_none_fails_its_document_alone(beginning: CausalTokenizer, number: float) -> None:
-    broken = beginning.encode("字").ids[0]
-    scorer = Scorer(ContextModel(VOCABULARY, 8, broken={broken: number}), beginning)
+def test_a_non_finite_log_probability_fails_only_its_document(
+    tokenizer_with_bos: CausalTokenizer, number: float
+) -> None:
+    broken = tokenizer_with_bos.encode("字").ids[0]
+    scorer = Scorer(ContextModel(VOCABULARY, 8, broken={broken: number}), tokenizer_with_bos)
     texts = ["hello world", "hello a字b字", "again"]
     outcomes = scorer.score(texts, ScoreOptions(max_length=4), should_stop=lambda: False).outcomes
 
@@ -202,11 +206,11 @@ def test_a_number_that_is_none_fails_its_document_alone(beginning: CausalTokeniz
         "which is no number to add up",
     )
     assert [outcomes[0], outcomes[2]] == score(
-        ["hello world", "again"], beginning, ScoreOptions(max_length=4), max_positions=8
+        ["hello world", "again"], tokenizer_with_bos, ScoreOptions(max_length=4), max_positions=8
     )
 
 
-def test_a_text_that_the_tokenizer_cannot_cut_fails_alone(tmp_path: Path) -> None:
+def test_a_text_that_cannot_be_tokenized_fails_without_affecting_others(tmp_path: Path) -> None:
     tokenizer = opened(tmp_path, Tokenizer(Unigram([("a", -1.0), ("b", -1.0)])))
     failed, scored = score(["xyz", "abba"], tokenizer)
 
@@ -216,15 +220,19 @@ def test_a_text_that_the_tokenizer_cannot_cut_fails_alone(tmp_path: Path) -> Non
     assert scored.num_tokens == 3
 
 
-def test_outcomes_are_in_the_order_of_the_texts_and_of_each_alone(beginning: CausalTokenizer) -> None:
+def test_outcomes_are_in_the_order_of_the_texts_and_equal_those_of_each_text_alone(
+    tokenizer_with_bos: CausalTokenizer,
+) -> None:
     options = ScoreOptions(max_length=4, token_scores=True)
 
-    assert score(TEXTS, beginning, options) == [one(score([text], beginning, options)) for text in TEXTS]
+    assert score(TEXTS, tokenizer_with_bos, options) == [
+        one(score([text], tokenizer_with_bos, options)) for text in TEXTS
+    ]
 
 
-def test_packed_and_not_give_the_same_from_one_reader_at_a_time(beginning: CausalTokenizer) -> None:
+def test_packing_changes_no_result_and_only_one_reader_is_open_at_a_time(tokenizer_with_bos: CausalTokenizer) -> None:
     model = ContextModel(VOCABULARY, 64)
-    scorer = Scorer(model, beginning)
+    scorer = Scorer(model, tokenizer_with_bos)
     runs = [
         scorer.score(TEXTS, ScoreOptions(packing=packing), should_stop=lambda: False).outcomes
         for packing in (True, True, False, False, True)
@@ -236,22 +244,22 @@ def test_packed_and_not_give_the_same_from_one_reader_at_a_time(beginning: Causa
     assert scorer.reader is model.readers[2]
 
 
-def test_all_windows_go_to_the_reader_at_once_each_with_its_context(beginning: CausalTokenizer) -> None:
+def test_all_windows_go_to_the_reader_at_once_each_with_its_context(tokenizer_with_bos: CausalTokenizer) -> None:
     model = ContextModel(VOCABULARY, 64)
-    ids = beginning.encode("hello worlds").ids
-    Scorer(model, beginning).score(
+    ids = tokenizer_with_bos.encode("hello worlds").ids
+    Scorer(model, tokenizer_with_bos).score(
         ["hello worlds", "a"], ScoreOptions(max_length=4, stride=2), should_stop=lambda: False
     )
     groups = [(list(group.prefix), [list(suffix) for suffix in group.suffixes]) for group in model.readers[0].groups]
 
     assert groups == [
-        ([beginning.bos_id], [ids[:3]]),
+        ([tokenizer_with_bos.bos_id], [ids[:3]]),
         (ids[1:3], [ids[3:5]]),
-        ([beginning.bos_id], [beginning.encode("a").ids]),
+        ([tokenizer_with_bos.bos_id], [tokenizer_with_bos.encode("a").ids]),
     ]
 
 
-def test_nothing_is_read_where_there_is_nothing_to_score(tokenizer: CausalTokenizer) -> None:
+def test_the_model_is_not_called_if_there_is_nothing_to_score(tokenizer: CausalTokenizer) -> None:
     model = ContextModel(VOCABULARY, 64)
     produced = Scorer(model, tokenizer).score(["", "a"], ScoreOptions(), should_stop=lambda: False)
 
@@ -259,13 +267,13 @@ def test_nothing_is_read_where_there_is_nothing_to_score(tokenizer: CausalTokeni
     assert [timing.phase for timing in produced.timings] == ["tokenize"]
 
 
-def test_timings_begin_with_tokenize_and_know_the_tokens(beginning: CausalTokenizer) -> None:
+def test_timings_begin_with_tokenize_and_count_the_tokens(tokenizer_with_bos: CausalTokenizer) -> None:
     for mode, expected in (
         (Timing.STEPS, [("tokenize", 6, 1), ("prefill", 3, 1), ("prefill", 5, 1)]),
         (Timing.BATCHES, [("tokenize", 6, 1), ("prefill", 8, 2)]),
         (Timing.OFF, []),
     ):
-        scorer = Scorer(ContextModel(VOCABULARY, 64), beginning)
+        scorer = Scorer(ContextModel(VOCABULARY, 64), tokenizer_with_bos)
         produced = scorer.score(["hello wor hell", "ab"], ScoreOptions(timing=mode), should_stop=lambda: False)
         assert [(timing.phase, timing.tokens, timing.calls) for timing in produced.timings] == expected
         assert produced.learned == {}
@@ -280,7 +288,9 @@ def test_timings_begin_with_tokenize_and_know_the_tokens(beginning: CausalTokeni
         (ScoreOptions(bos=Bos.BOS), "has no BOS token: choose auto, none or eos"),
     ],
 )
-def test_what_the_model_cannot_do_is_refused(tokenizer: CausalTokenizer, options: ScoreOptions, words: str) -> None:
+def test_options_that_the_model_cannot_serve_are_refused(
+    tokenizer: CausalTokenizer, options: ScoreOptions, words: str
+) -> None:
     with pytest.raises(SpecError, match=words):
         score(["hello"], tokenizer, options)
 

@@ -1,4 +1,4 @@
-"""Where a long document is cut: the rules, and the definitions of others written out."""
+"""Where a long document is cut into windows: general rules, and the definitions of other tools as references."""
 
 import json
 
@@ -40,7 +40,7 @@ def test_no_window_is_longer_than_it_may_be_and_each_has_context(
 
 @pytest.mark.parametrize("kind", Window)
 @given(length=st.integers(2, 200), size=sizes())
-def test_what_fits_is_one_window(kind: Window, length: int, size: tuple[int, int]) -> None:
+def test_a_document_that_fits_is_one_window(kind: Window, length: int, size: tuple[int, int]) -> None:
     spans = list(cut(length, kind, *size))
     fits = size[0] + (kind is Window.DISJOINT)
 
@@ -49,14 +49,14 @@ def test_what_fits_is_one_window(kind: Window, length: int, size: tuple[int, int
 
 
 @given(length=LENGTH, size=sizes())
-def test_strides_leave_each_token_the_context_that_they_promise(length: int, size: tuple[int, int]) -> None:
+def test_each_token_has_at_least_the_context_that_the_stride_guarantees(length: int, size: tuple[int, int]) -> None:
     max_length, stride = size
     for span in list(cut(length, Window.STRIDE, max_length, stride))[1:]:
         assert span.first_scored - span.start >= max_length - stride
 
 
 @given(length=LENGTH, size=sizes())
-def test_strides_are_the_windows_of_the_recipe(length: int, size: tuple[int, int]) -> None:
+def test_strided_windows_equal_the_recipe_of_transformers(length: int, size: tuple[int, int]) -> None:
     """The loop of "Perplexity of fixed-length models", whose first window cannot score its first position."""
     max_length, stride = size
     expected = []
@@ -75,8 +75,8 @@ def test_strides_are_the_windows_of_the_recipe(length: int, size: tuple[int, int
 
 
 @given(length=LENGTH, size=sizes())
-def test_disjoint_windows_follow_each_other_after_one_position(length: int, size: tuple[int, int]) -> None:
-    """But the last, which fills its length with context."""
+def test_each_disjoint_window_has_one_position_of_context(length: int, size: tuple[int, int]) -> None:
+    """Except the last, which is filled up with context."""
     max_length, _ = size
     spans = list(cut(length, Window.DISJOINT, max_length, 1))
 
@@ -86,7 +86,7 @@ def test_disjoint_windows_follow_each_other_after_one_position(length: int, size
         assert spans[-1].stop - spans[-1].start == max_length + 1
 
 
-def test_disjoint_windows_are_those_of_the_harness() -> None:
+def test_disjoint_windows_equal_those_of_lm_evaluation_harness() -> None:
     """lm-evaluation-harness' own, recorded (tests/golden/make_rolling_windows.py). It begins to count after the
     token before the document."""
     for case in json.loads(RECORDED.read_text())["cases"]:
@@ -94,7 +94,7 @@ def test_disjoint_windows_are_those_of_the_harness() -> None:
         assert [[span.start - 1, span.first_scored - 1, span.stop - 1] for span in spans] == case["windows"]
 
 
-def test_there_is_nothing_to_score_in_a_sequence_of_one() -> None:
+def test_a_sequence_of_one_token_has_nothing_to_score() -> None:
     assert [list(cut(length, kind, 8, 4)) for kind in Window for length in (0, 1)] == [[]] * 6
 
 

@@ -1,4 +1,4 @@
-"""Which files of a repository on the hub are wanted."""
+"""Which files of a Hugging Face repository are downloaded."""
 
 import pytest
 
@@ -9,7 +9,7 @@ TOKENIZER = ["source.spm", "target.spm", "tokenizer_config.json", "vocab.json"]
 CONFIGURATION = ["config.json", "generation_config.json"]
 
 
-# --- which files
+# --- translation models
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
@@ -32,17 +32,17 @@ CONFIGURATION = ["config.json", "generation_config.json"]
         (["encoder_model.onnx", "decoder_model.onnx"], ["decoder_model.onnx", "encoder_model.onnx"]),
     ],
 )
-def test_the_best_form_of_a_model_is_wanted_and_no_other(names, expected):
+def test_only_the_best_form_of_a_model_is_downloaded(names, expected):
     assert wanted([*names, *CONFIGURATION, *TOKENIZER, "README.md"]) == sorted([*expected, *CONFIGURATION, *TOKENIZER])
 
 
-def test_a_model_of_ours_is_wanted_whole():
+def test_a_model_that_kvjobs_made_is_downloaded_whole():
     ours = ["decoder.onnx", "encoder.onnx", "kvjobs.json", "vocab.json", "weights.data"]
 
     assert wanted([*ours, "README.md"]) == ours
 
 
-def test_nothing_is_wanted_where_there_is_no_model():
+def test_nothing_is_downloaded_from_a_repository_without_a_model():
     assert wanted(["README.md", "config.json", "encoder_model.onnx", *TOKENIZER]) == []
 
 
@@ -61,7 +61,7 @@ CAUSAL_TOKENIZER = ["special_tokens_map.json", "tokenizer.json", "tokenizer_conf
         (["model.onnx", "model.onnx.data"], ["model.onnx", "model.onnx.data"]),
     ],
 )
-def test_of_a_causal_model_its_own_tokenizer_is_wanted(names, expected):
+def test_a_causal_model_is_downloaded_with_its_tokenizer(names, expected):
     beside = [*CONFIGURATION, *CAUSAL_TOKENIZER]
 
     others = ["vocab.json", "merges.txt", "tokenizer.model", "README.md"]

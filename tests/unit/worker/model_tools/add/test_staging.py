@@ -1,4 +1,4 @@
-"""A folder gets its name when it is whole, whatever dies before."""
+"""A model folder gets its name only when it is complete, even if the process dies before."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ def content_of(models_dir: Path, name: str) -> str:
     return (models_dir / name / "onnx" / "graph").read_text()
 
 
-def test_a_published_folder_is_all_that_is_left(models_dir):
+def test_publishing_leaves_only_the_published_folder(models_dir):
     assert make(models_dir, "opus", "one") == models_dir / "opus"
 
     assert content_of(models_dir, "opus") == "one"
@@ -41,7 +41,7 @@ def umask() -> int:
     return mask
 
 
-def test_what_fails_on_the_way_leaves_nothing(models_dir):
+def test_a_failure_on_the_way_leaves_nothing_behind(models_dir):
     class Failure(Exception):
         pass
 
@@ -56,7 +56,7 @@ def test_what_fails_on_the_way_leaves_nothing(models_dir):
     assert os.listdir(models_dir) == []
 
 
-def test_a_name_that_is_taken_stays_as_it_is(models_dir):
+def test_a_name_that_is_taken_is_refused_and_its_folder_unchanged(models_dir):
     make(models_dir, "opus", "one")
 
     with pytest.raises(SpecError, match=r"already a model opus .* --name, .* --force"):
@@ -67,8 +67,8 @@ def test_a_name_that_is_taken_stays_as_it_is(models_dir):
 
 
 @pytest.mark.parametrize("exchange", [True, False])
-def test_force_takes_the_place_of_a_model(models_dir, exchange, monkeypatch):
-    if not exchange:  # as on a file system that has no such call
+def test_force_replaces_a_model(models_dir, exchange, monkeypatch):
+    if not exchange:  # as on a file system without renameat2(RENAME_EXCHANGE)
         monkeypatch.setattr(module, "_exchange", lambda one, other: False)
     make(models_dir, "opus", "one")
 
@@ -78,13 +78,13 @@ def test_force_takes_the_place_of_a_model(models_dir, exchange, monkeypatch):
     assert os.listdir(models_dir) == ["opus"]
 
 
-def test_force_of_a_new_name_is_an_ordinary_one(models_dir):
+def test_force_with_a_new_name_publishes_as_usual(models_dir):
     make(models_dir, "opus", "one", force=True)
 
     assert content_of(models_dir, "opus") == "one"
 
 
-def test_a_link_that_is_replaced_leaves_what_it_pointed_to(models_dir, tmp_path):
+def test_replacing_a_link_leaves_its_target_unchanged(models_dir, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "kept").touch()
     models_dir.mkdir()
@@ -98,7 +98,7 @@ def test_a_link_that_is_replaced_leaves_what_it_pointed_to(models_dir, tmp_path)
     assert (tmp_path / "elsewhere" / "kept").exists()
 
 
-def test_a_model_that_was_moved_aside_by_a_killed_process_comes_back(models_dir):
+def test_a_model_that_a_killed_process_had_moved_aside_is_restored(models_dir):
     make(models_dir, "opus", "one")
     root = models_dir / ".adding-killed"
     (root / "replaced").mkdir(parents=True)
@@ -111,7 +111,7 @@ def test_a_model_that_was_moved_aside_by_a_killed_process_comes_back(models_dir)
     assert os.listdir(models_dir) == ["opus"]
 
 
-def test_a_folder_without_a_lock_is_left_alone_while_it_is_young(models_dir):
+def test_a_recent_folder_without_a_lock_is_left_alone(models_dir):
     young, old = models_dir / ".adding-young", models_dir / ".adding-old"
     young.mkdir(parents=True)
     old.mkdir()
@@ -122,14 +122,14 @@ def test_a_folder_without_a_lock_is_left_alone_while_it_is_young(models_dir):
     assert os.listdir(models_dir) == [".adding-young"]
 
 
-def test_a_full_disk_is_a_sentence(models_dir):
+def test_a_full_disk_is_reported_with_one_sentence(models_dir):
     with pytest.raises(KvjobsError, match=r"disk of .*/models is full .* KVJOBS_MODELS_DIR"), staging(models_dir):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     assert os.listdir(models_dir) == []
 
 
-def test_a_models_folder_that_cannot_be_is_a_sentence(tmp_path):
+def test_an_impossible_models_folder_is_reported_with_one_sentence(tmp_path):
     (tmp_path / "file").touch()
 
     with pytest.raises(KvjobsError, match="nothing can be written into the models folder"), staging(tmp_path / "file"):

@@ -1,4 +1,4 @@
-"""A folder that lacks a file is refused with its name and what to do."""
+"""A model folder that lacks a file is refused, with the name of the file and what to do."""
 
 import shutil
 from pathlib import Path
@@ -16,7 +16,7 @@ from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.registry import find_model
 
 
-def test_complete_folders_pass(tmp_path):
+def test_complete_folders_are_accepted(tmp_path):
     tokenizer = ["config.json", *TOKENIZER]
     for name, graphs in {
         "merged": ["encoder_model.onnx", "decoder_model_merged.onnx"],
@@ -26,7 +26,7 @@ def test_complete_folders_pass(tmp_path):
         check_files(ModelFolder(name, make_model(tmp_path / name, [*tokenizer, *graphs])))
 
 
-def test_graphs_may_lie_in_a_folder_of_their_own(tmp_path):
+def test_graphs_may_be_in_a_folder_of_their_own(tmp_path):
     folder = make_model(tmp_path / "m", ["config.json", *TOKENIZER])
     make_model(folder / "onnx", ["encoder_model.onnx", "decoder_model.onnx"])
 
@@ -50,7 +50,7 @@ def test_a_decoder_with_past_alone_is_not_enough(tmp_path):
 
 
 @pytest.mark.parametrize("weights", CHECKPOINT)
-def test_a_checkpoint_is_told_how_to_become_a_model(tmp_path, weights):
+def test_a_checkpoint_is_refused_with_how_to_add_it(tmp_path, weights):
     folder = make_model(tmp_path / "m", ["config.json", weights, *TOKENIZER])
 
     with pytest.raises(ModelError, match=f"/m is a checkpoint, .* run `kvjobs models add {folder}`"):
@@ -68,7 +68,7 @@ def test_a_folder_that_models_add_made_is_complete(tmp_path):
 
 
 @pytest.mark.parametrize("name", KV)
-def test_a_file_that_models_add_wrote_and_that_is_gone_is_named(tmp_path, name):
+def test_a_missing_file_that_models_add_wrote_is_named(tmp_path, name):
     folder = make_kv(tmp_path / "m", [other for other in KV if other != name])
 
     with pytest.raises(ModelError, match=f"/m/{name} is missing: `kvjobs models add OWNER/NAME` .* --force"):
@@ -80,7 +80,7 @@ def test_a_file_that_models_add_wrote_and_that_is_gone_is_named(tmp_path, name):
     [(b"", "is empty"), (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "is a Git LFS pointer")],
 )
 @pytest.mark.parametrize("name", ["decoder_model_merged.onnx", "target.spm"])
-def test_a_hollow_file_is_named(tmp_path, name, content, message):
+def test_an_empty_file_or_lfs_pointer_is_named(tmp_path, name, content, message):
     folder = make_model(tmp_path / "m")
     (folder / name).write_bytes(content)
 
@@ -88,7 +88,7 @@ def test_a_hollow_file_is_named(tmp_path, name, content, message):
         check_files(ModelFolder("m", folder))
 
 
-def test_a_link_that_leads_out_of_the_folder_is_not_followed(tmp_path):
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
     folder = make_model(tmp_path / "m")
     (tmp_path / "elsewhere").write_text("secret")
     (folder / "weights.data").symlink_to(tmp_path / "elsewhere")
@@ -97,7 +97,7 @@ def test_a_link_that_leads_out_of_the_folder_is_not_followed(tmp_path):
         check_files(ModelFolder("m", folder))
 
 
-def test_a_folder_of_graphs_that_leads_elsewhere_is_not_followed(tmp_path):
+def test_a_folder_of_graphs_that_links_elsewhere_is_not_followed(tmp_path):
     folder = make_model(tmp_path / "m", ["config.json", *TOKENIZER])
     (folder / "onnx").symlink_to(make_model(tmp_path / "elsewhere"))
 
@@ -120,10 +120,10 @@ def test_links_within_the_folder_and_into_a_cache_of_the_hub_are_followed(tmp_pa
         check_files(ModelFolder("m", folder))
 
 
-def test_a_bundled_model_that_lacks_a_file_is_mended_by_installing_again(
+def test_a_bundled_model_that_lacks_a_file_is_repaired_by_reinstalling(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not by adding it: what made it is not on the user's machine."""
+    """Not by `models add`: its checkpoint is not on the user's machine."""
     bundled = tmp_path / "in the package"
     shutil.copytree(DEMO_MODEL, bundled)
     (bundled / "decoder.onnx").unlink()
@@ -141,7 +141,7 @@ def test_a_causal_folder_that_models_add_made_is_complete(tmp_path):
 
 
 @pytest.mark.parametrize("name", CAUSAL_KV)
-def test_a_file_of_a_causal_model_that_is_gone_is_named(tmp_path, name):
+def test_a_missing_file_of_a_causal_model_is_named(tmp_path, name):
     folder = make_causal(tmp_path / "lm", [other for other in CAUSAL_KV if other != name])
 
     with pytest.raises(ModelError, match=f"/lm/{name} is missing: `kvjobs models add OWNER/NAME` .* --force"):
@@ -149,7 +149,7 @@ def test_a_file_of_a_causal_model_that_is_gone_is_named(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", CAUSAL_EXPORT)
-def test_what_a_causal_export_lacks_is_named_with_how_to_export(tmp_path, name):
+def test_a_missing_file_of_a_causal_export_is_named_with_how_to_export(tmp_path, name):
     folder = make_model(tmp_path / "m", [other for other in CAUSAL_EXPORT if other != name])
     if name == "model.onnx":
         (folder / "config.json").write_text('{"architectures": ["GPT2LMHeadModel"]}')
@@ -158,14 +158,14 @@ def test_what_a_causal_export_lacks_is_named_with_how_to_export(tmp_path, name):
         check_files(ModelFolder("m", folder))
 
 
-def test_a_tokenizer_in_another_form_is_told_how_to_become_one(tmp_path):
+def test_a_tokenizer_in_another_format_is_refused_with_how_to_convert_it(tmp_path):
     folder = make_model(tmp_path / "m", ["config.json", "model.onnx", "tokenizer.model"])
 
     with pytest.raises(ModelError, match=r"/m/tokenizer\.json is missing: tokenizer\.model alone .* AutoTokenizer"):
         check_files(ModelFolder("m", folder))
 
 
-def test_a_causal_checkpoint_is_told_how_to_become_a_model(tmp_path):
+def test_a_causal_checkpoint_is_refused_with_how_to_add_it(tmp_path):
     folder = make_model(tmp_path / "m", ["model.safetensors", "tokenizer.json"])
     (folder / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
 

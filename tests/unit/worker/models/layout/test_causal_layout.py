@@ -1,4 +1,4 @@
-"""What causal graphs say of themselves, with made-up graphs."""
+"""The layout of causal graphs, read from the inputs and outputs of made-up graphs."""
 
 import dataclasses
 import json
@@ -36,7 +36,7 @@ def cache(name: str, *, kind: str = FLOAT, heads: Any = 2, size: Any = 64, layer
 
 
 def graph(*more: Tensor, past: list[Tensor] | None = None, present: list[Tensor] | None = None) -> GraphSignature:
-    """As Optimum exports it; `more` comes on top, or in place of what has its name."""
+    """The inputs and outputs that Optimum exports; `more` adds tensors, or replaces those of the same name."""
     inputs = [
         Tensor("input_ids", IDS, ("B", "S")),
         Tensor("attention_mask", IDS, ("B", "T")),
@@ -60,7 +60,7 @@ def without(whole: GraphSignature, name: str) -> GraphSignature:
     )
 
 
-def test_heads_of_keys_come_from_the_graph_and_not_from_the_queries() -> None:
+def test_the_number_of_key_heads_is_read_from_the_graph_and_is_not_that_of_the_queries() -> None:
     layout = read_causal_layout(graph(), CONFIG)
 
     assert layout.cache is not None
@@ -75,11 +75,11 @@ def test_heads_of_keys_come_from_the_graph_and_not_from_the_queries() -> None:
     assert (layout.has_mask, layout.has_positions, layout.num_logits_rank) == (True, False, None)
 
 
-def test_a_graph_needs_no_configuration_where_it_says_all() -> None:
+def test_a_graph_with_fixed_sizes_needs_no_configuration() -> None:
     assert read_causal_layout(graph(), NOTHING) == read_causal_layout(graph(), CONFIG)
 
 
-def test_what_is_there_beside_ids_is_seen() -> None:
+def test_inputs_beside_the_ids_are_recognized() -> None:
     layout = read_causal_layout(
         without(
             graph(Tensor("position_ids", IDS, ("B", "S")), Tensor("num_logits_to_keep", IDS, ()), past=[], present=[]),
@@ -92,7 +92,7 @@ def test_what_is_there_beside_ids_is_seen() -> None:
     assert (layout.has_mask, layout.has_positions, layout.num_logits_rank) == (False, True, 0)
 
 
-def test_halves_are_known_by_their_types() -> None:
+def test_half_precision_is_recognized_by_the_types() -> None:
     layout = read_causal_layout(
         graph(
             Tensor("logits", HALF, ("B", "S", 151_936)),
@@ -114,8 +114,8 @@ def test_halves_are_known_by_their_types() -> None:
         ("past_{part}_{layer}", "present_{part}_{layer}"),
     ],
 )
-def test_every_name_of_a_cache_is_known(names: tuple[str, str]) -> None:
-    layers = range(12)  # 10 comes after 9, and not after 1
+def test_every_naming_scheme_of_a_cache_is_recognized(names: tuple[str, str]) -> None:
+    layers = range(12)  # layer 10 comes after layer 9, not after layer 1
     layout = read_causal_layout(
         graph(past=cache(names[0], layers=layers), present=cache(names[1], layers=layers)), NOTHING
     )
@@ -136,8 +136,8 @@ def test_every_name_of_a_cache_is_known(names: tuple[str, str]) -> None:
         (dataclasses.replace(CONFIG, head_dim=96, hidden_size=None), 96),
     ],
 )
-def test_a_head_size_that_is_left_open_comes_from_the_configuration(config: CausalConfig, size: int) -> None:
-    """As genai's builder leaves it: [batch, 2, past, kv_cache_dim]."""
+def test_a_head_size_that_the_graph_leaves_open_comes_from_the_configuration(config: CausalConfig, size: int) -> None:
+    """onnxruntime-genai's builder leaves it open: [batch, 2, past, kv_cache_dim]."""
     layout = read_causal_layout(graph(past=cache(OPTIMUM[0], size="kv_cache_dim")), config)
 
     assert layout.cache == CausalPast(
@@ -145,7 +145,7 @@ def test_a_head_size_that_is_left_open_comes_from_the_configuration(config: Caus
     )
 
 
-def test_heads_may_have_another_size_than_their_share_of_the_width() -> None:
+def test_the_head_size_may_differ_from_the_width_divided_by_the_heads() -> None:
     layout = read_causal_layout(graph(past=cache(OPTIMUM[0], size=128)), CONFIG)
 
     assert layout.cache is not None
@@ -153,13 +153,13 @@ def test_heads_may_have_another_size_than_their_share_of_the_width() -> None:
 
 
 @pytest.mark.parametrize("change", [{"num_key_value_heads": 14}, {"head_dim": 96}])
-def test_heads_that_a_graph_counts_are_not_contradicted_by_the_configuration(change: dict[str, int]) -> None:
+def test_head_counts_and_sizes_of_the_graph_take_precedence_over_the_configuration(change: dict[str, int]) -> None:
     """Falcon-7B's `num_key_value_heads` are its query heads; DeepSeek-V3's `head_dim` is a part of a head."""
     assert read_causal_layout(graph(), dataclasses.replace(CONFIG, **change)) == read_causal_layout(graph(), CONFIG)
 
 
 def test_keys_and_values_may_have_heads_of_different_sizes() -> None:
-    """As DeepSeek-V3's: keys of 192, values of 128."""
+    """DeepSeek-V3 has keys of 192 and values of 128."""
     past = [tensor for layer in (0, 1) for tensor in uneven(layer)]
 
     cache = read_causal_layout(graph(past=past), CONFIG).cache
@@ -206,7 +206,7 @@ OPEN = cache(OPTIMUM[0], heads="K")
         (without(graph(), "present.1.value"), "lacks the output present.1.value"),
         (without(graph(), "past_key_values.1.value"), "lacks the input past_key_values.1.value"),
         (graph(past=cache(OPTIMUM[0], layers=(0, 2))), "for layer 2, but none for layer 1"),
-        (graph(past=OPEN), "nor config.json (num_key_value_heads) gives the size"),  # 14 query heads are no answer
+        (graph(past=OPEN), "nor config.json (num_key_value_heads) gives the size"),  # not the 14 query heads
         (graph(past=cache(OPTIMUM[0], size="H")), "nor config.json (head_dim) gives the size"),
         (graph(Tensor("logits", FLOAT, ("B", "S", "V"))), "nor config.json (vocab_size)"),
         (graph(Tensor("logits", FLOAT, ("B", 1, 151_936))), "the logits of every token are needed"),
@@ -234,7 +234,7 @@ def test_a_graph_that_cannot_be_served_is_refused_by_name(broken: GraphSignature
     assert message in str(error.value)
 
 
-def test_the_graph_is_found_beside_its_configuration_or_in_the_folder_onnx(tmp_path: Path) -> None:
+def test_the_graph_is_found_beside_its_configuration_or_in_the_onnx_folder(tmp_path: Path) -> None:
     (tmp_path / "onnx").mkdir()
     (tmp_path / "onnx" / "model.onnx").touch()
     assert find_causal_graph(tmp_path) == tmp_path / "onnx" / "model.onnx"
@@ -247,7 +247,7 @@ def test_the_graph_is_found_beside_its_configuration_or_in_the_folder_onnx(tmp_p
     assert find_causal_graph(tmp_path) == tmp_path / "decoder.onnx"
 
 
-def test_what_is_there_instead_of_a_graph_is_said(tmp_path: Path) -> None:
+def test_a_missing_graph_is_reported_with_the_graphs_that_were_found(tmp_path: Path) -> None:
     (tmp_path / "onnx").mkdir()
     (tmp_path / "onnx" / "decoder_model_merged.onnx").touch()
 
@@ -273,7 +273,7 @@ GENAI = {
 }
 
 
-def test_sizes_are_read_from_what_genai_writes_where_there_is_no_other_file(tmp_path: Path) -> None:
+def test_without_config_json_the_sizes_are_read_from_genai_config_json(tmp_path: Path) -> None:
     (tmp_path / "genai_config.json").write_text(json.dumps(GENAI))
 
     assert CausalConfig.read(tmp_path) == CausalConfig(
@@ -286,7 +286,7 @@ def test_sizes_are_read_from_what_genai_writes_where_there_is_no_other_file(tmp_
         head_dim=16,
         max_position_embeddings=64,
     )
-    assert genai_filename(tmp_path) is None  # a file of another folder is none of this model's
+    assert genai_filename(tmp_path) is None  # a file of another folder does not belong to this model
 
     (tmp_path / "config.json").write_text(json.dumps({"n_layer": 3, "n_embd": 12, "n_head": 2, "n_positions": 1024}))
     assert CausalConfig.read(tmp_path) == CausalConfig(
@@ -299,16 +299,16 @@ def test_sizes_are_read_from_what_genai_writes_where_there_is_no_other_file(tmp_
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.5, "64", True, [64]])
-def test_a_size_that_is_none_is_refused(tmp_path: Path, size: Any) -> None:
+def test_an_invalid_size_is_refused(tmp_path: Path, size: Any) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"hidden_size": size}))
 
     with pytest.raises(ModelError, match=r"config\.json says hidden_size = .*, which is not a size"):
         CausalConfig.read(tmp_path)
 
 
-@pytest.mark.parametrize("said", [{}, {"model": []}, {"model": {"decoder": "x"}}])
-def test_a_genai_configuration_without_a_decoder_is_refused(tmp_path: Path, said: Any) -> None:
-    (tmp_path / "genai_config.json").write_text(json.dumps(said))
+@pytest.mark.parametrize("content", [{}, {"model": []}, {"model": {"decoder": "x"}}])
+def test_a_genai_configuration_without_a_decoder_is_refused(tmp_path: Path, content: Any) -> None:
+    (tmp_path / "genai_config.json").write_text(json.dumps(content))
 
     with pytest.raises(ModelError, match=r"genai_config\.json lacks the object (model|decoder)"):
         CausalConfig.read(tmp_path)

@@ -1,4 +1,4 @@
-"""What graphs say of themselves, with made-up graphs."""
+"""The layout of seq2seq graphs, read from the inputs and outputs of made-up graphs."""
 
 import dataclasses
 from pathlib import Path
@@ -71,7 +71,7 @@ def two(**changes: Any) -> dict[str, GraphSignature]:
 
 
 def without(graphs: dict[str, GraphSignature], file: str, name: str) -> dict[str, GraphSignature]:
-    """The same graphs, one lacking an input or output."""
+    """The same graphs, except that one lacks an input or output."""
     inputs, outputs = (
         {key: tensor for key, tensor in some.items() if key != name}
         for some in (graphs[file].inputs, graphs[file].outputs)
@@ -84,7 +84,7 @@ def with_input(graphs: dict[str, GraphSignature], file: str, tensor: Tensor) -> 
 
 
 def fixed(graphs: dict[str, GraphSignature], file: str, name: str, shape: tuple[Any, ...]) -> dict[str, GraphSignature]:
-    """The same graphs, one with an input of another shape."""
+    """The same graphs, except that one input has another shape."""
     return with_input(graphs, file, dataclasses.replace(graphs[file].inputs[name], shape=shape))
 
 
@@ -109,13 +109,13 @@ def test_an_axis_that_cannot_vary_is_refused_with_how_to_export(
         read_layout(fixed(merged(), file, name, shape), CONFIG)
 
 
-def test_a_later_step_may_be_of_one_token() -> None:
+def test_later_steps_may_be_fixed_to_one_token() -> None:
     assert read_layout(fixed(two(), WITH_PAST, "input_ids", ("B", 1)), CONFIG).kind is LayoutKind.TWO_DECODERS
     with pytest.raises(ModelError, match="length cannot vary"):
         read_layout(fixed(two(), DECODER, "input_ids", ("B", 1)), CONFIG)
 
 
-def test_use_cache_branch_tells_the_merged_layout() -> None:
+def test_the_merged_layout_is_recognized_by_use_cache_branch() -> None:
     layout = read_layout(merged(), CONFIG)
 
     assert layout.kind is LayoutKind.MERGED
@@ -123,7 +123,7 @@ def test_use_cache_branch_tells_the_merged_layout() -> None:
     assert (layout.width, layout.vocab_size) == (64, 100)
 
 
-def test_two_files_tell_the_layout_of_two_decoders() -> None:
+def test_the_layout_of_two_decoders_is_recognized_by_its_two_files() -> None:
     layout = read_layout(two(present=keys_and_values("present", sides=["decoder"])), CONFIG)
 
     assert layout.kind is LayoutKind.TWO_DECODERS
@@ -161,7 +161,7 @@ def test_the_configuration_fills_what_a_graph_leaves_open() -> None:
     assert (layout.cache.num_heads, layout.cache.head_size) == (8, 8)
 
 
-def test_nothing_is_guessed_where_both_are_silent() -> None:
+def test_a_size_that_neither_graph_nor_configuration_gives_is_refused() -> None:
     open_graph = merged(past=keys_and_values("past_key_values", heads="heads"))
 
     with pytest.raises(ModelError, match=r"neither decoder_model_merged.onnx .* nor config.json"):
@@ -173,7 +173,7 @@ def test_the_graphs_need_no_configuration() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("changes", "words"),
     [
         ({"decoder_layers": 6}, ["2 layers", "decoder_layers = 6"]),
         ({"decoder_attention_heads": 4}, ["['B', 8, 'P', 8]", "decoder_attention_heads = 4"]),
@@ -184,15 +184,15 @@ def test_the_graphs_need_no_configuration() -> None:
         ({"vocab_size": 90, "decoder_vocab_size": 80}, ["decoder_vocab_size = 80"]),
     ],
 )
-def test_a_conflict_between_graph_and_configuration_names_both(said: dict[str, Any], words: list[str]) -> None:
+def test_a_conflict_between_graph_and_configuration_names_both(changes: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(ModelError) as caught:
-        read_layout(merged(), CONFIG | said)
+        read_layout(merged(), CONFIG | changes)
 
     for word in [*words, ".onnx", "config.json"]:
         assert word in str(caught.value)
 
 
-def test_a_separate_target_vocabulary_counts_by_itself() -> None:
+def test_a_separate_target_vocabulary_has_its_own_size() -> None:
     layout = read_layout(merged(), CONFIG | {"vocab_size": 90, "decoder_vocab_size": 100})
 
     assert layout.vocab_size == 100
@@ -206,7 +206,7 @@ def test_an_unknown_required_input_is_named(file: str) -> None:
         read_layout(graphs, CONFIG)
 
 
-def test_a_mask_of_the_target_is_known() -> None:
+def test_a_mask_of_the_target_is_recognized() -> None:
     graphs = with_input(merged(), MERGED, Tensor("decoder_attention_mask", IDS, ("B", "P + T")))
 
     assert read_layout(graphs, CONFIG).kind is LayoutKind.MERGED
@@ -230,7 +230,9 @@ def test_a_mask_of_the_target_is_known() -> None:
         (merged(past=typed("tensor(bfloat16)")), "as tensor.bfloat16."),
     ],
 )  # fmt: skip
-def test_a_graph_that_cannot_be_served_says_why(graphs: dict[str, GraphSignature], message: str) -> None:
+def test_a_graph_that_cannot_be_served_is_refused_with_the_reason(
+    graphs: dict[str, GraphSignature], message: str
+) -> None:
     with pytest.raises(ModelError, match=message):
         read_layout(graphs, CONFIG)
 
@@ -248,7 +250,7 @@ def test_the_merged_decoder_is_preferred(tmp_path: Path) -> None:
     assert find_graphs(folder) == {ENCODER: folder / ENCODER, MERGED: folder / MERGED}
 
 
-def test_graphs_may_lie_in_a_folder_of_their_own(tmp_path: Path) -> None:
+def test_graphs_may_be_in_a_folder_of_their_own(tmp_path: Path) -> None:
     touch(tmp_path / "onnx", ENCODER, MERGED)
 
     assert find_graphs(tmp_path)[MERGED] == tmp_path / "onnx" / MERGED

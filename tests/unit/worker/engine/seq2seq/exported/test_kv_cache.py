@@ -1,4 +1,4 @@
-"""The buffers of a lane, against plain arrays that are copied whole."""
+"""The KV buffers for exported graphs, compared with plain arrays that are copied completely."""
 
 import ctypes
 from typing import Any
@@ -15,7 +15,7 @@ SHAPE = CacheShape(num_layers=2, num_heads=3, head_size=4, dtype=np.dtype(np.flo
 
 
 class Graph:
-    """Stands in for an IOBinding and the graph behind it: reads what is fed, writes what is taken."""
+    """In place of an IOBinding and its graph: `fed` are the bound inputs, `taken` the bound outputs, as arrays."""
 
     def __init__(self) -> None:
         self.fed: dict[str, Any] = {}
@@ -34,7 +34,7 @@ class Graph:
 
 
 def value(name: str, row: float, position: int) -> float:
-    """A number that tells where it belongs."""
+    """A number that is unique to the tensor, the row and the position."""
     return sum(map(ord, name)) * 1e4 + row * 100 + position
 
 
@@ -51,7 +51,7 @@ def start(cache: ExportedKVCache, rows: int, source_length: int = 5, prefix: int
 
 
 def step(cache: ExportedKVCache, rows: list[float]) -> Graph:
-    """A step that writes the past and one position more, as graphs do."""
+    """One decoding step, as graphs do it: the present is the past and one more position."""
     graph = Graph()
     cache.bind_step(graph)  # type: ignore[arg-type]
     cache.bind_source(graph)  # type: ignore[arg-type]
@@ -83,15 +83,15 @@ def test_select_equals_copying_everything(data: st.DataObject) -> None:
     cache = ExportedKVCache(SHAPE)
     num_rows = data.draw(st.integers(1, 5))
     start(cache, num_rows)
-    twin: list[list[float]] = [[row] for row in range(num_rows)]  # of each row, which row each position came from
+    expected: list[list[float]] = [[row] for row in range(num_rows)]  # for each row: which row wrote each position
     sources = list(range(num_rows))
     for _ in range(data.draw(st.integers(1, 6))):
-        rows = data.draw(st.lists(st.integers(0, len(twin) - 1), min_size=1, max_size=9))
+        rows = data.draw(st.lists(st.integers(0, len(expected) - 1), min_size=1, max_size=9))
         cache.select(np.array(rows))
-        twin, sources = [twin[row] for row in rows], [sources[row] for row in rows]
+        expected, sources = [expected[row] for row in rows], [sources[row] for row in rows]
         graph = step(cache, [float(row) for row in range(len(rows))])
         for past, present in SHAPE.names("decoder"):
-            for row, history in enumerate(twin):
+            for row, history in enumerate(expected):
                 assert graph.fed[past][row, 1, :, 2].tolist() == [
                     pytest.approx(value(present, of, position)) for position, of in enumerate(history)
                 ]
@@ -101,10 +101,10 @@ def test_select_equals_copying_everything(data: st.DataObject) -> None:
                 assert graph.fed[past][row, 2, :, 1].tolist() == [
                     pytest.approx(value(present, source, position)) for position in range(5)
                 ]
-        twin = [[*history, float(row)] for row, history in enumerate(twin)]
+        expected = [[*history, float(row)] for row, history in enumerate(expected)]
 
 
-def test_a_past_that_outgrows_its_buffer_is_kept() -> None:
+def test_a_past_that_outgrows_its_buffer_keeps_its_content() -> None:
     cache = ExportedKVCache(SHAPE)
     start(cache, 2)
     allocations = cache.buffer_stats.allocations
@@ -136,11 +136,11 @@ def test_a_second_batch_of_the_same_size_allocates_nothing() -> None:
     assert cache.buffer_stats.num_bytes > 0
 
 
-def test_a_change_of_beams_moves_no_keys_of_the_source() -> None:
+def test_reordering_beams_moves_no_cross_attention_keys() -> None:
     cache = ExportedKVCache(SHAPE)
     start(cache, 2)
     cache.select(np.repeat(np.arange(2), 3))
-    marks = cache._cross[:] = np.arange(cache._cross.size).reshape(cache._cross.shape)  # any move would show
+    marks = cache._cross[:] = np.arange(cache._cross.size).reshape(cache._cross.shape)  # any move would change it
 
     for rows in ([2, 0, 0, 5, 3, 3], [1, 1, 0, 4, 4, 5]):
         cache.select(np.array(rows))
@@ -148,7 +148,7 @@ def test_a_change_of_beams_moves_no_keys_of_the_source() -> None:
     assert (cache._cross == marks).all()
 
 
-def test_only_rows_that_change_are_copied() -> None:
+def test_only_rows_that_move_are_copied() -> None:
     cache = ExportedKVCache(SHAPE)
     start(cache, 4)
     row_size = 3 * 1 * 4
@@ -157,10 +157,10 @@ def test_only_rows_that_change_are_copied() -> None:
 
     cache.select(np.array([0, 1, 3, 3]))
 
-    assert (spare[:, row_size:] == 7.0).all(), "one row went through the spare buffer"
+    assert (spare[:, row_size:] == 7.0).all(), "only one row was copied through the spare buffer"
 
 
-def test_a_graph_without_a_cache_needs_no_buffers_but_those_of_a_step() -> None:
+def test_a_graph_without_a_cache_needs_only_the_buffers_of_a_step() -> None:
     cache = ExportedKVCache(None)
     cache.reset(8, 100)
     cache.select(np.array([3, 1]))

@@ -1,4 +1,4 @@
-"""A head in int8 that finds candidates, and float32 that chooses: the ids of float32 alone."""
+"""Screening by an int8 head, with the choice made in float32, gives the same ids as float32 alone."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from worker.graphs.matrix_products import rounding
 
 
 def in_int8(hidden: Any, head: Any) -> tuple[Any, Any]:
-    """What the int8 head says: logits (R, V), and what they are to be multiplied by (R,)."""
+    """The output of the int8 head: logits (R, V), and the factor of each row (R,)."""
     scales = (np.maximum(np.abs(hidden).max(axis=1), 1e-20) / 127).astype(np.float32)  # (R,)
     largest = np.abs(head).max(axis=1)
     columns = np.where(largest > 0, largest / 127, 1).astype(np.float32)  # (V,)
@@ -20,21 +20,21 @@ def in_int8(hidden: Any, head: Any) -> tuple[Any, Any]:
     return (rows @ np.rint(head / columns[:, None]).T * columns).astype(np.float32), scales
 
 
-@example(seed=0, rows=3, width=8, size=20, twins=19, flat=True)
+@example(seed=0, rows=3, width=8, size=20, similar=19, flat=True)
 @given(
     seed=st.integers(0, 10_000),
     rows=st.integers(1, 9),
     width=st.sampled_from([8, 16, 64]),
     size=st.integers(2, 300),
-    twins=st.integers(0, 20),
+    similar=st.integers(0, 20),
     flat=st.booleans(),
 )
-def test_the_best_id_is_that_of_float32(seed: int, rows: int, width: int, size: int, twins: int, flat: bool) -> None:
-    """Also where many columns are alike, which int8 cannot tell apart, and where some ids are forbidden."""
+def test_the_best_id_is_that_of_float32(seed: int, rows: int, width: int, size: int, similar: int, flat: bool) -> None:
+    """Even if int8 cannot distinguish many nearly equal columns, and if some ids are forbidden."""
     rng = np.random.default_rng(seed)
     head = rng.normal(size=(size, width)).astype(np.float32)
-    alike = rng.integers(0, size, twins)
-    head[alike] = head[rng.integers(0, size)] * (1 + 1e-4 * rng.normal(size=(twins, 1)))
+    alike = rng.integers(0, size, similar)
+    head[alike] = head[rng.integers(0, size)] * (1 + 1e-4 * rng.normal(size=(similar, 1)))
     hidden = rng.normal(size=(rows, width)).astype(np.float32) * (1e-3 if flat else 3)
     forbidden = rng.integers(0, size, rng.integers(0, size // 2 + 1))
     logits, scales = in_int8(hidden, head)
@@ -48,10 +48,10 @@ def test_the_best_id_is_that_of_float32(seed: int, rows: int, width: int, size: 
     best, best_logits, better = screen.best(logits, scales, hidden, normalizer)
 
     chosen = exact[np.arange(rows), best]
-    rounded = 1e-6 * np.linalg.norm(hidden, axis=1) * np.linalg.norm(head, axis=1).max()  # of float32 itself
+    rounded = 1e-6 * np.linalg.norm(hidden, axis=1) * np.linalg.norm(head, axis=1).max()  # by float32
     assert (chosen >= exact.max(axis=1) - rounded).all()
     np.testing.assert_allclose(best_logits, chosen, rtol=1e-5, atol=1e-5)
-    assert (abs(better - exact_normalizer) <= screen._bound(hidden, scales) + 1e-4).all(), "no further off than a logit"
+    assert (abs(better - exact_normalizer) <= screen._bound(hidden, scales) + 1e-4).all(), "the bound of a logit"
 
 
 def test_of_equal_logits_the_lowest_id_is_taken() -> None:

@@ -1,4 +1,4 @@
-"""The memory of a lane: what moves when rows move, what is read, and when memory is asked for."""
+"""The KV memory of a lane: what is copied when rows move, what is kept, and when memory is allocated."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ SHAPE = SlotShape(num_layers=2, num_heads=2, head_size=4, dtype=np.dtype(np.floa
 
 
 def filled(sentences: int, beams: int, *, positions: int = 5, seed: int = 0) -> KVSlots:
-    """Slots in which every number differs, the sources being of different lengths."""
+    """Slots filled with random numbers, for sources of different lengths."""
     rng = np.random.default_rng(seed)
     slots = KVSlots(SHAPE)
     slots.begin(sentences, beams, 16, 16)
@@ -28,7 +28,7 @@ def filled(sentences: int, beams: int, *, positions: int = 5, seed: int = 0) -> 
 
 
 class Watched(np.ndarray[Any, Any]):
-    """Counts what is written."""
+    """An array that records the second index of every write in `written`."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.written.append(key[1])
@@ -42,8 +42,8 @@ def watched(array: Any) -> Watched:
 
 
 @given(st.data(), st.integers(1, 6), st.integers(1, 5))
-def test_rows_become_what_they_continue(data: st.DataObject, sentences: int, beams: int) -> None:
-    """As numpy's take does it, which needs twice the memory; for moves such as searches make."""
+def test_select_copies_to_each_row_the_row_that_it_continues(data: st.DataObject, sentences: int, beams: int) -> None:
+    """The result of numpy's take, which needs twice the memory; for the moves that a search can make."""
     slots = filled(sentences, beams)
     stays = np.array(data.draw(st.lists(st.booleans(), min_size=sentences, max_size=sentences)))
     beam = st.integers(0, beams - 1)
@@ -65,12 +65,12 @@ def test_rows_become_what_they_continue(data: st.DataObject, sentences: int, bea
         assert (slots._past[:, row, :, :longest] == past[:, old, :, :longest]).all()
     for place, old in enumerate(stay.tolist()):
         assert (slots._cross[:, place, :, : ends[old] + 1] == cross[:, old, :, : ends[old] + 1]).all()
-    assert slots._past.written == [row for row, old in enumerate(moves.tolist()) if row != old], "and nothing else"
+    assert slots._past.written == [row for row, old in enumerate(moves.tolist()) if row != old], "no other row"
     assert slots._cross.written == [place for place, old in enumerate(stay.tolist()) if place != old]
-    assert (slots._past[..., longest:, :] == past[..., longest:, :]).all(), "beyond the longest row nothing moves"
+    assert (slots._past[..., longest:, :] == past[..., longest:, :]).all(), "nothing is written beyond the longest row"
 
 
-def test_newcomers_stand_behind_the_others_at_position_0() -> None:
+def test_admitted_sentences_follow_the_others_and_start_at_position_0() -> None:
     slots = filled(2, 3)
     before = slots._past.copy()
     slots.select(np.arange(3))
@@ -97,7 +97,7 @@ def test_growing_keeps_what_is_cached(beams: int) -> None:
         assert (slots._past[:, row, :, :length] == before[:, row, :, :length]).all()
 
 
-def test_memory_is_asked_for_where_what_is_there_is_too_small() -> None:
+def test_memory_is_allocated_only_if_the_present_buffers_are_too_small() -> None:
     slots = KVSlots(SHAPE)
     counts = []
     for sentences, beams, positions, source_length in ((4, 1, 20, 9), (4, 1, 32, 16), (2, 2, 17, 3), (5, 1, 32, 16)):

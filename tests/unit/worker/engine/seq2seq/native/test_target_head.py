@@ -1,4 +1,4 @@
-"""A head for some ids of the vocabulary: ids and rows of the head."""
+"""A head reduced to some ids of the vocabulary: the mapping between ids and rows of the head."""
 
 import dataclasses
 from typing import Any
@@ -25,7 +25,7 @@ def test_a_full_head_changes_nothing() -> None:
     assert head.to_ids(np.array([4, 2])).tolist() == [4, 2]
 
 
-def test_places_are_the_order_of_the_ids() -> None:
+def test_rows_of_the_head_are_in_the_order_of_the_ids() -> None:
     head = TargetHead.of(KEPT)
 
     assert head.to_ids(np.array([4, 0, 1])).tolist() == [13, 2, 3]
@@ -34,7 +34,7 @@ def test_places_are_the_order_of_the_ids() -> None:
     )
 
 
-def test_rules_are_said_in_places_and_what_cannot_be_said_need_not_be_forbidden() -> None:
+def test_rules_are_mapped_to_rows_and_forbidden_ids_without_a_row_are_dropped() -> None:
     rules = dataclasses.replace(
         RULES,
         forced_bos_id=8,
@@ -44,11 +44,11 @@ def test_rules_are_said_in_places_and_what_cannot_be_said_need_not_be_forbidden(
         bad_sequences=((3, 5), (3, 4), (7, 5, 8)),
     )
 
-    said = TargetHead.of(KEPT).rules(rules)
+    mapped = TargetHead.of(KEPT).rules(rules)
 
-    assert (said.start_id, said.eos_id, said.forced_bos_id, said.forced_eos_id) == (4, 0, 3, 0)
-    assert (said.suppressed_ids, said.begin_suppressed_ids, said.bad_sequences) == ((2,), (1,), ((1, 2),))
-    assert said.max_new_tokens == rules.max_new_tokens
+    assert (mapped.start_id, mapped.eos_id, mapped.forced_bos_id, mapped.forced_eos_id) == (4, 0, 3, 0)
+    assert (mapped.suppressed_ids, mapped.begin_suppressed_ids, mapped.bad_sequences) == ((2,), (1,), ((1, 2),))
+    assert mapped.max_new_tokens == rules.max_new_tokens
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,6 @@ def test_rules_are_said_in_places_and_what_cannot_be_said_need_not_be_forbidden(
         ({"forced_eos_id": 14}, "forced_eos_token_id is 14"),
     ],
 )
-def test_what_has_to_be_said_and_cannot_is_an_error(changes: dict[str, Any], name: str) -> None:
+def test_a_required_id_without_a_row_is_refused(changes: dict[str, Any], name: str) -> None:
     with pytest.raises(ModelError, match=f"{name}.*--head full"):
         TargetHead.of(KEPT).rules(dataclasses.replace(RULES, **changes))
