@@ -1,1 +1,1 @@
-"""What a job asks for, done with an open model: translation, scoring, reranking. Text in, outcomes out."""
+"""The three tasks of a job, with a model that is open: translation, scoring, reranking. Texts in, outcomes out."""

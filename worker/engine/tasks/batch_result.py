@@ -1,4 +1,4 @@
-"""What one call into an engine gave, whatever the task."""
+"""The result of one call of a task's engine; the same type for every task."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from jobs.outcome import Learned, Outcome, StepTiming
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """The outcomes of some documents, and what there is to tell besides."""
+    """The outcomes of a batch of documents, new entries for the result memory, and the time of each step."""
 
     outcomes: list[Outcome]  # in the order of the documents
-    learned: Learned  # what the memory did not know
+    learned: Learned  # results to store in the memory, by key
     timings: list[StepTiming]

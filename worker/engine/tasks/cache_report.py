@@ -1,5 +1,5 @@
 """
-What the KV cache is worth: the same segments with the cache and without, measured in turns.
+What the KV cache saves: the same segments are decoded with the cache and without it, in turns, and timed.
 
 Knows: one model, segments as ids. Prints nothing.
 """
@@ -19,46 +19,46 @@ from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel, decode_all
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """One way of decoding: medians over the repeats."""
+class DecodingSpeed:
+    """How fast the segments were decoded, with the cache or without it: medians over the repeats."""
 
     seconds: float  # from segments to ids, everything included
-    decode_s: float  # of that, in the decoder
-    seconds_per_step: float  # a decoder step of one batch, the first step left out
-    early_s: float  # a step in the first quarter of the steps
-    late_s: float  # a step in the last quarter
-    tokens_per_second: float  # generated tokens by `seconds`
+    decode_s: float  # the part of `seconds` spent in decoder calls
+    seconds_per_step: float  # mean time of a decoder step of one batch, without its first step
+    early_s: float  # mean time of a step in the first quarter of the steps
+    late_s: float  # mean time of a step in the last quarter
+    tokens_per_second: float  # generated tokens per second of `seconds`
 
     @property
     def growth(self) -> float:
-        """A late step by an early one: 1 where a step costs the same however much was said before."""
+        """`late_s` / `early_s`: 1 where the time of a step does not depend on the tokens generated before it."""
         return self.late_s / self.early_s
 
 
 @dataclass(frozen=True, slots=True)
 class CacheReport:
-    """The cache on and off, with the same segments and the same number of target tokens."""
+    """Decoding with the cache and without it: the same segments, the same number of target tokens."""
 
     num_segments: int
     num_beams: int
-    target_tokens: int  # of each segment: forced, so that both ways take the same steps
+    target_tokens: int  # per segment; forced, so that both runs take the same number of steps
     batch_size: int
     repeats: int
-    on: Measured
-    off: Measured
-    num_different: int  # segments whose ids differ between the two ways
-    kv_bytes: int  # the buffers with the cache on, those of a step included
+    on: DecodingSpeed
+    off: DecodingSpeed
+    num_different: int  # segments whose ids differ with and without the cache
+    kv_bytes: int  # bytes of the decoder's buffers with the cache on, step buffers included
     buffer_allocations: int
     buffer_reuses: int
 
     @property
     def ratio(self) -> float:
-        """How many times as fast with the cache."""
+        """How many times faster decoding is with the cache."""
         return self.off.seconds / self.on.seconds
 
     @property
     def is_equal(self) -> bool:
-        """Whether both ways gave the same ids, token for token."""
+        """Whether both gave the same ids, token for token."""
         return self.num_different == 0
 
 
@@ -74,15 +74,15 @@ def measure_cache(
 ) -> CacheReport:
     """Decode `segments` (ids, end-of-sentence included) with the cache on and off, alternately.
 
-    Every hypothesis is `target_tokens` long: end-of-sentence is forbidden before. Raises SpecError for a model that
-    has no cache, or where the lengths do not fit its positions.
+    Every hypothesis is `target_tokens` long: end-of-sentence is forbidden before that length. Raises SpecError if the
+    model has no cache, or if the lengths do not fit the model's positions.
     """
     model.check_cache(CachePolicy("on"))
     longest = max(map(len, segments), default=0)
     if not 2 <= target_tokens <= model.max_positions or not 1 <= longest <= model.max_positions:
         raise SpecError(
             f"sources of {longest} tokens and {target_tokens} target tokens were asked for; the model has "
-            f"{model.max_positions} positions, and a target takes 2 tokens at least"
+            f"{model.max_positions} positions, and a target needs at least 2 tokens"
         )
     rules = dataclasses.replace(
         model.generation, num_beams=num_beams, max_new_tokens=target_tokens, min_new_tokens=target_tokens
@@ -92,7 +92,7 @@ def measure_cache(
         short = dataclasses.replace(rules, max_new_tokens=2, min_new_tokens=2)
         for decoder in decoders.values():
             _decode(decoder, segments[:batch_size], short, batch_size)
-    runs: dict[str, list[Measured]] = {"on": [], "off": []}
+    runs: dict[str, list[DecodingSpeed]] = {"on": [], "off": []}
     ids: dict[str, list[tuple[int, ...]]] = {}
     for repeat in range(repeats):
         for mode in ("on", "off") if repeat % 2 == 0 else ("off", "on"):
@@ -125,29 +125,32 @@ def _decode(
     return [best.ids for best, *_ in found], run.timings
 
 
-def _summary(timings: Sequence[StepTiming], seconds: float, num_tokens: int) -> Measured:
-    steps = [(timing.seconds, place) for timing in timings if (place := _place(timing))]
-    last = max(place for _, place in steps)  # of each sentence: all are equally long
+def _summary(timings: Sequence[StepTiming], seconds: float, num_tokens: int) -> DecodingSpeed:
+    steps = [(timing.seconds, position) for timing in timings if (position := _position(timing))]
+    last = max(position for _, position in steps)  # the same for every sentence: all targets are equally long
     quarter = max(1, last // 4)
-    return Measured(
+    return DecodingSpeed(
         seconds=seconds,
         decode_s=sum(timing.seconds for timing in timings if timing.phase != "encode"),
         seconds_per_step=statistics.fmean(seconds for seconds, _ in steps),
-        early_s=statistics.fmean(seconds for seconds, place in steps if place <= quarter),
-        late_s=statistics.fmean(seconds for seconds, place in steps if place > last - quarter),
+        early_s=statistics.fmean(seconds for seconds, position in steps if position <= quarter),
+        late_s=statistics.fmean(seconds for seconds, position in steps if position > last - quarter),
         tokens_per_second=num_tokens / seconds,
     )
 
 
-def _place(timing: StepTiming) -> int:
-    """How many tokens came before in each row. Rows of a step are equally far: all begin together, all are forced to
-    the same length."""
+def _position(timing: StepTiming) -> int:
+    """The position, in the target, of the last token that this step reads; 0 for a decoder's first step, which reads
+    the start token, and for an encoder call.
+
+    One number holds for all rows of a step: they begin together and are forced to the same length.
+    """
     if timing.phase == "encode":
         return 0
     return timing.past_length + timing.tokens // timing.rows - 1
 
 
-def _median(runs: Sequence[Measured]) -> Measured:
-    return Measured(
-        *(statistics.median(getattr(run, field.name) for run in runs) for field in dataclasses.fields(Measured))
+def _median(runs: Sequence[DecodingSpeed]) -> DecodingSpeed:
+    return DecodingSpeed(
+        *(statistics.median(getattr(run, field.name) for run in runs) for field in dataclasses.fields(DecodingSpeed))
     )

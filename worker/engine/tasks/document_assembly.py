@@ -1,7 +1,7 @@
 """
-From hypotheses to documents: pieces make segments, segments make documents. Text and numbers only.
+Joining translations: those of the pieces of a segment, then those of the segments of a document.
 
-Knows: how texts are joined and flagged. Does not know: models, tokenizers, memories.
+Knows: how texts are joined and flagged. Does not know: models, tokenizers, the result memory.
 """
 
 import unicodedata
@@ -12,14 +12,15 @@ from jobs.outcome import Alternative, Flag, SegmentTranslation, Translation
 from worker.text.segments import Span
 
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "FULLWIDTH", "IDEOGRAPHIC", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
-_MAX_NGRAM = 8  # tokens of the longest repetition that is looked for
+_MAX_NGRAM = 8  # tokens: a longer repeated sequence is not looked for
 _MIN_REPEATS = 4
-_MIN_REPEATED = 8  # tokens: "......" and "2000" end in repeated tokens, and are no accident
+# In tokens, all repeats together: shorter repetitions are ordinary text, such as "......" and "2000".
+_MIN_REPEATED = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """One choice of a hypothesis for each part of a text."""
+    """One hypothesis for each part of a text, and the sum of their scores."""
 
     score: float
     texts: tuple[str, ...]
@@ -28,7 +29,8 @@ class Combination:
 def best_combinations(parts: Iterable[SegmentTranslation], n_best: int) -> list[Combination]:
     """The `n_best` choices with the highest sum of scores, best first.
 
-    Part after part, only the best choices so far are kept: a worse beginning never leads to a better whole.
+    After each part only the `n_best` choices so far are kept. None of the best is lost by that: scores are added, so
+    a better beginning stays better whatever follows.
     """
     best = [Combination(0.0, ())]
     for part in parts:
@@ -42,9 +44,9 @@ def best_combinations(parts: Iterable[SegmentTranslation], n_best: int) -> list[
 
 
 def join_pieces(pieces: Sequence[SegmentTranslation], n_best: int) -> SegmentTranslation:
-    """The translation of a segment that was too long and went through the model in pieces.
+    """The translation of a segment that was too long for the model and was translated in pieces.
 
-    Pieces are joined with a space, or with nothing where a script without spaces meets the joint.
+    Two pieces are joined with a space, or directly where a script without spaces stands on either side.
     """
     if len(pieces) == 1:
         return pieces[0]
@@ -62,9 +64,9 @@ def join_pieces(pieces: Sequence[SegmentTranslation], n_best: int) -> SegmentTra
 def join_document(
     spans: Sequence[Span], segments: Sequence[SegmentTranslation], *, num_reused: int, n_best: int
 ) -> Translation:
-    """Put the translations where the sentences stood; all that lies between them stays as it is.
+    """The document with each sentence replaced by its translation; the text between sentences is unchanged.
 
-    `segments` are those of the translatable spans, in order.
+    `segments` are the translations of the translatable spans, in order.
     """
     combinations = best_combinations(segments, n_best)
     texts = [_fill(spans, combination.texts) for combination in combinations]
@@ -86,12 +88,13 @@ def join_document(
 
 
 def merge_flags(*some: Iterable[Flag]) -> tuple[Flag, ...]:
-    """Sorted, each once."""
+    """All flags, sorted, without duplicates."""
     return tuple(sorted({flag for flags in some for flag in flags}))
 
 
 def runs_away(ids: Sequence[int]) -> bool:
-    """Whether the end is a run of tokens, 8 at most, that is there four times or more."""
+    """Whether the ids end in a sequence of 1 to 8 tokens that is repeated, at least 4 times and over at least 8 tokens:
+    the sign of a search that was caught in a loop."""
     for size in range(1, _MAX_NGRAM + 1):
         repeats = max(_MIN_REPEATS, -(-_MIN_REPEATED // size))
         tail = list(ids[-size * repeats :])
@@ -103,8 +106,8 @@ def runs_away(ids: Sequence[int]) -> bool:
 def _fill(spans: Sequence[Span], texts: Iterable[str]) -> str:
     """The document, with `texts` in place of its translatable spans.
 
-    One thing is added: where two sentences touch because the source's script has no spaces, and that of the
-    translation has, a space goes between them.
+    A space is added between two sentences that touch in the source, where the script of the source is written
+    without spaces and the script of the translation with them.
     """
     remaining = iter(texts)
     filled: list[str] = []
@@ -127,7 +130,7 @@ def _join(texts: Iterable[str]) -> str:
 
 
 def _spaced(left: str, right: str) -> bool:
-    """Whether a space belongs between the two: on neither side a character of a script that is written without."""
+    """Whether a space belongs between the two texts: neither character at the joint is of a script without spaces."""
     return not (_is_unspaced(left[-1:]) or _is_unspaced(right[:1]))
 
 

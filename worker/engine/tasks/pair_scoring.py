@@ -5,16 +5,16 @@ Scoring given translations: log p(target | source), for filtering parallel corpo
                                  sort by length, batch, run -> log-probability of each target token
                                  sum -> outcomes, in the order of the documents
 
-The numbers are those of the model's own distribution, log_softmax of its raw logits (`final_logits_bias` included), as
-transformers computes the loss of `labels`: what generation forbids, such as padding, keeps its share. So the score of
-what the model says greedily is the log-probability that translation gives it.
+The log-probabilities are those of the model's own distribution, log_softmax of its raw logits (`final_logits_bias`
+included), as transformers computes the loss of `labels`: tokens that generation forbids, such as padding, keep their
+share of the probability. The score of a greedy translation is therefore the log-probability that translation reports.
 
-A pair is scored as it is, and never cut into sentences: who filters a corpus asks of these two lines whether they are
-each other's translation, and sentences that are aligned anew would hide that they are not. A side that is longer than
-the model's positions (or `max_length`) is cut there and flagged, whatever `window` says: windows would tear source and
-target apart at different places. A source keeps its end then, as in transformers; the end of a cut target is not
-scored, because it does not end there. The end counts as a token, and the first token is always scored: the decoder's
-start comes before it. A target without text is its end alone.
+A pair is scored as it is and never cut into sentences: the question is whether these two lines translate each other,
+and aligning their sentences anew would hide that they do not. A side that is longer than the model's positions (or
+`max_length`) is cut there and flagged, whatever `window` says: windows would cut source and target at places that do
+not correspond. A cut source still gets its end-of-sentence, as in transformers; that of a cut target is not scored,
+because the target does not end there. Otherwise the end-of-sentence counts as a token. The first token is always
+scored, because the decoder's start token comes before it. A target without text consists of its end-of-sentence alone.
 
 Knows: one model, one lane. Does not know: jobs, shards, tables.
 """
@@ -39,21 +39,21 @@ from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.tokenizers import PairTokenizer
 from worker.text.marian_tokenizer import TargetPiece
 
-_END = "</s>"  # how the end of a sentence is shown
+_END = "</s>"  # how the end-of-sentence token is shown among the token scores
 
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A document, ready to be scored."""
+    """A document as the ids of its two sides."""
 
     target: str
-    pieces: list[TargetPiece]  # those that are scored
+    pieces: list[TargetPiece]  # of the target, as far as they are scored
     ids: IdPair
     is_truncated: bool
 
     @property
     def covered(self) -> bytes:
-        """The target as far as it is scored, in UTF-8."""
+        """The scored part of the target, in UTF-8."""
         is_cut = len(self.ids.target) == len(self.pieces)
         text = self.target.encode("utf-8", "surrogatepass")
         return text[: self.pieces[-1].stop] if is_cut else text
@@ -65,17 +65,18 @@ class PairScorer:
     buffer_stats: BufferStats = BufferStats()
 
     def __init__(self, model: Seq2SeqModel, tokenizer: PairTokenizer) -> None:
-        """A distribution over fewer ids is another one: a model that was added with `--head target` gives each token
-        more than its checkpoint does, and cannot score what its head lacks."""
+        """A model that was added with `--head target` spreads its probability over fewer tokens: it gives each token
+        a higher log-probability than its checkpoint does, and cannot score a token that its head lacks."""
         self.model = model
         self._tokenizer = tokenizer
         self._scorer = model.new_scorer()
 
     def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> BatchResult:
-        """Score every pair; raise SpecError where the model cannot do as asked, Stopped where told to stop.
+        """Score every pair. Raises SpecError if the model cannot do what the options ask, Stopped if `should_stop` says
+        so.
 
         Each text is the JSON object {"source", "target"}. No pair affects the outcome of another. Without
-        `options.packing` each goes through the model alone. `bos`, `window` and `stride` say nothing about pairs.
+        `options.packing` each pair is a batch of its own. `bos`, `window` and `stride` do not apply to pairs.
         """
         self._tokenizer.check_language(options.target_language)
         run = RunContext(Stopwatch(options.timing), should_stop)
@@ -91,8 +92,8 @@ class PairScorer:
         return BatchResult(outcomes=outcomes, learned={}, timings=run.timings)
 
     def _run(self, pairs: Sequence[IdPair], options: ScoreOptions, run: RunContext) -> list[Floats]:
-        """Log-probabilities of every pair, in order. A batch for which there is not enough memory is halved until it
-        fits; of a single pair, the shortage is raised."""
+        """The log-probabilities of each pair's target, in order. A batch that does not fit into memory is halved until
+        it does; if a single pair does not fit, the error is raised."""
         found: dict[int, Floats] = {}
         batches = deque(make_pair_batches(pairs, MAX_TOKENS if options.packing else 1))
         while batches:
@@ -114,7 +115,7 @@ class PairScorer:
         limit = min(self.model.max_positions, options.max_length or self.model.max_positions)
         source_ids = self._tokenizer.encode(source, options.target_language)
         pieces = self._tokenizer.cut_target(target)
-        # What is cut off is the end of the text: the label stays before it, and the end of the sentence behind.
+        # The end of the text is cut off; the language label before it and the end-of-sentence behind it stay.
         source_fits, target_fits = len(source_ids) <= limit, len(pieces) < limit
         if not source_fits:
             source_ids = [*source_ids[: limit - 1], self._tokenizer.eos_id]
@@ -132,7 +133,7 @@ class PairScorer:
 
 
 def _read(text: str) -> tuple[str, str]:
-    """Source and target of a document; raise ValueError that says what is wrong with it."""
+    """Source and target of a document. Raises ValueError, whose message says what is wrong with the document."""
     try:
         content = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -141,7 +142,7 @@ def _read(text: str) -> tuple[str, str]:
         raise ValueError(f"the document is a JSON {type(content).__name__}; a pair is an object with source and target")
     for name in ("source", "target"):
         if not isinstance(content.get(name), str):
-            raise ValueError(f"the pair has no text as its {name}; it has to hold source and target")
+            raise ValueError(f"the pair has no text as its {name}; a pair is an object with source and target")
     return content["source"], content["target"]
 
 
@@ -166,7 +167,8 @@ def _outcome(pair: _Pair, log_probs: Floats, options: ScoreOptions) -> Score | F
 
 
 def _token_scores(pair: _Pair, covered: bytes, log_probs: Floats) -> tuple[TokenScore, ...]:
-    """One for each piece, with the text that it stands for, and one for the end, which stands for none."""
+    """A score for each piece, with the bytes of the target that it covers, and one for the end-of-sentence, which
+    covers none."""
     scores = [
         TokenScore(covered[piece.start : piece.stop].decode("utf-8", "replace"), piece.start, piece.stop, log_prob)
         for piece, log_prob in zip(pair.pieces, log_probs.tolist(), strict=False)

@@ -1,10 +1,10 @@
 """
-Reranking: how likely a model finds the query after the document, or the document after the query.
+Reranking: candidates are sorted by how likely the model finds the query after the document, or the reverse.
 
     payload  -> query, candidates
     template -> given | scored      tokens of each pair; a document that is too long is cut
-    share    -> groups              what pairs begin with is computed once, across the queries of a call too
-    read     -> log-probabilities   their mean is the candidate's score
+    share    -> groups              a beginning that pairs share is computed once, also across queries
+    read     -> log-probabilities   the mean of a candidate's is its score
     rank     -> outcomes            in the order of the payloads
 
 Knows: one model, one lane. Does not know: jobs, shards, tables, files.
@@ -40,7 +40,7 @@ NO_TOKEN = "the tokenizer makes no token of it"
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A candidate and its sequence, or why it has none."""
+    """A candidate and its tokens, or the reason why it has none."""
 
     id: str
     first_score: float | None
@@ -53,18 +53,18 @@ class _Query:
     """A query with its candidates, in the order of the first stage."""
 
     candidates: list[_Candidate] = field(default_factory=list)
-    is_cut: bool = False  # a document of it
+    is_cut: bool = False  # whether a candidate's document was cut to fit
 
 
 class _UnscorableError(Exception):
-    """Why a candidate cannot be scored."""
+    """A candidate cannot be scored; the message is the reason."""
 
 
 class Reranker:
     """One lane's engine for one model: the model is shared, the reader's buffers are not."""
 
     def __init__(self, model: CausalModel, tokenizer: TextTokenizer) -> None:
-        """Raises ModelError where the two do not belong together."""
+        """Raises ModelError if the tokenizer does not belong to the model."""
         check_vocabulary(tokenizer, model)
         self.model = model
         self.reader = model.new_reader()
@@ -72,17 +72,18 @@ class Reranker:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """Of the reader."""
+        """The memory of the reader's buffers."""
         return self.reader.buffer_stats
 
     def rerank(
         self, payloads: Sequence[str], options: RerankOptions, *, should_stop: Callable[[], bool]
     ) -> BatchResult:
-        """Rank the candidates of every query; raise SpecError where the model cannot do as asked, Stopped where told
-        to stop.
+        """Rank the candidates of every query. Raises SpecError if the model cannot do what the options ask, Stopped if
+        `should_stop` says so.
 
         A payload is JSON: `{"query": ..., "candidates": [{"id": ..., "text": ..., "score"?: ...}, ...]}`. A candidate
-        that cannot be scored keeps its place and says why; neither it nor another query changes the score of any.
+        that cannot be scored keeps its rank, with the reason as its error. No candidate or query affects the score of
+        another.
         """
         max_length = self._max_length(options)
         template = Template.parse(options.template or TEMPLATES[options.method])
@@ -96,10 +97,10 @@ class Reranker:
         grouped = group_by_prefix(pairs) if options.prefix_cache else group_separately(pairs)
         found = read_all(self.reader, grouped.groups, run) if grouped.groups else []
         run.end_batch()
-        places = iter(grouped.members)
+        members = iter(grouped.members)
         return BatchResult(
             outcomes=[
-                _rank(query, [next(places) for one in query.candidates if one.pair], found, options.fusion)
+                _rank(query, [next(members) for one in query.candidates if one.pair], found, options.fusion)
                 if query
                 else Failed("bad-payload", "the document is no query with candidates")
                 for query in queries
@@ -120,7 +121,7 @@ class Reranker:
 
 
 class _Sequences:
-    """Makes the tokens of a query and a document, no more than `max_length`. A text is tokenized once."""
+    """Makes the tokens of query and document, `max_length` at most. Equal texts are tokenized once."""
 
     def __init__(self, template: Template, tokenizer: TextTokenizer, max_length: int) -> None:
         self._template = template
@@ -134,7 +135,7 @@ class _Sequences:
         self._encode = encode
 
     def make(self, query: str, document: str) -> tuple[Pair, bool]:
-        """What is given and what is scored, and whether the document was cut to fit."""
+        """The given and the scored tokens, and whether the document was cut to fit."""
         before, after = self._template.split(query, document)
         given, scored = self._start + self._encode(before), self._encode(after)
         if is_cut := len(given) + len(scored) > self._max_length:
@@ -147,7 +148,7 @@ class _Sequences:
         return (given, scored), is_cut
 
     def _cut_given(self, document: str, query: TokenIds) -> TokenIds:
-        """The end of the document goes; what the template has around it stays."""
+        """Cut off the end of the document; the template's text around it stays."""
         template = self._template
         tail = self._encode(template.between.rstrip())
         room = self._max_length - len(self._start) - len(tail) - len(query)
@@ -161,13 +162,13 @@ class _Sequences:
         return document[:room]
 
     def _check_room(self, room: int) -> None:
-        """For one token of the document at least."""
+        """Raise unless there is room for at least one token of the document."""
         if room < 1:
             raise _UnscorableError(f"the query alone fills the {self._max_length} tokens that a sequence may have")
 
 
 def _read(payload: str, sequences: _Sequences) -> _Query | None:
-    """The sequences of a query; None where the payload is none of ours."""
+    """A query with its candidates; None if the payload has another form than `rerank` documents."""
     try:
         values = orjson.loads(payload)
         text = values["query"]
@@ -181,7 +182,7 @@ def _read(payload: str, sequences: _Sequences) -> _Query | None:
             try:
                 pair, is_cut = sequences.make(text, document)
                 query.is_cut |= is_cut
-            except (_UnscorableError, ModelError) as why:  # a text that the tokenizer cannot cut: no other is to suffer
+            except (_UnscorableError, ModelError) as why:  # a text the tokenizer cannot encode fails alone
                 error = str(why)
         query.candidates.append(_Candidate(candidate_id, first_score, pair, error))
     return query
@@ -195,32 +196,33 @@ def _missing(query: Any, document: Any) -> str | None:
     return NO_TEXT if not document or document.isspace() else None
 
 
-def _rank(query: _Query, places: Sequence[GroupMember], found: Sequence[list[LogProbs]], fusion: float) -> Outcome:
-    """`places` are those of the candidates that have a sequence, `found` the log-probabilities of each group."""
-    in_order = iter(places)
+def _rank(query: _Query, members: Sequence[GroupMember], found: Sequence[list[LogProbs]], fusion: float) -> Outcome:
+    """The outcome of a query. `members`: where each candidate that has tokens stands among the groups; `found`: the
+    log-probabilities of each group's suffixes."""
+    in_order = iter(members)
     judged, num_tokens = [], 0
     for one in query.candidates:
         if one.pair is None:
             judged.append(Judged(one.id, None, one.first_score, one.error))
             continue
-        place = next(in_order)
-        score = _mean(found[place.group][place.suffix][-place.num_scored :])
+        member = next(in_order)
+        score = _mean(found[member.group][member.suffix][-member.num_scored :])
         if score is not None:
-            num_tokens += place.num_scored
+            num_tokens += member.num_scored
         judged.append(Judged(one.id, score, one.first_score, NON_FINITE if score is None else None))
     candidates = rank(judged, fusion)
     is_kept = any(one.error for one in candidates)
     return Ranking(
         candidates=candidates,
         num_tokens=num_tokens,
-        num_computed=sum(place.num_computed for place in places),
-        num_shared=sum(place.num_shared for place in places),
+        num_computed=sum(member.num_computed for member in members),
+        num_shared=sum(member.num_shared for member in members),
         flags=merge_flags([Flag.KEPT_ORDER] if is_kept else [], [Flag.TRUNCATED] if query.is_cut else []),
     )
 
 
 def _mean(log_probs: LogProbs) -> float | None:
-    """None where one is not finite."""
+    """The mean in float64; None if any log-probability is not finite."""
     if not np.isfinite(log_probs).all():
         return None
     return float(np.sum(log_probs, dtype=np.float64)) / len(log_probs)

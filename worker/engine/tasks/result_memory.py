@@ -1,4 +1,4 @@
-"""What tasks know from before: keys in, known results out. Does not know: where they are kept."""
+"""The memory of earlier results, as tasks see it: keys in, stored results out. Does not know: where they are stored."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,21 +7,21 @@ from jobs.outcome import Score, SegmentTranslation
 
 
 class ResultMemory(Protocol):
-    """Known results of segments and of documents."""
+    """Stored results: translations of segments, and scores of documents."""
 
     @property
     def digest(self) -> bytes:
-        """Of the model and options that the results depend on; a part of every key."""
+        """A digest of the model and of the options that results depend on; every key is made with it."""
 
     def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
-        """The known segments among these keys."""
+        """The stored translations, by key, of those keys that have one."""
 
     def recall_scores(self, keys: Sequence[bytes]) -> dict[bytes, Score]:
-        """The known documents among these keys."""
+        """The stored scores, by key, of those keys that have one."""
 
 
 class NoMemory:
-    """Knows nothing."""
+    """A memory that is always empty."""
 
     digest = b""
 

@@ -1,6 +1,6 @@
-"""Scoring documents of which some are known: only the others go through the model.
+"""Scoring documents with the memory of scores: only documents that are not stored there go through the model.
 
-Knows: scores and keys. Does not know: the database, models. (Translation reuses single segments: `translation`.)
+Knows: scores and keys. Does not know: the database, models. (Translation reuses single segments: `translation.py`.)
 """
 
 import hashlib
@@ -23,8 +23,8 @@ class Scorer(Protocol):
 def score_with_reuse(
     scorer: Scorer, texts: Sequence[str], options: ScoreOptions, memory: ResultMemory, should_stop: Callable[[], bool]
 ) -> BatchResult:
-    """Score every text. With `options.reuse`, compute equal texts once and those in the memory not at all; without it,
-    do not use the memory, and learn nothing for it. Raises what the scorer raises."""
+    """Score every text. With `options.reuse`, texts in the memory are not computed, and equal texts are computed once;
+    without it, the memory is neither read nor extended. Raises what the scorer raises."""
     if not options.reuse or not texts:
         return scorer.score(texts, options, should_stop=should_stop)
     keys = [hashlib.sha256(memory.digest + text.encode("utf-8", "surrogatepass")).digest() for text in texts]

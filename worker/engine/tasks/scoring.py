@@ -2,11 +2,13 @@
 Scoring documents with a causal model: how likely it finds each token after those before it.
 
     texts    tokenize -> ids, byte offsets
-             cut      -> windows, each a group of the reader's
+             cut      -> windows, each of which the reader gets as a group
              read     -> log-probabilities, in float32 as the model gives them
              sum      -> outcomes, in float64, in the order of the texts
 
-    log p(token t) = x[t-1, id_t] - logsumexp(x[t-1]), natural logarithm
+    log p(token t) = x[t-1, id_t] - logsumexp(x[t-1]), natural logarithm, where x (P, V) are the logits of a sequence
+
+Shapes: P positions of a sequence · V vocabulary.
 
 Knows: one model, one lane. Does not know: graphs, packing, jobs, tables.
 """
@@ -27,58 +29,59 @@ from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.tokenizers import TextTokenizer, check_vocabulary
-from worker.engine.tasks.windows import Span, cut
+from worker.engine.tasks.windows import TokenWindow, cut
 from worker.text.causal_tokenizer import Encoded
 
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """The options, with the model's and the tokenizer's own values where they leave it open."""
+    """The options, completed with the defaults of the model and the tokenizer."""
 
-    bos_id: int | None  # stands before each document
+    bos_id: int | None  # the id put before each document; None: none is
     max_length: int
     stride: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """A text as tokens, its windows, and what is known of its tokens. Positions count the BOS, where there is one."""
+    """A text as tokens, its windows and its log-probabilities. Positions count the BOS, if there is one."""
 
     content: bytes  # UTF-8
     encoded: Encoded
     num_before: int  # positions before the first token: 1 with a BOS, else 0
     sequence: list[int]  # P ids
-    spans: list[Span]  # of positions; those from 1 to the end of the last are scored
+    windows: list[TokenWindow]  # positions from 1 to the last window's stop are scored
     log_probs: LogProbs  # (P,); NaN where not scored
 
     @property
     def stop(self) -> int:
-        """Where the scored positions end that begin at 1."""
-        return self.spans[-1].stop if self.spans else 1
+        """The scored positions are [1, stop)."""
+        return self.windows[-1].stop if self.windows else 1
 
 
 class Scorer:
     """One lane's engine for one model: the model is shared, the buffers are not."""
 
     def __init__(self, model: CausalModel, tokenizer: TextTokenizer) -> None:
-        """Raises ModelError where the two do not belong together."""
+        """Raises ModelError if the tokenizer does not belong to the model."""
         check_vocabulary(tokenizer, model)
         self.model = model
-        self.reader: Reader = model.new_reader()  # the one in use: a lane pays for one set of buffers
-        self._is_packed = True
+        self.reader: Reader = model.new_reader()
+        self._is_packed = True  # of `reader`: a lane has one reader at a time, so only one set of buffers
         self._tokenizer = tokenizer
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """Of the reader."""
+        """The memory of the reader's buffers."""
         return self.reader.buffer_stats
 
     def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> BatchResult:
-        """Score every text; raise SpecError where the model cannot do as asked, Stopped where told to stop.
+        """Score every text. Raises SpecError if the model cannot do what the options ask, Stopped if `should_stop` says
+        so.
 
-        Every token is scored but those that nothing stands before and those that `truncate` cuts off, and the flags
-        say so. A document for which the model gives NaN or an infinity is `Failed`. No text affects the outcome of
-        another.
+        Every token is scored except a first token with no BOS before it, and tokens that the window kind `truncate`
+        cuts off; flags tell of both. A document for which the model gives NaN or infinity is `Failed`. No text affects
+        the outcome of another.
         """
         rules = self._check(options)
         if options.packing is not self._is_packed:
@@ -90,12 +93,12 @@ class Scorer:
             known = [document for document in documents if isinstance(document, _Document)]
             counted.tokens = sum(len(document.encoded.ids) for document in known)
         run.end_batch()
-        windows = [(document, span) for document in known for span in document.spans]
-        groups = [_group(document.sequence, span) for document, span in windows]
+        windows = [(document, window) for document in known for window in document.windows]
+        groups = [_group(document.sequence, window) for document, window in windows]
         if groups:
             for index, (log_probs,) in self.reader.read(groups, run):
-                document, span = windows[index]
-                document.log_probs[span.first_scored : span.stop] = log_probs
+                document, window = windows[index]
+                document.log_probs[window.first_scored : window.stop] = log_probs
             run.end_batch()
         return BatchResult(
             outcomes=[self._assemble(document, options) for document in documents],
@@ -104,11 +107,11 @@ class Scorer:
         )
 
     def _check(self, options: ScoreOptions) -> _Rules:
-        """Raises SpecError before any work is done."""
+        """The completed options. Raises SpecError before any work is done."""
         if options.pairs:
             raise SpecError(
-                "pairs are scored by a model that translates, log p(target | source), and this one is a language "
-                "model: leave --pairs out, or choose another model"
+                "pairs are scored by a translation model, as log p(target | source), and this is a language model: "
+                "leave --pairs out, or choose another model"
             )
         max_positions = self.model.max_positions
         max_length = max_positions if options.max_length is None else options.max_length
@@ -125,7 +128,7 @@ class Scorer:
         return _Rules(self._bos_id(options.bos), max_length, stride)
 
     def _bos_id(self, bos: Bos) -> int | None:
-        """What stands before each document."""
+        """The id that is put before each document."""
         match bos:
             case Bos.AUTO:
                 return self._tokenizer.bos_id
@@ -142,7 +145,7 @@ class Scorer:
     def _encode(self, text: str, rules: _Rules, options: ScoreOptions) -> _Document | Failed:
         try:
             encoded = self._tokenizer.encode(text)
-        except ModelError as error:  # of this text: the tokenizer was fit to be opened
+        except ModelError as error:  # only this text fails: the tokenizer itself was checked when it was opened
             return Failed("engine-error", str(error))
         sequence = encoded.ids if rules.bos_id is None else [rules.bos_id, *encoded.ids]
         return _Document(
@@ -150,7 +153,7 @@ class Scorer:
             encoded=encoded,
             num_before=len(sequence) - len(encoded.ids),
             sequence=sequence,
-            spans=list(cut(len(sequence), options.window, rules.max_length, rules.stride)),
+            windows=list(cut(len(sequence), options.window, rules.max_length, rules.stride)),
             log_probs=np.full(len(sequence), np.nan, np.float32),
         )
 
@@ -171,7 +174,7 @@ class Scorer:
             flags.append(Flag.TRUNCATED)
         covered = _covered(document)
         return Score(
-            nll_sum=0.0 - math.fsum(scored.tolist()),  # not -0.0 where there is nothing
+            nll_sum=0.0 - math.fsum(scored.tolist()),  # 0.0, not -0.0, where nothing is scored
             num_tokens=len(scored),
             num_words=len(covered.decode("utf-8", "replace").split()),
             num_bytes=len(covered),
@@ -198,18 +201,18 @@ class Scorer:
             "non-finite",
             f"the model gives {float(document.log_probs[place])} as the log-probability of token {token + 1} of "
             f"{len(encoded.ids)} ({self._tokenizer.token_text(encoded.ids[token])!r}, bytes {encoded.starts[token]} to "
-            f"{encoded.stops[token]}), which is no number to add up",
+            f"{encoded.stops[token]}), which is not finite",
         )
 
 
-def _group(sequence: Sequence[int], span: Span) -> Group:
-    """A window: what is not scored in it stands before what is."""
-    return Group(sequence[span.start : span.first_scored], (sequence[span.first_scored : span.stop],))
+def _group(sequence: Sequence[int], window: TokenWindow) -> Group:
+    """A window as a group of the reader: its context is the prefix, its scored positions are the only suffix."""
+    return Group(sequence[window.start : window.first_scored], (sequence[window.first_scored : window.stop],))
 
 
 def _covered(document: _Document) -> bytes:
-    """The text of the scored tokens, with white space that no token has: the whole of it where all are scored."""
-    if not document.spans:
+    """The text of the scored tokens in UTF-8, with white space that no token covers: all of it if all are scored."""
+    if not document.windows:
         return b""
     stops = document.encoded.stops
     begin = 0 if document.num_before else int(stops[0])

@@ -1,4 +1,4 @@
-"""What tasks ask of a tokenizer, and whether it belongs to a model. Does not know: files of vocabularies."""
+"""The tokenizers as tasks use them, and a check that one belongs to a model. Does not know: vocabulary files."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,7 +10,7 @@ from worker.text.marian_tokenizer import TargetPiece
 
 
 class TranslationTokenizer(Protocol):
-    """Of a translation model: source texts to ids, generated ids to text."""
+    """The tokenizer of a translation model, to translate: source texts to ids, generated ids to text."""
 
     def check_language(self, language: str | None) -> None: ...
     def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]: ...
@@ -18,7 +18,7 @@ class TranslationTokenizer(Protocol):
 
 
 class PairTokenizer(Protocol):
-    """Of a translation model: texts of either side to ids."""
+    """The tokenizer of a translation model, to score pairs: source texts and target texts to ids."""
 
     @property
     def eos_id(self) -> int: ...
@@ -29,7 +29,7 @@ class PairTokenizer(Protocol):
 
 
 class TextTokenizer(Protocol):
-    """Of a causal language model: a text to its tokens, none added, and a token to its text."""
+    """The tokenizer of a causal language model: a text to its tokens, without BOS or EOS, and a token to its text."""
 
     bos_id: int | None
     eos_id: int | None
@@ -41,9 +41,9 @@ class TextTokenizer(Protocol):
 
 
 def check_vocabulary(tokenizer: TextTokenizer, model: CausalModel) -> None:
-    """Raise ModelError where the tokenizer makes ids that the model does not have."""
+    """Raise ModelError if the tokenizer has ids that the model does not have."""
     if tokenizer.max_id >= model.vocab_size:
         raise ModelError(
-            f"the tokenizer gives ids up to {tokenizer.max_id}, but the model knows {model.vocab_size}: "
+            f"the tokenizer gives ids up to {tokenizer.max_id}, but the model has {model.vocab_size} tokens: "
             "tokenizer.json and the graphs belong to different models"
         )

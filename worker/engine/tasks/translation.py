@@ -1,8 +1,8 @@
 """
-Translating documents: sentences, tokens, known sentences, batches, search, text.
+Translating documents.
 
-    texts    segment -> sentences       each different one once
-             memory  -> known ones      not translated again
+    texts    segment -> sentences       equal sentences are translated once
+             memory  -> translations    of sentences that were translated before; the others:
              tokenize, sort by length, batch, search, detokenize
              join    -> outcomes        in the order of the texts
 
@@ -36,13 +36,13 @@ log = logging.getLogger(__name__)
 class _Occurrence:
     """One sentence of a document."""
 
-    place: int  # in the list of all sentences of the call
-    is_first: bool  # with that place
+    index: int  # in the list of all sentences of the call
+    is_first: bool  # whether no earlier occurrence has that index
 
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """A text as spans, and where its sentences stand."""
+    """A text as spans, and the occurrences of its sentences."""
 
     spans: list[Span]
     sentences: list[_Occurrence]
@@ -53,13 +53,13 @@ class Translator:
 
     def __init__(self, model: Seq2SeqModel, tokenizer: TranslationTokenizer) -> None:
         self.model = model
-        self.decoder: Decoder = model.new_decoder()  # the one in use: a lane pays for one set of buffers
-        self._policy = CachePolicy()
+        self.decoder: Decoder = model.new_decoder()
+        self._policy = CachePolicy()  # of `decoder`: a lane has one decoder at a time, so only one set of buffers
         self._tokenizer = tokenizer
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """Of the decoder."""
+        """The memory of the decoder's buffers."""
         return self.decoder.buffer_stats
 
     def translate(
@@ -70,10 +70,11 @@ class Translator:
         memory: ResultMemory,
         should_stop: Callable[[], bool],
     ) -> BatchResult:
-        """Translate every text; raise SpecError where the model cannot do as asked, Stopped where told to stop.
+        """Translate every text. Raises SpecError if the model cannot do what the options ask, Stopped if `should_stop`
+        says so.
 
-        With `options.reuse`, equal segments are translated once, and those that the memory knows not at all.
-        Without, the memory is neither asked nor taught. No text affects the outcome of another.
+        With `options.reuse`, segments in the memory are not translated again, and equal segments are translated once.
+        Without it, the memory is neither read nor extended. No text affects the outcome of another.
         """
         rules = self._check(options)
         if options.cache != self._policy:
@@ -84,18 +85,18 @@ class Translator:
             sentences, documents = _cut(texts, options)
         keys = [_key(memory.digest, sentence) for sentence in sentences]
         known = memory.recall(keys) if options.reuse and keys else {}
-        unknown = [place for place, key in enumerate(keys) if key not in known]
-        results = self._translate_sentences([sentences[place] for place in unknown], rules, options, run)
+        unknown = [index for index, key in enumerate(keys) if key not in known]
+        results = self._translate_sentences([sentences[index] for index in unknown], rules, options, run)
         new = dict(zip(unknown, results, strict=True))
-        found = [new[place] if place in new else known[key] for place, key in enumerate(keys)]
+        found = [new[index] if index in new else known[key] for index, key in enumerate(keys)]
         return BatchResult(
             outcomes=[_assemble(document, sentences, found, new.keys(), options.n_best) for document in documents],
-            learned={keys[place]: result for place, result in new.items() if options.reuse and _is_finite(result)},
+            learned={keys[index]: result for index, result in new.items() if options.reuse and _is_finite(result)},
             timings=run.timings,
         )
 
     def _check(self, options: TranslateOptions) -> GenerationConfig:
-        """The rules of the search. Raises SpecError before any work is done."""
+        """The search's settings for these options. Raises SpecError before any work is done."""
         self._tokenizer.check_language(options.target_language)
         self.model.check_cache(options.cache)
         return self.model.generation.with_options(options, max_positions=self.model.max_positions)
@@ -107,7 +108,7 @@ class Translator:
         options: TranslateOptions,
         run: RunContext,
     ) -> list[SegmentTranslation]:
-        """Tokenize, run, detokenize; in the order of `sentences`."""
+        """Tokenize, decode and detokenize; the translations are in the order of `sentences`."""
         with run.measure("tokenize", rows=len(sentences)) as counted:
             split = [
                 self._tokenizer.split(sentence, options.target_language, self.model.max_positions)
@@ -130,14 +131,15 @@ class Translator:
         self, source: Sequence[int], hypotheses: Sequence[Hypothesis], rules: GenerationConfig
     ) -> SegmentTranslation:
         best = hypotheses[0]
-        spoken = [token_id for token_id in best.ids if token_id != rules.eos_id]
+        without_eos = [token_id for token_id in best.ids if token_id != rules.eos_id]
         flags = []
         if best.truncated:
             flags.append(Flag.TRUNCATED)
-        if runs_away(spoken) and not runs_away(source[:-1]):  # who repeats himself is translated as he is
+        if runs_away(without_eos) and not runs_away(source[:-1]):  # a repetitive source may have such a target
             flags.append(Flag.REPETITION)
         return SegmentTranslation(
-            # Different ids may say the same text. Each stays: who asks for n hypotheses gets n, as from transformers.
+            # Hypotheses with different ids may give the same text; each is kept: n hypotheses were asked for, and
+            # transformers returns n too.
             texts=tuple(self._tokenizer.decode(hypothesis.ids) for hypothesis in hypotheses),
             scores=tuple(hypothesis.score for hypothesis in hypotheses),
             log_prob=best.log_prob,
@@ -148,18 +150,18 @@ class Translator:
 
 
 def _cut(texts: Sequence[str], options: TranslateOptions) -> tuple[list[str], list[_Document]]:
-    """All sentences of the call (with `reuse` each different one once), and the documents that they make up."""
+    """The sentences of all texts, and the texts as documents of them. With `options.reuse`, equal sentences are one."""
     sentences: list[str] = []
-    places: dict[str, int] = {}
+    indices: dict[str, int] = {}
     documents = []
     for text in texts:
         document = _Document(segment(text, options.source_language), [])
         for span in document.spans:
             if span.translatable:
-                place = places.get(span.text) if options.reuse else None
-                document.sentences.append(_Occurrence(len(sentences) if place is None else place, place is None))
-                if place is None:
-                    places[span.text] = len(sentences)
+                index = indices.get(span.text) if options.reuse else None
+                document.sentences.append(_Occurrence(len(sentences) if index is None else index, index is None))
+                if index is None:
+                    indices[span.text] = len(sentences)
                     sentences.append(span.text)
         documents.append(document)
     return sentences, documents
@@ -169,16 +171,16 @@ def _assemble(
     document: _Document, sentences: Sequence[str], found: Sequence[SegmentTranslation], new: Set[int], n_best: int
 ) -> Outcome:
     for occurrence in document.sentences:
-        if not _is_finite(found[occurrence.place]):
+        if not _is_finite(found[occurrence.index]):
             return Failed(
                 "non-finite",
                 "the model's logits are not finite (NaN or infinity) for the sentence "
-                f"{_shorten(sentences[occurrence.place])}",
+                f"{_shorten(sentences[occurrence.index])}",
             )
     return join_document(
         document.spans,
-        [found[occurrence.place] for occurrence in document.sentences],
-        num_reused=sum(not (occurrence.is_first and occurrence.place in new) for occurrence in document.sentences),
+        [found[occurrence.index] for occurrence in document.sentences],
+        num_reused=sum(not (occurrence.is_first and occurrence.index in new) for occurrence in document.sentences),
         n_best=n_best,
     )
 

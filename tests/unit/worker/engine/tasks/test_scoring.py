@@ -202,8 +202,7 @@ def test_a_non_finite_log_probability_fails_only_its_document(
 
     assert outcomes[1] == Failed(
         "non-finite",
-        f"the model gives {number} as the log-probability of token 4 of 6 ('字', bytes 7 to 10), "
-        "which is no number to add up",
+        f"the model gives {number} as the log-probability of token 4 of 6 ('字', bytes 7 to 10), which is not finite",
     )
     assert [outcomes[0], outcomes[2]] == score(
         ["hello world", "again"], tokenizer_with_bos, ScoreOptions(max_length=4), max_positions=8

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jobs.spec import Window
 from tests.places import GOLDEN
-from worker.engine.tasks.windows import Span, cut
+from worker.engine.tasks.windows import TokenWindow, cut
 
 RECORDED = GOLDEN / "rolling_windows.json"
 LENGTH = st.integers(0, 200)
@@ -44,7 +44,7 @@ def test_a_document_that_fits_is_one_window(kind: Window, length: int, size: tup
     spans = list(cut(length, kind, *size))
     fits = size[0] + (kind is Window.DISJOINT)
 
-    assert spans[0] == Span(0, 1, min(length, fits))
+    assert spans[0] == TokenWindow(0, 1, min(length, fits))
     assert (len(spans) == 1) == (length <= fits or kind is Window.TRUNCATE)
 
 
@@ -64,7 +64,7 @@ def test_strided_windows_equal_the_recipe_of_transformers(length: int, size: tup
     for begin in range(0, length, stride):
         end = min(begin + max_length, length)
         num_targets = end - previous_end
-        expected.append(Span(begin, max(1, end - num_targets), end))
+        expected.append(TokenWindow(begin, max(1, end - num_targets), end))
         previous_end = end
         if end == length:
             break
@@ -99,7 +99,12 @@ def test_a_sequence_of_one_token_has_nothing_to_score() -> None:
 
 
 def test_windows_by_hand() -> None:
-    assert list(cut(10, Window.STRIDE, 4, 2)) == [Span(0, 1, 4), Span(2, 4, 6), Span(4, 6, 8), Span(6, 8, 10)]
-    assert list(cut(9, Window.STRIDE, 4, 3)) == [Span(0, 1, 4), Span(3, 4, 7), Span(6, 7, 9)]
-    assert list(cut(9, Window.DISJOINT, 3, 1)) == [Span(0, 1, 4), Span(3, 4, 7), Span(5, 7, 9)]
-    assert list(cut(9, Window.TRUNCATE, 4, 1)) == [Span(0, 1, 4)]
+    assert list(cut(10, Window.STRIDE, 4, 2)) == [
+        TokenWindow(0, 1, 4),
+        TokenWindow(2, 4, 6),
+        TokenWindow(4, 6, 8),
+        TokenWindow(6, 8, 10),
+    ]
+    assert list(cut(9, Window.STRIDE, 4, 3)) == [TokenWindow(0, 1, 4), TokenWindow(3, 4, 7), TokenWindow(6, 7, 9)]
+    assert list(cut(9, Window.DISJOINT, 3, 1)) == [TokenWindow(0, 1, 4), TokenWindow(3, 4, 7), TokenWindow(5, 7, 9)]
+    assert list(cut(9, Window.TRUNCATE, 4, 1)) == [TokenWindow(0, 1, 4)]
