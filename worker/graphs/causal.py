@@ -83,7 +83,7 @@ class _Body:
     """The parts of a layer."""
 
     def __init__(self, net: GraphBuilder, sizes: CausalSizes, weights: CausalWeights, precision: Precision) -> None:
-        self.dtype = _dtype(precision)
+        self.dtype = precision.float_dtype
         self._net = net
         self._sizes = sizes
         self._weights = weights
@@ -191,7 +191,7 @@ class _Body:
             name=outputs[0], domain=CONTRIB, num_heads=sizes.heads, kv_num_heads=sizes.kv_heads, do_rotary=1,
             scale=sizes.attention_scale, local_window_size=-1 if window is None else window,
         )  # fmt: skip
-        kind = helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype))
+        kind = helper.np_dtype_to_tensor_dtype(self.dtype)
         cached: Shape = ["B", sizes.kv_heads, "C", sizes.head_size]
         shapes: list[Shape] = [["B", "S", sizes.attention_width], cached, cached]
         given = [
@@ -201,7 +201,3 @@ class _Body:
 
     def _rms_norm(self, x: str, scale: str, name: str, epsilon: float) -> str:
         return self._net.op("SimplifiedLayerNormalization", x, scale, name=name, axis=-1, epsilon=epsilon, stash_type=1)
-
-
-def _dtype(precision: Precision) -> type[np.floating[Any]]:
-    return np.float16 if precision is Precision.FP16 else np.float32

@@ -27,7 +27,7 @@ BLOCK = 4096  # ids
 def head_graph(sizes: CausalSizes, store: Store, weights: CausalWeights, precision: Precision) -> GraphBuilder:
     """hidden (M, D), targets (M,) -> log_probs (M,), float32."""
     net = GraphBuilder("head", store)
-    dtype = np.float16 if precision is Precision.FP16 else np.float32
+    dtype = precision.float_dtype
     hidden = net.input("hidden", dtype, ["M", sizes.width])
     targets = net.input("targets", np.int64, ["M"])
     blocks = _Blocks(net, hidden, sizes, weights, precision)
@@ -67,7 +67,7 @@ class _Blocks:
         self._net = net
         self._hidden = hidden
         self._precision = precision
-        self._dtype = np.float16 if precision is Precision.FP16 else np.float32
+        self._dtype = precision.float_dtype
         self._rows = "embeddings" if sizes.tied_head else "head.rows"
         self._load = functools.cache(weights.head)  # loaded once for all blocks
         if precision is Precision.INT8:

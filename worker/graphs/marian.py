@@ -93,7 +93,7 @@ def encoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeights, prec
     ids (B, S) -> cross (B, S, 2 L, N, H): key and value of layer 0, of layer 1, ...
     """
     net, products = GraphBuilder("encoder", store), products_in(precision)
-    block = Block(net, products, sizes, weights, dtype_of(precision))
+    block = Block(net, products, sizes, weights, precision.float_dtype)
     ids = net.input("ids", np.int64, ["B", "S"])
     shape = net.op("Shape", ids, name="ids.shape")
     length = net.op("Gather", shape, net.constant("one_int", [1]), name="source_length")
@@ -137,7 +137,7 @@ def decoder_graph(
     logits, scales = products.head(net, x, head_rows, weights.head, weights.head_bias if head_bias else None)
     in_int8 = precision is Precision.INT8
     num_ids = store.tensor("head.int8").dims[1] if in_int8 else store.tensor(head_rows).dims[0]
-    net.output(logits, "logits", dtype_of(precision), ["R", num_ids])
+    net.output(logits, "logits", precision.float_dtype, ["R", num_ids])
     if scales:
         net.output(scales, "scales", np.float32, ["R", 1])
     return net
@@ -171,7 +171,7 @@ def _decoder_layers(
     masked: bool,
 ) -> str:
     """Add the inputs and the layers of the decoder; the hidden states (R, D)."""
-    block = Block(net, products, sizes, weights, dtype_of(precision))
+    block = Block(net, products, sizes, weights, precision.float_dtype)
     ids = net.input("ids", np.int64, ["R"])
     net.input("positions", np.int32, ["R"])
     net.input("longest", np.int32, [1])
@@ -208,7 +208,7 @@ class Block:
         products: Products,
         sizes: MarianSizes,
         weights: MarianWeights,
-        dtype: type[np.floating[Any]],
+        dtype: np.dtype[Any],
     ) -> None:
         self.dtype = dtype
         self.rows_shape = net.constant("rows_shape", [-1, sizes.width])
@@ -356,7 +356,3 @@ class Block:
             )
             self._no_keys = net.op("Slice", q, zeros, ends, axes, name="no_keys")
         return self._no_keys
-
-
-def dtype_of(precision: Precision) -> type[np.floating[Any]]:
-    return np.float16 if precision is Precision.FP16 else np.float32

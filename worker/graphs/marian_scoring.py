@@ -20,7 +20,7 @@ from onnx import TensorProto
 
 from worker.graphs.file_names import DECODER
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder
-from worker.graphs.marian import Block, dtype_of, head_rows_in
+from worker.graphs.marian import Block, head_rows_in
 from worker.graphs.marian_weights import MarianSizes, MarianWeights
 from worker.graphs.masked_cross_attention import MaskedCrossAttention
 from worker.graphs.matrix_products import products_in
@@ -46,7 +46,7 @@ def body_graph(sizes: MarianSizes, store: Store, precision: Precision) -> GraphB
     """
     net, products = GraphBuilder("scoring", store), products_in(precision, "tokens")
     weights = MarianWeights({}, sizes, None)  # all tensors are in the store
-    block = Block(net, products, sizes, weights, dtype_of(precision))
+    block = Block(net, products, sizes, weights, precision.float_dtype)
     ids = net.input("ids", np.int64, ["M"])
     net.input("positions", np.int64, ["M"])
     net.input("places", np.int64, ["B", "T"])
@@ -78,7 +78,7 @@ def head_graph(sizes: MarianSizes, store: Store, precision: Precision) -> GraphB
     """hidden (M, D), next (M, 1): rows of the head -> log_probs (M, 1), float32."""
     net, products = GraphBuilder("scoring_head", store), products_in(precision)
     weights = MarianWeights({}, sizes, None)
-    x = net.input("hidden", dtype_of(precision), ["M", sizes.width])
+    x = net.input("hidden", precision.float_dtype, ["M", sizes.width])
     net.input("next", np.int64, ["M", 1])
     has_bias = "head.bias" in store
     logits, scales = products.head(net, x, head_rows_in(store), weights.head, weights.head_bias if has_bias else None)

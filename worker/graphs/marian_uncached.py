@@ -17,7 +17,7 @@ import numpy as np
 
 from worker.graphs.file_names import DECODER
 from worker.graphs.graph_builder import CONTRIB, GraphBuilder, Shape
-from worker.graphs.marian import Block, dtype_of, head_rows_in
+from worker.graphs.marian import Block, head_rows_in
 from worker.graphs.marian_weights import MarianSizes, MarianWeights
 from worker.graphs.masked_cross_attention import MaskedCrossAttention
 from worker.graphs.matrix_products import products_in
@@ -41,7 +41,7 @@ def uncached_graph(sizes: MarianSizes, store: Store, precision: Precision, *, he
     """
     net, products = GraphBuilder("prefix", store), products_in(precision, "all_rows")
     weights = MarianWeights({}, sizes, None)  # all tensors are in the store
-    block = Block(net, products, sizes, weights, dtype_of(precision))
+    block = Block(net, products, sizes, weights, precision.float_dtype)
     ids = net.input("ids", np.int64, ["R", "T"])
     net.input("ends", np.int32, ["R"])
     net.input("length", np.int32, [1])

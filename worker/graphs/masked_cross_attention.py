@@ -18,7 +18,7 @@ class MaskedCrossAttention:
     source_mask (B, S): 1 token, 0 padding; cross.L.key and .value (B, N, S, H), finite everywhere
     """
 
-    def __init__(self, net: GraphBuilder, sizes: MarianSizes, dtype: type[np.floating[Any]]) -> None:
+    def __init__(self, net: GraphBuilder, sizes: MarianSizes, dtype: np.dtype[Any]) -> None:
         self._net = net
         self._sizes = sizes
         self._shape: Shape = ["B", sizes.heads, "S", sizes.head_size]

@@ -56,7 +56,7 @@ class FloatProducts:
     """Products in float32 or float16."""
 
     def __init__(self, precision: Precision) -> None:
-        self._dtype = np.float16 if precision is Precision.FP16 else np.float32
+        self._dtype = precision.float_dtype
 
     def linear(
         self, net: GraphBuilder, x: str, name: str, weight: Load, bias: Load | None, *, lowest: float | None = None

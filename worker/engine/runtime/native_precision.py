@@ -2,9 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from jobs.errors import ModelError
 from worker.engine.runtime.device import Device, Provider
@@ -26,8 +23,3 @@ def native_precision(folder: Path, manifest: Manifest, providers: Sequence[Provi
             "would be wrong: add the model with --precision fp32"
         )
     return precision
-
-
-def float_dtype(precision: Precision) -> np.dtype[Any]:
-    """Of keys, values and hidden states."""
-    return np.dtype(np.float16 if precision is Precision.FP16 else np.float32)

@@ -19,7 +19,6 @@ from worker.engine.causal.native.packed_rows import PackedRows
 from worker.engine.causal.protocol import LogProbs
 from worker.engine.runtime.device import Device, Provider
 from worker.engine.runtime.host_arrays import bind_output
-from worker.engine.runtime.native_precision import float_dtype
 from worker.engine.runtime.session import open_session
 from worker.graphs.causal_weights import CausalSizes
 from worker.graphs.file_names import BODY, HEAD
@@ -41,7 +40,7 @@ class NativeCausalGraphs:
             )
         self.precision = precision
         self._sizes = sizes
-        self._dtype = float_dtype(precision)
+        self._dtype = precision.float_dtype
         # Whether suffixes may share a row: a GPU's kernel takes no bias, and a window counts places of a row, not
         # positions.
         self.shares_rows = Device.of(providers).kind == "cpu" and not sizes.has_window

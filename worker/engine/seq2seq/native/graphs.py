@@ -15,7 +15,6 @@ from onnxruntime import InferenceSession, OrtValue
 
 from worker.engine.runtime.device import Device, Provider
 from worker.engine.runtime.int8_probe import int8_is_exact
-from worker.engine.runtime.native_precision import float_dtype
 from worker.engine.runtime.session import open_session
 from worker.engine.seq2seq.native.candidate_screening import CandidateScreen
 from worker.engine.seq2seq.native.device_buffers import DeviceCopies
@@ -51,7 +50,7 @@ class NativeSeq2SeqGraphs:
         sizes = MarianSizes.read(config)
         self.head = TargetHead.of(head_ids)
         self.precision = precision
-        self.shape = SlotShape(sizes.decoder_layers, sizes.heads, sizes.head_size, float_dtype(precision))
+        self.shape = SlotShape(sizes.decoder_layers, sizes.heads, sizes.head_size, precision.float_dtype)
         self._folder = folder
         self._config = config
         self._threads = threads
