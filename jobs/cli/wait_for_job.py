@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
+from jobs.cli.embedded_worker_starter import EmbeddedWorkerStarter
 from jobs.cli.export.export_file import export_file, write_results
 from jobs.cli.export.export_formats import Format
 from jobs.cli.follow_job import follow
-from jobs.cli.on_demand_worker import OnDemandWorker
 from jobs.cli.render.job_end import cancelled_message, end_message
 from jobs.cli.render.live_progress import progress
 from jobs.cli.render.messages import print_message
@@ -44,12 +44,12 @@ def wait_for_job(
     if job.paused:
         resume(database, job.job_id)
         print_message(f"Job {job.label} was paused" + (f" ({job.reason})" if job.reason else "") + "; it is resumed.")
-    worker = OnDemandWorker(settings, database)
-    with _interruptible(worker):
+    starter = EmbeddedWorkerStarter(settings, database)
+    with _interruptible(starter):
         try:
             if not job.has_ended:
-                job = _follow(database, job, worker)
-            worker.release()
+                job = _follow(database, job, starter)
+            starter.release()
             if job.state == JobState.CANCELLED:
                 print_message(cancelled_message(job))
             else:
@@ -58,32 +58,32 @@ def wait_for_job(
         except KeyboardInterrupt:
             if not job.has_ended:
                 print_message("Finishing the current batch; press Ctrl-C again to stop at once.")
-            worker.stop()
+            starter.stop()
             raise KeyboardInterrupt(f"Interrupted; finished documents are kept. To continue: {again}") from None
         finally:
-            worker.stop()
+            starter.stop()
     return job
 
 
-def _follow(database: Database, job: JobSummary, worker: OnDemandWorker) -> JobSummary:
+def _follow(database: Database, job: JobSummary, starter: EmbeddedWorkerStarter) -> JobSummary:
     with progress() as shown:
 
         def update(summary: JobSummary) -> None:
-            worker.ensure(summary)
-            shown.update(summary, worker.note)
+            starter.start_if_needed(summary)
+            shown.update(summary, starter.note)
 
         return follow(database, job.job_id, update)
 
 
 @contextlib.contextmanager
-def _interruptible(worker: OnDemandWorker) -> Iterator[None]:
+def _interruptible(starter: EmbeddedWorkerStarter) -> Iterator[None]:
     """The first signal raises KeyboardInterrupt, the second kills the worker and exits."""
     is_interrupted = False
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         nonlocal is_interrupted
         if is_interrupted:
-            worker.kill()
+            starter.kill()
             os._exit(INTERRUPTED)
         is_interrupted = True
         raise KeyboardInterrupt

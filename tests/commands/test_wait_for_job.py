@@ -7,8 +7,8 @@ from typing import ClassVar
 import pytest
 from sqlalchemy import update
 
-from jobs.cli import on_demand_worker, wait_for_job
-from jobs.cli.on_demand_worker import OnDemandWorker
+from jobs.cli import embedded_worker_starter, wait_for_job
+from jobs.cli.embedded_worker_starter import EmbeddedWorkerStarter
 from jobs.errors import KvjobsError
 from jobs.settings import Settings, read_settings
 from jobs.store.database import Database
@@ -54,22 +54,22 @@ class Brought:
 @pytest.fixture
 def brought(monkeypatch: pytest.MonkeyPatch) -> list[Brought]:
     """The workers that were brought so far."""
-    monkeypatch.setattr(on_demand_worker, "EmbeddedWorker", Brought)
-    monkeypatch.setattr(on_demand_worker, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(embedded_worker_starter, "EmbeddedWorker", Brought)
+    monkeypatch.setattr(embedded_worker_starter, "LOOK_EVERY_S", 0.0)
     monkeypatch.setattr(Brought, "all", [])
     monkeypatch.setattr(Brought, "told", [])
     return Brought.all
 
 
 @pytest.fixture
-def on_demand(database: Database, brought: list[Brought]) -> OnDemandWorker:
-    return OnDemandWorker(read_settings({})[0], database)
+def starter(database: Database, brought: list[Brought]) -> EmbeddedWorkerStarter:
+    return EmbeddedWorkerStarter(read_settings({})[0], database)
 
 
-def ensure(on_demand: OnDemandWorker, database: Database, job_id: int) -> None:
+def ensure(starter: EmbeddedWorkerStarter, database: Database, job_id: int) -> None:
     with database.reading() as connection:
         job = find_job(connection, str(job_id))
-    on_demand.ensure(job)
+    starter.start_if_needed(job)
 
 
 def other_worker(database: Database, queues: str = "cpu") -> int:
@@ -77,37 +77,37 @@ def other_worker(database: Database, queues: str = "cpu") -> int:
 
 
 def test_where_no_worker_runs_one_is_brought_for_the_job(
-    database: Database, on_demand: OnDemandWorker, add_job: AddJob, brought: list[Brought]
+    database: Database, starter: EmbeddedWorkerStarter, add_job: AddJob, brought: list[Brought]
 ) -> None:
     add_job(Line("a"), Line("b"))
     mine = add_job(Line("a"))
 
-    ensure(on_demand, database, mine)
-    ensure(on_demand, database, mine)
+    ensure(starter, database, mine)
+    ensure(starter, database, mine)
 
     assert [(one.job_id, one.device) for one in brought] == [(mine, "cpu")]
     brought[0].lives = False  # it ended, and nobody asked it to
-    ensure(on_demand, database, mine)
+    ensure(starter, database, mine)
     assert len(brought) == 2
 
 
 def test_a_worker_that_serves_the_job_is_left_to_it_for_as_long_as_it_is_there(
-    database: Database, on_demand: OnDemandWorker, add_job: AddJob, brought: list[Brought]
+    database: Database, starter: EmbeddedWorkerStarter, add_job: AddJob, brought: list[Brought]
 ) -> None:
     mine = add_job(Line("a"))
     worker = other_worker(database)
 
-    ensure(on_demand, database, mine)
+    ensure(starter, database, mine)
     assert brought == []
 
     mark_stopped(database, [worker])
-    ensure(on_demand, database, mine)
+    ensure(starter, database, mine)
     assert [one.job_id for one in brought] == [mine]
 
 
 @pytest.mark.parametrize("how", ["other queues", "stale"])
 def test_beside_a_worker_that_cannot_help_one_is_brought(
-    database: Database, on_demand: OnDemandWorker, add_job: AddJob, brought: list[Brought], how: str
+    database: Database, starter: EmbeddedWorkerStarter, add_job: AddJob, brought: list[Brought], how: str
 ) -> None:
     mine = add_job(Line("a"))
     other_worker(database, "model:other" if how == "other queues" else "cpu")
@@ -115,13 +115,13 @@ def test_beside_a_worker_that_cannot_help_one_is_brought(
         with database.writing() as connection:
             connection.execute(update(Worker).values(heartbeat_at=db_time(-120)))
 
-    ensure(on_demand, database, mine)
+    ensure(starter, database, mine)
 
     assert [one.job_id for one in brought] == [mine]
 
 
 def test_what_is_ahead_is_said_once_and_the_line_of_progress_tells_that_the_job_waits(
-    database: Database, on_demand: OnDemandWorker, add_job: AddJob, capsys: pytest.CaptureFixture[str]
+    database: Database, starter: EmbeddedWorkerStarter, add_job: AddJob, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(3):
         add_job(*(Line(f"d{number}") for number in range(20)))
@@ -129,19 +129,19 @@ def test_what_is_ahead_is_said_once_and_the_line_of_progress_tells_that_the_job_
     other_worker(database)
 
     for _ in range(3):
-        ensure(on_demand, database, mine)
+        ensure(starter, database, mine)
 
     assert capsys.readouterr().err == "3 jobs with 60 documents are ahead of it.\n"
-    assert on_demand.note == "waits for 3 jobs ahead of it"
+    assert starter.note == "waits for 3 jobs ahead of it"
     with database.writing() as connection:
         connection.execute(update(Job).where(Job.id != mine).values(paused=True))
-    ensure(on_demand, database, mine)
-    assert on_demand.note == ""
+    ensure(starter, database, mine)
+    assert starter.note == ""
 
 
 def test_a_job_for_a_gpu_says_that_there_is_none_and_waits(
     database: Database,
-    on_demand: OnDemandWorker,
+    starter: EmbeddedWorkerStarter,
     add_job: AddJob,
     brought: list[Brought],
     monkeypatch: pytest.MonkeyPatch,
@@ -152,10 +152,10 @@ def test_a_job_for_a_gpu_says_that_there_is_none_and_waits(
     monkeypatch.setattr(device, "GPU_FILES", ())
 
     for _ in range(2):
-        ensure(on_demand, database, mine)
+        ensure(starter, database, mine)
 
     assert brought == []
-    assert on_demand.note == "no worker with a GPU"
+    assert starter.note == "no worker with a GPU"
     err = capsys.readouterr().err
     assert err.count(f"Job {mine} waits for a worker with a GPU") == 1
     assert "kvjobs worker --device cuda:0" in err
@@ -163,7 +163,7 @@ def test_a_job_for_a_gpu_says_that_there_is_none_and_waits(
 
 def test_a_job_for_a_gpu_gets_a_worker_that_has_it(
     database: Database,
-    on_demand: OnDemandWorker,
+    starter: EmbeddedWorkerStarter,
     add_job: AddJob,
     brought: list[Brought],
     monkeypatch: pytest.MonkeyPatch,
@@ -172,18 +172,18 @@ def test_a_job_for_a_gpu_gets_a_worker_that_has_it(
     monkeypatch.setattr(device, "GPU_FILES", ("/",))
     monkeypatch.setattr(device, "check_device", lambda name: name)
 
-    ensure(on_demand, database, mine)
+    ensure(starter, database, mine)
 
     assert [one.device for one in brought] == ["cuda:0"]
 
 
 def test_a_job_that_its_worker_paused_ends_the_wait(
-    database: Database, on_demand: OnDemandWorker, add_job: AddJob
+    database: Database, starter: EmbeddedWorkerStarter, add_job: AddJob
 ) -> None:
     mine = add_job(Line("a"), paused=True, reason="the model changed")
 
     with pytest.raises(KvjobsError, match="is paused: the model changed"):
-        ensure(on_demand, database, mine)
+        ensure(starter, database, mine)
 
 
 def test_the_results_do_not_wait_for_the_batch_of_another_job(

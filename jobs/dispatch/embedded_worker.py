@@ -1,4 +1,7 @@
-"""The embedded worker, which `submit --wait` starts where no other worker serves its job."""
+"""The embedded worker: a worker process that belongs to the command that started it (`submit --wait`).
+
+When to start one is decided in `jobs/cli/embedded_worker_starter.py`.
+"""
 
 import dataclasses
 import queue
@@ -18,13 +21,14 @@ GRACE_S = 40.0  # the worker itself gives its child 30 s
 
 
 class EmbeddedWorker:
-    """A supervisor process, and through it the process that computes.
+    """A worker's parent process, started as a child of this process; it starts the process that computes.
 
-    It ends when this process ends, however that happens: its standard input is a pipe from this process alone.
+    It ends when this process ends, however that happens: its standard input is a pipe that only this process holds.
     """
 
     def __init__(self, settings: Settings, job_id: int, device: str = CPU) -> None:
-        """It serves this job before all others, and the queues of its device, whatever the settings say."""
+        """Start the process. The worker serves this job first, then the queues of its device: `settings.queues` is
+        ignored."""
         arguments = WorkerArguments(dataclasses.replace(settings, queues=""), device=device, first_job=job_id)
         # -P: a folder named `worker` in the current directory must not be imported instead of the package.
         self._process = subprocess.Popen(
@@ -33,44 +37,44 @@ class EmbeddedWorker:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,  # not a file, which could not report a full disk
             env=arguments.environment(),
-            start_new_session=True,  # Ctrl-C reaches this process alone, which asks the worker to finish its batch
+            start_new_session=True,  # Ctrl-C reaches only this process, which asks the worker to finish its batch
         )
-        self._said: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._last = "without a message"
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._last_line = "without a message"
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
     def new_lines(self) -> list[str]:
-        """The lines of its standard error since the last call: warnings and errors."""
+        """The lines that the worker has written to standard error since the last call: warnings and errors."""
         lines = []
         with suppress(queue.Empty):
             while True:
-                lines.append(self._said.get_nowait())
+                lines.append(self._lines.get_nowait())
         return lines
 
     def check(self) -> bool:
-        """Whether it still runs. Raises KvjobsError, with its last line, where it failed."""
+        """Whether the worker still runs. Raises KvjobsError, with its last line, if it failed."""
         code = self._process.poll()
         if code is None:
             return True
         if code > 0:
             self._listener.join(timeout=1)
-            raise KvjobsError(f"the worker {how_it_ended(code)}: {self._last}")
+            raise KvjobsError(f"the worker {how_it_ended(code)}: {self._last_line}")
         return False
 
     def ask_to_stop(self) -> None:
-        """Ask it to finish the batch in hand and end; does not wait."""
+        """Ask the worker to finish its batch and end. Does not wait for that."""
         assert self._process.stdin is not None
         self._process.stdin.close()
 
     def ends_within(self, seconds: float) -> bool:
-        """Wait at most so long for its end; whether it has ended."""
+        """Wait at most `seconds` for the worker's end. Returns whether it has ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=seconds)
         return self._process.poll() is not None
 
     def stop(self) -> None:
-        """Ask it to stop and wait for its end; kill it after `GRACE_S`."""
+        """Ask the worker to stop, and wait for its end; kill it after `GRACE_S`."""
         self.ask_to_stop()
         try:
             self._process.wait(timeout=GRACE_S)
@@ -78,7 +82,8 @@ class EmbeddedWorker:
             self.kill()
 
     def kill(self) -> None:
-        """Kill it. Its child ends by itself, and the next worker takes back its leases."""
+        """Kill the parent process. The process that computes then ends by itself, and the next worker takes back its
+        leases."""
         self._process.kill()
         self._process.wait()
 
@@ -86,5 +91,5 @@ class EmbeddedWorker:
         assert self._process.stderr is not None
         with self._process.stderr as pipe:
             for line in pipe:
-                self._last = line.decode(errors="replace").rstrip()
-                self._said.put(self._last)
+                self._last_line = line.decode(errors="replace").rstrip()
+                self._lines.put(self._last_line)

@@ -1,11 +1,11 @@
-"""The worker that `submit --wait` and `watch --work` start where no other serves the job."""
+"""When `submit --wait` and `watch --work` start an embedded worker: while no other worker serves their job."""
 
 import contextlib
 import time
 
 from jobs.cli.render.messages import print_message
 from jobs.cli.stalled_job import JobsAheadNotice
-from jobs.dispatch.embedded import EmbeddedWorker
+from jobs.dispatch.embedded_worker import EmbeddedWorker
 from jobs.dispatch.reaper import reap
 from jobs.errors import KvjobsError, SpecError, TransientError
 from jobs.settings import Settings
@@ -19,8 +19,8 @@ LOOK_EVERY_S = 2.0
 SOON_S = 1.0  # a worker without a batch stops sooner than this
 
 
-class OnDemandWorker:
-    """Starts a worker for a job whenever no other worker serves it."""
+class EmbeddedWorkerStarter:
+    """Starts an embedded worker for a job whenever no other worker serves the job, and stops it at the end."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
         self.note = ""  # for the progress line: why the job waits
@@ -32,10 +32,10 @@ class OnDemandWorker:
         self._is_gpu_message_printed = False
         self._is_released = False
 
-    def ensure(self, job: JobSummary) -> None:
-        """Start a worker if none serves the job.
+    def start_if_needed(self, job: JobSummary) -> None:
+        """Start an embedded worker if no worker serves the job. To be called often: it looks every `LOOK_EVERY_S`.
 
-        Raises KvjobsError if a worker paused the job, or if the started worker failed.
+        Raises KvjobsError if a worker paused the job, or if the embedded worker failed.
         """
         if job.paused and job.reason:
             raise KvjobsError(f"job {job.label} is paused: {job.reason}")
@@ -70,13 +70,13 @@ class OnDemandWorker:
         self._worker = EmbeddedWorker(self._settings, job.job_id, device)
 
     def release(self) -> None:
-        """Ask the started worker to stop after its batch, which may be another job's; do not wait for that."""
+        """Ask the embedded worker to stop after its batch, which may be another job's. Does not wait for that."""
         self._is_released = True
         if self._worker:
             self._worker.ask_to_stop()
 
     def stop(self) -> None:
-        """Wait until the started worker has finished its batch and stopped."""
+        """Stop the embedded worker: wait until it has finished its batch."""
         if self._worker is None:
             return
         try:
@@ -90,6 +90,6 @@ class OnDemandWorker:
         self._worker = None
 
     def kill(self) -> None:
-        """Kill the started worker."""
+        """Kill the embedded worker."""
         if self._worker:
             self._worker.kill()
