@@ -1,5 +1,7 @@
 """docs/schema.md is the real schema, and leaves no column unexplained."""
 
+from collections.abc import Iterator
+
 import pytest
 from sqlalchemy import Connection, create_engine, inspect
 
@@ -18,12 +20,14 @@ DESCRIPTIONS = {
 
 
 @pytest.fixture(scope="module")
-def schema() -> Connection:
+def schema() -> Iterator[Connection]:
     """Our tables and views, in memory."""
-    connection = create_engine("sqlite://").connect()
-    Base.metadata.create_all(connection)
-    create_views(connection)
-    return connection
+    engine = create_engine("sqlite://")
+    with engine.connect() as connection:
+        Base.metadata.create_all(connection)
+        create_views(connection)
+        yield connection
+    engine.dispose()
 
 
 def test_the_page_is_what_the_schema_says() -> None:
