@@ -17,7 +17,8 @@ from functools import cache
 from random import Random
 
 from worker.demo import lexicon
-from worker.demo.paraphrases import DAYS, KINDS, REGIONS, THINGS
+from worker.demo.paraphrases import DAYS, REGIONS, THINGS
+from worker.demo.question_frames import KINDS
 from worker.demo.rules import RULES, WORDS
 
 SPELLED_SHARE = 0.5  # of the whole numbers below 100 are written in words

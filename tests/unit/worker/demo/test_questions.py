@@ -6,7 +6,8 @@ from random import Random
 import pytest
 
 from worker.demo.grammar import bulletin
-from worker.demo.paraphrases import DAYS, KINDS, REGIONS, THINGS
+from worker.demo.paraphrases import DAYS, REGIONS, THINGS
+from worker.demo.question_frames import KINDS
 from worker.demo.questions import Fact, Question, answers, ask, ask_for, facts
 from worker.demo.rules import RULES, WORDS
 
