@@ -78,11 +78,11 @@ def test_inspect_tells_the_layout_and_every_graph(kvjobs: Kvjobs, checkpoint: Pa
     page = kvjobs("models", "inspect", "opus-tiny-int8").out
 
     assert page.startswith("Model opus-tiny-int8: can run\n")
-    assert f"\n  source     {checkpoint}\n  kind       translation\n  layout     kv: runs with a cache" in page
-    assert "\n  precision  int8\n  cache      2 layers, 2 heads of 8, float32\n" in page
-    assert "72 in, 72 out; the head keeps " in page
+    assert f"\n  source     {checkpoint}\n  kind       translation\n  layout     kv: native graphs" in page
+    assert "\n  precision  int8\n  cache      2 layers, 2 heads of size 8, float32\n" in page
+    assert "72 source tokens, 72 target tokens; the model generates " in page
     assert "\ndecoder.onnx\n  IR version 10; operators: ai.onnx 21, com.microsoft 1; written by kvjobs\n" in page
-    assert "\n  -> past.0.key: tensor(float) [R, 2, C, 8]\n" in page
+    assert "\n  input  past.0.key: tensor(float) [R, 2, C, 8]\n" in page
 
 
 def test_of_many_languages_some_are_shown() -> None:
@@ -226,9 +226,10 @@ def test_inspect_of_a_language_model_speaks_of_heads_and_marks(kvjobs: Kvjobs, l
 
     page = kvjobs("models", "inspect", "tiny-lm").out
 
-    assert "\n  kind       causal, qwen2\n  layout     kv: reads many texts in one row" in page
-    assert "\n  cache      2 layers, 2 heads of 16, float32, for 4 query heads\n" in page
-    assert "\n  positions  256\n  vocabulary 300, BOS none, EOS 0\n" in page
+    assert "\n  kind       causal, qwen2\n  layout     kv: native graphs" in page
+    assert "\n  cache      2 layers, 2 heads of size 16 for 4 query heads, float32\n" in page
+    assert "\n  positions  256 (the longest sequence, in tokens)\n" in page
+    assert "\n  vocabulary 300 tokens; no BOS, EOS is id 0\n" in page
     assert "sentence" not in page
 
 

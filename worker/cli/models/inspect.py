@@ -1,4 +1,4 @@
-"""`kvjobs models inspect`: what a model is, on one page."""
+"""`kvjobs models inspect`: the description of a model, on one page."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -22,10 +22,11 @@ LANGUAGES_SHOWN = 20
 @output_options()
 @click.pass_obj
 def inspect(context: Context, output: Output, name: str) -> int:
-    """Describe a model: layout, cache, vocabulary, graphs.
+    """Describe a model: layout, KV cache, vocabulary, graphs.
 
     NAME is a model's name or the path of its folder. If the model cannot be run, the page says why and how to export it
-    correctly, and the exit code is 1.
+    correctly, and the exit code is 1. In the shape of a graph's input or output, a letter is a size that may differ
+    from call to call.
     """
     from jobs.cli.render.layout import print_page
     from worker.model_tools.inspect.inspect import inspect_model
@@ -41,7 +42,7 @@ def describe(model: "ModelDescription") -> Iterator[str]:
     for problem in model.problems:
         yield f"  PROBLEM    {problem}"
     for warning in model.warnings:
-        yield f"  WARNING    it {warning}"
+        yield f"  WARNING    this model {warning}"
     yield f"  folder     {model.path}, {size(sum(file.num_bytes for file in model.files))}"
     yield f"  revision   {model.revision or 'unknown'}"
     if model.source:
@@ -53,11 +54,12 @@ def describe(model: "ModelDescription") -> Iterator[str]:
     if model.num_layers is not None:
         yield (
             f"  cache      {counted(model.num_layers, 'layer')}, {counted(model.num_heads or 0, 'head')} of "
-            f"{model.head_size}, {model.cache_dtype}"
-            + (f", for {counted(model.num_query_heads, 'query head')}" if model.num_query_heads else "")
+            f"size {model.head_size}"
+            + (f" for {counted(model.num_query_heads, 'query head')}" if model.num_query_heads else "")
+            + f", {model.cache_dtype}"
         )
-    yield f"  width      {_known(model.width)}"
-    yield f"  positions  {_known(model.max_positions)}"
+    yield f"  width      {_known(model.width)} (hidden size)"
+    yield f"  positions  {_known(model.max_positions)} (the longest sequence, in tokens)"
     yield from _vocabulary(model)
     for graph in model.graphs:
         yield ""
@@ -66,12 +68,13 @@ def describe(model: "ModelDescription") -> Iterator[str]:
 
 def _vocabulary(model: "ModelDescription") -> Iterator[str]:
     if model.kind == ModelKind.CAUSAL:
-        marks = ((name, token_id) for name, token_id in (("BOS", model.bos_id), ("EOS", model.eos_id)))
-        named = ", ".join(f"{name} {'none' if token_id is None else count(token_id)}" for name, token_id in marks)
-        yield f"  vocabulary {_known(model.vocab_size)}, {named}"
+        marks = (("BOS", model.bos_id), ("EOS", model.eos_id))
+        named = ", ".join(f"{name} is id {count(i)}" if i is not None else f"no {name}" for name, i in marks)
+        yield f"  vocabulary {_known(model.vocab_size)} tokens; {named}"
         return
-    yield f"  vocabulary {_known(model.source_vocab_size)} in, {_known(model.target_vocab_size)} out" + (
-        f"; the head keeps {count(model.num_target_ids)}" if model.head == "target" else ""
+    sizes = f"{_known(model.source_vocab_size)} source tokens, {_known(model.target_vocab_size)} target tokens"
+    yield f"  vocabulary {sizes}" + (
+        f"; the model generates {count(model.num_target_ids)} of them (--head target)" if model.head == "target" else ""
     )
     if model.unlisted_pad_id is not None:
         yield (
@@ -93,10 +96,10 @@ def _graph(graph: "GraphDescription") -> Iterator[str]:
         yield f"  IR version {graph.ir_version}; operators: {opsets}" + (
             f"; written by {graph.producer}" if graph.producer else ""
         )
-    for arrow, tensors in (("->", graph.inputs), ("<-", graph.outputs)):
+    for direction, tensors in (("input ", graph.inputs), ("output", graph.outputs)):
         for tensor in tensors:
             shape = ", ".join("?" if axis is None else str(axis) for axis in tensor.shape)
-            yield f"  {arrow} {tensor.name}: {tensor.type} [{shape}]"
+            yield f"  {direction} {tensor.name}: {tensor.type} [{shape}]"
 
 
 def _known(number: int | None) -> str:

@@ -1,4 +1,4 @@
-"""The fields of a description that are about the cache: num_layers, num_heads, head_size, cache_dtype."""
+"""The fields of a description that describe the KV cache: num_layers, num_heads, head_size, cache_dtype."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16"}
 
 
 def cache_fields(cache: CacheShape | CausalPast | None) -> dict[str, Any]:
-    """Of an export; none where its graphs have no cache."""
+    """The fields of an export; empty if its graphs have no cache."""
     if cache is None:
         return {}
     return {
@@ -23,7 +23,7 @@ def cache_fields(cache: CacheShape | CausalPast | None) -> dict[str, Any]:
 
 
 def native_cache_dtype(graph: GraphSignature) -> str:
-    """Of the native graph that takes a past; raise ModelError where it takes none."""
+    """The type of the keys in the native graph that takes a past. Raises ModelError if the graph takes none."""
     past = graph.inputs.get("past.0.key")
     if past is None:
         raise ModelError(f"{graph.file} lacks the input past.0.key: add the model again")

@@ -1,4 +1,4 @@
-"""The causal part of `inspect`: causal language models, native and as others export them."""
+"""The causal part of `inspect`: causal language models, as native graphs and as exports of other tools."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,10 +25,12 @@ class CausalFamily:
 
     kind = ModelKind.CAUSAL
     conclusions: ClassVar[Mapping[str, str]] = {
-        "kv": "reads many texts in one row without padding, and what several begin with once",
-        WITH_PAST: "reads long texts in parts, and what several begin with once: it takes past_key_values.*",
-        NO_CACHE: "reads each text from its beginning: no input past_key_values.* is there. For a cache, build graphs "
-        f"of the checkpoint with `{ADD} CHECKPOINT`, or export it with `{EXPORT_CAUSAL}`",
+        "kv": "native graphs, built by kvjobs, with a KV cache; short texts are packed into one call without padding, "
+        "and a beginning that texts share is computed once",
+        WITH_PAST: "an export with a KV cache (inputs past_key_values.*); long texts are read in parts, and a "
+        "beginning that texts share is computed once",
+        NO_CACHE: "an export without a KV cache (no input past_key_values.*); each text is read whole. For a cache, "
+        f"build graphs from the checkpoint with `{ADD} CHECKPOINT`, or export it with `{EXPORT_CAUSAL}`",
     }
 
     def find_graphs(self, folder: Path, native: Manifest | None) -> dict[str, Path]:
@@ -68,13 +70,13 @@ class CausalFamily:
         }
 
     def read_tokenizer(self, folder: Path, sizes: Fields) -> Fields:
-        """Nothing where the size of the vocabulary is unknown, which the tokenizer has to fit."""
+        """BOS and EOS; no fields if the size of the vocabulary, which the tokenizer has to fit, is unknown."""
         if sizes.get("vocab_size") is None:
             return {}
         tokenizer = CausalTokenizer.open(folder, sizes["vocab_size"])
         return {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
 
     def open_model(self, folder: Path) -> Fields:
-        """Departures from the configuration show here."""
+        """`warnings` are the departures of the graph from its configuration, found when the model is opened."""
         model = open_language_model(folder)
         return {"max_positions": model.max_positions, "warnings": tuple(model.departures.warnings())}

@@ -3,7 +3,7 @@ The description of a model folder that `kvjobs models inspect` shows.
 
 Knows: files, manifests, the order in which sources are read. Does not know: a family's graphs, how to print.
 
-Nothing here raises for a broken model: what is wrong becomes a problem in the description, beside all that could be
+Nothing here raises for a broken model: each fault becomes a problem in the description, beside everything that could be
 read.
 """
 
@@ -32,7 +32,7 @@ def inspect_model(folder: ModelFolder) -> ModelDescription:
     with collecting(problems):
         manifest = read_manifest(folder)
         check_files(folder)
-    consequences = [] if problems else problems  # what follows from a missing file is not reported again
+    consequences = [] if problems else problems  # of a missing file: they are not reported beside it
     native = manifest if manifest is not None and manifest.is_native else None
     used: Mapping[str, Path] = {}
     with collecting(consequences):
@@ -60,7 +60,7 @@ def inspect_model(folder: ModelFolder) -> ModelDescription:
         with collecting(problems):
             fields |= family.open_model(path)
     if not used and not native and has_weights(path):
-        problems[:] = problems[:1]  # a checkpoint, and how it becomes a model: all else follows from it
+        problems[:] = problems[:1]  # "this is a checkpoint, add it with ...": the other problems follow from that
     return ModelDescription(
         name=folder.name,
         path=str(path),

@@ -1,8 +1,8 @@
 """
 What `inspect` asks of a model family. `seq2seq` and `causal` implement it.
 
-Each method reads one source and returns fields of `ModelDescription`, by name. It raises ModelError for what is wrong,
-and `inspect` goes on with the next source.
+Each method reads one source and returns fields of `ModelDescription`, by name. It raises ModelError if the source is
+broken; `inspect` then goes on with the next source.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class Family(Protocol):
     def kind(self) -> ModelKind: ...
     @property
     def conclusions(self) -> Mapping[str, str]:
-        """By layout, a clause on how such a model runs."""
+        """By layout, a clause that says what the graphs are and how they run."""
 
     def find_graphs(self, folder: Path, native: Manifest | None) -> Mapping[str, Path]:
         """The graphs that the layout uses, by name; `native`: the manifest of native graphs, None for an export."""
@@ -39,4 +39,4 @@ class Family(Protocol):
         """Fields from the tokenizer. `sizes`: the fields of `read_graphs`; empty where that failed."""
 
     def open_model(self, folder: Path) -> Fields:
-        """Fields, and problems, that only show when the model is opened as a worker does."""
+        """Fields, and problems, that only show when the model is opened as a worker opens it."""

@@ -22,15 +22,15 @@ class Seq2SeqFamily:
 
     kind = ModelKind.TRANSLATION
     conclusions: ClassVar[Mapping[str, str]] = {
-        "kv": "runs with a cache that rows share and leave one by one: a slot is filled again as soon as its sentence "
-        "ends",
-        LayoutKind.MERGED: "runs with a cache: one decoder for the first step and the later ones (input "
-        "use_cache_branch)",
-        LayoutKind.TWO_DECODERS: "runs with a cache: decoder_model.onnx makes the first step, "
-        "decoder_with_past_model.onnx the later ones",
-        LayoutKind.NO_CACHE: "runs without a cache, each step over the whole beginning again: no input "
-        f"past_key_values.* is there. For a cache, build graphs of the checkpoint with `{ADD} CHECKPOINT`, or export "
-        f"it with `{EXPORT}`",
+        "kv": "native graphs, built by kvjobs, with a KV cache; when a sentence ends, the next one takes its place in "
+        "the batch",
+        LayoutKind.MERGED: "an export with a KV cache; decoder_model_merged.onnx computes the first step and the "
+        "later ones (its input use_cache_branch chooses)",
+        LayoutKind.TWO_DECODERS: "an export with a KV cache; decoder_model.onnx computes the first "
+        "step, decoder_with_past_model.onnx the later ones",
+        LayoutKind.NO_CACHE: "an export without a KV cache (no input past_key_values.*): each step computes all "
+        f"earlier tokens again. For a cache, build graphs from the checkpoint with `{ADD} CHECKPOINT`, or export it "
+        f"with `{EXPORT}`",
     }
 
     def find_graphs(self, folder: Path, native: Manifest | None) -> dict[str, Path]:
@@ -75,7 +75,7 @@ class Seq2SeqFamily:
         return {"languages": tuple(sorted(MarianTokenizer.open(folder).languages))}
 
     def open_model(self, folder: Path) -> Fields:
-        """Settings of the search that are refused, and a past that the merged graph does not take, show here."""
+        """Refused search settings, and a merged graph that rejects a past, only show when the model is opened."""
         model = open_translation_model(folder)
         return {"max_positions": model.max_positions, "unlisted_pad_id": model.generation.unlisted_pad_id}
 

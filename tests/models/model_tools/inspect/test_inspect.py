@@ -284,7 +284,7 @@ def test_what_was_concluded_from_the_graphs_is_said(every_layout, layout):
 
     conclusion = look(every_layout).conclusion or ""
 
-    assert conclusion.startswith("runs without a cache" if layout == "no cache" else "runs with a cache")
+    assert conclusion.startswith(f"an export with{'out' if layout == 'no cache' else ''} a KV cache")
     assert ("kvjobs models add" in conclusion) == (layout == "no cache")
 
 
