@@ -12,7 +12,8 @@ from typing import Any
 from jobs.errors import SpecError
 
 BROKERS = ("redis://", "rediss://", "redis+socket://", "unix://", "sentinel://")
-SECRET = ("database", "broker")  # may contain a password: can also be read from a file that KVJOBS_<NAME>_FILE names
+# May contain a password: can also be read from a file that KVJOBS_<NAME>_FILE names.
+SECRET = ("database", "broker", "web_token")
 # user:password@host. An unescaped password may contain any character, also @ and /, so it ends at the last @. Of a text
 # without a scheme at its start (a message, an incomplete address) everything from the first colon on is hidden.
 _IN_AUTHORITY = re.compile(r"\A(?:[\w+.-]+://|(?![\w+.-]+://))[^:]*:(?P<secret>.*)@", re.DOTALL)
@@ -49,6 +50,7 @@ class Settings:
     hang_s: float = 120.0  # a lane without a step for so long (or 20 times the usual) is killed with its process
     busy_timeout_s: float = 30.0  # how long to wait for a SQLite database that another program has locked
     log_level: str = "warning"
+    web_token: str = ""  # that a visitor of the dashboard must know; empty: it serves this machine alone
 
     def __post_init__(self) -> None:
         if self.lease_s < 2 * self.heartbeat_s:

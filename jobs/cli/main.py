@@ -55,6 +55,9 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         ),
         "steps": Entry("jobs.cli.commands.steps:steps", "Show where a job spent its time."),
         "query": Entry("jobs.cli.commands.query:query", "Query the database in SQL, read-only."),
+        "web": Entry(
+            "jobs.cli.commands.web:web", "Open the dashboard: jobs, results, workers, and where the time went."
+        ),
     },
     "Installation": {
         "models": Entry(worker_port.COMMANDS["models"], "List, add, inspect and verify models."),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Boolean, Connection, Select, case, column, select, table
+from sqlalchemy import Boolean, Connection, Select, case, column, func, or_, select, table
 
 from jobs.choices import CANCELLING, PAUSED
 from jobs.errors import NotFoundError, SpecError
@@ -174,8 +174,17 @@ def find_job(connection: Connection, reference: str) -> JobSummary:
     return JobSummary(*row)
 
 
-def list_jobs(connection: Connection, *, states: Collection[str] = (), limit: int | None = None) -> list[JobSummary]:
-    """Jobs, newest first; with `states` only those whose `JobSummary.shown_state` is among them."""
+def list_jobs(
+    connection: Connection,
+    *,
+    states: Collection[str] = (),
+    task: str | None = None,
+    search: str = "",
+    before: int | None = None,
+    limit: int | None = None,
+) -> list[JobSummary]:
+    """Jobs, newest first: with `states` only those whose `JobSummary.shown_state` is among them, with `search` those
+    with that text in name, model or source, with `before` those whose number is lower (the next page)."""
     statement = _summaries().order_by(V_JOBS.c.job_id.desc()).limit(limit)
     if states:
         shown = case(
@@ -185,6 +194,13 @@ def list_jobs(connection: Connection, *, states: Collection[str] = (), limit: in
             else_=V_JOBS.c.state,
         )
         statement = statement.where(shown.in_(states))
+    if task:
+        statement = statement.where(V_JOBS.c.task == task)
+    if search:
+        found_in = (func.lower(V_JOBS.c[name]) for name in ("name", "model", "source"))
+        statement = statement.where(or_(*(text.contains(search.lower(), autoescape=True) for text in found_in)))
+    if before is not None:
+        statement = statement.where(V_JOBS.c.job_id < before)
     return [JobSummary(*row) for row in connection.execute(statement)]
 
 

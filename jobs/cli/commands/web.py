@@ -1,0 +1,53 @@
+"""`kvjobs web`: the dashboard."""
+
+import click
+
+from jobs.cli.context import Context
+from jobs.cli.render.messages import print_message
+
+DEFAULT_PORT = 8650
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port",
+    metavar="N",
+    type=click.IntRange(0, 65535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="The port to listen on; 0 takes any free one.",
+)
+@click.option(
+    "--name",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    help="A host name that visitors use, such as that of a proxy.  [repeatable]",
+)
+@click.option("--read-only", is_flag=True, help="Offer no action that changes a job.")
+@click.pass_obj
+def web(context: Context, host: str, port: int, names: tuple[str, ...], read_only: bool) -> None:
+    """Open the dashboard: jobs, results, workers, and where the time went.
+
+    It listens on this machine alone. On another address every visitor needs the token that KVJOBS_WEB_TOKEN holds, or
+    the file that KVJOBS_WEB_TOKEN_FILE names.
+    """
+    from jobs.errors import SpecError
+    from jobs.web.app import Options, create_app
+    from jobs.web.server import is_loopback, listen, serve
+
+    settings = context.settings
+    if not is_loopback(host) and not settings.web_token:
+        raise SpecError(
+            f"{host} can be reached from other machines, so visitors need a token: write one into a file and name it "
+            "in KVJOBS_WEB_TOKEN_FILE, or leave --host out"
+        )
+    with context.database() as database:
+        bound = listen(host, port)
+        where = bound.getsockname()
+        shown = f"[{where[0]}]" if ":" in where[0] else where[0]
+        hosts = ("127.0.0.1", "localhost", "[::1]", shown, *names) if is_loopback(host) else ("*",)
+        app = create_app(database, settings, Options(hosts, settings.web_token or None, read_only))
+        print_message(f"The dashboard is at http://{shown}:{where[1]} (Ctrl-C ends it).")
+        serve(app, bound)

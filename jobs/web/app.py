@@ -1,0 +1,49 @@
+"""The dashboard as an ASGI application: its pages, and the guards that every request passes.
+
+A request passes, from outside to inside: headers and sizes (`guards`), the host name, the token (`access`), the page.
+"""
+
+from dataclasses import dataclass
+from importlib.resources import files
+
+from fastapi import FastAPI
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.staticfiles import StaticFiles
+
+from jobs import __version__
+from jobs.settings import Settings
+from jobs.store.database import Database
+from jobs.web import access, live, problems
+from jobs.web.guards import Guards
+from jobs.web.pages import job, jobs, overview, workers
+
+PAGES = (overview, jobs, job, workers)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the dashboard is served."""
+
+    hosts: tuple[str, ...]  # names under which it may be asked: a page of another name cannot use it (DNS rebinding)
+    token: str | None = None  # what a visitor must know; None: everybody who reaches the address may look
+    read_only: bool = False  # no page changes a job
+
+
+def create_app(database: Database, settings: Settings, options: Options) -> FastAPI:
+    """The application over one database. It reads `database` alone, so it may be restarted at any time."""
+    app = FastAPI(title="kvjobs", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.database = database
+    app.state.settings = settings
+    app.state.options = options
+    app.state.form_token = access.new_form_token()
+    app.mount("/static", StaticFiles(directory=str(files("jobs.web") / "static")), name="static")
+    for page in PAGES:
+        app.include_router(page.router)
+    app.include_router(live.router)
+    app.include_router(access.router)
+    problems.handle_errors(app)
+    if options.token is not None:
+        app.add_middleware(access.TokenRequired, token=options.token)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(options.hosts), www_redirect=False)
+    app.add_middleware(Guards)
+    return app

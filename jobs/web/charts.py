@@ -1,0 +1,53 @@
+"""A chart: what it shows in a sentence, the figures as a table, and how a script draws them.
+
+The table is the chart for whoever sees no picture, or runs no script; so nothing is in the picture alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Shape = Literal["line", "area", "bar", "stack", "scatter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line, or one part of each bar."""
+
+    name: str
+    values: Sequence[float | None]  # one for each `x`
+    color: str | None = None  # name of a colour of the style sheet, as `--phase-decode`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Series over one axis."""
+
+    id: str  # unique on its page
+    title: str
+    sentence: str  # what it shows, computed from the figures
+    shape: Shape
+    x_name: str  # with the unit
+    y_name: str  # with the unit
+    x: Sequence[Any]  # numbers, or names
+    series: Sequence[Series]
+    is_time: bool = False  # x are ISO 8601 times
+    threshold: dict[str, Any] = field(default_factory=dict)  # a line to drag, and what to say of it (histograms)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.x
+
+
+def spec_of(chart: Chart) -> dict[str, Any]:
+    """What `static/charts.js` draws."""
+    return {
+        "shape": chart.shape,
+        "x": list(chart.x),
+        "x_name": chart.x_name,
+        "y_name": chart.y_name,
+        "is_time": chart.is_time,
+        "title": chart.title,
+        "series": [{"name": one.name, "values": list(one.values), "color": one.color} for one in chart.series],
+        "threshold": chart.threshold,
+    }

@@ -1,0 +1,1 @@
+"""A file a page: its parameters, what it reads, what it says."""

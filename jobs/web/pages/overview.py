@@ -1,0 +1,106 @@
+"""/: what runs now, how fast, what waits, and whether somebody serves it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter
+
+from jobs.formatting import counted, duration
+from jobs.store.report.job_summary import JobSummary, list_jobs
+from jobs.store.report.overview import MinuteOfWork, WaitingShard, oldest_waiting_shard, work_by_minute
+from jobs.store.report.worker_list import WorkerSummary, list_workers
+from jobs.store.schema.states import ENDED_STATES, JobState
+from jobs.web.charts import Chart, Series
+from jobs.web.rendering import add_page
+from jobs.web.store_access import Reading, SettingsOfApp
+
+MINUTES = 60
+RECENT = 5
+OPEN = ("ingesting", "running", "paused", "cancelling")
+MAX_OPEN = 50
+
+router = APIRouter()
+
+
+def overview(connection: Reading, settings: SettingsOfApp) -> dict[str, Any]:
+    running = list_jobs(connection, states=OPEN, limit=MAX_OPEN)
+    workers = list_workers(connection, settings.lease_s)
+    work = work_by_minute(connection, MINUTES)
+    oldest = oldest_waiting_shard(connection)
+    return {
+        "sentence": _sentence(running, workers, oldest),
+        "tiles": _tiles(running, workers, work),
+        "running": running,
+        "recent": list_jobs(connection, states=ENDED_STATES, limit=RECENT),
+        "oldest": oldest,
+        "workers": workers,
+        "throughput": throughput_chart(work),
+    }
+
+
+def throughput_chart(work: Sequence[MinuteOfWork]) -> Chart:
+    """Tokens per second, minute by minute."""
+    busy = [one for one in work[:-1] if one.documents]
+    if not busy:
+        sentence = f"Nothing was recorded in the last {len(work)} minutes."
+    else:
+        speeds = [one.target_tokens / 60 for one in busy]
+        documents = sum(one.documents for one in busy)
+        sentence = (
+            f"{counted(documents, 'document')} in {counted(len(busy), 'minute')} with results; "
+            f"{sum(speeds) / len(speeds):,.0f} tokens/s on average in these, {max(speeds):,.0f} at most."
+        )
+    return Chart(
+        id="throughput",
+        title="Tokens per second",
+        sentence=sentence,
+        shape="area",
+        x_name="minute",
+        y_name="tokens/s",
+        x=[one.minute.isoformat() for one in work],
+        series=[Series("generated or scored", [round(one.target_tokens / 60, 1) for one in work], "--series-1")],
+        is_time=True,
+    )
+
+
+def _tiles(
+    running: Sequence[JobSummary], workers: Sequence[WorkerSummary], work: Sequence[MinuteOfWork]
+) -> list[dict[str, Any]]:
+    states = [worker.state for worker in workers]
+    last = work[-2] if len(work) > 1 else work[-1]
+    failed = sum(job.unsuccessful for job in running)
+    return [
+        {"name": "Open jobs", "value": len(running), "href": "/jobs?state=open"},
+        {"name": "Documents waiting", "value": sum(job.waiting for job in running), "href": "/jobs?state=open"},
+        {"name": "Tokens/s, last minute", "value": round(last.target_tokens / 60), "href": "#throughput"},
+        {"name": "Workers busy", "value": states.count("busy"), "of": len(states), "href": "/workers"},
+        {"name": "Without a result", "value": failed, "is_bad": bool(failed), "href": "/jobs?state=open"},
+    ]
+
+
+def _sentence(
+    running: Sequence[JobSummary], workers: Sequence[WorkerSummary], oldest: WaitingShard | None
+) -> str:
+    """What somebody who has five seconds wants to know."""
+    alive = sum(worker.is_alive for worker in workers)
+    stale = sum(worker.state == "stale" for worker in workers)
+    at_work = [job for job in running if job.shown_state == JobState.RUNNING]
+    if not running:
+        sentence = "No job is open."
+    elif not at_work:
+        sentence = f"{counted(len(running), 'job')} open, none of them running."
+    else:
+        left = [job.eta_s for job in at_work if job.eta_s is not None]
+        sentence = f"{counted(len(at_work), 'job')} running" + (
+            f", the longest for about {duration(max(left))} more." if left else "."
+        )
+    if at_work and not alive:
+        sentence += " No worker answers: start one with kvjobs worker."
+    elif oldest and oldest.waits_s > 60:
+        sentence += f" The oldest shard has waited for {duration(oldest.waits_s)} (job {oldest.job_id})."
+    if stale:
+        sentence += f" {counted(stale, 'worker')} without a heartbeat."
+    return sentence
+
+
+add_page(router, "/", "overview.html", overview)

@@ -1,0 +1,124 @@
+"""Pages: a value, shown by a template as HTML, or as it is as JSON under the same address with `.json`.
+
+Knows: templates, the two forms. Does not know: what a page shows.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+import jinja2
+import orjson
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import HTMLResponse, Response
+
+from jobs import __version__, formatting
+from jobs.web.charts import spec_of
+
+Data = Mapping[str, Any]
+
+NAV_PAGES = (("/", "Overview"), ("/jobs", "Jobs"), ("/workers", "Workers"))  # in the head of every page
+
+
+class JsonResponse(Response):
+    """A value as JSON: data classes as objects, times in ISO 8601."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return orjson.dumps(content, default=_as_json, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n"
+
+
+def add_page(router: APIRouter, path: str, template: str, data: Callable[..., Data]) -> None:
+    """Serve what `data` returns: at `path` shown by the template, at `path`.json as it is.
+
+    `data` declares the parameters of the address, as FastAPI reads them.
+    """
+
+    def page(request: Request, found: Annotated[Data, Depends(data)]) -> Response:
+        return render(request, template, found)
+
+    def as_json(found: Annotated[Data, Depends(data)]) -> Response:
+        return JsonResponse(found)
+
+    router.add_api_route(path, page, methods=["GET"], response_class=HTMLResponse)
+    router.add_api_route("/overview.json" if path == "/" else f"{path}.json", as_json, methods=["GET"])
+
+
+def render(request: Request, template: str, data: Data, status_code: int = 200) -> HTMLResponse:
+    """The template with this data; also with what the layout shows of the whole application."""
+    state = request.app.state
+    return HTMLResponse(
+        _environment.get_template(template).render(
+            data,
+            request=request,
+            path=request.url.path,
+            version=__version__,
+            read_only=state.options.read_only,
+            form_token=state.form_token,
+            has_token=state.options.token is not None,
+            database=state.database.shown_url,
+        ),
+        status_code,
+    )
+
+
+def wants_json(request: Request) -> bool:
+    return request.url.path.endswith(".json")
+
+
+def address(request: Request, **changed: Any) -> str:
+    """This page with other parameters; None removes one. All state of a list is in its address."""
+    kept = {**request.query_params, **changed}
+    query = urlencode({name: value for name, value in kept.items() if value not in (None, "")})
+    return f"{request.url.path}?{query}" if query else request.url.path
+
+
+def json_address(request: Request) -> str:
+    """The same page as JSON."""
+    path = "/overview" if request.url.path == "/" else request.url.path
+    return f"{path}.json" + (f"?{request.url.query}" if request.url.query else "")
+
+
+def _as_json(value: Any) -> Any:
+    if hasattr(value, "as_row"):
+        return value.as_row()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    return str(value)
+
+
+def _file_version(name: str) -> str:
+    """A part of the address of our own style and script that changes with them."""
+    return hashlib.sha256((files("jobs.web") / "static" / name).read_bytes()).hexdigest()[:12]
+
+
+def _make_environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("jobs.web"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for name in ("count", "counted", "percent", "duration", "size", "moment", "plain"):
+        environment.filters[name] = getattr(formatting, name)
+    environment.filters["speed"] = speed
+    environment.filters["spec"] = spec_of
+    environment.globals.update(nav_pages=NAV_PAGES, address=address, json_address=json_address, file_version=_file_version)
+    return environment
+
+
+def speed(tokens_per_s: float | None) -> str:
+    """1234.5 as `1,235 tokens/s`."""
+    return formatting.NOTHING if tokens_per_s is None else f"{tokens_per_s:,.0f} tokens/s"
+
+
+_environment = _make_environment()

@@ -1,0 +1,55 @@
+"""Serving the dashboard from this process, until it is interrupted."""
+
+import ipaddress
+import socket
+
+import uvicorn
+from fastapi import FastAPI
+
+from jobs.errors import SpecError
+
+MAX_CONNECTIONS = 100  # of all visitors together; an open page holds one
+QUIET_AFTER_S = 30
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reachable from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that is bound, so that a port in use is known before anything else happens. Raises SpecError."""
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except socket.gaierror as error:
+        raise SpecError(f"{host!r} is not an address of this machine: {error.strerror}") from None
+    bound = socket.socket(family, kind, protocol)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind(where)
+    except OSError as error:
+        bound.close()
+        raise SpecError(
+            f"port {port} of {host} cannot be used: {error.strerror}; choose another with --port (0: any free one)"
+        ) from None
+    return bound
+
+
+def serve(app: FastAPI, bound: socket.socket) -> None:
+    """Answer requests until SIGINT or SIGTERM; open pages are then closed at once."""
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_keep_alive=QUIET_AFTER_S,
+        timeout_graceful_shutdown=1,
+        h11_max_incomplete_event_size=32 * 1024,
+    )
+    uvicorn.Server(config).run(sockets=[bound])
