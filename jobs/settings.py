@@ -213,6 +213,13 @@ def _cast(name: str, kind: Any, value: Any, source: str) -> Any:
         ) from None
 
 
+def shown_value(name: str, value: Any) -> Any:
+    """The value of a setting as it may be shown: without passwords, and of a token nothing."""
+    if name not in SECRET or not value:
+        return value
+    return "***" if name == "web_token" else hide_passwords(str(value))
+
+
 def hide_passwords(url: str) -> str:
     """The URL of a database or a broker without its passwords; in doubt, more of it is hidden."""
     authority, parameter = _IN_AUTHORITY.search(url), _IN_PARAMETER.search(url)

@@ -57,7 +57,7 @@ def is_tolerated(job: "JobSummary", tolerance: Tolerance | None) -> bool:
 def print_job(job: "JobSummary", exit_code: int, **more: Any) -> None:
     """Print the job to standard output as one line of JSON: the keys of `kvjobs ls --json`, with the exit code of this
     command instead of the job's, and `more`."""
-    from jobs.cli.render.output import to_json
+    from jobs.json_text import to_json
 
     click.echo(to_json(job.as_row() | more | {"exit_code": exit_code}).decode())
 

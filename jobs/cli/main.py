@@ -17,8 +17,8 @@ from jobs import __version__, worker_port
 from jobs.cli.context import Context
 from jobs.cli.render.error_message import explain, report_error
 from jobs.cli.render.messages import MessageFormat, messages_as
-from jobs.cli.render.terminal import visible
 from jobs.cli.streams import prepare_streams, settle_streams
+from jobs.visible_text import visible
 
 PROGRAM = "kvjobs"
 

@@ -88,7 +88,9 @@ def login(request: Request, token: Annotated[str, Form()] = "", to: Annotated[st
         return render(request, "login.html", {"to": to, "wrong": True}, status_code=401)
     target = to if to.startswith("/") and not to.startswith(("//", "/\\")) else "/"
     response = RedirectResponse(target, 303)
-    response.set_cookie(COOKIE, _cookie_of(wanted), httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    response.set_cookie(
+        COOKIE, _cookie_of(wanted), httponly=True, samesite="strict", secure=request.url.scheme == "https"
+    )
     return response
 
 

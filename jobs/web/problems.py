@@ -8,11 +8,15 @@ from starlette.responses import Response
 from jobs.errors import KvjobsError, NotFoundError, SpecError, TransientError
 from jobs.web.rendering import JsonResponse, render, wants_json
 
-STATUS_CODES: tuple[tuple[type[KvjobsError], int], ...] = ((NotFoundError, 404), (SpecError, 400), (TransientError, 503))
+STATUS_CODES: tuple[tuple[type[KvjobsError], int], ...] = (
+    (NotFoundError, 404),
+    (SpecError, 400),
+    (TransientError, 503),
+)
 
 
 def handle_errors(app: FastAPI) -> None:
-    """Answer the errors of kvjobs, of the address and of its parameters with a page, or with JSON where that was asked."""
+    """Answer errors of kvjobs, of the address and of its parameters with a page, or with JSON where that was asked."""
 
     @app.exception_handler(KvjobsError)
     def of_kvjobs(request: Request, error: KvjobsError) -> Response:

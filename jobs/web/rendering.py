@@ -112,7 +112,9 @@ def _make_environment() -> jinja2.Environment:
         environment.filters[name] = getattr(formatting, name)
     environment.filters["speed"] = speed
     environment.filters["spec"] = spec_of
-    environment.globals.update(nav_pages=NAV_PAGES, address=address, json_address=json_address, file_version=_file_version)
+    environment.globals.update(
+        nav_pages=NAV_PAGES, address=address, json_address=json_address, file_version=_file_version
+    )
     return environment
 
 

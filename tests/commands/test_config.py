@@ -19,3 +19,12 @@ def test_a_password_is_never_shown(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPat
             assert "s3" not in result.out + result.err
     assert hide_passwords("sqlite:////home/me/kvjobs.db") == "sqlite:////home/me/kvjobs.db"
     assert hide_passwords("postgresql://user@host/jobs") == "postgresql://user@host/jobs"
+
+
+def test_the_token_of_the_dashboard_is_never_shown(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVJOBS_WEB_TOKEN", "open sesame")
+
+    for form in ((), ("--json",), ("--csv",)):
+        result = kvjobs("config", *form)
+        assert "sesame" not in result.out + result.err
+        assert "***" in result.out

@@ -4,7 +4,7 @@ import click
 
 from jobs.cli.context import Context
 from jobs.cli.render.output import Column, Output, output_options
-from jobs.settings import SECRET, hide_passwords
+from jobs.settings import shown_value
 
 
 @click.command()
@@ -28,7 +28,7 @@ def config(context: Context, output: Output) -> None:
         rows.append(
             {
                 "name": setting.name,
-                "value": hide_passwords(str(value)) if setting.name in SECRET else value,
+                "value": shown_value(setting.name, value),
                 "source": setting.source,
             }
         )

@@ -8,9 +8,9 @@ import click
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Output, output_options
-from jobs.cli.render.terminal import visible
 from jobs.errors import SpecError
 from jobs.formatting import counted
+from jobs.visible_text import visible
 
 if TYPE_CHECKING:
     from jobs.store.database import Database

@@ -10,12 +10,12 @@ from jobs.cli.job_exit import exit_code_of, print_job, watch_command
 from jobs.cli.render.messages import print_message, silence_messages
 from jobs.cli.render.submitted import describe_submitted
 from jobs.cli.render.task_terms import TASK_TERMS
-from jobs.cli.render.terminal import visible
 from jobs.cli.submit_options import SubmitOptions, submit_options
 from jobs.cli.task_options import GroupedCommand, parse_task_options, refuse_fields, task_options
 from jobs.errors import SpecError
 from jobs.spec import JobSpec, Task
 from jobs.submission.submitted_job import PriorState, SubmittedJob
+from jobs.visible_text import visible
 from jobs.worker_port import worker_port
 
 if TYPE_CHECKING:
@@ -100,8 +100,8 @@ def _print_advice(context: Context, options: SubmitOptions, spec: JobSpec, corpu
 
 def _dry_run(context: Context, options: SubmitOptions, spec: JobSpec, corpus: "Corpus") -> int:
     from jobs.cli.render.dry_run import as_record, describe
-    from jobs.cli.render.output import to_json
     from jobs.cli.render.reading_progress import reading_progress
+    from jobs.json_text import to_json
     from jobs.store.report.speed import past_speed
 
     settings = context.settings

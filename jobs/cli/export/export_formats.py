@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import orjson
 
 from jobs.cli.export.result_columns import SHAPES, Extra, Shape, extra_keys, extra_values
-from jobs.cli.render.output import csv_cell, csv_line, to_json
-from jobs.cli.render.terminal import visible
+from jobs.csv_text import csv_cell, csv_line
 from jobs.json_numbers import read_fields
+from jobs.json_text import to_json
 from jobs.spec import Task
+from jobs.visible_text import visible
 
 if TYPE_CHECKING:
     from jobs.store.report.export import ExportedDocument

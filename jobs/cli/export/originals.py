@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from jobs.cli.export.export_formats import one_line
 from jobs.cli.export.result_columns import SHAPES, Shape, addable, added_value
 from jobs.cli.render.messages import print_message
-from jobs.cli.render.output import csv_cell, to_json
-from jobs.cli.render.terminal import visible
 from jobs.corpus.addition import AddedLines
 from jobs.corpus.corpus import Format
 from jobs.corpus.original import CorpusLayout, Lines, RewrittenLines, copied_lines
+from jobs.csv_text import csv_cell
 from jobs.errors import SpecError
+from jobs.json_text import to_json
 from jobs.store.corpus_source import CorpusSource, find_source
 from jobs.store.report.export import ExportedDocument, field_names, read_documents
 from jobs.store.schema.states import DocumentStatus
+from jobs.visible_text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

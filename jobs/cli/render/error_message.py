@@ -12,9 +12,9 @@ import json
 import click
 
 from jobs.cli.render.messages import MessageFormat, message_format
-from jobs.cli.render.terminal import visible
 from jobs.cli.streams import STANDARD_OUTPUT
 from jobs.errors import KvjobsError
+from jobs.visible_text import visible
 
 INTERRUPTED = 130
 USAGE = 2

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from jobs.cli.render.messages import MessageFormat, message_format, print_message
 from jobs.cli.render.task_terms import TASK_TERMS
-from jobs.cli.render.terminal import visible
 from jobs.formatting import count, duration, percent
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.speed import RecentSpeed
+from jobs.visible_text import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars

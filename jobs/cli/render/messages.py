@@ -9,7 +9,7 @@ from contextvars import ContextVar
 
 import click
 
-from jobs.cli.render.terminal import visible
+from jobs.visible_text import visible
 
 
 class MessageFormat(enum.Enum):

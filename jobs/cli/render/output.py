@@ -1,34 +1,21 @@
 """The formats in which a command prints its data: a table for people, JSON, CSV, or only the ids."""
 
-import csv
 import enum
 import functools
-import io
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from decimal import Decimal
-from pathlib import PurePath
 from typing import Any, TypeVar
 
 import click
-import orjson
 
-from jobs.cli.render.terminal import visible
+from jobs.csv_text import csv_cell, csv_line
 from jobs.formatting import plain
+from jobs.json_text import to_json
+from jobs.visible_text import visible
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Row = Mapping[str, Any]
-
-# What a spreadsheet takes for the start of a formula (OWASP, "CSV injection").
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")  # a negative number is not a formula
-
-# JSON escapes U+0000 to U+001F by itself. These control a terminal too: DEL, U+0080 to U+009F, and the marks that
-# reverse the direction of writing. In UTF-8.
-_UNESCAPED = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]|\xef\xbb\xbf")
 
 
 class Form(enum.StrEnum):
@@ -138,55 +125,3 @@ def print_json_rows(rows: Iterable[Any]) -> None:
         click.echo(to_json(row), nl=False)
         separator = ","
     click.echo("[]" if separator == "[" else "\n]")
-
-
-def to_json(value: Any, *, indent: bool = False) -> bytes:
-    """JSON without characters that control a terminal; NaN and infinities are null."""
-    options = orjson.OPT_PASSTHROUGH_DATETIME | (orjson.OPT_INDENT_2 if indent else 0)
-    text = orjson.dumps(value, _to_json_value, options)
-    return _UNESCAPED.sub(_json_escape, text) if _UNESCAPED.search(text) else text
-
-
-def csv_cell(value: Any, clean: Callable[[str], str] = str, *, defuse: bool = True) -> Any:
-    """A value as a cell; `defuse` puts an apostrophe before a text that a spreadsheet would take for a formula."""
-    if isinstance(value, str):
-        text = clean(value)
-        return f"'{text}" if defuse and is_formula(value) else text
-    if isinstance(value, datetime):
-        return _iso(value)
-    if isinstance(value, (bool, orjson.Fragment, dict, list, tuple)):
-        return to_json(value).decode()
-    return value.hex() if isinstance(value, bytes) else value
-
-
-def is_formula(text: str) -> bool:
-    """Whether a spreadsheet would take this text for a formula."""
-    return text.startswith(FORMULA_STARTS) and not NUMBER.fullmatch(text)
-
-
-def csv_line(cells: Sequence[Any], delimiter: str = ",") -> str:
-    """A line of CSV. Cells with either kind of line break are quoted; Python quotes only its own kind."""
-    buffer = io.StringIO()
-    csv.writer(buffer, delimiter=delimiter, lineterminator="\r\n").writerow(cells)
-    return buffer.getvalue().removesuffix("\r\n") + "\n"
-
-
-def _json_escape(match: re.Match[bytes]) -> bytes:
-    return f"\\u{ord(match[0].decode()):04x}".encode()
-
-
-def _to_json_value(value: Any) -> Any:
-    """Values of types that orjson does not know."""
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, Decimal):  # PostgreSQL's sums
-        return orjson.Fragment(str(int(value))) if value == value.to_integral_value() else float(value)
-    if isinstance(value, datetime):
-        return _iso(value)
-    if isinstance(value, (PurePath, date)):
-        return str(value)
-    raise TypeError(f"{type(value).__name__} has no JSON form")
-
-
-def _iso(value: datetime) -> str:
-    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -78,9 +78,7 @@ def _tiles(
     ]
 
 
-def _sentence(
-    running: Sequence[JobSummary], workers: Sequence[WorkerSummary], oldest: WaitingShard | None
-) -> str:
+def _sentence(running: Sequence[JobSummary], workers: Sequence[WorkerSummary], oldest: WaitingShard | None) -> str:
     """What somebody who has five seconds wants to know."""
     alive = sum(worker.is_alive for worker in workers)
     stale = sum(worker.state == "stale" for worker in workers)

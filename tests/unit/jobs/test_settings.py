@@ -48,6 +48,7 @@ MOVING = {
     "models_dir": '"theirs"',
     "home": '"theirs"',
     "queues": '"gpu"',
+    "web_token": '"theirs"',
 }
 
 HARMLESS = {

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from jobs.cli.export.export_formats import Delimited, JsonLines
 from jobs.cli.export.result_columns import SHAPES
-from jobs.cli.render.output import to_json
 from jobs.corpus.jsonl import read_jsonl
 from jobs.documents import MAX_ID_BYTES, Document, Record, Reject, Rejected
 from jobs.json_numbers import read_fields
+from jobs.json_text import to_json
 from jobs.spec import Task
 from jobs.store.report.export import ExportedDocument
 

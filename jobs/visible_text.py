@@ -1,4 +1,4 @@
-"""Text that is safe to print: no character of a corpus can control the terminal."""
+"""Text that is safe to show: no character of a corpus can control a terminal, or hide in a page."""
 
 import re
 
@@ -8,7 +8,7 @@ _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def visible(text: object) -> str:
-    r"""One line that is safe to print: an escape character shows as \x1b, and a newline as \n."""
+    r"""One line that is safe to show: an escape character shows as \x1b, and a newline as \n."""
     return _UNSAFE.sub(_escape, str(text))
 
 
