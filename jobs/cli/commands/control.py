@@ -92,7 +92,7 @@ def retry(context: Context, reference: str, as_json: bool) -> None:
 
     A cancelled job continues. Results are kept. Rejected lines stay rejected: correct the corpus and submit it again.
     """
-    from jobs.cli.render.job_page import next_command
+    from jobs.advice.next_command import next_command
     from jobs.store import jobs
     from jobs.store.schema.states import JobState
 

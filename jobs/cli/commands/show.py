@@ -16,7 +16,8 @@ def show(context: Context, output: Output, reference: str) -> None:
 
     Also where its time went, failed documents by reason with samples, and what to do next.
     """
-    from jobs.cli.render.job_page import describe, next_command
+    from jobs.advice.next_command import next_command
+    from jobs.cli.render.job_page import describe
     from jobs.cli.render.layout import print_page
     from jobs.store.report.failures import failures
     from jobs.store.report.job_summary import find_job

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jobs.advice.next_command import next_command
 from jobs.cli.context import Context
 from jobs.cli.job_exit import exit_code_of, is_tolerated, json_option, max_rejected_option, print_job, watch_command
-from jobs.cli.render.job_page import next_command
 from jobs.cli.render.messages import print_message
 from jobs.errors import SpecError
 from jobs.formatting import counted

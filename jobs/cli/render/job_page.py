@@ -1,10 +1,11 @@
-"""The page of `kvjobs show`, and the command that most people run next."""
+"""The page of `kvjobs show`."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import orjson
 
+from jobs.advice.next_command import next_command
 from jobs.formatting import count, counted, duration, moment, percent
 from jobs.spec import Task
 
@@ -46,22 +47,6 @@ def describe(job: "JobSummary", phases: "Sequence[StepSummary]", bad: "Sequence[
                 yield f"    line {sample.line}" + (f" (id {sample.id})" if sample.id else "") + f": {message}"
     yield ""
     yield f"Next: {next_command(job)}"
-
-
-def next_command(job: "JobSummary") -> str:
-    """The command that most people run next with a job in this state."""
-    from jobs.store.schema.states import JobState
-
-    if job.state == JobState.INGESTING:
-        task = "" if job.task == Task.TRANSLATE else f" --task {job.task}"
-        return f"kvjobs submit {job.source}{task}"  # continues where it was interrupted
-    if job.state == JobState.FAILED:
-        return f"kvjobs db prune {job.job_id}"
-    if not job.has_ended:
-        return f"kvjobs {'resume' if job.paused else 'watch'} {job.job_id}"
-    if job.failed + job.quarantined + job.cancelled or job.state == JobState.CANCELLED:
-        return f"kvjobs retry {job.job_id}"
-    return f"kvjobs totals {job.job_id}" if job.task == Task.SCORE else f"kvjobs export {job.job_id} -o FILE"
 
 
 def _tokens(job: "JobSummary") -> str:

@@ -1,0 +1,24 @@
+"""The command that most people run next with a job."""
+
+from typing import TYPE_CHECKING
+
+from jobs.spec import Task
+
+if TYPE_CHECKING:
+    from jobs.store.report.job_summary import JobSummary
+
+
+def next_command(job: "JobSummary") -> str:
+    """The command that most people run next with a job in this state."""
+    from jobs.store.schema.states import JobState
+
+    if job.state == JobState.INGESTING:
+        task = "" if job.task == Task.TRANSLATE else f" --task {job.task}"
+        return f"kvjobs submit {job.source}{task}"  # continues where it was interrupted
+    if job.state == JobState.FAILED:
+        return f"kvjobs db prune {job.job_id}"
+    if not job.has_ended:
+        return f"kvjobs {'resume' if job.paused else 'watch'} {job.job_id}"
+    if job.failed + job.quarantined + job.cancelled or job.state == JobState.CANCELLED:
+        return f"kvjobs retry {job.job_id}"
+    return f"kvjobs totals {job.job_id}" if job.task == Task.SCORE else f"kvjobs export {job.job_id} -o FILE"

@@ -1,0 +1,113 @@
+"""The command that makes a job like one that is stored: the same corpus, model and options.
+
+Knows: which option of `kvjobs submit` sets which field of `jobs.spec`. Does not know: databases, files.
+"""
+
+import dataclasses
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from jobs.corpus.corpus import BEIR, DELIMITER_NAMES, SEPARATORS, SUFFIXES, Format
+from jobs.errors import SpecError
+from jobs.queues import CPU
+from jobs.spec import OPTIONS, JobSpec, Options, Task
+
+STDIN = "standard input"  # `Corpus.source` of a pipe
+RUN_OVER = " over "  # between the run and the folder in the source of a BEIR corpus
+NO_OPTION = ("pairs", "early_stopping")  # the model decides, and its generation_config.json
+ROLES = {"text": "text", "source": "source", "target": "target"}  # the default field of each role of a payload
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSubmit:
+    """What the row of a job says about the command that made it."""
+
+    task: str
+    model: str
+    model_revision: str
+    options: str  # canonical JSON
+    source: str  # the corpus, as `Corpus.source` names it
+    reading: str | None  # how the corpus is read, JSON; None for a job of an older version
+    priority: int
+    queue: str
+
+
+def submit_command(job: StoredSubmit) -> str | None:
+    """The command; None where a newer kvjobs has submitted the job with an option that is unknown here.
+
+    `--again` is in it: without it the same corpus with the same options is the job that is there already.
+    """
+    try:
+        spec = JobSpec.restore(
+            task=job.task, model=job.model, model_revision=job.model_revision, options_json=job.options
+        )
+    except SpecError:
+        return None
+    corpus, run, pipe = _corpus(job)
+    words = ["kvjobs", "submit", corpus, "--task", spec.task.value, "--model", spec.model, *run]
+    words += [*_of_options(spec.options), *_of_reading(job, spec.task)]
+    words += ["--priority", str(job.priority)] if job.priority else []
+    words += ["--queue", job.queue] if job.queue != CPU else []
+    return shlex.join([*words, "--again"]) + pipe
+
+
+def _corpus(job: StoredSubmit) -> tuple[str, list[str], str]:
+    """The corpus, the option of its run, and what follows the command."""
+    if job.source == STDIN:
+        return "-", [], " < CORPUS"
+    reading = _reading(job)
+    if reading.get("format") == BEIR and RUN_OVER in job.source:
+        run, _, folder = job.source.rpartition(RUN_OVER)
+        return folder, ["--run", run], ""
+    return job.source, [], ""
+
+
+def _of_options(options: Options) -> Iterator[str]:
+    """The options of the task that are not at their default."""
+    default = OPTIONS[_task_of(options)]()
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
+        if field.name in NO_OPTION or value == getattr(default, field.name):
+            continue
+        name = field.name.replace("_", "-")
+        if isinstance(value, bool):
+            yield f"--{name}" if value else f"--no-{name}"
+        else:
+            yield from (f"--{name}", str(value))
+
+
+def _of_reading(job: StoredSubmit, task: Task) -> Iterator[str]:
+    """How the corpus is read, where that does not follow from its name."""
+    reading = _reading(job)
+    if reading.get("format", BEIR) == BEIR:
+        return
+    form = Format(reading["format"])
+    guessed = Format.JSONL if job.source == STDIN else _format_of(job.source)
+    if form is not guessed:
+        yield from ("--format", form.value)
+    delimiter = reading.get("delimiter", SEPARATORS.get(form))
+    if delimiter != SEPARATORS.get(form):
+        names = (name for name, sign in DELIMITER_NAMES.items() if sign == delimiter)
+        yield from ("--delimiter", next(names, delimiter))
+    if reading["id_field"] != "id":
+        yield from ("--id-field", reading["id_field"])
+    for role, field in reading["fields"].items():
+        if task is not Task.RERANK and field != ROLES[role]:
+            yield from (f"--{role}-field", field)
+
+
+def _format_of(source: str) -> Format | None:
+    """The format that the name of a file says, as `Corpus.read_as` finds it."""
+    name = source.lower().removesuffix(".gz").removesuffix(".zst")
+    return next((form for suffix, form in SUFFIXES.items() if name.endswith(suffix)), None)
+
+
+def _reading(job: StoredSubmit) -> Mapping[str, Any]:
+    return orjson.loads(job.reading) if job.reading else {}
+
+
+def _task_of(options: Options) -> Task:
+    return next(task for task, kind in OPTIONS.items() if isinstance(options, kind))

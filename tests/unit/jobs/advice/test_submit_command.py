@@ -1,0 +1,131 @@
+"""The command of a stored job makes the same job."""
+
+import shlex
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jobs.advice.submit_command import StoredSubmit, submit_command
+from jobs.cli.commands.submit import submit
+from jobs.cli.submit_options import SubmitOptions
+from jobs.cli.task_options import parse_task_options
+from jobs.corpus.corpus import Corpus
+from jobs.corpus.payload import PayloadKind
+from jobs.spec import (
+    Bos,
+    CachePolicy,
+    JobSpec,
+    Method,
+    Options,
+    RerankOptions,
+    ScoreOptions,
+    Task,
+    Timing,
+    TranslateOptions,
+    Window,
+)
+
+JSONL = Corpus(path="/data/corpus.jsonl").reading
+
+
+def stored(task: Task, options: Options, **columns: Any) -> StoredSubmit:
+    spec = JobSpec(task=task, model="m", model_revision="r", options=options)
+    job = StoredSubmit(
+        task=task,
+        model="m",
+        model_revision="r",
+        options=spec.options_json(),
+        source="/data/corpus.jsonl",
+        reading=JSONL,
+        priority=0,
+        queue="cpu",
+    )
+    return replace(job, **columns)
+
+
+def parsed(command: str | None) -> tuple[SubmitOptions, Options]:
+    """The options as `kvjobs submit` reads them."""
+    assert command
+    program, name, *arguments = shlex.split(command)
+    assert (program, name) == ("kvjobs", "submit")
+    with submit.make_context("submit", arguments) as context:
+        options = SubmitOptions.of(context.params)
+        return options, parse_task_options(options.task, options.of_task)
+
+
+@pytest.mark.parametrize(
+    ("task", "options"),
+    [
+        (Task.TRANSLATE, TranslateOptions()),
+        (Task.TRANSLATE, TranslateOptions(beam_size=4, n_best=2, length_penalty=0.6, max_new_tokens=9)),
+        (Task.TRANSLATE, TranslateOptions(allow_pad=True, source_language="de", target_language="fra")),
+        (Task.TRANSLATE, TranslateOptions(cache=CachePolicy("hybrid", 8), batch_size=3, reuse=False)),
+        (Task.TRANSLATE, TranslateOptions(cache=CachePolicy("off"), timing=Timing.BATCHES)),
+        (Task.SCORE, ScoreOptions(window=Window.TRUNCATE, bos=Bos.EOS, token_scores=True)),
+        (Task.SCORE, ScoreOptions(max_length=64, stride=16, packing=False, reuse=False, timing=Timing.OFF)),
+        (Task.RERANK, RerankOptions(method=Method.PERPLEXITY, template="q {query} d {document}", fusion=0.25)),
+        (Task.RERANK, RerankOptions(prefix_cache=False, max_length=128)),
+    ],
+)
+def test_the_command_of_a_job_has_the_options_of_the_job(task: Task, options: Options) -> None:
+    made, of_task = parsed(submit_command(stored(task, options)))
+
+    assert of_task == options
+    assert (made.task, made.model, made.corpus, made.again) == (task, "m", "/data/corpus.jsonl", True)
+
+
+@pytest.mark.parametrize(
+    "corpus",
+    [
+        Corpus(path="/data/corpus.jsonl", id_field="key", text_field="body"),
+        Corpus(path="/data/corpus.txt.gz"),
+        Corpus(path="/data/odd name's.data", format="csv", delimiter=";"),
+        Corpus(path="/data/corpus.tsv", delimiter="|"),
+        Corpus(path="-", format="txt"),
+        Corpus(path="/data/p.jsonl", payload_kind=PayloadKind.PAIRS, source_field="en", target_field="de"),
+    ],
+)
+def test_the_command_of_a_job_reads_the_corpus_as_the_job_did(corpus: Corpus) -> None:
+    command = submit_command(stored(Task.SCORE, ScoreOptions(), source=corpus.source, reading=corpus.reading))
+    made, _ = parsed((command or "").removesuffix(" < CORPUS"))
+
+    fields = {name: made.of_task[name] for name in ("text_field", "source_field", "target_field")}
+    again = Corpus(
+        path=made.corpus,
+        format=made.form,
+        delimiter=made.delimiter,
+        id_field=made.id_field,
+        payload_kind=corpus.payload_kind,
+        **fields,
+    )
+    assert (again.source, again.reading) == (corpus.source, corpus.reading)
+
+
+def test_a_pipe_is_to_be_sent_again() -> None:
+    command = submit_command(stored(Task.TRANSLATE, TranslateOptions(), source="standard input"))
+
+    assert command == "kvjobs submit - --task translate --model m --again < CORPUS"
+
+
+def test_a_run_and_its_folder_are_two_arguments() -> None:
+    source, reading = "/r/bm25.run over /beir/set", '{"format": "beir", "holds": "candidates"}'
+    made, _ = parsed(submit_command(stored(Task.RERANK, RerankOptions(), source=source, reading=reading)))
+
+    assert (made.corpus, made.of_task["run"]) == ("/beir/set", "/r/bm25.run")
+
+
+def test_queue_and_priority_are_named_where_they_are_not_the_usual_ones() -> None:
+    made, _ = parsed(submit_command(stored(Task.TRANSLATE, TranslateOptions(), queue="gpu", priority=-10)))
+
+    assert (made.queue, made.priority) == ("gpu", -10)
+
+
+def test_a_job_of_a_newer_version_has_no_command() -> None:
+    assert submit_command(replace(stored(Task.TRANSLATE, TranslateOptions()), options='{"dreams":true}')) is None
+
+
+def test_a_job_of_an_older_version_did_not_store_how_its_corpus_is_read() -> None:
+    command = submit_command(stored(Task.TRANSLATE, TranslateOptions(), reading=None))
+
+    assert command == "kvjobs submit /data/corpus.jsonl --task translate --model m --again"
