@@ -3,14 +3,15 @@
 import contextlib
 import time
 
+from jobs.advice.waiting_reasons import jobs_ahead_sentence, no_worker_sentence
 from jobs.choices import PAUSED
 from jobs.cli.render.messages import print_message
 from jobs.errors import TransientError
 from jobs.formatting import counted
 from jobs.store.database import Database
 from jobs.store.report.job_summary import JobSummary
-from jobs.store.waiting import JobsAhead, is_served, jobs_ahead
-from jobs.store.worker_registry import any_alive
+from jobs.store.report.service import service_of
+from jobs.store.waiting import JobsAhead, jobs_ahead
 
 SILENCE_S = 60.0  # a worker without a heartbeat for so long counts as gone
 HINT_AFTER_S = 3.0  # a worker that was just started needs a moment
@@ -25,11 +26,11 @@ class JobsAheadNotice:
 
     def note(self, job: JobSummary) -> str:
         """A short text for the progress line; empty where no job is ahead."""
-        ahead = jobs_ahead(self._database, job.job_id)
+        ahead = read_jobs_ahead(self._database, job.job_id)
         if not ahead.jobs:
             return ""
         if not self._is_printed:
-            print_message(jobs_ahead_message(ahead))
+            print_message(jobs_ahead_sentence(ahead))
         self._is_printed = True
         return f"waits for {counted(ahead.jobs, 'job')} ahead of it"
 
@@ -63,14 +64,11 @@ class StallNotice:
 
 def no_worker_message(database: Database, queue: str, model: str) -> str | None:
     """What to do if no worker serves the jobs of this queue and model; None if one does."""
-    if is_served(database, queue, model, SILENCE_S):
-        return None
-    if not any_alive(database, SILENCE_S):
-        return "No worker is running. To start one: kvjobs worker"
-    return f"No worker serves the queue {queue} now. To see what each one serves: kvjobs worker ls"
+    with database.reading() as connection:
+        return no_worker_sentence(service_of(connection, queue, model, SILENCE_S), queue)
 
 
-def jobs_ahead_message(ahead: JobsAhead) -> str:
-    """`3 jobs with 600 documents are ahead of it.`"""
-    verb = "is" if ahead.jobs == 1 else "are"
-    return f"{counted(ahead.jobs, 'job')} with {counted(ahead.documents, 'document')} {verb} ahead of it."
+def read_jobs_ahead(database: Database, job_id: int) -> JobsAhead:
+    """The jobs that are processed before this one."""
+    with database.reading() as connection:
+        return jobs_ahead(connection, job_id)

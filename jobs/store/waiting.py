@@ -39,6 +39,7 @@ class JobsAhead:
 class LiveWorker:
     """A live worker."""
 
+    worker_id: int
     queues: Queues
     lanes: int
 
@@ -47,7 +48,7 @@ def hints_wanted(database: Database, silence_s: float) -> dict[str, int]:
     """How many hints each queue of the broker should hold: one per ready shard, at most two per lane. `silence_s`: a
     worker without a heartbeat for so long does not count."""
     with database.reading() as connection:
-        workers = list(_live_workers(connection, silence_s))
+        workers = list(live_workers(connection, silence_s))
         most = HINTS_PER_LANE * sum(worker.lanes for worker in workers)
         waiting = _waiting(connection, most) if most else []
     return spread_hints(waiting, workers)
@@ -55,26 +56,29 @@ def hints_wanted(database: Database, silence_s: float) -> dict[str, int]:
 
 def is_served(database: Database, queue: str, model: str, silence_s: float) -> bool:
     """Whether a live worker serves such jobs: with a heartbeat in the last `silence_s`, and not known to be dead."""
-    kind = WaitingShards(queue, model, 1)
     with database.reading() as connection:
-        return any(_hint_queue(worker.queues, kind) for worker in _live_workers(connection, silence_s))
+        return any(serves(worker.queues, queue, model) for worker in live_workers(connection, silence_s))
 
 
-def jobs_ahead(database: Database, job_id: int) -> JobsAhead:
+def serves(queues: Queues, queue: str, model: str) -> bool:
+    """Whether a worker with these queues processes the jobs of this queue and model."""
+    return _hint_queue(queues, WaitingShards(queue, model, 1)) is not None
+
+
+def jobs_ahead(connection: Connection, job_id: int) -> JobsAhead:
     """The jobs that workers process before this one: older or with a higher priority, in the same queue. None where a
     shard of this job is leased."""
     this_job, counts = aliased(Job), JobCounts
     ended = counts.succeeded + counts.rejected + counts.failed + counts.quarantined + counts.cancelled
     before = (Job.priority > this_job.priority) | ((Job.priority == this_job.priority) & (Job.id < this_job.id))
     is_begun = exists().where(Shard.job_id == this_job.id, Shard.state == ShardState.LEASED)
-    with database.reading() as connection:
-        number, documents = connection.execute(
-            select(func.count(), func.coalesce(func.sum(counts.documents - ended), 0))
-            .select_from(Job)
-            .join(counts, counts.job_id == Job.id)
-            .join(this_job, this_job.id == job_id)
-            .where(LEASABLE, counts.shards_open > 0, Job.queue == this_job.queue, before, ~is_begun)
-        ).one()
+    number, documents = connection.execute(
+        select(func.count(), func.coalesce(func.sum(counts.documents - ended), 0))
+        .select_from(Job)
+        .join(counts, counts.job_id == Job.id)
+        .join(this_job, this_job.id == job_id)
+        .where(LEASABLE, counts.shards_open > 0, Job.queue == this_job.queue, before, ~is_begun)
+    ).one()
     return JobsAhead(number, int(documents))
 
 
@@ -119,8 +123,9 @@ def _waiting(connection: Connection, limit: int) -> list[WaitingShards]:
     return [WaitingShards(queue, model, number) for (queue, model), number in shards.items() if number]
 
 
-def _live_workers(connection: Connection, silence_s: float) -> Iterator[LiveWorker]:
+def live_workers(connection: Connection, silence_s: float) -> Iterator[LiveWorker]:
+    """The workers with a heartbeat in the last `silence_s` and a process that is not known to be dead."""
     heard_of = (Worker.stopped_at.is_(None)) & (Worker.heartbeat_at > db_time(-silence_s))
     for row in connection.execute(select(Worker.__table__).where(heard_of)):
         if not ProcessId(row.machine, row.pid, row.process_started).is_dead():
-            yield LiveWorker(Queues.parse(row.queues, row.device), row.lanes)
+            yield LiveWorker(row.id, Queues.parse(row.queues, row.device), row.lanes)

@@ -49,6 +49,11 @@ def test_a_queue_is_served_by_live_workers_that_have_what_it_asks_for(database: 
     assert not is_served(database, "cpu", "m", 60), "the process is gone, though it was heard of a moment ago"
 
 
+def ahead_of(database: Database, job_id: int) -> JobsAhead:
+    with database.reading() as connection:
+        return jobs_ahead(connection, job_id)
+
+
 def test_what_is_ahead_of_a_job_is_older_or_more_urgent_in_its_queue(database: Database, add_job: AddJob) -> None:
     older = [Line("a", "甲"), Line("b"), Line("c", status=DocumentStatus.REJECTED), Line("d")]
     add_job(*older)
@@ -57,11 +62,11 @@ def test_what_is_ahead_of_a_job_is_older_or_more_urgent_in_its_queue(database: D
     add_job(Line("a"), paused=True)
     add_job(Line("a", "甲"))
     mine = add_job(Line("a"))
-    assert jobs_ahead(database, mine) == JobsAhead(jobs=1, documents=2)
+    assert ahead_of(database, mine) == JobsAhead(jobs=1, documents=2)
 
     add_job(Line("a"), Line("b"), priority=10)
     add_job(Line("a"))
-    assert jobs_ahead(database, mine) == JobsAhead(jobs=2, documents=4)
-    assert jobs_ahead(database, 1) == JobsAhead(jobs=1, documents=2)
+    assert ahead_of(database, mine) == JobsAhead(jobs=2, documents=4)
+    assert ahead_of(database, 1) == JobsAhead(jobs=1, documents=2)
     assert leases.lease(database, 1, 0, 60.0, first_job=mine)
-    assert jobs_ahead(database, mine) == JobsAhead(jobs=0, documents=0), "somebody works on it"
+    assert ahead_of(database, mine) == JobsAhead(jobs=0, documents=0), "somebody works on it"

@@ -197,14 +197,14 @@ def _wake_workers(context: Context, database: "Database", submitted: SubmittedJo
 
 
 def _print_next_command(database: "Database", submitted: SubmittedJob, queue: str, model: str) -> None:
-    from jobs.cli.stalled_job import jobs_ahead_message, no_worker_message
-    from jobs.store.waiting import jobs_ahead
+    from jobs.advice.waiting_reasons import jobs_ahead_sentence
+    from jobs.cli.stalled_job import no_worker_message, read_jobs_ahead
 
     if submitted.prior_state is PriorState.COMPLETE:
         print_message(f"Results: kvjobs export {submitted.job_id} -o FILE")
         return
     if no_worker := no_worker_message(database, queue, model):
         print_message(no_worker)
-    elif (ahead := jobs_ahead(database, submitted.job_id)).jobs:
-        print_message(jobs_ahead_message(ahead))
+    elif (ahead := read_jobs_ahead(database, submitted.job_id)).jobs:
+        print_message(jobs_ahead_sentence(ahead))
     print_message(f"Follow it: kvjobs watch {submitted.job_id}")

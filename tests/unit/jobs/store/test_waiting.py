@@ -9,9 +9,9 @@ from jobs.store.waiting import (
     spread_hints,
 )
 
-CPU = LiveWorker(Queues.parse(""), lanes=2)
+CPU = LiveWorker(1, Queues.parse(""), lanes=2)
 
-GPU = LiveWorker(Queues.parse("", "cuda:0"), lanes=1)
+GPU = LiveWorker(2, Queues.parse("", "cuda:0"), lanes=1)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,6 @@ def test_at_most_one_hint_per_shard_and_two_per_lane_are_sent(
 def test_a_hint_goes_to_a_queue_that_the_worker_listens_to(
     queues: str, device: str, queue: str, hinted: str | None
 ) -> None:
-    wanted = spread_hints([WaitingShards(queue, "m", 1)], [LiveWorker(Queues.parse(queues, device), lanes=1)])
+    wanted = spread_hints([WaitingShards(queue, "m", 1)], [LiveWorker(1, Queues.parse(queues, device), lanes=1)])
 
     assert wanted == ({hinted: 1} if hinted else {})
