@@ -9,12 +9,12 @@ from pathlib import Path
 from types import FrameType
 
 from jobs.cli.embedded_worker_starter import EmbeddedWorkerStarter
-from jobs.cli.export.export_file import export_file, write_results
-from jobs.cli.export.export_formats import Format
 from jobs.cli.follow_job import follow
 from jobs.cli.render.job_end import cancelled_message, end_message
 from jobs.cli.render.live_progress import progress
 from jobs.cli.render.messages import print_message
+from jobs.export.export_file import export_file, write_results
+from jobs.export.export_formats import Format
 from jobs.settings import Settings
 from jobs.spec import Task
 from jobs.store.database import Database
@@ -101,9 +101,9 @@ def _write(database: Database, job: JobSummary, output: Path | None) -> None:
         return
     if str(output) == "-":
         sys.stdout.flush()  # the results bypass its text buffer
-        write_results(database, job, sys.stdout.buffer, Format.JSONL)
+        write_results(database, job, sys.stdout.buffer, Format.JSONL, tell=print_message)
     else:
-        export_file(database, job, output)
+        export_file(database, job, output, tell=print_message)
 
 
 def _totals(database: Database, job: JobSummary) -> Totals | None:

@@ -8,10 +8,11 @@ import click
 
 from jobs.choices import Only
 from jobs.cli.context import Context
-from jobs.cli.export.export_file import Export, export_file, write_results
-from jobs.cli.export.export_formats import Format
-from jobs.cli.export.result_columns import Extra
 from jobs.cli.render.messages import print_message
+from jobs.export.export_file import export_file, write_results
+from jobs.export.export_formats import Format
+from jobs.export.export_options import Export
+from jobs.export.result_columns import Extra
 from jobs.formatting import counted
 
 
@@ -106,8 +107,8 @@ def export(
     spreadsheet runs it; --raw writes it unchanged. In TSV a backslash, tab or newline within a text is written \\\\,
     \\t or \\n.
     """
-    from jobs.cli.export.originals import Addition
     from jobs.corpus.corpus import separator_of
+    from jobs.export.originals import Addition
     from jobs.store.report.job_summary import find_job
     from jobs.store.where.condition import Condition
 
@@ -128,11 +129,11 @@ def export(
             if condition is not None:
                 export = replace(export, condition=condition.of_job(connection, job.job_id))
         if path is not None and to_file:
-            num_written = export_file(database, job, path, export)
+            num_written = export_file(database, job, path, export, tell=print_message)
             print_message(f"Wrote {counted(num_written, 'document')} of job {job.job_id} to {path}.")
         else:
             sys.stdout.flush()  # the results bypass its text buffer
-            write_results(database, job, sys.stdout.buffer, form, export)
+            write_results(database, job, sys.stdout.buffer, form, export, tell=print_message)
         if job.waiting and only not in (Only.WAITING, Only.ALL):
             missing = "with an empty line each" if form is Format.TXT else "and left out"
             print_message(

@@ -40,7 +40,7 @@ def metrics(context: Context, output: Output, reference: str, qrels: Path, measu
     Both orders are measured: the first stage's (before) and the reranked one (after). A value is the mean over the
     queries that have judgements; such a query without a ranking counts as 0. Needs the package ir-measures.
     """
-    from jobs.cli.export.rankings import ranked_queries, require_rankings
+    from jobs.export.rankings import ranked_queries, require_rankings
     from jobs.retrieval.metrics import MEASURES, compare
     from jobs.retrieval.qrels import read_qrels
     from jobs.store.report.job_summary import find_job

@@ -80,8 +80,8 @@ def _corpus(options: SubmitOptions, spec: JobSpec) -> "Corpus":
 
 def _check_results(options: SubmitOptions, corpus: "Corpus") -> None:
     """Refuse now what could not be written after hours of work."""
-    from jobs.cli.export.export_file import check_format, format_of
-    from jobs.cli.export.result_file import check_place
+    from jobs.export.export_options import check_format, format_of
+    from jobs.export.result_file import check_place
 
     if options.output and str(options.output) != "-":
         check_place(options.output, corpus=corpus.source)

@@ -74,8 +74,8 @@ def _work(
     tolerance: Tolerance | None,
     as_json: bool,
 ) -> "JobSummary":
-    from jobs.cli.export.result_file import check_place
     from jobs.cli.wait_for_job import wait_for_job
+    from jobs.export.result_file import check_place
 
     if output and str(output) != "-":
         check_place(output, corpus=job.source)

@@ -119,7 +119,7 @@ def test_what_cannot_be_added_is_refused(
 ) -> None:
     job = score(b'{"text": "a", "n": 1}\n{"text": "b", "late": 2}\n', "a.jsonl")
     if "perplexity=late" in arguments:
-        monkeypatch.setattr("jobs.cli.export.originals.field_names", lambda *_: ["n"])
+        monkeypatch.setattr("jobs.export.originals.field_names", lambda *_: ["n"])
 
     refused = kvjobs("export", job, "--format", "original", *arguments, "-o", "out")
 

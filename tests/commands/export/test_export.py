@@ -213,7 +213,7 @@ def test_a_file_is_whole_or_not_there(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("jobs.store.report.export.read_documents", break_off)
+        patched.setattr("jobs.export.result_lines.read_documents", break_off)
         assert kvjobs("export", finished_job, "-o", target).exit_code == 130
     assert target.read_text() == "before"
     assert sorted(os.listdir(tmp_path)) == ["home", "out.jsonl"]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.cli.export.export_formats import Delimited, JsonLines
-from jobs.cli.export.result_columns import SHAPES
 from jobs.corpus.jsonl import read_jsonl
 from jobs.documents import MAX_ID_BYTES, Document, Record, Reject, Rejected
+from jobs.export.export_formats import Delimited, JsonLines
+from jobs.export.result_columns import SHAPES
 from jobs.json_numbers import read_fields
 from jobs.json_text import to_json
 from jobs.spec import Task

@@ -2,31 +2,26 @@
 appended to each."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any
 
-from jobs.cli.export.export_formats import one_line
-from jobs.cli.export.result_columns import SHAPES, Shape, addable, added_value
-from jobs.cli.render.messages import print_message
 from jobs.corpus.addition import AddedLines
 from jobs.corpus.corpus import Format
 from jobs.corpus.original import CorpusLayout, Lines, RewrittenLines, copied_lines
 from jobs.csv_text import csv_cell
 from jobs.errors import SpecError
+from jobs.export.export_formats import one_line
+from jobs.export.export_options import Export
+from jobs.export.result_columns import SHAPES, Shape, addable, added_value
 from jobs.json_text import to_json
 from jobs.store.corpus_source import CorpusSource, find_source
+from jobs.store.database import Database
 from jobs.store.report.export import ExportedDocument, field_names, read_documents
+from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.states import DocumentStatus
 from jobs.visible_text import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from jobs.cli.export.export_file import Export
-    from jobs.store.database import Database
-    from jobs.store.report.job_summary import JobSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +37,13 @@ class Addition:
         return cls(key, name or key)
 
 
-def write_originals(
-    database: "Database",
-    job: "JobSummary",
-    target: BinaryIO,
-    export: "Export",
-    *,
-    to_terminal: bool,
-) -> int:
-    """Write the lines of the selected documents, except rejected ones; return how many.
+def original_lines(
+    database: Database, job: JobSummary, export: Export, *, tell: Callable[[str], None], to_terminal: bool
+) -> Iterator[bytes]:
+    """The head of the file, then the lines of the selected documents, except rejected ones.
 
-    Raises SpecError for a corpus that does not consist of lines, and for an addition that the results do not have or
-    whose name the corpus uses.
+    Raises SpecError before the head for a corpus that does not consist of lines, and for an addition that the results
+    do not have or whose name the corpus uses.
     """
     with database.reading() as connection:
         source = find_source(connection, job.job_id)
@@ -61,7 +51,7 @@ def write_originals(
     shape, additions = SHAPES[job.task], export.additions
     _check_names(database, job, layout, additions, shape)
     clean = _visible if to_terminal else bytes
-    with _lines(database, job, layout, source) as (lines, is_copied):
+    with _lines(database, job, layout, source, tell) as (lines, is_copied):
         found = read_documents(
             database,
             job.job_id,
@@ -80,32 +70,27 @@ def write_originals(
                 values = (added_value(shape, one.key, document) for one in additions)
                 return added.line(document, [_written(value, layout, export.defuse) for value in values])
 
-        target.write(clean(head()))
-        num_written = 0
+        yield clean(head())
         for document in found:
             if document.status != DocumentStatus.REJECTED:
-                target.write(clean(line(document)))
-                num_written += 1
-    return num_written
+                yield clean(line(document))
 
 
 @contextmanager
 def _lines(
-    database: "Database", job: "JobSummary", layout: CorpusLayout, source: CorpusSource
-) -> "Iterator[tuple[Lines, bool]]":
+    database: Database, job: JobSummary, layout: CorpusLayout, source: CorpusSource, tell: Callable[[str], None]
+) -> Iterator[tuple[Lines, bool]]:
     """The lines of the corpus, and whether they are copied from its file."""
     with copied_lines(layout, job.source, source.digest, source.first_line) as copied:
         if copied is None:
-            print_message(
-                f"{job.source} no longer holds the corpus as submitted, so its lines are written from the database."
-            )
+            tell(f"{job.source} no longer holds the corpus as submitted, so its lines are written from the database.")
             yield RewrittenLines(layout, field_names(database, job.job_id), has_ids=source.has_ids), False
         else:
             yield copied, True
 
 
 def _check_names(
-    database: "Database", job: "JobSummary", layout: CorpusLayout, additions: Sequence[Addition], shape: Shape
+    database: Database, job: JobSummary, layout: CorpusLayout, additions: Sequence[Addition], shape: Shape
 ) -> None:
     taken = [] if layout.format is Format.TXT else [layout.id_field, *layout.fields.values()]
     if additions:

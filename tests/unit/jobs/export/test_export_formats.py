@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from jobs.cli.export.export_file import format_of
-from jobs.cli.export.export_formats import Format
+from jobs.export.export_formats import Format
+from jobs.export.export_options import format_of
 
 
 def test_the_name_of_a_compressed_file_gives_its_format_too() -> None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from jobs.cli.export.export_formats import Format
 from jobs.errors import SpecError
+from jobs.export.export_formats import Format
 from jobs.retrieval.ranking_formats import CohereLines, RankedQuery, TrecRun
 from jobs.spec import Task
 from jobs.store.report.export import ExportedDocument, read_documents

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
-from jobs.cli.export.result_columns import SHAPES, Extra, Shape, extra_keys, extra_values
 from jobs.csv_text import csv_cell, csv_line
+from jobs.export.result_columns import SHAPES, Extra, Shape, extra_keys, extra_values
 from jobs.json_numbers import read_fields
 from jobs.json_text import to_json
 from jobs.spec import Task

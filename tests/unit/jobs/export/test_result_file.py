@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli.export.result_file import check_place, result_file
 from jobs.errors import SpecError, StoreError
+from jobs.export.result_file import check_place, result_file
 
 
 def write(path: Path, data: bytes = b"results") -> None:

@@ -1,0 +1,46 @@
+"""Writing an export to a file, completely or not at all, or to a stream."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from jobs.export.export_formats import Format
+from jobs.export.export_options import Export, check_format
+
+if TYPE_CHECKING:
+    from jobs.store.database import Database
+    from jobs.store.report.job_summary import JobSummary
+
+
+def export_file(
+    database: "Database", job: "JobSummary", path: Path, export: Export | None = None, *, tell: Callable[[str], None]
+) -> int:
+    """Write a file of results, either completely or not at all; return the number of documents. See `result_lines`."""
+    from jobs.export.result_file import result_file
+
+    export = export or Export()
+    form = export.format_for(path)
+    check_format(form, job.task)
+    with result_file(path, corpus=job.source) as target:
+        return write_results(database, job, target, form, export, tell=tell)
+
+
+def write_results(
+    database: "Database",
+    job: "JobSummary",
+    target: BinaryIO,
+    form: Format,
+    export: Export | None = None,
+    *,
+    tell: Callable[[str], None],
+) -> int:
+    """Write the results of a job to a stream; return the number of documents. See `result_lines`."""
+    from jobs.export.result_lines import result_lines
+
+    lines = result_lines(database, job, form, export or Export(), tell=tell, to_terminal=target.isatty())
+    target.write(next(lines))
+    num_written = 0
+    for line in lines:
+        target.write(line)
+        num_written += 1
+    return num_written

@@ -1,0 +1,67 @@
+"""The options of an export: which documents, which of their values, in which format."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jobs.choices import Only
+from jobs.errors import SpecError
+from jobs.export.export_formats import Format
+from jobs.export.result_columns import Extra
+from jobs.spec import Task
+
+if TYPE_CHECKING:
+    from jobs.export.originals import Addition
+    from jobs.store.where.condition import Condition
+
+# The format that a file name means, before .gz or .zst.
+SUFFIXES = {
+    ".jsonl": Format.JSONL,
+    ".csv": Format.CSV,
+    ".tsv": Format.TSV,
+    ".txt": Format.TXT,
+    ".run": Format.TREC,
+}
+WITH_EXTRAS = (Format.JSONL, Format.CSV, Format.TSV)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """The options of one export."""
+
+    form: Format | None = None  # None: by the name of the file, else JSON Lines
+    only: Only | None = None
+    condition: "Condition | None" = None
+    extras: Sequence[Extra] = ()
+    additions: "Sequence[Addition]" = ()  # values to append to the lines of the corpus
+    defuse: bool = True
+    delimiter: str = ","  # of CSV
+
+    def format_for(self, path: Path | None) -> Format:
+        """The format for a file; None: standard output. Raises SpecError for options that this format does not take."""
+        form = self.form or (Format.JSONL if path is None else format_of(path))
+        if self.extras and form not in WITH_EXTRAS:
+            raise SpecError(f"--format {form} cannot hold more values; leave --with {self.extras[0]} out")
+        if self.additions and form is not Format.ORIGINAL:
+            raise SpecError(f"--add is for --format original, and {form} has the results anyway; leave --add out")
+        if self.delimiter != "," and form is not Format.CSV:
+            raise SpecError(f"--delimiter is for --format csv, and the format is {form}; leave it out")
+        return form
+
+
+def format_of(path: Path) -> Format:
+    """The format by the file name: results.csv.gz is CSV; an unknown suffix is JSON Lines."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in (".gz", ".zst"):
+        suffixes.pop()
+    return SUFFIXES.get(suffixes[-1], Format.JSONL) if suffixes else Format.JSONL
+
+
+def check_format(form: Format, task: str) -> None:
+    """Raise SpecError if this format cannot hold the results of a task; called before the work too, to fail early."""
+    if form in (Format.TREC, Format.COHERE) and task != Task.RERANK:
+        run = " (the format of a file named .run)" if form is Format.TREC else ""
+        raise SpecError(f"--format {form}{run} is for jobs that rerank, and the task is {task}; choose another")
+    if form is Format.TXT and task == Task.RERANK:
+        raise SpecError("a ranking does not fit into one line of text; write it as jsonl, csv, tsv, trec or cohere")

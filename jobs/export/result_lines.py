@@ -1,0 +1,68 @@
+"""The bytes of an export, document by document: for a file, a terminal or a browser."""
+
+from collections.abc import Callable, Iterator
+
+from jobs.choices import Only
+from jobs.corpus.original import is_text
+from jobs.export.export_formats import Format, RecordFormat, record_format
+from jobs.export.export_options import Export, check_format
+from jobs.export.originals import original_lines
+from jobs.export.rankings import ranking_format
+from jobs.export.result_columns import Extra
+from jobs.store.corpus_source import find_source
+from jobs.store.database import Database
+from jobs.store.report.export import field_names, read_documents
+from jobs.store.report.job_summary import JobSummary
+
+
+def result_lines(
+    database: Database,
+    job: JobSummary,
+    form: Format,
+    export: Export,
+    *,
+    tell: Callable[[str], None],
+    to_terminal: bool = False,
+) -> Iterator[bytes]:
+    """The head of the file, which may be empty, then the bytes of each document.
+
+    `tell` gets what the reader of the export should know besides. Raises SpecError before the head for values that the
+    job lacks.
+    """
+    check_format(form, job.task)
+    if form is Format.ORIGINAL:
+        yield from original_lines(database, job, export, tell=tell, to_terminal=to_terminal)
+        return
+    only, condition = export.only, export.condition
+    if form is Format.TXT and only is None and condition is None:
+        only = Only.ALL  # so that line N is always that of document N
+    records: RecordFormat
+    if form in (Format.TREC, Format.COHERE):
+        records = ranking_format(form, job)
+    else:
+        records = record_format(
+            form,
+            job,
+            extras=export.extras,
+            field_columns=field_names(database, job.job_id) if form in (Format.CSV, Format.TSV) else [],
+            defuse=export.defuse,
+            delimiter=export.delimiter,
+            keeps_blank_lines=form is Format.TXT and only is Only.ALL and _is_text(database, job),
+            to_terminal=to_terminal,
+        )
+    yield records.head()
+    documents = read_documents(
+        database,
+        job.job_id,
+        only=only,
+        condition=condition,
+        with_text=Extra.TEXT in export.extras or form in (Format.TREC, Format.COHERE),
+    )
+    for document in documents:
+        yield records.line(document)
+
+
+def _is_text(database: Database, job: JobSummary) -> bool:
+    """Whether the corpus is a txt file, in which blank lines count too."""
+    with database.reading() as connection:
+        return is_text(find_source(connection, job.job_id).reading)
