@@ -49,7 +49,8 @@ def parsed(command: str | None) -> tuple[SubmitOptions, Options]:
     assert command
     program, name, *arguments = shlex.split(command)
     assert (program, name) == ("kvjobs", "submit")
-    with submit.make_context("submit", arguments) as context:
+    helping = {"help_option_names": ["-h", "--help"]}  # those of `kvjobs`: click caches the help option it makes first
+    with submit.make_context("submit", arguments, **helping) as context:
         options = SubmitOptions.of(context.params)
         return options, parse_task_options(options.task, options.of_task)
 
