@@ -34,7 +34,8 @@ def _to_json_value(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, Decimal):  # PostgreSQL's sums
-        return orjson.Fragment(str(int(value))) if value == value.to_integral_value() else float(value)
+        is_whole = value.is_finite() and value == value.to_integral_value()
+        return orjson.Fragment(str(int(value))) if is_whole else float(value)
     if isinstance(value, datetime):
         return iso(value)
     if isinstance(value, (PurePath, date)):

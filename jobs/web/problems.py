@@ -5,13 +5,13 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from jobs.errors import KvjobsError, NotFoundError, SpecError, TransientError
+from jobs.errors import KvjobsError, NotFoundError, SpecError, StoreError
 from jobs.web.rendering import JsonResponse, render, wants_json
 
 STATUS_CODES: tuple[tuple[type[KvjobsError], int], ...] = (
     (NotFoundError, 404),
     (SpecError, 400),
-    (TransientError, 503),
+    (StoreError, 503),
 )
 
 
@@ -20,8 +20,7 @@ def handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(KvjobsError)
     def of_kvjobs(request: Request, error: KvjobsError) -> Response:
-        code = next((code for kind, code in STATUS_CODES if isinstance(error, kind)), 500)
-        return _problem(request, code, str(error))
+        return _problem(request, status_code_of(error), str(error))
 
     @app.exception_handler(RequestValidationError)
     def of_a_parameter(request: Request, error: RequestValidationError) -> Response:
@@ -32,6 +31,11 @@ def handle_errors(app: FastAPI) -> None:
     def of_the_address(request: Request, error: HTTPException) -> Response:
         sentence = "there is no such page" if error.status_code == 404 else str(error.detail)
         return _problem(request, error.status_code, sentence)
+
+
+def status_code_of(error: KvjobsError) -> int:
+    """The status code of the answer that tells of an error."""
+    return next((code for kind, code in STATUS_CODES if isinstance(error, kind)), 500)
 
 
 def _problem(request: Request, code: int, sentence: str) -> Response:

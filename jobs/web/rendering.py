@@ -16,11 +16,18 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import HTMLResponse, Response
 
 from jobs import __version__, formatting
+from jobs.visible_text import visible
 from jobs.web.charts import spec_of
 
 Data = Mapping[str, Any]
 
-NAV_PAGES = (("/", "Overview"), ("/jobs", "Jobs"), ("/workers", "Workers"))  # in the head of every page
+NAV_PAGES = (
+    ("/", "Overview"),
+    ("/jobs", "Jobs"),
+    ("/workers", "Workers"),
+    ("/query", "Query"),
+    ("/schema", "Schema"),
+)  # in the head of every page
 
 
 class JsonResponse(Response):
@@ -67,7 +74,7 @@ def render(request: Request, template: str, data: Data, status_code: int = 200) 
 
 
 def wants_json(request: Request) -> bool:
-    return request.url.path.endswith(".json")
+    return request.url.path.endswith((".json", ".csv"))
 
 
 def address(request: Request, **changed: Any) -> str:
@@ -110,6 +117,7 @@ def _make_environment() -> jinja2.Environment:
     )
     for name in ("count", "counted", "percent", "duration", "size", "moment", "plain"):
         environment.filters[name] = getattr(formatting, name)
+    environment.filters["visible"] = visible
     environment.filters["speed"] = speed
     environment.filters["spec"] = spec_of
     environment.globals.update(

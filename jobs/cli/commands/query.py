@@ -1,7 +1,7 @@
 """`kvjobs query`: read-only SQL."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -10,13 +10,16 @@ import click
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
+from jobs.formatting import NOTHING
 
 TABLE_LIMIT = 1000
 NAMES = ("name", "model", "source", "host", "node", "queue", "queues", "flags", "error_code")
 
 
 @click.command()
-@click.argument("sql")
+@click.argument("sql", required=False)
+@click.option("--saved", metavar="NAME", help="Run a question that comes with kvjobs, instead of SQL.")
+@click.option("--list", "as_list", is_flag=True, help="List these questions, with their parameters.")
 @click.option("-p", "parameters", type=(str, str), multiple=True, metavar="NAME VALUE", help="The value of :NAME.")
 @click.option(
     "--limit",
@@ -40,7 +43,9 @@ NAMES = ("name", "model", "source", "host", "node", "queue", "queues", "flags", 
 def query(
     context: Context,
     output: Output,
-    sql: str,
+    sql: str | None,
+    saved: str | None,
+    as_list: bool,
     parameters: tuple[tuple[str, str], ...],
     limit: int | None,
     timeout: float,
@@ -54,23 +59,64 @@ def query(
     A query is rolled back at its end. On PostgreSQL, however, it can call any function that the user may call, so a
     superuser is refused; kvjobs db grant-reader creates a role that can only read.
 
+    --saved runs one of the questions that kvjobs brings, such as where the seconds of a job went; -p changes its
+    parameters. --list shows them; with --json also their SQL, to begin one of your own with.
+
     \b
+    kvjobs query --saved worst-perplexity -p job 3 -p rows 5
     kvjobs query "select status, count(*) from v_documents where job_id = :job group by 1" -p job 3
     """
     from jobs.store.report.query import run_query
+    from jobs.store.report.saved_queries import saved_query
 
-    if sql == "-":
-        sql = sys.stdin.read()
+    if sum((sql is not None, saved is not None, as_list)) != 1:
+        raise click.UsageError("Give one of: a query in SQL, --saved NAME, --list.")
+    if as_list:
+        _print_list(output)
+        return
     limit = limit or (TABLE_LIMIT if output.is_table else None)
-    with (
-        context.database() as database,
-        run_query(database, sql, dict(parameters), timeout, as_superuser=as_superuser) as answer,
-    ):
-        fields = _distinct(answer.columns)
-        rows = _CountedRows(fields, islice(answer.rows, limit))
-        output.rows(rows, [Column(field, field, is_text=_may_be_text(field)) for field in fields], fields)
-        if rows.count == limit and next(answer.rows, None) is not None:
-            print_message(f"Only the first {limit} rows are shown; --limit N shows more.")
+    with context.database() as database:
+        values = dict(parameters)
+        if saved is not None:
+            question = saved_query(saved)
+            sql = question.sql_for(database.engine.dialect.name)
+            with database.reading() as connection:
+                values = question.values(connection, values)
+        elif sql == "-":
+            sql = sys.stdin.read()
+        assert sql is not None
+        with run_query(database, sql, values, timeout, as_superuser=as_superuser) as answer:
+            fields = answer.columns
+            rows = _CountedRows(fields, islice(answer.rows, limit))
+            output.rows(rows, [Column(field, field, is_text=_may_be_text(field)) for field in fields], fields)
+            if rows.count == limit and next(answer.rows, None) is not None:
+                print_message(f"Only the first {limit} rows are shown; --limit N shows more.")
+
+
+def _print_list(output: Output) -> None:
+    from jobs.store.report.saved_queries import saved_queries
+
+    rows = [
+        {
+            "name": one.name,
+            "about": one.about,
+            "title": one.title,
+            "parameters": dict(one.parameters),
+            "sentence": one.sentence,
+            "sql": one.sql,
+        }
+        for one in saved_queries().values()
+    ]
+    columns = (
+        Column("name", "NAME"),
+        Column("parameters", "PARAMETERS", _assigned, rank=1),
+        Column("sentence", "ANSWERS", is_text=True),
+    )
+    output.rows(rows, columns, ("name", "about", "title", "parameters", "sentence", "sql"))
+
+
+def _assigned(parameters: Mapping[str, str]) -> str:
+    return " ".join(f"{name}={value}" for name, value in parameters.items()) or NOTHING
 
 
 class _CountedRows:
@@ -90,14 +136,3 @@ class _CountedRows:
 def _may_be_text(field: str) -> bool | None:
     """False for columns of the views that hold ids or names; None otherwise: the cells decide."""
     return False if field in NAMES or field.endswith("id") else None
-
-
-def _distinct(columns: Sequence[str]) -> list[str]:
-    """Unique names: in `select 1, 1` the second column becomes 1_2."""
-    names: list[str] = []
-    for column in columns:
-        name, number = column, 2
-        while name in names:
-            name, number = f"{column}_{number}", number + 1
-        names.append(name)
-    return names

@@ -1,6 +1,6 @@
 """`kvjobs query`: a SQL statement of the user's that reads, and can do nothing else."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ ROWS_PER_FETCH = 100
 class QueryResult:
     """The rows of a query, fetched as they are read."""
 
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # each name once: in `select 1, 1` the second is 1_2
     rows: Iterator[Sequence[Any]]
 
 
@@ -41,7 +41,17 @@ def run_query(
     with running as cursor:
         if not cursor.description:
             raise SpecError("the query gives no columns; write a SELECT with some")
-        yield QueryResult(tuple(column[0] for column in cursor.description), _fetch(cursor, limit))
+        yield QueryResult(_distinct(column[0] for column in cursor.description), _fetch(cursor, limit))
+
+
+def _distinct(columns: Iterable[str]) -> tuple[str, ...]:
+    names: list[str] = []
+    for column in columns:
+        name, number = column, 2
+        while name in names:
+            name, number = f"{column}_{number}", number + 1
+        names.append(name)
+    return tuple(names)
 
 
 def _fetch(cursor: Any, limit: TimeLimit) -> Iterator[Sequence[Any]]:

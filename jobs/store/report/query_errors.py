@@ -22,7 +22,7 @@ def translated_query_errors(limit: TimeLimit) -> Iterator[None]:
         message = (str(error).strip() or type(error).__name__).split("\n")[0]
         if any(words in message for words in STOPPED) and (limit.is_over() or "user request" not in message):
             raise StoreError(
-                f"the query was stopped after {limit.seconds:g} seconds; make it smaller, or allow more with --timeout"
+                f"the query was stopped after {limit.seconds:g} seconds; make it smaller, or allow it more (--timeout)"
             ) from None
         if any(words in message for words in WOULD_WRITE):
             raise SpecError(f"a query may only read, and this one would do something else ({message})") from None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jobs.errors import SpecError
 from jobs.store.database import Database
 from jobs.store.report.query_errors import translated_query_errors
+from jobs.store.report.query_parameters import POSTGRESQL_WORDS, require_values
 from jobs.store.report.time_limit import TimeLimit
 from jobs.store.schema.database_roles import excess_privilege
 
@@ -24,17 +25,6 @@ if TYPE_CHECKING:
 CHECK_EVERY_S = 0.25
 CANCEL_S = 5.0  # for one try to reach the server with a cancel; then another follows
 
-_WORDS = re.compile(
-    r"""
-      (?P<text>(?<!\w)[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*"
-             | (?<!\w)\$(?P<tag>(?:[A-Za-z_]\w*)?)\$.*?\$(?P=tag)\$ )
-    | (?P<comment>--[^\n]* | /\*.*?\*/ )
-    | ::
-    | (?<!\w):(?P<parameter>[A-Za-z_]\w*)
-    | (?P<semicolon>;)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
 _BEGINNING = re.compile(
     r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?P<word>select|with|values|table|explain)\b", re.IGNORECASE | re.DOTALL
 )
@@ -55,7 +45,7 @@ def cursor(
         ):
             raise SpecError(
                 f"the database's user {privilege}, so a query could do more than read: connect as a role that may only "
-                "read (kvjobs db grant-reader ROLE makes one), or give --as-superuser"
+                "read (kvjobs db grant-reader ROLE makes one); kvjobs query --as-superuser asks all the same"
             )
         # The server's own limit ends the query if this process dies. A query can lift it, and each FETCH starts it
         # anew.
@@ -101,14 +91,11 @@ def _statement(sql: str, parameters: Mapping[str, str]) -> bytes:
     while sql.endswith(";"):
         sql = sql[:-1].rstrip()
     parts, at = [], 0
-    for match in _WORDS.finditer(sql):
+    for match in POSTGRESQL_WORDS.finditer(sql):
         parts += [sql[at : match.start()].replace("%", "%%"), rewritten(match)]
         at = match.end()
     statement = "".join([*parts, sql[at:].replace("%", "%%")])
-    if unknown := sorted(parameters.keys() - named):
-        raise SpecError(f"the query has no parameter :{unknown[0]}")
-    if missing := sorted(named - parameters.keys()):
-        raise SpecError(f"the query asks for :{missing[0]}; give its value: -p {missing[0]} VALUE")
+    require_values(named, parameters)
     if not _BEGINNING.match(sql):
         raise SpecError("a query begins with SELECT, WITH, VALUES, TABLE or EXPLAIN")
     return statement.encode()

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from jobs.errors import SpecError
 from jobs.store.connection.read_only_file import read_only_uri
 from jobs.store.connection.sqlite_functions import add_exp_and_ln
 from jobs.store.database import Database
 from jobs.store.report.query_errors import translated_query_errors
+from jobs.store.report.query_parameters import parameter_names, require_values
 from jobs.store.report.time_limit import TimeLimit
 
 STEPS_PER_CHECK = 10_000  # instructions of SQLite's virtual machine between two checks of the time: about a millisecond
@@ -52,9 +52,7 @@ TABLE_FUNCTIONS = ("json_each", "json_tree")  # they read nothing but their argu
 @contextmanager
 def cursor(database: Database, sql: str, parameters: Mapping[str, str], limit: TimeLimit) -> Iterator[sqlite3.Cursor]:
     """The rows of the query."""
-    for name in parameters:
-        if not re.search(rf":{re.escape(name)}\b", sql):
-            raise SpecError(f"the query has no parameter :{name}")
+    require_values(parameter_names(sql, is_sqlite=True), parameters)
     uri = read_only_uri(Path(str(database.engine.url.database)))
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
         add_exp_and_ln(connection)

@@ -43,13 +43,18 @@ def table_descriptions() -> dict[str, dict[str, Description]]:
     }
 
 
+def table_meanings() -> dict[str, str]:
+    """What a row of each table is."""
+    return {mapper.class_.__tablename__: mapper.class_.__doc__ or "" for mapper in Base.registry.mappers}
+
+
 def _views() -> Iterator[str]:
     for name, view in VIEW_COLUMNS.items():
         yield _section(name, view.meaning, view.columns)
 
 
 def _tables() -> Iterator[str]:
-    meanings = {mapper.class_.__tablename__: mapper.class_.__doc__ or "" for mapper in Base.registry.mappers}
+    meanings = table_meanings()
     for name, columns in table_descriptions().items():
         yield _section(name, meanings[name], columns)
 
