@@ -1,4 +1,4 @@
-"""The tiny models, each opened or built once."""
+"""Fixtures for the tiny models; each model is opened or built once per session."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ from worker.graphs.precision import Precision
 
 @pytest.fixture(scope="session")
 def open_tiny(tmp_path_factory: pytest.TempPathFactory) -> OpenTiny:
-    """Open a tiny model: `open_tiny("tiny-swish-tied", "merged")`. Each is opened once."""
+    """A function that opens the exported graphs of a tiny model: `open_tiny("tiny-swish-tied", "merged")`."""
     opened: dict[tuple[str, str], Tiny] = {}
 
     def open_one(family: str = "tiny-swish-tied", layout: str = "merged") -> Tiny:
@@ -34,7 +34,7 @@ def open_tiny(tmp_path_factory: pytest.TempPathFactory) -> OpenTiny:
 
 @pytest.fixture(scope="session")
 def open_kv(tmp_path_factory: pytest.TempPathFactory) -> OpenKV:
-    """Build a tiny model: `open_kv("tiny-relu-tied", Precision.INT8)`. Each is built once."""
+    """A function that builds the native graphs of a tiny model: `open_kv("tiny-relu-tied", Precision.INT8)`."""
     opened: dict[tuple[str, Precision], Built] = {}
 
     def open_one(family: str = "tiny-swish-tied", precision: Precision = Precision.FP32) -> Built:
@@ -48,7 +48,7 @@ def open_kv(tmp_path_factory: pytest.TempPathFactory) -> OpenKV:
 
 @pytest.fixture
 def tiny(open_tiny: OpenTiny) -> Tiny:
-    """The merged model that most tests use."""
+    """The exported tiny model, in the merged layout, that most tests use."""
     return open_tiny("tiny-swish-tied", "merged")
 
 

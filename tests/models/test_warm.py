@@ -1,4 +1,4 @@
-"""A lane does every task with the models that it has warm, each engine opened once."""
+"""A lane runs every task with models that stay open; each engine is opened once."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ QUERY = json.dumps({"query": "hello", "candidates": [{"id": "a", "text": "hello 
 
 @pytest.fixture(scope="module")
 def models_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With a tiny causal model."""
+    """A models folder with a tiny causal model."""
     folder = tmp_path_factory.mktemp("models")
     checkpoint = write_causal_checkpoint(tmp_path_factory.mktemp("checkpoint"), "qwen2")
     add_model(Request(source=str(checkpoint), name="tiny"), folder)
@@ -47,7 +47,7 @@ def run(lane: Lane, spec: JobSpec, text: str, should_stop: Callable[[], bool] = 
     return outcome
 
 
-def test_one_lane_does_every_task_and_opens_each_engine_once(models_dir: Path) -> None:
+def test_one_lane_runs_every_task_and_opens_each_engine_once(models_dir: Path) -> None:
     models = WarmModels(models_dir, threads=1)
     lane = Lane(0, models)
     specs = [admit(task, model, models_dir, options) for task, model, options, *_ in CASES]
@@ -65,7 +65,7 @@ def test_one_lane_does_every_task_and_opens_each_engine_once(models_dir: Path) -
 
 
 @pytest.mark.parametrize("case", CASES[1:], ids=["pairs", "texts", "queries"])
-def test_every_engine_stops_when_it_is_told_to(models_dir: Path, case: tuple[Task, str, Options, str, type]) -> None:
+def test_every_engine_obeys_a_request_to_stop(models_dir: Path, case: tuple[Task, str, Options, str, type]) -> None:
     task, model, options, text, _ = case
     lane = Lane(0, WarmModels(models_dir, threads=1))
 
@@ -73,7 +73,7 @@ def test_every_engine_stops_when_it_is_told_to(models_dir: Path, case: tuple[Tas
         run(lane, admit(task, model, models_dir, options), text, lambda: True)
 
 
-def test_a_job_whose_model_became_another_kind_is_refused(models_dir: Path) -> None:
+def test_a_job_is_refused_if_its_model_is_now_of_another_kind(models_dir: Path) -> None:
     spec = admit(Task.SCORE, "tiny", models_dir, ScoreOptions())
     pairs = JobSpec(task=Task.SCORE, model="tiny", model_revision=spec.model_revision, options=ScoreOptions(pairs=True))
 
@@ -81,7 +81,7 @@ def test_a_job_whose_model_became_another_kind_is_refused(models_dir: Path) -> N
         run(Lane(0, WarmModels(models_dir, threads=1)), pairs, PAIR)
 
 
-def test_files_that_were_touched_are_opened_again_and_the_job_goes_on(models_dir: Path, tmp_path: Path) -> None:
+def test_touched_files_are_opened_again_and_the_job_continues(models_dir: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(models_dir / "tiny", tmp_path / "tiny"))
     lane = Lane(0, WarmModels(tmp_path, threads=1))
     spec = admit(Task.SCORE, str(folder), tmp_path, ScoreOptions())
@@ -98,7 +98,7 @@ def test_files_that_were_touched_are_opened_again_and_the_job_goes_on(models_dir
     assert lane.changed_files() == []
 
 
-def test_files_that_say_something_else_are_refused_however_warm_the_model_is(models_dir: Path, tmp_path: Path) -> None:
+def test_changed_files_are_refused_even_if_the_model_is_already_open(models_dir: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(models_dir / "tiny", tmp_path / "tiny"))
     lane = Lane(0, WarmModels(tmp_path, threads=1))
     spec = admit(Task.SCORE, str(folder), tmp_path, ScoreOptions())

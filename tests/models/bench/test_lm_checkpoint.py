@@ -26,7 +26,7 @@ def test_every_weight_of_the_demo_model_is_recovered_under_its_own_name(tmp_path
     assert (tmp_path / "tokenizer.json").is_file()
 
 
-def test_what_was_recovered_makes_the_same_graphs_again(tmp_path):
+def test_the_recovered_checkpoint_gives_the_same_graphs(tmp_path):
     recover(DEMO, tmp_path / "checkpoint")
     added = add_model(Request(source=str(tmp_path / "checkpoint"), name="again"), tmp_path)
 

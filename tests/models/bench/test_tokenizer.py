@@ -1,4 +1,4 @@
-"""The hand-made tokenizer, read by the one that workers use."""
+"""The tokenizer that the benchmark makes, opened by the tokenizer class of the workers."""
 
 import json
 
@@ -9,7 +9,7 @@ from bench.tokenizer import write_tokenizer
 from worker.text.marian_tokenizer import MarianTokenizer
 
 
-def test_every_id_of_a_joint_vocabulary_has_one_piece_and_half_of_them_are_the_targets(tmp_path):
+def test_every_id_of_a_joint_vocabulary_has_one_piece_and_half_the_ids_are_in_the_target(tmp_path):
     write_tokenizer(tmp_path, source_size=65_001, target_size=None, eos_id=0, pad_id=65_000)
 
     vocabulary = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
@@ -22,7 +22,7 @@ def test_every_id_of_a_joint_vocabulary_has_one_piece_and_half_of_them_are_the_t
     assert sum(piece_id < 32_500 for piece_id in known) / len(known) == pytest.approx(0.5, abs=0.01)  # scattered
 
 
-def test_a_word_becomes_its_longest_pieces_and_comes_back(tmp_path):
+def test_a_word_is_cut_into_the_longest_pieces_and_decoded_again(tmp_path):
     write_tokenizer(tmp_path, source_size=65_001, target_size=None, eos_id=0, pad_id=65_000)
     (tmp_path / "config.json").write_text('{"vocab_size": 65001, "eos_token_id": 0, "pad_token_id": 65000}')
     tokenizer = MarianTokenizer.open(tmp_path)
@@ -32,7 +32,7 @@ def test_a_word_becomes_its_longest_pieces_and_comes_back(tmp_path):
     assert tokenizer.decode([vocabulary["▁bafe"], vocabulary["gi"], vocabulary["▁du"], 0]) == "bafegi du"
 
 
-def test_separate_vocabularies_are_numbered_apart_with_the_same_special_ids(tmp_path):
+def test_separate_vocabularies_have_their_own_ids_but_the_same_special_ids(tmp_path):
     write_tokenizer(tmp_path, source_size=80, target_size=61, eos_id=43, pad_id=60)
 
     for file, size in (("vocab.json", 80), ("target_vocab.json", 61)):
