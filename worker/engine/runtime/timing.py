@@ -1,4 +1,4 @@
-"""Where the seconds go: a `StepTiming` for every model call and every other phase of a batch."""
+"""Timing: a `StepTiming` for every model call and every other phase of a batch."""
 
 import time
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ class Counted:
 
 
 class Stopwatch:
-    """Collects the timings of one call of a task. Not shared between lanes."""
+    """Collects the timings of one call of a task. Lanes do not share one."""
 
     def __init__(self, mode: Timing = Timing.STEPS) -> None:
         self.timings: list[StepTiming] = []
@@ -48,7 +48,7 @@ class Stopwatch:
 
 
 def _sum(one: StepTiming | None, other: StepTiming) -> StepTiming:
-    """Both together: every field but the step number is added, so a mean is a field divided by `calls`."""
+    """The sum of two timings: every field except the step number is added; a mean is a field divided by `calls`."""
     if one is None:
         return StepTiming(other.phase, 0, other.rows, other.tokens, other.past_length, other.seconds, other.calls)
     return StepTiming(
