@@ -1,4 +1,4 @@
-"""How far jobs are, from counters alone."""
+"""The progress of jobs, calculated from counters alone."""
 
 from dataclasses import replace
 
@@ -24,19 +24,21 @@ def find(database: Database, reference: object) -> JobSummary:
         return find_job(connection, str(reference))
 
 
-def test_a_job_is_found_by_number_name_and_last(database: Database, finished_job: int, running_job: int) -> None:
+def test_a_job_is_found_by_its_number_its_name_or_as_last(
+    database: Database, finished_job: int, running_job: int
+) -> None:
     assert find(database, finished_job).job_id == finished_job
     assert find(database, "nightly").job_id == finished_job
     assert find(database, "last").job_id == running_job
 
 
 @pytest.mark.parametrize("reference", ["99", "no such name", "0", "-1", "", "9" * 30, "٣", "1.0", "1 or 1"])
-def test_a_job_that_is_not_there_is_not_found(database: Database, finished_job: int, reference: str) -> None:
+def test_an_unknown_job_is_not_found(database: Database, finished_job: int, reference: str) -> None:
     with pytest.raises(NotFoundError, match="kvjobs ls"):
         find(database, reference)
 
 
-def test_last_of_no_jobs_is_not_found(database: Database) -> None:
+def test_without_jobs_last_is_not_found(database: Database) -> None:
     with pytest.raises(NotFoundError):
         find(database, "last")
 
@@ -49,7 +51,7 @@ def test_the_counts_of_a_job_add_up(database: Database, mixed_job: int, running_
     assert running.estimated_left == 10
 
 
-def test_times_are_those_of_the_database(database: Database, finished_job: int) -> None:
+def test_times_are_taken_from_the_clock_of_the_database(database: Database, finished_job: int) -> None:
     job = find(database, finished_job)
 
     assert job.elapsed_s == pytest.approx(100, abs=1)
@@ -59,7 +61,7 @@ def test_times_are_those_of_the_database(database: Database, finished_job: int) 
     assert job.finished_at.tzinfo is not None
 
 
-def test_a_running_job_ends_when_its_tokens_do(database: Database, running_job: int) -> None:
+def test_the_remaining_time_follows_from_the_remaining_tokens(database: Database, running_job: int) -> None:
     assert find(database, running_job).eta_s == pytest.approx(100 / 30 * 10, abs=1)
 
 
@@ -102,7 +104,7 @@ def test_jobs_are_listed_newest_first_and_by_state(
             assert {job.shown_state for job in list_jobs(connection, states=[state])} == {state}
 
 
-def test_progress_reads_no_document(database: Database, running_job: int) -> None:
+def test_progress_reads_no_row_of_documents(database: Database, running_job: int) -> None:
     statements: list[str] = []
 
     @event.listens_for(database.engine, "before_cursor_execute")
@@ -136,7 +138,7 @@ def test_failures_are_grouped_by_reason_with_samples(database: Database, add_job
     assert found[2].samples[0].line == 1
 
 
-def test_the_recent_speed_is_that_of_the_last_minute(database: Database, running_job: int) -> None:
+def test_the_recent_speed_covers_the_last_minute(database: Database, running_job: int) -> None:
     job = replace(find(database, running_job), estimated_tokens=10_000)
     pace = RecentSpeed()
     pace.add(job, 0.0)
@@ -151,7 +153,7 @@ def test_the_recent_speed_is_that_of_the_last_minute(database: Database, running
     assert pace.eta_s == pytest.approx((10_000 - 6_300) / 5)
 
 
-def test_without_progress_no_remaining_time_is_known(database: Database, running_job: int) -> None:
+def test_without_progress_there_is_no_remaining_time(database: Database, running_job: int) -> None:
     pace = RecentSpeed()
     for second in range(3):
         pace.add(find(database, running_job), float(second))
@@ -160,7 +162,7 @@ def test_without_progress_no_remaining_time_is_known(database: Database, running
     assert pace.eta_s is None
 
 
-def test_a_retry_that_takes_counters_back_is_no_negative_speed(database: Database, running_job: int) -> None:
+def test_a_retry_that_lowers_counters_gives_no_negative_speed(database: Database, running_job: int) -> None:
     job = find(database, running_job)
     pace = RecentSpeed()
     pace.add(replace(job, estimated_done=30), 0.0)
@@ -169,7 +171,9 @@ def test_a_retry_that_takes_counters_back_is_no_negative_speed(database: Databas
     assert pace.eta_s is None
 
 
-def test_a_name_of_digits_loses_to_the_number(database: Database, finished_job: int, running_job: int) -> None:
+def test_a_number_takes_precedence_over_a_name_of_digits(
+    database: Database, finished_job: int, running_job: int
+) -> None:
     with database.writing() as connection:
         named = update(tables.Job).where(tables.Job.id == running_job).values(name=str(finished_job))
         connection.execute(named)
@@ -177,5 +181,5 @@ def test_a_name_of_digits_loses_to_the_number(database: Database, finished_job: 
     assert find(database, finished_job).job_id == finished_job
 
 
-def test_every_state_of_a_job_can_be_asked_for() -> None:
+def test_jobs_can_be_filtered_by_every_state() -> None:
     assert set(SHOWN_STATES) == {*(state.value for state in JobState), PAUSED, CANCELLING}
