@@ -65,7 +65,7 @@ class SubmitOptions:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "SubmitOptions":
-        """From the parameters of the command."""
+        """The options, from the parameters of the command. Raises SpecError for options that exclude one another."""
         own = {field.name for field in dataclasses.fields(cls)}
         common = {name: value for name, value in values.items() if name in own}
         of_task = {name: value for name, value in values.items() if name not in own}

@@ -67,7 +67,7 @@ class CorpusLayout:
 
     @classmethod
     def parse(cls, reading: str | None) -> "CorpusLayout":
-        """From a job's row. Raises SpecError for a corpus without lines to write."""
+        """Parse `jobs.reading`. Raises SpecError for a corpus that does not consist of lines."""
         if reading is None:
             raise SpecError(
                 "the job was submitted by an older kvjobs, which did not store how its corpus is read: submit it "

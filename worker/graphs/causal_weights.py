@@ -64,7 +64,7 @@ class CausalSizes:
 
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> Self:
-        """From config.json; raise ModelError that names what is missing or not supported."""
+        """The sizes, from config.json. Raises ModelError that names what is missing or not supported."""
         family = _family_of(config)
         try:
             sizes = {name: int(config[name]) for name in _SIZES}

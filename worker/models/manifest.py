@@ -24,7 +24,8 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 
 def has_native_graphs(folder: Path) -> bool:
-    """Whether the manifest of `folder` says so; an export may have none. Raises ModelError where it is damaged."""
+    """Whether the manifest of `folder` says that its graphs are native; False without a manifest, as some exports are.
+    Raises ModelError if it is damaged."""
     return (folder / MANIFEST).is_file() and Manifest.read(folder).is_native
 
 

@@ -1,5 +1,5 @@
 """
-Checkpoints that no graph is built of: refused by name, before weights are downloaded or read.
+Checkpoints for which kvjobs builds no graphs: they are refused, with the reason, before weights are downloaded or read.
 
     quantized    quantization_config in config.json: weights are packed, or rounded while the model runs
     custom code  auto_map in config.json: a Python file beside it defines what the model computes

@@ -24,7 +24,7 @@ GRACE_S = 28.0  # from the request to stop until the child is killed; SIGTERM pr
 
 
 class Child:
-    """At most one process at a time; threads share it."""
+    """The child process of a worker: at most one runs at a time. Threads share this object."""
 
     def __init__(self, arguments: WorkerArguments) -> None:
         self._arguments = arguments

@@ -35,7 +35,7 @@ class ParentPipe:
             self._on_stop()
 
     def wait_stop(self, seconds: float) -> bool:
-        """Wait so many seconds at most; whether this process is to stop."""
+        """Wait at most so many seconds. Returns whether this process is to stop."""
         return self._stopped.wait(seconds)
 
     def call_at_stop(self, on_stop: Callable[[], None]) -> None:

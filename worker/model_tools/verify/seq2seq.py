@@ -157,7 +157,7 @@ class Seq2SeqRun:
         return _decode(self._model, self._sample, self._search)
 
     def _log_softmax(self, logits: Floats) -> Floats:
-        """Of the ids that the model's head keeps; changes `logits`."""
+        """Log-probabilities over the ids that the model's head keeps, in place of `logits`."""
         if self._head_ids is not None:
             kept = np.full(logits.shape[1], -np.inf, np.float32)
             kept[list(self._head_ids)] = 0.0
@@ -205,7 +205,7 @@ def _padded(one: Sequence[int], other: Sequence[int]) -> tuple[list[int], list[i
 
 
 def _chrf(ours: Sequence[str], theirs: Sequence[str]) -> float | None:
-    """Of all texts together; None where sacrebleu is not installed."""
+    """The chrF of all texts together; None if sacrebleu is not installed."""
     if not find_spec("sacrebleu"):
         return None
     import sacrebleu

@@ -38,7 +38,7 @@ _NUM_SHOWN = 3  # tensors in an error message
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What graphs are built from. A weight is read from the disk on each access."""
+    """A checkpoint from which graphs are built. A weight is read from the disk on each access."""
 
     folder: Path
     architecture: str  # model_type of one of `ARCHITECTURES`

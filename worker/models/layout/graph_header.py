@@ -32,7 +32,7 @@ class GraphHeader:
     outputs: tuple[Tensor, ...]
 
     def signature(self, file: Path) -> GraphSignature:
-        """The signature, as a session gives it."""
+        """The signature that a session of this graph would report."""
         inputs, outputs = ({one.name: one for one in some} for some in (self.inputs, self.outputs))
         return GraphSignature(str(file), inputs, outputs)
 
@@ -126,7 +126,7 @@ def _varint(content: BinaryIO) -> int:
 
 
 def _tensor(info: "ValueInfoProto") -> Tensor:
-    """As onnxruntime describes it: tensor(float), and names for axes that vary."""
+    """An input or output as onnxruntime describes it: type tensor(float), and names for axes that vary."""
     from onnx import TensorProto
 
     described = info.type.tensor_type
