@@ -30,8 +30,9 @@ from bench.flops import Sizes, flop_per_token
 from bench.folders import made_once
 from bench.machine import cpu_has, cpu_is_intel, cpu_name, load_average
 from bench.rows import Row, compare, equal_tokens, share_of_peak
+from bench.selection import choose, unknown
 from bench.table import Used, print_report
-from bench.works import DEMO, OPUS, PEERS, SOURCE_TOKENS, TARGET_TOKENS, Work, choose, unknown
+from bench.works import DEMO, OPUS, PEERS, SOURCE_TOKENS, TARGET_TOKENS, WORKS, Work
 
 OURS = "kvjobs"
 REFERENCE = ("transformers-fp32", "fp32")  # the others' ids are compared with its own
@@ -87,9 +88,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     only = [name for name in options.only.split(",") if name]
-    if odd := unknown(only):
+    if odd := unknown(WORKS, PEERS, only):
         parser.error(f"--only: nothing is called {', '.join(odd)}")
-    works = list(choose(only, options.full))
+    works = list(choose(WORKS, PEERS, only, options.full))
     segments = options.segments * (_FULL if options.full else 1)
     repeats = options.repeats or (5 if options.full else 3)
     rows: list[Row] = []

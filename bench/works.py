@@ -3,7 +3,6 @@
 Knows: names. Does not know: how an engine works.
 """
 
-from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 SOURCE_TOKENS = TARGET_TOKENS = 32  # of each segment of the forced workload, the end of the source included
@@ -51,18 +50,3 @@ WORKS = (
     Work("demo-int8-beam4", DEMO, "int8", 4, ("ctranslate2",), _TORCH),
     Work("demo-fp32-beam4", DEMO, "fp32", 4, ("ctranslate2",), _TORCH),
 )
-
-
-def choose(only: Collection[str], full: bool) -> Iterator[Work]:
-    """The works and peers that `only` names, each work with its peers; an empty `only` names all."""
-    works = {work.name for work in WORKS if work.name in only} or {work.name for work in WORKS}
-    peers = {peer for peer in PEERS if peer in only} or set(PEERS)
-    for work in WORKS:
-        wanted = tuple(peer for peer in (*work.peers, *(work.more_peers if full else ())) if peer in peers)
-        if work.name in works and wanted:
-            yield Work(work.name, work.model, work.precision, work.beams, wanted)
-
-
-def unknown(only: Collection[str]) -> list[str]:
-    """The names in `only` that are neither a work nor a peer."""
-    return sorted(set(only) - {work.name for work in WORKS} - set(PEERS))
