@@ -1,4 +1,4 @@
-"""The child process as its parent sees it."""
+"""The child process of a worker, observed by its parent."""
 
 import os
 import signal
@@ -14,11 +14,11 @@ from tests.machine import freeze
 from worker.process.child import EXIT_REFUSED, Child
 
 
-def test_a_child_reports_when_it_has_looked_for_work_and_ends_when_asked(tmp_path: Path) -> None:
+def test_a_child_reports_that_it_is_idle_and_ends_when_asked(tmp_path: Path) -> None:
     child = Child(WorkerArguments(Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=2, poll_s=600)))
     child.spawn()
     try:
-        assert child.wait_idle(30)  # it has looked once, and waits
+        assert child.wait_idle(30)  # it has found no work and waits
         for _ in range(3):
             child.wake()
             assert child.wait_idle(10)
@@ -50,13 +50,13 @@ def test_a_wait_for_a_child_ends_when_the_child_dies(tmp_path: Path) -> None:
     waiting.join(5)
     assert not waiting.is_alive()
     assert child.wait(5) == -signal.SIGKILL
-    child.wake()  # there is no process
-    child.spawn()  # another in its place
+    child.wake()  # no effect: the process has ended
+    child.spawn()  # starts a replacement
     assert child.wait_idle(30)
     assert child.end() == 0
 
 
-def test_a_child_without_its_database_waits_for_it_and_can_be_ended_meanwhile(tmp_path: Path) -> None:
+def test_a_child_waits_for_its_database_and_can_be_stopped_meanwhile(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=1, poll_s=600, busy_timeout_s=0.1)
     Database.open(settings.database_url).close()
     lock = sqlite3.connect(tmp_path / "kvjobs.db", isolation_level=None, check_same_thread=False)
@@ -75,7 +75,7 @@ def test_a_child_without_its_database_waits_for_it_and_can_be_ended_meanwhile(tm
     assert first.end() == 0
 
 
-def test_a_child_that_replaces_another_waits_for_a_database_that_a_first_child_refuses(tmp_path: Path) -> None:
+def test_a_replacement_child_waits_for_a_database_that_a_first_child_would_refuse(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, models_dir=tmp_path / "models", lanes=1, poll_s=600)
     child = Child(WorkerArguments(settings))
     child.spawn()
