@@ -6,7 +6,6 @@ Greedy, sentence by sentence. A model's folder runs in kvjobs' engine, a Hugging
 `train`, which includes sacrebleu). `evaluate` takes any other translation function as well.
 """
 
-import argparse
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import sacrebleu
 
 from jobs.spec import Timing, TranslateOptions
 from worker.demo.grammar import Bulletin, unseen_bulletins
+from worker.demo.script_parser import script_parser
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.seq2seq.open import open_translation_model
@@ -51,13 +51,7 @@ class Accuracy:
 
 
 def main() -> None:
-    summary, _, details = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(
-        prog="python -m worker.demo.evaluate",
-        description=summary,
-        epilog=details,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = script_parser("evaluate", __doc__)
     parser.add_argument("--model", type=Path, default=DEFAULT_MODEL, help="a model's folder, or a checkpoint")
     parser.add_argument("--documents", type=int, default=200)
     parser.add_argument("--seed", type=int, default=2)
