@@ -1,5 +1,5 @@
 """
-The order of the candidates of a query by a model's scores. Standard library alone.
+The order of the candidates of a query by a model's scores. Needs only the standard library.
 
     the first stage's order   a    b    c    d
     scores                    -2   ?    -1   -2      ?: no score, with a reason

@@ -1,5 +1,5 @@
-"""The specification of a job: task, model, options; frozen values that are checked when they are made. Standard library
-alone."""
+"""The specification of a job: task, model, options; frozen values that are checked when they are made. Needs only
+the standard library."""
 
 import dataclasses
 import enum

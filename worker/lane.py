@@ -72,7 +72,7 @@ class Lane:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """Summed over the engines."""
+        """The memory of all engines' buffers."""
         return sum((opened.engine.buffer_stats for opened in list(self._engines.values())), BufferStats())
 
     def _engine(self, spec: JobSpec, model: LoadedModel, kind: type[Made], make: Callable[[], Made]) -> Made:

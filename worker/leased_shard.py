@@ -152,6 +152,6 @@ class LeasedShard:
                 return done
 
     def _describe(self, documents: Batch) -> str:
-        """For the log of the watchdog."""
+        """The batch as the watchdog's log names it."""
         first, last = documents[0].position, documents[-1].position
         return f"job {self.work.job_id}, shard {self.work.shard_id}, documents {first} to {last}"

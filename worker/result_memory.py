@@ -1,4 +1,4 @@
-"""The memories of translations and of scores in the database, as an engine uses them: keys in, known results out."""
+"""The memories of translations and of scores in the database, as an engine uses them: keys in, stored results out."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from jobs.store.memory import recall, recall_scores
 
 
 class StoredMemory:
-    """What the database knows for the model and options of one job."""
+    """The results that the database stores for the model and options of one job."""
 
     def __init__(
         self,
@@ -24,11 +24,11 @@ class StoredMemory:
         self._waiting = waiting
 
     def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
-        """The known segments among these keys."""
+        """The stored translations, by key, of those keys that have one."""
         with self._waiting():
             return recall(self._database, keys)
 
     def recall_scores(self, keys: Sequence[bytes]) -> dict[bytes, Score]:
-        """The known documents among these keys."""
+        """The stored scores, by key, of those keys that have one."""
         with self._waiting():
             return recall_scores(self._database, keys)

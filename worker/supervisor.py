@@ -1,4 +1,4 @@
-"""The parent process: starts the child that does the work, replaces it when it dies, and frees the shards of the dead.
+"""The parent process: starts the child that does the work, replaces it when it dies, frees the shards of dead workers.
 
 It loads no onnxruntime and touches no GPU, so nothing that a model does can end it.
 """

@@ -10,7 +10,7 @@ from worker.warm import WarmModels
 
 
 def worker_stats(models: WarmModels, lanes: Sequence[Lane]) -> WorkerStats:
-    """Sums over the lanes."""
+    """The stats of this process, with the buffers of its lanes summed up."""
     buffers = sum((lane.buffer_stats for lane in lanes), BufferStats())
     return WorkerStats(
         models=json.dumps(models.load_times()),

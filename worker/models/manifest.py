@@ -2,8 +2,8 @@
 kvjobs.json: the manifest that `kvjobs models add` writes into a model's folder: what the model is, what it was made
 from, and its files.
 
-Knows: the fields. Does not know: graphs. Standard library alone: commands that read it have to start at once. The same
-input gives the same bytes.
+Knows: the fields. Does not know: graphs. Needs only the standard library: commands that read it have to start at once.
+The same input gives the same bytes.
 """
 
 import hashlib

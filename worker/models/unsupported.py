@@ -6,7 +6,7 @@ Checkpoints for which kvjobs builds no graphs: they are refused, with the reason
     adapter      adapter_config.json: differences from the weights of another model (LoRA and the like)
     GGUF         *.gguf, the format of llama.cpp
 
-Knows: config.json and the names of files. Does not know: tensors. Standard library alone.
+Knows: config.json and the names of files. Does not know: tensors. Needs only the standard library.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""Which kind of model a folder holds. Standard library alone."""
+"""Which kind of model a folder holds. Needs only the standard library."""
 
 from worker.models.contents.present_files import causal_graph_name, has_graph
 from worker.models.file_names import CONFIG, ENCODER, GENAI_CONFIG

@@ -1,4 +1,4 @@
-"""Which graphs and weights lie in a folder, by the names of its files. Standard library alone."""
+"""Which graphs and weights lie in a folder, by the names of its files. Needs only the standard library."""
 
 from pathlib import Path
 
