@@ -28,6 +28,7 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import merge_flags
+from worker.engine.tasks.sequence_limit import sequence_limit
 from worker.engine.tasks.tokenizers import TextTokenizer, check_vocabulary
 from worker.engine.tasks.windows import TokenWindow, cut
 from worker.text.causal_tokenizer import Encoded
@@ -113,12 +114,7 @@ class Scorer:
                 "pairs are scored by a translation model, as log p(target | source), and this is a language model: "
                 "leave --pairs out, or choose another model"
             )
-        max_positions = self.model.max_positions
-        max_length = max_positions if options.max_length is None else options.max_length
-        if max_length > max_positions:
-            raise SpecError(
-                f"max_length is {max_length}, but the model takes at most {max_positions} tokens: lower --max-length"
-            )
+        max_length = sequence_limit(self.model, options.max_length)
         stride = max(1, max_length // 2) if options.stride is None else options.stride
         if stride >= max_length:
             raise SpecError(
