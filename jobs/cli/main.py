@@ -175,7 +175,7 @@ def _called(arguments: Sequence[str]) -> str:
 def load_command(name: str) -> click.Command:
     """Import a command of the table."""
     command = worker_port.load(COMMANDS[name].target)
-    assert isinstance(command, click.Command), f"{COMMANDS[name].target} is no command"
+    assert isinstance(command, click.Command), f"{COMMANDS[name].target} is not a command"
     return command
 
 

@@ -197,7 +197,7 @@ def test_a_tensor_that_no_graph_reads_is_refused_by_name(folder, extra):
     change_weights(folder, lambda weights: weights | {extra: np.ones(4, np.float32)})
 
     with pytest.raises(
-        ModelError, match=rf"/tiny has tensors that are no part of a qwen2 network .*\({re.escape(extra)}\)"
+        ModelError, match=rf"/tiny has tensors that are not part of a qwen2 network .*\({re.escape(extra)}\)"
     ):
         Checkpoint.open(folder)
 

@@ -124,7 +124,7 @@ def answers(question: Question, text: str) -> bool:
 
 
 def facts(text: str) -> list[Fact]:
-    """The facts in the clauses of a bulletin, in the order of KINDS. Conditions ("if ...") are no facts."""
+    """The facts in the clauses of a bulletin, in the order of KINDS. Conditions ("if ...") are not facts."""
     return [
         _fact(kind, found) for kind, marker, clause in _clauses() if marker in text for found in clause.finditer(text)
     ]

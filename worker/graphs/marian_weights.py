@@ -68,7 +68,7 @@ class MarianSizes:
         width = sizes["d_model"]
         for each in heads:
             if each < 1 or width % each:
-                raise ModelError(f"config.json says d_model = {width}, which is no multiple of its {each} heads")
+                raise ModelError(f"config.json says d_model = {width}, which is not a multiple of its {each} heads")
         if heads[0] != heads[1]:
             raise ModelError(
                 f"config.json says {heads[0]} heads for the encoder and {heads[1]} for the decoder; only equal numbers "

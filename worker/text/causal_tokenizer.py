@@ -130,7 +130,7 @@ class CausalTokenizer:
             encoding = self._tokenizer.encode_batch([text], add_special_tokens=False)[0]
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # an aborted expression is a panic in Rust, which is no Exception
+        except BaseException as error:  # an aborted expression is a panic in Rust, which is not an Exception
             raise ModelError(
                 f"the model's tokenizer cannot tokenize the text ({error}): tokenizer.json is at fault"
             ) from error
@@ -144,7 +144,7 @@ class CausalTokenizer:
         return text
 
     def token_text(self, token_id: int) -> str:
-        """A token in readable form: a space for `▁`, `<0xE4>` for a byte that is no character."""
+        """A token in readable form: a space for `▁`, `<0xE4>` for a byte that is not a character."""
         piece = self._pieces[token_id]
         if token_id in self._added:
             return piece
@@ -167,7 +167,7 @@ class CausalTokenizer:
 
 
 def _readable(content: bytes) -> str:
-    """UTF-8 as text, with `<0xE4>` for bytes that are no character."""
+    """UTF-8 as text, with `<0xE4>` for bytes that are not characters."""
     text = content.decode("utf-8", "surrogateescape")
     return _SURROGATE.sub(lambda match: f"<0x{ord(match[0]) - 0xDC00:02X}>", text)
 

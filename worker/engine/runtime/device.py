@@ -37,7 +37,7 @@ class Device:
 
 
 def check_device(name: str) -> str:
-    """The name itself; raise SpecError for a name that is no device, or one that onnxruntime cannot use here."""
+    """The name itself; raise SpecError for a name that is not a device, or one that onnxruntime cannot use here."""
     if name == CPU:
         return name
     if not re.fullmatch(r"cuda:\d+", name):

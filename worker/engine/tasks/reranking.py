@@ -103,7 +103,7 @@ class Reranker:
             outcomes=[
                 _rank(query, [next(members) for one in query.candidates if one.pair], found, options.fusion)
                 if query
-                else Failed("bad-payload", "the document is no query with candidates")
+                else Failed("bad-payload", "the document is not a query with candidates")
                 for query in queries
             ],
             learned={},

@@ -10,7 +10,7 @@ from worker.models.model_kind import ModelKind
 
 
 def layout_of(folder: ModelFolder) -> str | None:
-    """kv, merged, two decoders, with past or no cache; None if its files are no known layout.
+    """kv, merged, two decoders, with past or no cache; None if its files do not form a known layout.
 
     File names decide, except for a causal export: there the inputs of the graph do, and reading them loads numpy and
     onnx.

@@ -89,7 +89,7 @@ class GraphContent:
 
     @classmethod
     def read(cls, file: Path) -> Self:
-        """Read `file`; raise ModelError where that is no ONNX graph."""
+        """Read `file`; raise ModelError where that is not an ONNX graph."""
         from google.protobuf.message import DecodeError
 
         try:

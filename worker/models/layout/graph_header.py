@@ -87,7 +87,7 @@ def _read(content: BinaryIO) -> GraphHeader:
 def fields_of(content: BinaryIO, span: Span | None = None) -> Iterator[tuple[int, int | Span]]:
     """Number and content of each field of a message: the whole file, or a span of it.
 
-    Raises ValueError where it is no protobuf, or ends too early.
+    Raises ValueError where it is not protobuf, or ends too early.
     """
     span = span or Span(0, content.seek(0, os.SEEK_END))
     at = span.start
