@@ -44,7 +44,7 @@ def open_seq2seq_reference(folder: Path) -> Seq2SeqReference:
 
 
 def open_causal_reference(folder: Path) -> CausalReference:
-    """Likewise; raises ModelError for a checkpoint that the reference does not know, too."""
+    """As `open_seq2seq_reference`; also raises ModelError for a checkpoint that the reference does not know."""
     return TransformersCausal.open(folder) if _has_transformers() else NumpyCausal.open(folder)
 
 

@@ -78,7 +78,7 @@ class Seq2SeqFamily:
         return Seq2SeqRun(open_translation_model(folder.path), read_manifest(folder), sample, decode_text)
 
     def export_checkpoint(self, folder: ModelFolder, manifest: Manifest | None) -> Path | None:
-        """None: exports are compared with other models alone."""
+        """None: exports of translation models are compared only with other models."""
         return None
 
     def write_fp32(self, folder: Path, checkpoint: Checkpoint) -> None:
@@ -144,7 +144,7 @@ class Seq2SeqRun:
         )
 
     def compare(self, name: str, against: str, other: Path) -> Check:
-        """Translations under the model's own search settings, with chrF."""
+        """Compare translations under the model's own search settings, with chrF."""
         theirs = _decode(open_translation_model(other), self._sample, self._search)
         return _compare(name, against, self._searched, theirs, decode_text=self._decode_text)
 
@@ -175,7 +175,7 @@ def _compare(
     *,
     decode_text: DecodeText | None = None,
 ) -> Check:
-    """Ids position by position. With `decode_text` nothing has to be equal, and the texts are compared as well."""
+    """Compare ids position by position. With `decode_text` nothing has to be equal, and texts are compared as well."""
     pairs = list(zip(ours, theirs, strict=True))
     num_same = sum(one.ids == other.ids for one, other in pairs)
     same_ids = [a == b for one, other in pairs for a, b in zip(*_padded(one.ids, other.ids), strict=True)]
@@ -199,7 +199,7 @@ def _compare(
 
 
 def _padded(one: Sequence[int], other: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Equally long; the missing ids of the shorter one equal nothing."""
+    """Both, equally long: the shorter one is filled up with values that equal no id."""
     longest = max(len(one), len(other))
     return [*one, *[-1] * (longest - len(one))], [*other, *[-2] * (longest - len(other))]
 
