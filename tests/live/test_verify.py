@@ -1,4 +1,4 @@
-"""The numpy reference against transformers, and native models against both."""
+"""The numpy reference is compared with transformers, and native models with both."""
 
 from pathlib import Path
 
@@ -30,18 +30,18 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_both_references_give_the_same(tmp_path: Path, shape: str) -> None:
+def test_both_references_give_the_same_results(tmp_path: Path, shape: str) -> None:
     folder = write_marian_checkpoint(tmp_path / shape, **SHAPES[shape])  # type: ignore[arg-type]
-    plain, theirs = NumpyMarian.open(folder), TransformersMarian.open(folder)
+    plain, reference = NumpyMarian.open(folder), TransformersMarian.open(folder)
     rng = np.random.default_rng(1)
 
     for length in (1, 2, 7, 30):
         source, target = rng.integers(2, 60, length).tolist(), rng.integers(2, 60, 2 * length).tolist()
-        np.testing.assert_allclose(plain.logits(source, target), theirs.logits(source, target), atol=2e-5)
+        np.testing.assert_allclose(plain.logits(source, target), reference.logits(source, target), atol=2e-5)
 
 
 @pytest.mark.parametrize("precision", [Precision.FP32, Precision.INT8])
-def test_transformers_is_the_reference_where_it_is_installed(tmp_path: Path, precision: Precision) -> None:
+def test_transformers_is_the_reference_if_it_is_installed(tmp_path: Path, precision: Precision) -> None:
     checkpoint = write_marian_checkpoint(tmp_path / "tiny")
     added = add_model(Request(source=str(checkpoint), precision=precision), tmp_path / "models")
     folder = ModelFolder(added.name, Path(added.path))
