@@ -1,7 +1,7 @@
-"""What a test may not do in its layer: the folders below tests/ keep to their promises.
+"""Rules for each layer of tests (a folder below tests/): which actions fail its tests, such as starting a process.
 
-Processes, sockets and SQLite are seen by an audit hook; other databases, sleeping and onnxruntime sessions by
-wrappers. What the layer forbids raises `Forbidden` before it happens. A test that swallows the error fails at its end.
+An audit hook detects processes, sockets and SQLite; wrappers detect other databases, sleeping and onnxruntime
+sessions. A forbidden action raises `Forbidden` before it happens. A test that catches the error fails at its end.
 """
 
 import functools
@@ -38,12 +38,12 @@ AUDIT_EVENTS = {
 
 
 class Forbidden(AssertionError):
-    """A test did what its layer forbids."""
+    """A test attempted an action that its layer forbids."""
 
 
 @dataclass
 class _Watch:
-    """Which layer's test runs now in this process, and what it did against the rules."""
+    """The layer of the test that runs in this process, and its violations so far."""
 
     layer: str = ""
     seen: list[str] = field(default_factory=list)
@@ -58,13 +58,13 @@ _watch = _Watch()
 
 
 def layer_of(path: Path) -> str:
-    """The folder below tests/ in which a test stands."""
+    """The folder below tests/ that contains a test."""
     return path.relative_to(TESTS).parts[0]
 
 
 @contextmanager
 def rules_of(layer: str) -> Iterator[None]:
-    """Fail with `Forbidden` where the block does what the layer forbids."""
+    """Raise `Forbidden` if the block attempts an action that the layer forbids."""
     forbidden = FORBIDDEN.get(layer, frozenset())
     _install()
     if SESSION in forbidden:
@@ -89,7 +89,7 @@ def _install() -> None:
             _watch.refuse(AUDIT_EVENTS[name])
 
     sys.addaudithook(audit)
-    event.listen(Engine, "do_connect", lambda *_: _watch.refuse(DATABASE))  # psycopg opens its sockets in C
+    event.listen(Engine, "do_connect", lambda *_: _watch.refuse(DATABASE))  # psycopg connects in C
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from jobs.errors import SpecError
 from jobs.outcome import Outcome
 from jobs.spec import ScoreOptions
 from tests.places import GOLDEN
-from tests.tiny_models import Built
+from tests.tiny_models import TinyNative
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.pair_batches import IdPair
 from worker.engine.seq2seq.protocol import Seq2SeqModel
@@ -74,7 +74,7 @@ def as_text(source: str, target: str) -> str:
     return json.dumps({"source": source, "target": target}, ensure_ascii=False)
 
 
-def random_pairs(kv: Built, count: int, seed: int) -> list[IdPair]:
+def random_pairs(kv: TinyNative, count: int, seed: int) -> list[IdPair]:
     """Pairs of random sources and targets of independent lengths."""
     sources, rng = kv.draw_sources(2 * count, seed=seed), random.Random(seed)
     rng.shuffle(sources)

@@ -15,7 +15,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 from jobs.errors import Stopped
 from tests.repetition import times
-from tests.tiny_models import Built, OpenKV, OpenTiny, build_kv, decode
+from tests.tiny_models import OpenKV, OpenTiny, TinyNative, build_kv, decode
 from worker.engine.runtime.growing_buffer import GrowingBuffer
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.hypothesis import Hypothesis
@@ -30,7 +30,7 @@ MODELS = ("tiny-swish-tied", "tiny-relu-separate", "no bias")
 
 
 @pytest.fixture(scope="module")
-def kv(open_kv: OpenKV, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Precision], Built]:
+def kv(open_kv: OpenKV, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Precision], TinyNative]:
     def zero(weights: dict[str, Any]) -> None:
         weights["final_logits_bias"] = np.zeros_like(weights["final_logits_bias"])
 
@@ -59,7 +59,7 @@ def assert_same(found: Sequence[Hypothesis], alone: Sequence[Hypothesis], precis
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("num_beams", [1, 4])
 def test_results_do_not_depend_on_other_segments_their_order_or_the_batch_size(
-    kv: Callable[[str, Precision], Built], name: str, precision: Precision, num_beams: int
+    kv: Callable[[str, Precision], TinyNative], name: str, precision: Precision, num_beams: int
 ) -> None:
     built = kv(name, precision)
     pool, rules = built.draw_sources(24), built.rules(num_beams=num_beams)

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from jobs.errors import ModelError
-from tests.tiny_models import Built, OpenKV, build_kv, decode
+from tests.tiny_models import OpenKV, TinyNative, build_kv, decode
 from worker.engine.search.generation_config import GenerationConfig
 from worker.graphs.precision import Precision
 
 
-def every_other_id(built: Built) -> list[int]:
+def every_other_id(built: TinyNative) -> list[int]:
     """Half of the vocabulary, with the end and start ids."""
     rules = built.rules()
     return sorted({*range(0, built.model.graphs.num_target_ids, 2), rules.eos_id, rules.start_id})
 
 
-def suppress_the_others(built: Built, kept: Sequence[int], **settings: Any) -> GenerationConfig:
+def suppress_the_others(built: TinyNative, kept: Sequence[int], **settings: Any) -> GenerationConfig:
     """Rules under which a full head generates only the kept ids, with probabilities renormalized over these."""
     others = sorted(set(range(built.model.graphs.num_target_ids)) - set(kept))
     rules = built.rules(**settings, renormalize_logits=True)
