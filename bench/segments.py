@@ -5,7 +5,7 @@ import random
 from itertools import islice
 from pathlib import Path
 
-from worker.demo.grammar import unseen_bulletins
+from worker.bulletins.grammar import unseen_bulletins
 from worker.text.marian_tokenizer import MarianTokenizer
 
 

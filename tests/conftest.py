@@ -53,6 +53,14 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    if nextitem is None:  # with the last test end the fixtures of the whole session, which serve all layers
+        return (yield)
+    with rules_of(layer_of(item.path)):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[pytest.TestReport]:
     report = yield
     count_as_failure(report, may_skip=item.get_closest_marker("may_skip") is not None)

@@ -56,7 +56,7 @@ class LeasedShard:
         """
         work = self.work
         self._lane.open(work.spec)  # an error of the model is the same for every batch
-        unrecorded = [leasing]  # timings for the next record: one cannot hold its own duration
+        unrecorded = [leasing]  # timings for the next record; how long a record took is known only after it
         for index, batch in enumerate(work.batches):
             if index and self._keeper.should_release(work):
                 raise Stopped("released between two batches")

@@ -12,7 +12,6 @@ from jobs.store.report.job_summary import JobSummary
 from jobs.store.waiting import JobsAhead, is_served, jobs_ahead
 from jobs.store.worker_registry import any_alive
 
-SILENCE_S = 60.0  # a worker without a heartbeat for so long counts as gone
 HINT_AFTER_S = 3.0  # a worker that was just started needs a moment
 
 
@@ -37,9 +36,11 @@ class JobsAheadNotice:
 class StallNotice:
     """Tells, once, why a job makes no progress."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, silence_s: float) -> None:
+        """A worker without a heartbeat for `silence_s` counts as gone."""
         self.note = ""  # for the progress line
         self._database = database
+        self._silence_s = silence_s
         self._jobs_ahead = JobsAheadNotice(database)
         self._since = time.monotonic()
         self._printed: str | None = None
@@ -54,18 +55,18 @@ class StallNotice:
             hint = f"Job {job.label} is paused{reason}. To resume it: kvjobs resume {job.job_id}"
         elif job.shards_open:
             with contextlib.suppress(TransientError):  # unknown for now
-                hint = no_worker_message(self._database, job.queue, job.model)
+                hint = no_worker_message(self._database, job.queue, job.model, self._silence_s)
                 self.note = self._jobs_ahead.note(job) if hint is None else ""
         if hint and hint != self._printed:
             print_message(hint)
         self._printed = hint
 
 
-def no_worker_message(database: Database, queue: str, model: str) -> str | None:
+def no_worker_message(database: Database, queue: str, model: str, silence_s: float) -> str | None:
     """What to do if no worker serves the jobs of this queue and model; None if one does."""
-    if is_served(database, queue, model, SILENCE_S):
+    if is_served(database, queue, model, silence_s):
         return None
-    if not any_alive(database, SILENCE_S):
+    if not any_alive(database, silence_s):
         return "No worker is running. To start one: kvjobs worker"
     return f"No worker serves the queue {queue} now. To see what each one serves: kvjobs worker ls"
 

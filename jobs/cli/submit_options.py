@@ -166,6 +166,6 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=click.Choice([timing.value for timing in Timing]),
         default=Timing.STEPS.value,
         show_default=True,
-        help="Store the time of every model step, of every batch, or nothing.",
+        help="Store the time of every model step, of every phase of a batch of documents, or nothing.",
     ),
 )

@@ -106,3 +106,10 @@ def test_impossible_measurements_are_refused(
 
     assert result.exit_code == exit_code
     assert "Error: " in result.err
+
+
+def test_a_causal_model_is_refused_by_what_it_is(kvjobs: Kvjobs) -> None:
+    result = kvjobs("bench", "cache", "--model", "demo-lm")
+
+    assert result.exit_code == 2
+    assert "demo-lm is a causal language model; kvjobs bench cache measures translation models" in result.err

@@ -15,7 +15,7 @@ from typing import Any
 import sacrebleu
 
 from jobs.spec import Timing, TranslateOptions
-from worker.demo.grammar import Bulletin, unseen_bulletins
+from worker.bulletins.grammar import Bulletin, unseen_bulletins
 from worker.demo.script_parser import script_parser
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from jobs.spec import Timing
-from worker.demo.grammar import Bulletin, unseen_bulletins
+from worker.bulletins.grammar import Bulletin, unseen_bulletins
 from worker.demo.retrieval import RetrievalSet, retrieval_set
 from worker.demo.script_parser import script_parser
 from worker.engine.causal.open import open_language_model

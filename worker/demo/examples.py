@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from worker.demo.grammar import unseen_bulletins
+from worker.bulletins.grammar import unseen_bulletins
 from worker.demo.script_parser import script_parser
 
 FIRST_ISSUE = datetime(2026, 1, 1, 6, tzinfo=UTC)

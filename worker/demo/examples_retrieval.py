@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from worker.demo.grammar import unseen_bulletins
+from worker.bulletins.grammar import unseen_bulletins
 from worker.demo.retrieval import RetrievalSet, retrieval_set
 from worker.demo.script_parser import script_parser
 

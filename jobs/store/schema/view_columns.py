@@ -158,7 +158,8 @@ VIEW_COLUMNS = {
         },
     ),
     "v_steps": View(
-        "One row per model call, or other phase of a batch; with `--timing batches` one per phase and batch.",
+        "One row per model call, or other phase of a batch of documents; with `--timing batches` one per phase and "
+        "batch. The time of the last `record` of a shard is in no row: it is known only after the shard is closed.",
         {
             "job_id": _same(Step.job_id),
             "shard_id": _same(Step.shard_id),

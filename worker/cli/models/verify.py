@@ -91,7 +91,7 @@ def verify(
     source_language: str,
     target_language: str | None,
 ) -> int:
-    """Verify a model against its checkpoint and itself.
+    """Check that a model computes what its checkpoint computes.
 
     Translation models: tokens with the KV cache against those without; native graphs against the checkpoint (through
     transformers if it is installed, else a numpy implementation); int8 and fp16 against fp32. The table shows the share

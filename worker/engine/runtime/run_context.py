@@ -32,11 +32,7 @@ class RunContext:
         """Time the block: see `Stopwatch.measure`."""
         return self.stopwatch.measure(phase, step=step, rows=rows, tokens=tokens, past_length=past_length)
 
-    def end_batch(self) -> None:
-        """See `Stopwatch.end_batch`."""
-        self.stopwatch.end_batch()
-
     @property
     def timings(self) -> list[StepTiming]:
-        """The timings so far."""
+        """See `Stopwatch.timings`."""
         return self.stopwatch.timings

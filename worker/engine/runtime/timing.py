@@ -17,12 +17,17 @@ class Counted:
 
 
 class Stopwatch:
-    """Collects the timings of one call of a task. Lanes do not share one."""
+    """Collects the timings of one batch of documents. Lanes do not share one."""
 
     def __init__(self, mode: Timing = Timing.STEPS) -> None:
-        self.timings: list[StepTiming] = []
         self._mode = mode
-        self._sums: dict[str, StepTiming] = {}  # of the current batch, by phase
+        self._steps: list[StepTiming] = []
+        self._sums: dict[str, StepTiming] = {}  # by phase, in the mode `batches`
+
+    @property
+    def timings(self) -> list[StepTiming]:
+        """One for each measured block; in the mode `batches` one for each phase, their sum."""
+        return [*self._steps, *self._sums.values()]
 
     @contextmanager
     def measure(
@@ -37,14 +42,9 @@ class Stopwatch:
             return
         timing = StepTiming(phase, step, rows, counted.tokens, past_length, seconds)
         if self._mode is Timing.STEPS:
-            self.timings.append(timing)
+            self._steps.append(timing)
         else:
             self._sums[phase] = _sum(self._sums.get(phase), timing)
-
-    def end_batch(self) -> None:
-        """In the mode `batches`: record the sums so far as those of one batch."""
-        self.timings.extend(self._sums.values())
-        self._sums.clear()
 
 
 def _sum(one: StepTiming | None, other: StepTiming) -> StepTiming:

@@ -94,10 +94,8 @@ class Reranker:
             queries = [_read(payload, sequences) for payload in payloads]
             pairs = [one.pair for query in queries if query for one in query.candidates if one.pair]
             counted.tokens = sum(len(given) + len(scored) for given, scored in pairs)
-        run.end_batch()
         grouped = group_by_prefix(pairs) if options.prefix_cache else group_separately(pairs)
         found = read_all(self.reader, grouped.groups, run) if grouped.groups else []
-        run.end_batch()
         members = iter(grouped.members)
         return BatchResult(
             outcomes=[

@@ -93,14 +93,12 @@ class Scorer:
             documents = [self._encode(text, rules, options) for text in texts]
             known = [document for document in documents if isinstance(document, _Document)]
             counted.tokens = sum(len(document.encoded.ids) for document in known)
-        run.end_batch()
         windows = [(document, window) for document in known for window in document.windows]
         groups = [_group(document.sequence, window) for document, window in windows]
         if groups:
             for index, (log_probs,) in self.reader.read(groups, run):
                 document, window = windows[index]
                 document.log_probs[window.first_scored : window.stop] = log_probs
-            run.end_batch()
         return BatchResult(
             outcomes=[self._assemble(document, options) for document in documents],
             learned={},
@@ -112,7 +110,7 @@ class Scorer:
         if options.pairs:
             raise SpecError(
                 "pairs are scored by a translation model, as log p(target | source), and this is a language model: "
-                "leave --pairs out, or choose another model"
+                "choose another model with --model"
             )
         max_length = sequence_limit(self.model, options.max_length)
         stride = max(1, max_length // 2) if options.stride is None else options.stride

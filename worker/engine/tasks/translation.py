@@ -115,14 +115,12 @@ class Translator:
             ]
             pieces = [ids for parts in split for ids in parts]
             counted.tokens = sum(map(len, pieces))
-        run.end_batch()
         results: dict[int, SegmentTranslation] = {}
         for found in self.decoder.decode(pieces, rules, run, batch_size=options.batch_size):
             num_tokens = sum(len(one.ids) for _, hypotheses in found for one in hypotheses[: options.n_best])
             with run.measure("detokenize", rows=len(found), tokens=num_tokens):
                 for index, hypotheses in found:
                     results[index] = self._to_text(pieces[index], hypotheses[: options.n_best], rules)
-            run.end_batch()
         in_order = iter(results[index] for index in range(len(pieces)))
         return [join_pieces([next(in_order) for _ in parts], options.n_best) for parts in split]
 

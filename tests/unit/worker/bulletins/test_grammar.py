@@ -7,9 +7,9 @@ import pytest
 import sentencex
 
 from tests.places import EXAMPLES
+from worker.bulletins.grammar import Pair, bulletin, is_held_out, training_pairs, unseen_bulletins
+from worker.bulletins.rules import RULES, WORDS
 from worker.demo.examples import lines
-from worker.demo.grammar import Pair, bulletin, is_held_out, training_pairs, unseen_bulletins
-from worker.demo.rules import RULES, WORDS
 
 BULLETINS = EXAMPLES / "bulletins.jsonl"
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
