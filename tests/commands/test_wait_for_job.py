@@ -76,7 +76,7 @@ def other_worker(database: Database, queues: str = "cpu") -> int:
     return register(database, device="cpu", provider="test", lanes=1, queues=queues)
 
 
-def test_where_no_worker_runs_one_is_brought_for_the_job(
+def test_without_a_running_worker_one_is_started_for_the_job(
     database: Database, starter: EmbeddedWorkerStarter, add_job: AddJob, started_workers: list[StartedWorker]
 ) -> None:
     add_job(Line("a"), Line("b"))
@@ -106,7 +106,7 @@ def test_no_worker_is_started_while_another_one_serves_the_job(
 
 
 @pytest.mark.parametrize("how", ["other queues", "stale"])
-def test_beside_a_worker_that_cannot_help_one_is_brought(
+def test_a_worker_is_started_if_the_running_one_cannot_process_the_job(
     database: Database, starter: EmbeddedWorkerStarter, add_job: AddJob, started_workers: list[StartedWorker], how: str
 ) -> None:
     mine = add_job(Line("a"))

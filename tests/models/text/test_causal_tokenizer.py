@@ -222,7 +222,7 @@ def test_a_lone_surrogate_is_encoded_as_the_replacement_character(tokenizer: Cau
         ({"config": {"bos_token_id": 5, "eos_token_id": 99999}}, None, None),
     ],
 )
-def test_bos_and_eos_are_those_that_the_files_name(
+def test_bos_and_eos_are_read_from_the_files(
     tmp_path: Path, files: dict[str, Any], bos: int | None, eos: int | None
 ) -> None:
     tokenizer = opened(tmp_path, metaspace(), **files)

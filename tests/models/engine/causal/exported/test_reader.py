@@ -290,7 +290,7 @@ def test_buffers_are_reused_from_one_prefix_to_the_next(tmp_path: Path) -> None:
     assert reader.buffer_stats == replace(before, reuses=before.reuses + 2)
 
 
-def test_it_stops_between_two_calls(tmp_path: Path) -> None:
+def test_reading_stops_between_two_calls(tmp_path: Path) -> None:
     model, calls = open_export(tmp_path, Export()), iter([False, False, True])
 
     with pytest.raises(Stopped):
