@@ -13,7 +13,7 @@ from worker.engine.tasks.reranking import Reranker
 from worker.engine.tasks.scoring import Scorer
 from worker.engine.tasks.translation import Translator
 from worker.loaded_model import LoadedCausal, LoadedModel, LoadedTranslation
-from worker.warm import MAX_WARM, WarmModels
+from worker.warm_models import MAX_WARM, WarmModels
 
 Engine = Translator | Scorer | PairScorer | Reranker
 Made = TypeVar("Made", Translator, Scorer, PairScorer, Reranker)

@@ -22,7 +22,7 @@ from worker.isolation.sandbox import SandboxDied
 from worker.isolation.suspects import OpenSandbox, process_suspects
 from worker.lane import Lane
 from worker.process.lease_keeper import LeaseKeeper
-from worker.result_memory import StoredMemory
+from worker.stored_memory import StoredMemory
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from jobs.store.worker_registry import WorkerStats
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.lane import Lane
-from worker.warm import WarmModels
+from worker.warm_models import WarmModels
 
 
 def worker_stats(models: WarmModels, lanes: Sequence[Lane]) -> WorkerStats:

@@ -24,7 +24,7 @@ from tests.golden.make_forced_golden import draw_pairs, log_probs
 from worker.bulletins.grammar import unseen_bulletins
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
-from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.seq2seq.pair_batches import IdPair
 from worker.engine.tasks.pair_scoring import PairScorer
 from worker.model_tools.add.add import Request, add_model
@@ -70,7 +70,7 @@ def test_every_token_has_the_log_probability_of_transformers_in_every_layout(
         folder = Path(add_model(Request(source=str(folder), name="m"), tmp_path / "models").path)
     else:
         export(model, folder, layout)
-    found = open_translation_model(folder).new_scorer().log_probs(pairs, RunContext())
+    found = open_seq2seq_model(folder).new_scorer().log_probs(pairs, RunContext())
 
     assert len(found) == len(wanted)
     for one, other in zip(found, wanted, strict=True):

@@ -13,7 +13,7 @@ transformers = pytest.importorskip("transformers")
 from jobs.spec import TranslateOptions
 from tests.checkpoints import write_marian_checkpoint
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.model_tools.add.add import Request, add_model
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
@@ -44,9 +44,7 @@ def both(checkpoint: Path, tmp_path: Path, settings: dict[str, Any], options: Tr
         with torch.no_grad():
             (ids,) = model.generate(torch.tensor([source])).tolist()
         expected.append(tuple(ids[1 : ids.index(0) + 1 if 0 in ids else None]))
-    network = open_translation_model(
-        Path(add_model(Request(source=str(checkpoint), force=True), tmp_path / "models").path)
-    )
+    network = open_seq2seq_model(Path(add_model(Request(source=str(checkpoint), force=True), tmp_path / "models").path))
     rules = network.generation.with_options(options, max_positions=network.max_positions)
     generated: dict[int, tuple[int, ...]] = {}
     for found in network.new_decoder().decode(SOURCES, rules, RunContext(), batch_size=32):

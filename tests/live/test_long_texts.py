@@ -15,7 +15,7 @@ pytest.importorskip("optimum.exporters.onnx")
 
 from bench.long_texts import _SIZES, FAMILIES, VOCAB, Family, export, measure, unlimited, worst, write_checkpoint
 from jobs.errors import ModelError
-from worker.engine.causal.open import open_language_model
+from worker.engine.causal.open import open_causal_model
 from worker.model_tools.verify.transformers_references import TransformersCausal
 from worker.models.departures.departures import departures_in
 
@@ -81,7 +81,7 @@ def test_a_setting_that_an_export_leaves_out_is_reported_and_changes_its_results
     checkpoint, folder = exported(tmp_path, Family(model_type, "", 0, settings, own=own))
 
     with pytest.raises(ModelError, match=what):
-        open_language_model(folder)
+        open_causal_model(folder)
     ids = np.random.default_rng(1).integers(3, VOCAB, 40).tolist()
     assert worst(unlimited(folder), TransformersCausal.open(checkpoint), [ids]) > 0.1
 

@@ -13,7 +13,7 @@ from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.verify.numpy_marian import NumpyMarian
 from worker.model_tools.verify.references import open_seq2seq_reference
-from worker.model_tools.verify.seq2seq import Seq2SeqFamily
+from worker.model_tools.verify.seq2seq import VerifiedSeq2Seq
 from worker.model_tools.verify.transformers_references import TransformersMarian
 from worker.model_tools.verify.verify import verify
 from worker.models.model_folder import ModelFolder
@@ -48,7 +48,7 @@ def test_transformers_is_the_reference_if_it_is_installed(tmp_path: Path, precis
     rng = np.random.default_rng(2)
     sources = [[*rng.integers(2, 60, 6).tolist(), 0] for _ in range(20)]
 
-    found = {check.name: check for check in verify(folder, sources, Seq2SeqFamily())}
+    found = {check.name: check for check in verify(folder, sources, VerifiedSeq2Seq())}
 
     assert isinstance(open_seq2seq_reference(checkpoint), TransformersMarian)
     assert found["checkpoint"].against == "checkpoint, in transformers"

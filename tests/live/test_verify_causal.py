@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 from tests.causal_checkpoints import write_causal_checkpoint
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
-from worker.model_tools.verify.causal import CausalFamily
+from worker.model_tools.verify.causal import VerifiedCausal
 from worker.model_tools.verify.numpy_causal import NumpyCausal
 from worker.model_tools.verify.references import open_causal_reference
 from worker.model_tools.verify.transformers_references import TransformersCausal
@@ -60,7 +60,7 @@ def test_transformers_is_the_reference_if_it_is_installed(tmp_path: Path, family
     added = add_model(Request(source=str(checkpoint), precision=precision), tmp_path / "models")
     folder = ModelFolder(added.name, Path(added.path))
 
-    found = {check.name: check for check in verify(folder, sequences(), CausalFamily())}
+    found = {check.name: check for check in verify(folder, sequences(), VerifiedCausal())}
 
     assert isinstance(open_causal_reference(checkpoint), TransformersCausal)
     assert found["checkpoint"].against == "checkpoint, in transformers"
@@ -73,6 +73,8 @@ def test_a_setting_that_only_transformers_implements_is_compared_with_transforme
     checkpoint = write_causal_checkpoint(tmp_path / "tiny", "llama", rope_scaling=yarn)
     added = add_model(Request(source=str(checkpoint)), tmp_path / "models")
 
-    found = {check.name: check for check in verify(ModelFolder("tiny", Path(added.path)), sequences(), CausalFamily())}
+    found = {
+        check.name: check for check in verify(ModelFolder("tiny", Path(added.path)), sequences(), VerifiedCausal())
+    }
 
     assert found["checkpoint"].verdict == "same"

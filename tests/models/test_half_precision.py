@@ -15,7 +15,7 @@ from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit, advise_queue
-from worker.warm import WarmModels
+from worker.warm_models import WarmModels
 
 Add = Callable[[str], str]
 

@@ -102,7 +102,7 @@ def cache(
     Both run in turns, in one thread as in a lane; the medians are shown. GROWTH is the time of a late step divided by
     that of an early one: about 1 with the cache. Both must give the same tokens: exit code 1 if they do not.
     """
-    from worker.engine.seq2seq.open import open_translation_model
+    from worker.engine.seq2seq.open import open_seq2seq_model
     from worker.engine.tasks.cache_report import measure_cache
     from worker.text.marian_tokenizer import MarianTokenizer
 
@@ -110,7 +110,7 @@ def cache(
     check_files(folder)
     if (kind := kind_of(folder)) is not ModelKind.TRANSLATION:
         raise SpecError(f"{model} is {kind.noun}; kvjobs bench cache measures translation models")
-    opened = open_translation_model(folder.path)
+    opened = open_seq2seq_model(folder.path)
     tokenizer = MarianTokenizer.open(folder.path)
     ids = list(islice(_segments(tokenizer, source_tokens), segments or batch_size))
     reports = []

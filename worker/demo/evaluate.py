@@ -19,7 +19,7 @@ from worker.bulletins.grammar import Bulletin, unseen_bulletins
 from worker.demo.script_parser import script_parser
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.seq2seq.protocol import decode_all
 from worker.models.contents.present_files import has_weights
 from worker.text.marian_tokenizer import MarianTokenizer
@@ -93,7 +93,7 @@ def open_translator(directory: Path) -> Translate:
 
 
 def _by_engine(directory: Path) -> Translate:
-    model, tokenizer = open_translation_model(directory), MarianTokenizer.open(directory)
+    model, tokenizer = open_seq2seq_model(directory), MarianTokenizer.open(directory)
     options = TranslateOptions(beam_size=1)
     rules = model.generation.with_options(options, max_positions=model.max_positions)
 

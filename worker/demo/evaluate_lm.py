@@ -20,7 +20,7 @@ from jobs.spec import Timing
 from worker.bulletins.grammar import Bulletin, unseen_bulletins
 from worker.demo.retrieval import RetrievalSet, retrieval_set
 from worker.demo.script_parser import script_parser
-from worker.engine.causal.open import open_language_model
+from worker.engine.causal.open import open_causal_model
 from worker.engine.causal.protocol import Group, read_all
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
@@ -104,7 +104,7 @@ def mrr(ranks: Sequence[int]) -> float:
 
 
 def by_engine(directory: Path) -> Score:
-    reader = open_language_model(directory).new_reader()
+    reader = open_causal_model(directory).new_reader()
     tokenizer = CausalTokenizer.open(directory)
 
     def score(texts: Sequence[tuple[str, str]]) -> list[tuple[float, int]]:

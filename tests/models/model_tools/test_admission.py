@@ -10,7 +10,7 @@ from jobs.spec import Bos, RerankOptions, ScoreOptions, Task, TranslateOptions, 
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.models.bigrams import write_export
-from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit, advise_departures, advise_precision, advise_queue
@@ -34,7 +34,7 @@ def test_a_translation_model_translates(models_dir: Path) -> None:
 
 def test_more_translations_than_the_model_keeps_hypotheses_are_refused(models_dir: Path) -> None:
     """Such a job could only be paused, and no `resume` would help."""
-    beams = open_translation_model(models_dir / "opus-tiny").generation.num_beams
+    beams = open_seq2seq_model(models_dir / "opus-tiny").generation.num_beams
 
     assert admit(Task.TRANSLATE, "opus-tiny", models_dir, TranslateOptions(n_best=beams))
     with pytest.raises(SpecError, match=rf"n_best is {beams + 1}, .* keeps {beams}: give --beam-size {beams + 1} or"):

@@ -62,7 +62,7 @@ import logging, resource, sys
 from pathlib import Path
 from jobs.spec import TranslateOptions
 from worker.demo.examples import lines
-from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.result_memory import NoMemory
 from worker.engine.tasks.translation import Translator
 from worker.process.memory_limits import _data_size
@@ -72,7 +72,7 @@ import json
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
 texts = [json.loads(line)["text"] for line in lines(40, seed=5, references=False)]
 folder = Path("worker/demo/en-zh")
-model, tokenizer = open_translation_model(folder), MarianTokenizer.open(folder)
+model, tokenizer = open_seq2seq_model(folder), MarianTokenizer.open(folder)
 
 def translate():
     translator = Translator(model, tokenizer)

@@ -16,7 +16,7 @@ from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
 from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.tokenizer_trial import try_tokenizer
-from worker.warm import WarmModels
+from worker.warm_models import WarmModels
 
 ABORTS = "(a+)+b"  # the number of ways doubles with each letter
 TAKES_MINUTES = "a+a+b"  # from each start, the square of the number of letters that follow

@@ -38,7 +38,7 @@ def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: st
         return 0
     # Loaded here: `worker ls` needs none of it.
     from worker.engine.runtime.device import check_device, lanes_of
-    from worker.process.child import Child
+    from worker.process.child_handle import Child
     from worker.process.connect import connect_with_retry
     from worker.process.stderr_log import log_to_stderr
     from worker.supervisor import stop_on_signals, supervise

@@ -13,14 +13,18 @@ from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.result_memory import ResultMemory, memory_key
 
 
-class Scorer(Protocol):
+class DocumentScorer(Protocol):
     """Computes the score of every text."""
 
     def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> BatchResult: ...
 
 
 def score_with_reuse(
-    scorer: Scorer, texts: Sequence[str], options: ScoreOptions, memory: ResultMemory, should_stop: Callable[[], bool]
+    scorer: DocumentScorer,
+    texts: Sequence[str],
+    options: ScoreOptions,
+    memory: ResultMemory,
+    should_stop: Callable[[], bool],
 ) -> BatchResult:
     """Score every text. With `options.reuse`, texts in the memory are not computed, and equal texts are computed once;
     without it, the memory is neither read nor extended. Raises what the scorer raises."""

@@ -17,7 +17,7 @@ Fields = Mapping[str, Any]  # of ModelDescription
 Graphs = Mapping[str, GraphSignature]
 
 
-class Family(Protocol):
+class InspectedFamily(Protocol):
     """The part of `inspect` that depends on the model family."""
 
     @property

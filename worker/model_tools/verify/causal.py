@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from jobs.errors import ModelError
 from jobs.spec import Timing
-from worker.engine.causal.open import open_language_model
+from worker.engine.causal.open import open_causal_model
 from worker.engine.causal.protocol import CausalModel, Group, LogProbs, read_all
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
@@ -50,7 +50,7 @@ _MAX_BYTES = 1 << 30  # the largest logits of a document that is read in one cal
 _JOINED_LENGTH = 1024  # tokens of a document joined from all others, long enough to be read in several pieces
 
 
-class CausalFamily:
+class VerifiedCausal:
     """Causal language models."""
 
     unit = "document"
@@ -66,7 +66,7 @@ class CausalFamily:
 
     def run(self, folder: ModelFolder, sample: Sample) -> "CausalRun":
         """Documents that are longer than the model's positions are cut."""
-        model = open_language_model(folder.path)
+        model = open_causal_model(folder.path)
         joined = _joined(sample, model)
         past_limits, untried = _past_limits(sample, model, CausalConfig.read(folder.path))
         past_limits = [ids for ids in past_limits if len(ids) != len(joined)]
@@ -84,7 +84,7 @@ class CausalFamily:
 
 def check_sample(folder: ModelFolder, sample: Sample, checkpoint: Path) -> Check:
     """Compare an export with its checkpoint, on the sample and on documents of up to 1,024 tokens past its limits."""
-    model = open_language_model(folder.path)
+    model = open_causal_model(folder.path)
     past_limits, _ = _past_limits(sample, model, CausalConfig.read(folder.path), _JOINED_LENGTH)
     documents = [*past_limits, *_cut(sample, model)]
     return CausalRun(model, documents, num_compared=len(documents)).check_checkpoint(checkpoint)
@@ -123,7 +123,7 @@ class CausalRun:
 
     def compare(self, name: str, against: str, other: Path) -> Check:
         """Compare all documents, each cut to the positions that both models have."""
-        theirs = open_language_model(other)
+        theirs = open_causal_model(other)
         common = _cut(self._documents, theirs)
         ours = self._log_probs if common == self._documents else _read(self._model, common)
         return _compare(name, against, ours, _read(theirs, common))

@@ -16,7 +16,7 @@ from worker.models.model_folder import ModelFolder
 Sample = Sequence[Sequence[int]]  # ids: segments with their end-of-sentence, or documents
 
 
-class Family(Protocol):
+class VerifiedFamily(Protocol):
     """The part of `verify` that depends on the model family."""
 
     @property

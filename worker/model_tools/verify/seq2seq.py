@@ -22,7 +22,7 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
-from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.seq2seq.protocol import Seq2SeqModel, decode_all
 from worker.graphs.marian import write_marian
 from worker.graphs.precision import Precision
@@ -48,7 +48,7 @@ _MAX_POSITIONS = 512  # of a segment, where config.json does not name the model'
 DecodeText = Callable[[Sequence[int]], str]
 
 
-class Seq2SeqFamily:
+class VerifiedSeq2Seq:
     """Translation models."""
 
     unit = "segment"
@@ -75,7 +75,7 @@ class Seq2SeqFamily:
 
     def run(self, folder: ModelFolder, sample: Sample) -> "Seq2SeqRun":
         decode_text = MarianTokenizer.open(folder.path).decode
-        return Seq2SeqRun(open_translation_model(folder.path), read_manifest(folder), sample, decode_text)
+        return Seq2SeqRun(open_seq2seq_model(folder.path), read_manifest(folder), sample, decode_text)
 
     def export_checkpoint(self, folder: ModelFolder, manifest: Manifest | None) -> Path | None:
         """None: exports of translation models are compared only with other models."""
@@ -145,7 +145,7 @@ class Seq2SeqRun:
 
     def compare(self, name: str, against: str, other: Path) -> Check:
         """Compare translations under the model's own search settings, with chrF."""
-        theirs = _decode(open_translation_model(other), self._sample, self._search)
+        theirs = _decode(open_seq2seq_model(other), self._sample, self._search)
         return _compare(name, against, self._searched, theirs, decode_text=self._decode_text)
 
     @cached_property

@@ -76,7 +76,7 @@ class CacheShape:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class Seq2SeqLayout:
     """What a decoder needs to know of a model's graphs."""
 
     kind: LayoutKind
@@ -109,7 +109,7 @@ def find_graphs(folder: Path) -> dict[str, Path]:
     )
 
 
-def read_layout(graphs: Mapping[str, GraphSignature], config: Mapping[str, Any]) -> Layout:
+def read_layout(graphs: Mapping[str, GraphSignature], config: Mapping[str, Any]) -> Seq2SeqLayout:
     """The layout of these graphs (by file name); raise ModelError where no decoder can run it."""
     encoder, first = graphs[ENCODER], graphs[MERGED if MERGED in graphs else DECODER]
     cached = first if MERGED in graphs else graphs.get(WITH_PAST)
@@ -130,7 +130,7 @@ def read_layout(graphs: Mapping[str, GraphSignature], config: Mapping[str, Any])
     hidden = _output(encoder, "last_hidden_state")
     logits = _output(first, "logits")
     target_vocab = "decoder_vocab_size" if config.get("decoder_vocab_size") is not None else "vocab_size"
-    return Layout(
+    return Seq2SeqLayout(
         kind=LayoutKind.MERGED if MERGED in graphs else LayoutKind.TWO_DECODERS if cached else LayoutKind.NO_CACHE,
         cache=cache,
         width=_size(encoder, hidden, -1, config, "d_model"),

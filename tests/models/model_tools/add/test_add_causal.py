@@ -13,12 +13,12 @@ from jobs.errors import ModelError, SpecError
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.causal_exports import BASE, Export, write_checkpoint, write_letters
 from tests.models.bigrams import write_export
-from worker.engine.causal.open import open_language_model
+from worker.engine.causal.open import open_causal_model
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Added, Request, add_model
 from worker.model_tools.add.target_ids import HeadChoice
 from worker.model_tools.verify import causal, references
-from worker.model_tools.verify.causal import CausalFamily
+from worker.model_tools.verify.causal import VerifiedCausal
 from worker.model_tools.verify.numpy_causal import NumpyCausal
 from worker.model_tools.verify.verify import verify
 from worker.models.contents.kind import kind_of
@@ -69,7 +69,7 @@ def test_a_checkpoint_of_each_family_becomes_a_model(add, models_dir, tmp_path, 
     assert (added.kind, added.layout, added.precision) == ("causal", "kv", precision)
     assert (added.head, added.head_size) == (None, None)
     assert (kind_of(folder), layout_of(folder)) == (ModelKind.CAUSAL, "kv")
-    assert open_language_model(folder.path).max_positions == 128
+    assert open_causal_model(folder.path).max_positions == 128
     manifest = Manifest.read(folder.path)
     assert (manifest.architecture, manifest.precision, manifest.head) == (family, precision, None)
     assert list(manifest.differences(folder.path)) == []
@@ -129,7 +129,7 @@ def test_an_export_is_copied_with_its_weights(add, models_dir, tmp_path, place, 
     }  # fmt: skip
     assert (kind_of(folder), layout_of(folder)) == (ModelKind.CAUSAL, layout)
     assert Manifest.read(folder.path).architecture == "gpt2"
-    assert open_language_model(folder.path).max_positions == 64
+    assert open_causal_model(folder.path).max_positions == 64
 
 
 def test_the_graph_of_a_genai_export_is_copied_under_its_own_name(add, models_dir, tmp_path):
@@ -183,7 +183,7 @@ def test_an_export_that_contradicts_its_configuration_is_added_only_if_accepted_
     assert "clip_qkv = 8, and the graph clips nothing at it" in sentence
     manifest = Manifest.read(Path(added.path))
     assert (manifest.accepts_departures, manifest.departures) == (True, added.warnings)
-    assert open_language_model(Path(added.path)).max_positions == 64
+    assert open_causal_model(Path(added.path)).max_positions == 64
 
 
 def test_the_limits_of_an_export_are_reported_when_it_is_added(add, tmp_path):
@@ -192,7 +192,7 @@ def test_the_limits_of_an_export_are_reported_when_it_is_added(add, tmp_path):
     assert added.warnings == (
         "reads at most 16 tokens at once: config.json asks for sliding_window = 16, which is not seen in the graph",
     )
-    assert open_language_model(Path(added.path)).max_positions == 16
+    assert open_causal_model(Path(added.path)).max_positions == 16
     assert add(write_export(tmp_path / "another")).warnings == ()
 
 
@@ -217,7 +217,7 @@ def test_an_export_is_compared_with_the_checkpoint_given_by_option(add, tmp_path
     assert added.warnings == ()
     model = find_model("exported", Path(added.path).parent)
     assert Manifest.read(model.path).checkpoint == str(checkpoint)
-    found = {check.name: check for check in verify(model, [[3, 4, 5, 6, 7, 8]], CausalFamily())}
+    found = {check.name: check for check in verify(model, [[3, 4, 5, 6, 7, 8]], VerifiedCausal())}
     assert (found["checkpoint"].against, found["checkpoint"].verdict) == ("checkpoint, in numpy", "same")
 
 

@@ -20,7 +20,7 @@ from worker.model_tools.origin import find_checkpoint
 from worker.model_tools.verify import seq2seq
 from worker.model_tools.verify.checks import Check
 from worker.model_tools.verify.numpy_marian import NumpyMarian
-from worker.model_tools.verify.seq2seq import Seq2SeqFamily
+from worker.model_tools.verify.seq2seq import VerifiedSeq2Seq
 from worker.model_tools.verify.verify import verify
 from worker.models.manifest import Manifest
 from worker.models.model_folder import ModelFolder
@@ -63,7 +63,7 @@ def sources(count: int = 10, vocab_size: int = 60) -> list[list[int]]:
 
 
 def checks(folder: ModelFolder, **options: Any) -> dict[str, Check]:
-    return {check.name: check for check in verify(folder, sources(), Seq2SeqFamily(), **options)}
+    return {check.name: check for check in verify(folder, sources(), VerifiedSeq2Seq(), **options)}
 
 
 @pytest.mark.parametrize("shape", [{}, {"activation": "relu", "width": 24, "heads": 3}, {"target_vocab_size": 61}])

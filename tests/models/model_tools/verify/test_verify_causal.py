@@ -15,11 +15,11 @@ from tests.causal_checkpoints import write_causal_checkpoint
 from tests.causal_exports import VOCAB, Export, LongRope
 from tests.models.bigrams import write_export
 from worker.engine.causal.exported import reader as exported_reader
-from worker.engine.causal.open import open_language_model
+from worker.engine.causal.open import open_causal_model
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.verify import causal
-from worker.model_tools.verify.causal import CausalFamily
+from worker.model_tools.verify.causal import VerifiedCausal
 from worker.model_tools.verify.checks import Check
 from worker.model_tools.verify.numpy_causal import NumpyCausal
 from worker.model_tools.verify.verify import verify
@@ -75,7 +75,7 @@ def documents(count: int = 6) -> list[list[int]]:
 
 
 def checks(folder: ModelFolder, **options: Any) -> dict[str, Check]:
-    return {check.name: check for check in verify(folder, documents(), CausalFamily(), **options)}
+    return {check.name: check for check in verify(folder, documents(), VerifiedCausal(), **options)}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -201,7 +201,7 @@ def test_an_export_is_compared_with_itself_alone(tmp_path, has_past):
 def test_texts_exceed_every_limit_that_a_configuration_names(tmp_path, config, lengths, monkeypatch):
     """Limits that are too long to try are named in the report."""
     monkeypatch.setattr(causal, "_MAX_LENGTH", 600)
-    model = open_language_model(write_export(tmp_path / "exported"))
+    model = open_causal_model(write_export(tmp_path / "exported"))
     made = CausalConfig.of({"n_positions": 64} | config, "config.json")
     model = dataclasses.replace(model, max_positions=made.max_position_embeddings)
 
@@ -220,7 +220,7 @@ def test_an_export_that_reads_pieces_differently_from_the_whole_fails(tmp_path, 
     ids = np.random.default_rng(1).integers(0, VOCAB, 90).tolist()
 
     def packed() -> Check:
-        return next(verify(ModelFolder("exported", folder), [ids], CausalFamily()))
+        return next(verify(ModelFolder("exported", folder), [ids], VerifiedCausal()))
 
     assert packed().verdict == "same"
     monkeypatch.setattr(departures, "_CHECKS", ())  # as if the departure had not been found

@@ -22,7 +22,7 @@ from worker.engine.runtime.session import open_session
 from worker.engine.seq2seq.exported.kv_cache import ExportedKVCache
 from worker.models.file_names import DECODER, ENCODER, MERGED, WITH_PAST
 from worker.models.layout.graph_signature import GraphSignature
-from worker.models.layout.seq2seq_layout import Layout, LayoutKind, find_graphs, read_layout
+from worker.models.layout.seq2seq_layout import LayoutKind, Seq2SeqLayout, find_graphs, read_layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class ExportedSeq2SeqGraphs:
     In the merged layout both decoders are one session; the input `use_cache_branch` selects one.
     """
 
-    layout: Layout
+    layout: Seq2SeqLayout
     encoder: onnxruntime.InferenceSession
     first_decoder: onnxruntime.InferenceSession
     next_decoder: onnxruntime.InferenceSession | None
@@ -103,7 +103,7 @@ class ExportedSeq2SeqGraphs:
             self.encoder.run(["last_hidden_state"], {"input_ids": one, "attention_mask": one}, options)
 
 
-def _dummy_length(file: Path, session: onnxruntime.InferenceSession, layout: Layout) -> int:
+def _dummy_length(file: Path, session: onnxruntime.InferenceSession, layout: Seq2SeqLayout) -> int:
     """The shortest past that a merged graph accepts at the first step: 0, or 1 if it refuses 0."""
     assert layout.cache is not None
     quiet = onnxruntime.RunOptions()

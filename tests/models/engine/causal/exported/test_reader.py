@@ -19,7 +19,7 @@ from worker.engine.causal.exported import reader as exported_reader
 from worker.engine.causal.exported.capabilities import Capabilities
 from worker.engine.causal.exported.graph import ExportedCausalGraph
 from worker.engine.causal.exported.model import ExportedCausal
-from worker.engine.causal.open import open_language_model
+from worker.engine.causal.open import open_causal_model
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.runtime.run_context import RunContext
 from worker.models.registry import BUNDLED, DEFAULT_MODEL
@@ -385,8 +385,8 @@ def test_nan_in_one_embedding_reaches_only_the_sequences_that_contain_it(tmp_pat
 
 
 def test_open_language_model_chooses_the_class_by_the_content_of_the_folder(tmp_path: Path) -> None:
-    assert isinstance(open_language_model(Export().write(tmp_path / "export")), ExportedCausal)
+    assert isinstance(open_causal_model(Export().write(tmp_path / "export")), ExportedCausal)
     with pytest.raises(ModelError, match=r"lacks model\.onnx"):
-        open_language_model(write_causal_checkpoint(tmp_path / "checkpoint", "llama"))
+        open_causal_model(write_causal_checkpoint(tmp_path / "checkpoint", "llama"))
     with pytest.raises(ModelError, match="architecture marian in the layout kv, which scores no text"):
-        open_language_model(BUNDLED[DEFAULT_MODEL])
+        open_causal_model(BUNDLED[DEFAULT_MODEL])

@@ -30,14 +30,14 @@ from worker.drain import drain
 from worker.engine.runtime.device import lanes_of, provider_name
 from worker.isolation.sandbox import Sandbox
 from worker.lane import Lane
-from worker.process.child import EXIT_REFUSED
+from worker.process.child_handle import EXIT_REFUSED
 from worker.process.connect import connect_with_retry
 from worker.process.health import serve_health
 from worker.process.lease_keeper import LeaseKeeper
 from worker.process.memory_limits import limit_to_machine, set_oom_score
 from worker.process.parent_pipe import ParentPipe
 from worker.process.stderr_log import log_to_stderr
-from worker.warm import WarmModels
+from worker.warm_models import WarmModels
 from worker.worker_stats import worker_stats
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from worker.engine.tasks.result_memory import NoMemory
 from worker.lane import Lane
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
-from worker.warm import WarmModels
+from worker.warm_models import WarmModels
 from worker.worker_stats import worker_stats
 
 PAIR = json.dumps({"source": "It will rain in Arden.", "target": "雅顿将有雨。"})

@@ -11,7 +11,7 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.settings import Settings
 from jobs.store.database import Database
 from tests.machine import freeze
-from worker.process.child import EXIT_REFUSED, Child
+from worker.process.child_handle import EXIT_REFUSED, Child
 
 
 def test_a_child_reports_that_it_is_idle_and_ends_when_asked(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ class Child:
         arguments = replace(self._arguments, has_run=self._worker_id is not None)
         # -P: Python must not import a folder named `worker` in the user's current directory.
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "worker.lanes", arguments.argument()],
+            [sys.executable, "-P", "-m", "worker.child_process", arguments.argument()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=self._arguments.environment(),
