@@ -25,13 +25,13 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.causal_shapes import CAUSAL_SHAPES
-from bench.folders import made_once
-from bench.machine import cpu_name, load_average
-from bench.rows import Row, compare
-from bench.score_engine import Ids, Run, ScoreEngine
-from bench.score_table import Used, print_report
-from bench.selection import choose, unknown
+from bench.checkpoints.causal_shapes import CAUSAL_SHAPES
+from bench.checkpoints.folders import made_once
+from bench.harness.machine import cpu_name, load_average
+from bench.harness.rows import Row, compare
+from bench.harness.score_engine import Ids, Run, ScoreEngine
+from bench.harness.score_table import Used, print_report
+from bench.harness.selection import choose, unknown
 
 OURS = "kvjobs"
 REFERENCE = "transformers-fp32"  # the others' log-probabilities are compared with its own
@@ -94,7 +94,7 @@ def main(arguments: list[str] | None = None) -> None:
         load = load_average()
         folder = (options.work or Path(name)).absolute() / options.shape
         checkpoint = made_once(
-            folder / "checkpoint", lambda out: ["bench.causal_models", options.shape, "--out", str(out)]
+            folder / "checkpoint", lambda out: ["bench.checkpoints.causal_models", options.shape, "--out", str(out)]
         )
         works = list(choose(WORKS, PEERS, only, options.full))
         for mixed in (False, True):

@@ -23,7 +23,7 @@ from transformers import MarianMTModel, MarianTokenizer
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from bench.demo_checkpoint import DEMO, recover  # noqa: E402
+from bench.checkpoints.demo_checkpoint import DEMO, recover  # noqa: E402
 
 FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-relu-separate")
 

@@ -26,7 +26,7 @@ from transformers import MarianMTModel
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from bench.models import SHAPES, Shape, build, export  # noqa: E402
+from bench.checkpoints.models import SHAPES, Shape, build, export  # noqa: E402
 
 BEAM = {"num_beams": 4, "num_return_sequences": 4}
 

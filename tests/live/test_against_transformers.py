@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("optimum.exporters.onnx")
 
-from bench.models import SHAPES, Shape, build, export
+from bench.checkpoints.models import SHAPES, Shape, build, export
 from jobs.spec import CachePolicy, Timing
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from bench.models import SHAPES, build
+from bench.checkpoints.models import SHAPES, build
 from jobs.errors import ModelError
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint, write_pickle

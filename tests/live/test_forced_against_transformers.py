@@ -15,9 +15,9 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("optimum.exporters.onnx")
 
-from bench.demo_checkpoint import DEMO, recover
-from bench.models import LAYOUTS, SHAPES, build, export
-from bench.tokenizer import write_tokenizer
+from bench.checkpoints.demo_checkpoint import DEMO, recover
+from bench.checkpoints.models import LAYOUTS, SHAPES, build, export
+from bench.checkpoints.tokenizer import write_tokenizer
 from jobs.outcome import Score
 from jobs.spec import ScoreOptions
 from tests.golden.make_forced_golden import draw_pairs, log_probs

@@ -15,9 +15,9 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from bench.models import build
-from bench.shapes import Shape
-from bench.tokenizer import write_tokenizer
+from bench.checkpoints.models import build
+from bench.checkpoints.shapes import Shape
+from bench.checkpoints.tokenizer import write_tokenizer
 from tests.tiny_models import decode
 from worker.engine.search.generation_config import read_generation
 from worker.engine.seq2seq.native.model import NativeSeq2Seq

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bench.engine import Engine
-from bench.folders import made_once
-from bench.process import EngineError
+from bench.checkpoints.folders import made_once
+from bench.harness.engine import Engine
+from bench.harness.process import EngineError
 
 
 def test_an_engine_that_cannot_start_reports_the_reason(tmp_path):

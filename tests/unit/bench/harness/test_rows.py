@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.rows import compare, equal_tokens, share_of_peak
+from bench.harness.rows import compare, equal_tokens, share_of_peak
 
 
 def test_a_row_compares_the_medians_of_all_rounds():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.lm_checkpoint import DEMO, recover
+from bench.checkpoints.lm_checkpoint import DEMO, recover
 from jobs.errors import ModelError
 from worker.graphs.file_names import BODY, HEAD, WEIGHTS
 from worker.graphs.precision import Precision

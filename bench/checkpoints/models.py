@@ -1,7 +1,7 @@
 """Random Marian models of a given size, seeded, exported as published models are: for benchmarks and for tests.
 
-    python -m bench.models opus-shaped --out /tmp/opus-shaped [--layout merged|two|none|checkpoint]
-    python -m bench.models tiny-swish-tied --out /tmp/tiny
+    python -m bench.checkpoints.models opus-shaped --out /tmp/opus-shaped [--layout merged|two|none|checkpoint]
+    python -m bench.checkpoints.models tiny-swish-tied --out /tmp/tiny
 
 Needs the extra `train` (torch, transformers, Optimum). The output of such a model is noise, but it takes as long as a
 trained model of the same size, and what a cache, a batch or a beam changes in its ids is real.
@@ -22,8 +22,8 @@ import torch
 from optimum.exporters.onnx import main_export
 from transformers import MarianConfig, MarianMTModel
 
-from bench.shapes import SHAPES, Shape
-from bench.tokenizer import FILES, write_tokenizer
+from bench.checkpoints.shapes import SHAPES, Shape
+from bench.checkpoints.tokenizer import FILES, write_tokenizer
 from worker.model_tools.add.target_ids import target_ids
 
 CHECKPOINT = "checkpoint"  # a Hugging Face checkpoint, which exporters and converters read
@@ -152,7 +152,7 @@ def _quiet() -> Iterator[None]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.models", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.checkpoints.models", description=__doc__.splitlines()[0])
     parser.add_argument("shape", choices=SHAPES)
     parser.add_argument("--out", type=Path, required=True, help="the folder to write")
     parser.add_argument("--layout", choices=(*LAYOUTS, CHECKPOINT), default="merged")

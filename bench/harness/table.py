@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from bench.rows import Row
+from bench.harness.rows import Row
 
 
 @dataclass(frozen=True, slots=True)

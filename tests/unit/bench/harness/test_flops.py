@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench.flops import Sizes, flop_per_token
-from bench.shapes import SHAPES
+from bench.checkpoints.shapes import SHAPES
+from bench.harness.flops import Sizes, flop_per_token
 
 OPUS = Sizes.of(SHAPES["opus-shaped"])
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from bench.rows import Row
-from bench.table import times
+from bench.harness.rows import Row
+from bench.harness.table import times
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Random causal models of a given size, seeded, as Hugging Face checkpoints: their output is noise, but they take as
 long as a trained model of the same size.
 
-    python -m bench.causal_models qwen-shaped --out DIR
+    python -m bench.checkpoints.causal_models qwen-shaped --out DIR
 
 Needs neither torch nor transformers.
 """
@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from bench.causal_shapes import CAUSAL_SHAPES, CausalShape
+from bench.checkpoints.causal_shapes import CAUSAL_SHAPES, CausalShape
 
 
 def write_checkpoint(shape: CausalShape, folder: Path, seed: int = 0) -> None:
@@ -57,7 +57,9 @@ def _weights(shape: CausalShape, rng: np.random.Generator) -> Iterator[tuple[str
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.causal_models", description="Random causal models.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.checkpoints.causal_models", description="Random causal models."
+    )
     parser.add_argument("shape", choices=CAUSAL_SHAPES)
     parser.add_argument("--out", type=Path, required=True, help="the folder to write")
     parser.add_argument("--seed", type=int, default=0)

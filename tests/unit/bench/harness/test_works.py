@@ -1,7 +1,7 @@
 """Which works bench.translate measures, against which peers."""
 
-from bench.selection import choose, unknown
-from bench.works import PEERS, WORKS
+from bench.harness.selection import choose, unknown
+from bench.harness.works import PEERS, WORKS
 
 
 def test_every_peer_of_a_work_is_known():

@@ -1,6 +1,6 @@
 """A checkpoint of the Qwen2 family as a GGUF file, which llama.cpp reads.
 
-    python -m bench.gguf_file CHECKPOINT FILE f32|q8_0
+    python -m bench.checkpoints.gguf_file CHECKPOINT FILE f32|q8_0
 
 Names of tensors and keys: the package `gguf` of llama.cpp. The file has no vocabulary: ids go in, logits come out.
 Products in q8_0, as llama.cpp's own quantizer does it; norms and biases stay in float32.
@@ -44,7 +44,9 @@ def write_gguf(checkpoint: Path, file: Path, precision: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.gguf_file", description="A GGUF file of a checkpoint.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.checkpoints.gguf_file", description="A GGUF file of a checkpoint."
+    )
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("file", type=Path)
     parser.add_argument("precision", choices=_TYPES)

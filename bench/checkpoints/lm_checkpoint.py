@@ -1,6 +1,6 @@
 """Recover the Hugging Face checkpoint of a Llama or Qwen2 model from its native graphs.
 
-    python -m bench.lm_checkpoint --out /tmp/demo-lm-checkpoint [--model worker/demo/lm]
+    python -m bench.checkpoints.lm_checkpoint --out /tmp/demo-lm-checkpoint [--model worker/demo/lm]
 
 The other engines in the benchmarks read checkpoints, and the package bundles only graphs.
 Knows: how `worker.graphs.causal` names and packs tensors. Does not know: how to run one.
@@ -20,7 +20,7 @@ from worker.graphs.file_names import BODY, HEAD
 from worker.graphs.weights import WrittenWeights
 from worker.models.file_names import CAUSAL_TOKENIZER, CAUSAL_TOKENIZER_EXTRAS, CONFIGURATION
 
-DEMO = Path(__file__).parents[1] / "worker/demo/lm"
+DEMO = Path(__file__).parents[2] / "worker/demo/lm"
 
 Weights = dict[str, np.ndarray]
 
@@ -78,7 +78,9 @@ def _layer(body: WrittenWeights, model: Path, layer: int, sizes: CausalSizes) ->
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.lm_checkpoint", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.checkpoints.lm_checkpoint", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--model", type=Path, default=DEMO, help="a folder of native graphs, in float32")
     parser.add_argument("--out", type=Path, required=True, help="the folder to write")
     options = parser.parse_args(arguments)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.demo_checkpoint import DEMO, recover
+from bench.checkpoints.demo_checkpoint import DEMO, recover
 from jobs.errors import ModelError
 from worker.graphs.file_names import DECODER, ENCODER, WEIGHTS
 from worker.graphs.precision import Precision

@@ -1,6 +1,6 @@
 """Recover the Hugging Face checkpoint of a Marian model from its native graphs.
 
-    python -m bench.demo_checkpoint --out /tmp/demo-checkpoint [--model worker/demo/en-zh] [--check GOLDEN.json]
+    python -m bench.checkpoints.demo_checkpoint --out DIR [--model worker/demo/en-zh] [--check GOLDEN.json]
 
 Knows: how `worker.graphs.marian` names and packs tensors. Does not know: how to run one. Only the check needs torch.
 """
@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
-from bench.tokenizer import FILES
+from bench.checkpoints.tokenizer import FILES
 from jobs.errors import ModelError
 from worker.graphs.file_names import DECODER, ENCODER
 from worker.graphs.weights import WrittenWeights
 
-DEMO = Path(__file__).parents[1] / "worker/demo/en-zh"
+DEMO = Path(__file__).parents[2] / "worker/demo/en-zh"
 
 Weights = dict[str, np.ndarray]
 
@@ -98,7 +98,9 @@ def check(checkpoint: Path, golden: Path) -> tuple[int, int]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.demo_checkpoint", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.checkpoints.demo_checkpoint", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--model", type=Path, default=DEMO, help="a folder of native graphs, in float32")
     parser.add_argument("--out", type=Path, required=True, help="the folder to write")
     parser.add_argument(

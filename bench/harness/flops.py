@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from bench.shapes import Shape
+from bench.checkpoints.shapes import Shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ import json
 import pytest
 import sentencepiece
 
-from bench.tokenizer import write_tokenizer
+from bench.checkpoints.tokenizer import write_tokenizer
 from worker.text.marian_tokenizer import MarianTokenizer
 
 

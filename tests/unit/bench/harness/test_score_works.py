@@ -1,7 +1,7 @@
 """What bench.score measures: works and peers are chosen by name, and every run measures the same sequences."""
 
+from bench.harness.selection import choose, unknown
 from bench.score import PEERS, WORKS, draw
-from bench.selection import choose, unknown
 
 
 def test_without_names_the_whole_short_run_is_chosen():
