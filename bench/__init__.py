@@ -1,1 +1,1 @@
-"""Benchmarks: each module here is a command, `python -m bench.NAME`. Nothing in the package imports them."""
+"""Benchmarks: each file here is a command, `python -m bench.NAME`. Nothing in the packages imports them."""

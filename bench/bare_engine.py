@@ -18,7 +18,7 @@ from jobs.submission.shards import SHARD_TOKENS
 from worker.engine.tasks.result_memory import NoMemory
 from worker.lane import Lane
 from worker.model_tools.admission import admit
-from worker.warm import WarmModels
+from worker.warm_models import WarmModels
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ import numpy as np
 from jobs.errors import ModelError
 from jobs.spec import Window
 from worker.engine.causal.exported import reader as exported_reader
-from worker.engine.causal.open import open_language_model
+from worker.engine.causal.open import open_causal_model
 from worker.engine.causal.protocol import CausalModel, Group
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.windows import cut
@@ -205,7 +205,7 @@ def measure(name: str, family: Family, exporter: str, checkpoint: Path, folder: 
     texts = [rng.integers(3, VOCAB, length).tolist() for length in lengths]
     before = unlimited(folder)
     try:
-        after: CausalModel | None = open_language_model(folder)
+        after: CausalModel | None = open_causal_model(folder)
     except ModelError:
         after = None
     return Measured(
@@ -230,7 +230,7 @@ def unlimited(folder: Path) -> CausalModel:
     looks = departures._CHECKS
     departures._CHECKS = ()
     try:
-        model = open_language_model(folder)
+        model = open_causal_model(folder)
     finally:
         departures._CHECKS = looks
     assert model.departures == Departures()

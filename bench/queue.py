@@ -24,7 +24,7 @@ from typing import Any
 
 from sqlalchemy import select, text
 
-from bench.servers import own_database, redis_server
+from bench.harness.servers import own_database, redis_server
 from bench.submit import make_lines
 from jobs.store.database import Database
 from jobs.store.schema import tables

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.causal_shapes import CAUSAL_SHAPES
-from bench.folders import made_once
-from bench.machine import cpu_name, load_average
+from bench.checkpoints.causal_shapes import CAUSAL_SHAPES
+from bench.checkpoints.folders import made_once
+from bench.harness.machine import cpu_name, load_average
 from worker.engine.causal.native.model import NativeCausal
 from worker.engine.causal.protocol import Group, LogProbs, Reader, read_all
 from worker.engine.runtime.run_context import RunContext
@@ -67,7 +67,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _open(folder: Path, shape: str, precision: str) -> NativeCausal:
-    checkpoint = made_once(folder / "checkpoint", lambda out: ["bench.causal_models", shape, "--out", str(out)])
+    checkpoint = made_once(
+        folder / "checkpoint", lambda out: ["bench.checkpoints.causal_models", shape, "--out", str(out)]
+    )
     made = made_once(folder / f"ours-{precision}", lambda out: ["bench.added", str(checkpoint), str(out), precision])
     return NativeCausal.open(made)
 

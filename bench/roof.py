@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from bench.flops import Sizes, flop_per_token
-from bench.shapes import SHAPES
-from bench.works import OPUS, SOURCE_TOKENS, TARGET_TOKENS, WORKS
+from bench.checkpoints.shapes import SHAPES
+from bench.harness.flops import Sizes, flop_per_token
+from bench.harness.works import OPUS, SOURCE_TOKENS, TARGET_TOKENS, WORKS
 from jobs.process import available_cores
 
 K = 512

@@ -18,19 +18,20 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from bench.causal_shapes import CAUSAL_SHAPES
-from bench.folders import made_once
-from bench.machine import cpu_name, load_average
-from bench.rows import Row, compare
-from bench.score_engine import Ids, Run, ScoreEngine
-from bench.score_table import Used, print_report
+from bench.checkpoints.causal_shapes import CAUSAL_SHAPES
+from bench.checkpoints.folders import made_once
+from bench.harness.machine import cpu_name, load_average
+from bench.harness.rows import Row, compare
+from bench.harness.score_engine import Ids, Run, ScoreEngine
+from bench.harness.score_table import Used, print_report
+from bench.harness.selection import choose, unknown
 
 OURS = "kvjobs"
 REFERENCE = "transformers-fp32"  # the others' log-probabilities are compared with its own
@@ -85,7 +86,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     only = [name for name in options.only.split(",") if name]
-    if odd := unknown(only):
+    if odd := unknown(WORKS, PEERS, only):
         parser.error(f"--only: nothing is called {', '.join(odd)}")
     rows: list[Row] = []
     used: list[Used] = []
@@ -93,9 +94,9 @@ def main(arguments: list[str] | None = None) -> None:
         load = load_average()
         folder = (options.work or Path(name)).absolute() / options.shape
         checkpoint = made_once(
-            folder / "checkpoint", lambda out: ["bench.causal_models", options.shape, "--out", str(out)]
+            folder / "checkpoint", lambda out: ["bench.checkpoints.causal_models", options.shape, "--out", str(out)]
         )
-        works = list(choose(only, options.full))
+        works = list(choose(WORKS, PEERS, only, options.full))
         for mixed in (False, True):
             group = [work for work in works if work.mixed == mixed]
             if group:
@@ -107,21 +108,6 @@ def main(arguments: list[str] | None = None) -> None:
         print(json.dumps([row.as_json() for row in rows]))
     else:
         print_report(rows, used, cpu_name(), (load, load_average()))
-
-
-def choose(only: Collection[str], full: bool) -> Iterator[Work]:
-    """The works and peers that `only` names, each work with its peers; an empty `only` names all."""
-    works = {work.name for work in WORKS if work.name in only} or {work.name for work in WORKS}
-    peers = {peer for peer in PEERS if peer in only} or set(PEERS)
-    for work in WORKS:
-        wanted = tuple(peer for peer in (*work.peers, *(work.more_peers if full else ())) if peer in peers)
-        if work.name in works and wanted:
-            yield replace(work, peers=wanted)
-
-
-def unknown(only: Collection[str]) -> list[str]:
-    """The names in `only` that are neither a work nor a peer."""
-    return sorted(set(only) - {work.name for work in WORKS} - set(PEERS))
 
 
 def draw(vocab_size: int, mixed: bool, full: bool) -> list[Ids]:

@@ -25,13 +25,14 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from bench.engine import Engine, Ids, Run, Search
-from bench.flops import Sizes, flop_per_token
-from bench.folders import made_once
-from bench.machine import cpu_has, cpu_is_intel, cpu_name, load_average
-from bench.rows import Row, compare, equal_tokens, share_of_peak
-from bench.table import Used, print_report
-from bench.works import DEMO, OPUS, PEERS, SOURCE_TOKENS, TARGET_TOKENS, Work, choose, unknown
+from bench.checkpoints.folders import made_once
+from bench.harness.engine import Engine, Ids, Run, Search
+from bench.harness.flops import Sizes, flop_per_token
+from bench.harness.machine import cpu_has, cpu_is_intel, cpu_name, load_average
+from bench.harness.rows import Row, compare, equal_tokens, share_of_peak
+from bench.harness.selection import choose, unknown
+from bench.harness.table import Used, print_report
+from bench.harness.works import DEMO, OPUS, PEERS, SOURCE_TOKENS, TARGET_TOKENS, WORKS, Work
 
 OURS = "kvjobs"
 REFERENCE = ("transformers-fp32", "fp32")  # the others' ids are compared with its own
@@ -87,9 +88,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     only = [name for name in options.only.split(",") if name]
-    if odd := unknown(only):
+    if odd := unknown(WORKS, PEERS, only):
         parser.error(f"--only: nothing is called {', '.join(odd)}")
-    works = list(choose(only, options.full))
+    works = list(choose(WORKS, PEERS, only, options.full))
     segments = options.segments * (_FULL if options.full else 1)
     repeats = options.repeats or (5 if options.full else 3)
     rows: list[Row] = []
@@ -118,15 +119,15 @@ def prepare(folder: Path, model: str, beams: int, segments: int) -> Workload:
     A beam search gets a quarter of the segments: it has four times the rows. The demo model is small and gets twice as
     many, since their lengths differ.
     """
-    from bench.segments import bulletin_segments, random_segments
+    from bench.harness.segments import bulletin_segments, random_segments
 
     checkpoint = folder / "checkpoint"
     count = max(1, segments // 4) if beams > 1 else segments
     if model == DEMO:
-        made_once(checkpoint, lambda out: ["bench.demo_checkpoint", "--out", str(out)])
+        made_once(checkpoint, lambda out: ["bench.checkpoints.demo_checkpoint", "--out", str(out)])
         ids = bulletin_segments(checkpoint, 2 * count)
         return Workload(checkpoint, ids, Search(beams, None), num_tried=512, num_reference=64)
-    made_once(checkpoint, lambda out: ["bench.models", OPUS, "--layout", "checkpoint", "--out", str(out)])
+    made_once(checkpoint, lambda out: ["bench.checkpoints.models", OPUS, "--layout", "checkpoint", "--out", str(out)])
     ids = random_segments(checkpoint, count, SOURCE_TOKENS)
     return Workload(checkpoint, ids, Search(beams, TARGET_TOKENS), num_tried=64 // beams, num_reference=16)
 

@@ -1,4 +1,4 @@
-"""Measures derived from the sums of a score. Standard library alone.
+"""Measures derived from the sums of a score. Needs only the standard library.
 
 Sums first, division last: the perplexity of a corpus is that of the sums over its documents, never a mean.
 """

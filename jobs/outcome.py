@@ -1,4 +1,4 @@
-"""What an engine returns, as plain values. Standard library alone."""
+"""What an engine returns, as plain values. Needs only the standard library."""
 
 import enum
 import math

@@ -1,4 +1,4 @@
-"""The identity of a process. A pid alone is none: it is valid on one machine, and used again for other processes."""
+"""The identity of a process. A pid alone is not enough: it holds on one machine, and other processes get it later."""
 
 import functools
 import os

@@ -22,7 +22,7 @@ class Queues:
 
     @classmethod
     def parse(cls, text: str, device: str = CPU) -> "Queues":
-        """From `cpu,model:opus-mt-en-zh`; the device's own queues for an empty text. Raises SpecError."""
+        """Parse `cpu,model:opus-mt-en-zh`; an empty text means the device's own queues. Raises SpecError."""
         names = [name for name in (part.strip() for part in text.split(",")) if name]
         if not names:
             return cls((CPU,)) if device == CPU else cls((CPU, GPU), has_gpu=True)
@@ -44,7 +44,7 @@ class Queues:
 
 
 def check_queue(name: str) -> str:
-    """Return a job's queue. Raises SpecError for a name that is none."""
+    """Return the name if it is a queue that a job may have. Raises SpecError for any other."""
     if name not in (CPU, GPU):
         raise SpecError(
             f"there is no queue {name!r}; the queue of a job is cpu (any worker) or gpu (workers with a GPU)"

@@ -1,5 +1,5 @@
 """
-The order of the candidates of a query by a model's scores. Standard library alone.
+The order of the candidates of a query by a model's scores. Needs only the standard library.
 
     the first stage's order   a    b    c    d
     scores                    -2   ?    -1   -2      ?: no score, with a reason
@@ -66,7 +66,7 @@ def scaled(values: Sequence[float]) -> list[float]:
 
 
 def _checked(one: Judged, fusion: float) -> Judged:
-    """The same candidate, or one with an error instead of a score that it cannot be ranked by."""
+    """The candidate; with an error in place of its score if it cannot be ranked by it."""
     first = one.first_score if one.first_score is not None and math.isfinite(one.first_score) else None
     error = one.error
     if error is None and (one.score is None or not math.isfinite(one.score)):

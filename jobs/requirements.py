@@ -9,7 +9,8 @@ _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?P<rest>[^;]*)")
 
 
 def install_command(package: str) -> str:
-    """For psycopg `pip install 'psycopg[binary]>=3.2'`: with the version that kvjobs requires, if it requires one."""
+    """The command that installs `package`, in the version that kvjobs requires if it requires one: for psycopg
+    `pip install 'psycopg[binary]>=3.2'`."""
     try:
         wanted = importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:  # kvjobs runs from a folder without being installed

@@ -1,5 +1,5 @@
-"""The specification of a job: task, model, options; frozen values that are checked when they are made. Standard library
-alone."""
+"""The specification of a job: task, model, options; frozen values that are checked when they are made. Needs only
+the standard library."""
 
 import dataclasses
 import enum
@@ -66,7 +66,7 @@ class CachePolicy:
 
     @classmethod
     def parse(cls, text: str) -> "CachePolicy":
-        """From `auto`, `on`, `off` or `hybrid:N`. Raises SpecError for anything else."""
+        """Parse `auto`, `on`, `off` or `hybrid:N`. Raises SpecError for anything else."""
         if text in ("auto", "on", "off"):
             return cls(text)
         if match := re.fullmatch(r"hybrid:(\d{1,4})", text):
@@ -212,7 +212,8 @@ class JobSpec:
 
     @classmethod
     def restore(cls, *, task: str, model: str, model_revision: str, options_json: str) -> "JobSpec":
-        """From a row of `jobs`. Raises SpecError for a task or an option that this version does not know."""
+        """The specification of a job, from its row of `jobs`. Raises SpecError for a task or an option that this
+        version does not know."""
         values: dict[str, Any] = json.loads(options_json)
         if task not in set(Task):
             raise SpecError(f"the job was submitted by a newer kvjobs: task {task} is unknown here; upgrade")

@@ -37,15 +37,15 @@ def write_causal_checkpoint(
     vocab_size: int = 300,
     max_positions: int = 128,
     tied: bool = True,
-    dtype: str = "F32",  # F32 | F16 | BF16, as safetensors calls them
+    dtype: str = "F32",  # F32 | F16 | BF16, the names of safetensors
     shards: int = 1,
     seed: int = 0,
-    spread: float = 1.5,  # of the weights, in units of what keeps lengths: enough for tokens to matter
-    **config: Any,  # more of config.json
+    spread: float = 1.5,  # of the weights; 1 preserves norms; large enough that tokens matter
+    **config: Any,  # further entries of config.json
 ) -> Path:
-    """Write config.json, weights and a tokenizer into `folder`; the same arguments, the same bytes."""
+    """Write config.json, weights and a tokenizer into `folder`; the same arguments give the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
-    said = causal_config(
+    values = causal_config(
         family,
         width=width,
         layers=layers,
@@ -59,8 +59,8 @@ def write_causal_checkpoint(
         dtype=dtype,
         **config,
     )
-    _write_json(folder / "config.json", said)
-    write_weights(folder, random_causal_weights(said, seed=seed, spread=spread), dtype=dtype, shards=shards)
+    _write_json(folder / "config.json", values)
+    write_weights(folder, random_causal_weights(values, seed=seed, spread=spread), dtype=dtype, shards=shards)
     write_causal_tokenizer(folder, vocab_size)
     return folder
 
@@ -80,8 +80,8 @@ def causal_config(
     dtype: str = "F32",
     **config: Any,
 ) -> dict[str, Any]:
-    """config.json of a family."""
-    said: dict[str, Any] = {
+    """The config.json of a family, as a dictionary."""
+    values: dict[str, Any] = {
         "architectures": [ARCHITECTURES[family]],
         "attention_dropout": 0.0,
         "bos_token_id": None,
@@ -103,18 +103,18 @@ def causal_config(
         "vocab_size": vocab_size,
     }
     if family in ("llama", "qwen3"):
-        said |= {"attention_bias": False}
+        values |= {"attention_bias": False}
     if family == "llama":
-        said |= {"mlp_bias": False}
+        values |= {"mlp_bias": False}
     if family == "mistral":
-        said |= {"sliding_window": None}
+        values |= {"sliding_window": None}
     if family != "qwen2" or head_size is not None:
-        said |= {"head_dim": head_size or width // heads}
-    return said | config
+        values |= {"head_dim": head_size or width // heads}
+    return values | config
 
 
 def random_causal_weights(config: Mapping[str, Any], *, seed: int, spread: float) -> Weights:
-    """By their names in a checkpoint. A tied head appears once, as `save_pretrained` leaves it."""
+    """Random weights by their names in a checkpoint. A tied head appears once, as `save_pretrained` writes it."""
     rng = np.random.default_rng(seed)
     family, width, ffn = config["model_type"], config["hidden_size"], config["intermediate_size"]
     head_size = config.get("head_dim") or width // config["num_attention_heads"]
@@ -144,7 +144,7 @@ def random_causal_weights(config: Mapping[str, Any], *, seed: int, spread: float
         if family == "qwen3":
             for name in ("q_norm", "k_norm"):
                 weights[f"{here}.self_attn.{name}.weight"] = 1.0 + draw(head_size, by=0.2)
-    # The state that the head sees: small enough that a tied head, as wide as the embeddings, is not sure of everything.
+    # The final norm is small, so that a tied head, which has the scale of the embeddings, does not saturate.
     weights["model.norm.weight"] = np.float32(2.0 / width**0.5 if config["tie_word_embeddings"] else 1.0) * (
         1.0 + draw(width, by=0.1)
     )
@@ -152,7 +152,7 @@ def random_causal_weights(config: Mapping[str, Any], *, seed: int, spread: float
 
 
 def write_causal_tokenizer(folder: Path, vocab_size: int) -> None:
-    """Byte-level BPE: <|endoftext|>, the 256 bytes, and a few merges. `vocab_size` is at least 257 plus some."""
+    """Write a byte-level BPE: <|endoftext|>, the 256 bytes, and those of eight merges that fit into `vocab_size`."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {"<|endoftext|>": 0} | {letter: number + 1 for number, letter in enumerate(letters)}
     merges = [("Ġ", "t"), ("h", "e"), ("Ġt", "he"), ("a", "i"), ("ai", "n"), ("s", "n"), ("o", "w"), ("sn", "ow")]
@@ -171,7 +171,7 @@ def write_causal_tokenizer(folder: Path, vocab_size: int) -> None:
 
 
 def write_kv_model(checkpoint: Path, folder: Path, precision: Precision = Precision.FP32) -> Path:
-    """Graphs of our own from a checkpoint, with the files that an engine opens."""
+    """Write the native graphs of a checkpoint, with the other files that an engine opens."""
     folder.mkdir(parents=True, exist_ok=True)
     config = read_json(checkpoint / "config.json")
     weights = load_file(checkpoint / "model.safetensors")

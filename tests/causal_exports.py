@@ -1,5 +1,5 @@
 """
-Tiny causal graphs with random weights in the layouts that others export, and the same network in numpy.
+Tiny causal graphs with random weights in the layouts of other exporters, and the same network in numpy.
 
 Two layers like Llama's: RMS norms, rotary positions, grouped queries (K < N), a gated product. Written without torch.
 
@@ -29,7 +29,7 @@ PAIRS = HEAD_SIZE // 2
 
 @dataclass(frozen=True)
 class LongRope:
-    """Rotary positions as Phi-3.5's: other factors, and larger cosines and sines."""
+    """Rotary positions like those of Phi-3.5: short and long factors, and scaled cosines and sines."""
 
     short: tuple[float, ...] = tuple(1.0 + 0.05 * pair for pair in range(PAIRS))
     long: tuple[float, ...] = tuple(1.0 + 3.0 * pair for pair in range(PAIRS))
@@ -40,44 +40,44 @@ class LongRope:
         return float(np.sqrt(1 + np.log(POSITIONS / self.original) / np.log(self.original)))
 
     def config(self, kind: str = "longrope") -> dict[str, Any]:
-        """What config.json says of them."""
-        said = {"type": kind, "short_factor": self.short, "long_factor": self.long}
-        return {"rope_scaling": said, "rope_theta": BASE, "original_max_position_embeddings": self.original}
+        """Their entries in config.json."""
+        scaling = {"type": kind, "short_factor": self.short, "long_factor": self.long}
+        return {"rope_scaling": scaling, "rope_theta": BASE, "original_max_position_embeddings": self.original}
 
     def tables(self, *, is_long: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return tuple(self.factor * one for one in _tables(np.array(self.long if is_long else self.short)))  # type: ignore[return-value]
 
 
 def _tables(slower: Any = 1.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Cosines and sines (POSITIONS, PAIRS) of frequencies that are divided by `slower`."""
+    """Cosines and sines (POSITIONS, PAIRS) of frequencies divided by `slower`."""
     angles = np.outer(np.arange(POSITIONS), BASE ** -np.linspace(0, 1, PAIRS, endpoint=False) / slower)
     return np.cos(angles), np.sin(angles)
 
 
 @dataclass(frozen=True)
 class Export:
-    """What an exporter chose."""
+    """The choices of an exporter, which determine the graph that `write` makes."""
 
-    attention: str = "plain"  # plain: products and a softmax, as Optimum; grouped: GroupQueryAttention, as genai
+    attention: str = "plain"  # plain: products and a softmax (Optimum); grouped: GroupQueryAttention (genai)
     kv_heads: int = 2  # K
     has_past: bool = True
-    positions: str = "input"  # input | past: counted from the past | left: as if padding stood on the left
+    positions: str = "input"  # input | past: counted from the past | left: as if padding were on the left
     dtype: type = np.float32
-    scales_batches: bool = False  # hidden states rounded by the largest of all rows, as in per-tensor int8
-    num_logits: bool = False  # transformers.js's input
+    scales_batches: bool = False  # hidden states are rounded with one scale for all rows, as in per-tensor int8
+    num_logits: bool = False  # the input `num_logits_to_keep` of transformers.js
     names: tuple[str, str] = ("past_key_values.{layer}.{part}", "present.{layer}.{part}")
     leaves_head_size_open: bool = False
-    rope: LongRope | None = None  # plain: its short factors alone, as a trace has them; grouped: either, by the length
+    rope: LongRope | None = None  # plain: only the short factors, as in a trace; grouped: chosen by the length
 
     def write(self, folder: Path, *, graph: str = "model.onnx", external: str | None = None, **config: Any) -> Path:
-        """model.onnx and config.json; the same arguments, the same weights."""
+        """Write model.onnx and config.json; the same arguments give the same weights."""
         (folder / graph).parent.mkdir(parents=True, exist_ok=True)
         model = _Builder(self).model()
         if external:
             onnx.save(model, folder / graph, save_as_external_data=True, location=external, size_threshold=256)
         else:
             onnx.save(model, folder / graph)
-        said = {
+        values = {
             "vocab_size": VOCAB,
             "num_hidden_layers": LAYERS,
             "num_attention_heads": HEADS,
@@ -87,18 +87,18 @@ class Export:
             "max_position_embeddings": POSITIONS,
             **(self.rope.config() if self.rope else {}),
         } | config
-        (folder / "config.json").write_text(json.dumps(said))
+        (folder / "config.json").write_text(json.dumps(values))
         return folder
 
     def log_probs(self, ids: Sequence[int]) -> NDArray[np.float32]:
-        """log p(token | tokens before), all but the first: the network in numpy."""
+        """log p(token | tokens before) of all tokens except the first, by the network in numpy."""
         return _Reference(self).log_probs([ids])[0]
 
 
 def write_checkpoint(folder: Path, export: Export, *, changed: float = 0.0, **config: Any) -> Path:
-    """The Llama that an export computes, as transformers keeps it; `changed` is added to some of its weights."""
-    said = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "rms_norm_eps": EPSILON, "rope_theta": BASE}
-    export.write(folder, **said | {"intermediate_size": FFN, "tie_word_embeddings": False} | config)
+    """Write the checkpoint of the Llama that an export computes; `changed` is added to some of its weights."""
+    values = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "rms_norm_eps": EPSILON, "rope_theta": BASE}
+    export.write(folder, **values | {"intermediate_size": FFN, "tie_word_embeddings": False} | config)
     (folder / "model.onnx").unlink()
     tensors = _as_checkpoint(weights(export.kv_heads))
     tensors["lm_head.weight"][::2] += changed
@@ -107,7 +107,7 @@ def write_checkpoint(folder: Path, export: Export, *, changed: float = 0.0, **co
 
 
 def write_letters(folder: Path) -> None:
-    """A tokenizer whose ids fit: a letter a token."""
+    """Write a tokenizer with one token per letter, whose ids are in the vocabulary of the exports."""
     letters = {letter: number for number, letter in enumerate("~ abcdefghijklmnopqrstuvwxyzSMTWF0123456789.,-")}
     tokenizer = Tokenizer(models.WordLevel(vocab=letters, unk_token="~"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
@@ -138,7 +138,7 @@ def weights(kv_heads: int, dtype: type = np.float32) -> dict[str, NDArray[Any]]:
 
 
 def _as_checkpoint(drawn: dict[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
-    """The same weights by their names in transformers, each linear map (outputs, inputs)."""
+    """The same weights by their names in transformers, with linear maps as (outputs, inputs)."""
     names = {"embed": "model.embed_tokens", "head": "lm_head", "norm": "model.norm"}
     for layer in range(LAYERS):
         here = f"model.layers.{layer}"
@@ -152,7 +152,7 @@ def _as_checkpoint(drawn: dict[str, NDArray[Any]]) -> dict[str, NDArray[np.float
 
 
 class _Reference(NumpyCausal):
-    """The network of an export, with its rotary positions."""
+    """The network of an export in numpy, with its rotary positions."""
 
     def __init__(self, export: Export) -> None:
         config = {"num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "rms_norm_eps": EPSILON}
@@ -162,13 +162,13 @@ class _Reference(NumpyCausal):
     def rotations(self, length: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         if self._rope is None:
             return super().rotations(length)
-        tables = self._rope.tables(is_long=length - 1 > self._rope.original)  # the last token is not fed
+        tables = self._rope.tables(is_long=length - 1 > self._rope.original)  # the last token is not an input
         cosines, sines = (table[:length].astype(np.float32) for table in tables)
         return cosines, sines
 
 
 class _Builder:
-    """One graph, node by node."""
+    """Builds one graph, node by node."""
 
     def __init__(self, export: Export) -> None:
         self._export = export
@@ -233,7 +233,7 @@ class _Builder:
         return [(past(layer, "key"), past(layer, "value")) for layer in range(LAYERS)]
 
     def _prepare_plain(self) -> None:
-        """Angles (B or 1, 1, S, H / 2) of the positions, and what attention adds to its scores (B, 1, S, P + S)."""
+        """Cosines and sines of positions (B or 1, 1, S, H / 2), and the bias of attention scores (B, 1, S, P + S)."""
         zero, one = self._const([0]), self._const([1])
         places = self._op("Unsqueeze", self._range(self._past_length, self._total), zero)  # (1, S)
         if self._export.positions == "input":
@@ -282,7 +282,7 @@ class _Builder:
         )
 
     def _prepare_grouped(self) -> None:
-        """Lengths from the mask, as genai's builder takes them."""
+        """Lengths computed from the mask, as genai's builder does."""
         last = self._op("Sub", self._op("ReduceSum", self._mask, self._const([1]), keepdims=0), self._const([1]))
         self._lasts = self._op("Cast", last, to=TensorProto.INT32)
         total = self._op("Squeeze", self._size(self._mask, 1))
@@ -302,7 +302,7 @@ class _Builder:
         return mixed, present
 
     def _branch(self, *, is_long: bool) -> onnx.GraphProto:
-        """Tables for long texts or for others, as genai's builder writes them."""
+        """The branch of an If with the tables for long or for other texts, as genai's builder writes it."""
         assert self._export.rope
         nodes, outputs = [], []
         for name, table in zip(("cos", "sin"), self._export.rope.tables(is_long=is_long), strict=True):

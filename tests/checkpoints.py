@@ -34,11 +34,11 @@ def write_marian_checkpoint(
     max_positions: int = 64,
     max_length: int = 32,
     eos_id: int = 0,
-    dtype: str = "F32",  # F32 | F16 | BF16, as safetensors calls them
+    dtype: str = "F32",  # F32 | F16 | BF16, the names of safetensors
     shards: int = 1,
     seed: int = 0,
 ) -> Path:
-    """Write config.json, generation_config.json, weights and tokenizer into `folder`; the same seed, the same bytes."""
+    """Write config.json, generation_config.json, weights and tokenizer into `folder`; a seed gives the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     tied, target_size = target_vocab_size is None, target_vocab_size or vocab_size
     pad_id = min(vocab_size, target_size) - 1
@@ -105,7 +105,7 @@ def write_marian_checkpoint(
 def random_weights(
     *, width: int, layers: int, ffn: int, vocab_size: int, target_vocab_size: int | None, pad_id: int, seed: int
 ) -> Weights:
-    """By their names in a checkpoint. Tied weights appear once, as `save_pretrained` leaves them."""
+    """Random weights by their names in a checkpoint. Tied weights appear once, as `save_pretrained` writes them."""
     rng = np.random.default_rng(seed)
 
     def draw(*shape: int, spread: float) -> NDArray[np.float32]:
@@ -113,7 +113,7 @@ def random_weights(
 
     def embeddings(rows: int) -> NDArray[np.float32]:
         table = draw(rows, width, spread=width**-0.5)
-        table[pad_id] = 0.0  # as torch's padding_idx has it
+        table[pad_id] = 0.0  # as torch does for its padding_idx
         return table
 
     weights = {"final_logits_bias": draw(1, target_vocab_size or vocab_size, spread=0.1)}
@@ -155,7 +155,7 @@ def write_weights(folder: Path, weights: Mapping[str, NDArray[np.float32]], *, d
 
 
 def write_pickle(file: Path, content: Mapping[str, Any], *, zipped: bool = True) -> None:
-    """As `torch.save` writes tensors: since torch 1.6 a zip archive, before a row of pickles. Arrays become tensors."""
+    """Write arrays as `torch.save` writes tensors: a zip archive since torch 1.6, a sequence of pickles before."""
     program = io.BytesIO()
     pickler = _TorchPickler(program, zipped)
     pickler.dump(OrderedDict(content))
@@ -174,11 +174,11 @@ def write_pickle(file: Path, content: Mapping[str, Any], *, zipped: bool = True)
 
 
 class _TorchPickler(pickle._Pickler):  # type: ignore[name-defined,misc]  # the one whose opcodes can be written by hand
-    """Writes the names that torch would write, without torch."""
+    """A pickler that writes the names of torch's functions, without torch."""
 
     def __init__(self, file: io.BytesIO, zipped: bool) -> None:
         super().__init__(file, protocol=2)
-        self.part_of_another = () if zipped else (None,)  # which only the old format says
+        self.part_of_another = () if zipped else (None,)  # an entry that only the old format has
         self.storages: list[NDArray[Any]] = []
 
     def save(self, value: Any, save_persistent_id: bool = True) -> None:
@@ -186,7 +186,7 @@ class _TorchPickler(pickle._Pickler):  # type: ignore[name-defined,misc]  # the 
             super().save(value, save_persistent_id)
             return
         storage = value if value.flags.c_contiguous else value.T  # a transposed matrix shares its memory
-        while 0 in storage.strides and storage.base is not None:  # as does what was made of fewer elements
+        while 0 in storage.strides and storage.base is not None:  # so does an array that repeats elements
             storage = storage.base
         kind = {"float16": "HalfStorage", "float32": "FloatStorage", "float64": "DoubleStorage", "int64": "LongStorage"}
         self.storages.append(storage)
@@ -206,7 +206,7 @@ class _TorchPickler(pickle._Pickler):  # type: ignore[name-defined,misc]  # the 
 def write_tokenizer(
     folder: Path, vocab_size: int, target_vocab_size: int | None = None, *, eos_id: int = 0, pad_id: int | None = None
 ) -> None:
-    """Two SentencePiece models of some thirty pieces, and vocabularies filled up to the size of the model."""
+    """Write two SentencePiece models of about thirty pieces, and vocabularies filled up to the size of the model."""
     pad_id = min(vocab_size, target_vocab_size or vocab_size) - 1 if pad_id is None else pad_id
     source, target = train_spm(*SOURCE_TEXT), train_spm(*TARGET_TEXT)
     (folder / "source.spm").write_bytes(source)
@@ -243,7 +243,7 @@ def _pieces(spm: bytes) -> list[str]:
 
 
 def _vocabulary(special: Mapping[str, int], pieces: list[str], size: int) -> dict[str, int]:
-    """Special pieces where the model has them, the others in order in what is free, the rest filled up."""
+    """Piece -> id: special pieces at the ids of the model, the others in order at free ids, the rest filled up."""
     taken = set(special.values())
     free: Iterator[int] = (piece_id for piece_id in range(size) if piece_id not in taken)
     vocabulary = dict(special)
@@ -254,7 +254,7 @@ def _vocabulary(special: Mapping[str, int], pieces: list[str], size: int) -> dic
 
 
 def _write_safetensors(file: Path, weights: Mapping[str, NDArray[np.float32]], dtype: str) -> None:
-    """By hand, because numpy has no bf16."""
+    """Write a safetensors file without the library, because numpy has no bf16."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     parts, offset = [], 0
     for name in sorted(weights):

@@ -1,4 +1,4 @@
-"""What a call of the command line in this process returns."""
+"""The result of a call of `kvjobs` in this process."""
 
 import json
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Result:
-    """What a call of `kvjobs` left."""
+    """Exit code and output of a call."""
 
     exit_code: int
     out: str

@@ -17,7 +17,7 @@ from tests.repetition import LONG, times
 from tests.rows import AddJob, AddWaitingJob, Line, insert_job, insert_waiting_job
 from tests.skips import count_as_failure
 
-# A process that may not keep what it compiles takes 0.3 s to compile kvjobs, and the tests start some three hundred.
+# Without cached bytecode a process takes 0.3 s to compile kvjobs, and the tests start about three hundred processes.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
@@ -53,6 +53,14 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    if nextitem is None:  # with the last test end the fixtures of the whole session, which serve all layers
+        return (yield)
+    with rules_of(layer_of(item.path)):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[pytest.TestReport]:
     report = yield
     count_as_failure(report, may_skip=item.get_closest_marker("may_skip") is not None)
@@ -68,7 +76,7 @@ def pytest_make_collect_report() -> Iterator[pytest.CollectReport]:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder of the test's own; no setting of the machine's reaches it."""
+    """An empty home folder for the test, which also runs there; settings of the machine have no effect."""
     home = tmp_path / "home"
     home.mkdir()
     for name in os.environ:
@@ -81,7 +89,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with our tables, made once: the migrations take longer than most tests."""
+    """An SQLite file with all tables, made once per session: the migrations take longer than most tests."""
     path = tmp_path_factory.mktemp("empty") / "kvjobs.db"
     database = Database.open(f"sqlite:///{path}")
     with database.engine.connect() as connection:
@@ -92,7 +100,7 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[Database]:
-    """Our tables on the PostgreSQL server, made once."""
+    """A PostgreSQL database with all tables, made once per session."""
     with own_database() as url:
         database = Database.open(migrated(url))
         yield database
@@ -101,10 +109,10 @@ def postgresql() -> Iterator[Database]:
 
 @pytest.fixture
 def sqlite(home: Path, empty_database: Path) -> Iterator[Database]:
-    """The file that the command line uses unless told otherwise, empty."""
+    """The SQLite database that the command line uses by default, without rows."""
     shutil.copy(empty_database, home / "kvjobs.db")
     database = Database.open(f"sqlite:///{home / 'kvjobs.db'}")
-    # No test cuts the power, and on a busy disk the fsyncs take longer than the tests.
+    # No test simulates a power failure, and on a busy disk the fsyncs take longer than the tests.
     database.engine.dispose()
     event.listen(database.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous = OFF"))
     yield database
@@ -113,7 +121,7 @@ def sqlite(home: Path, empty_database: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def database(request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    """The database that the command line uses, empty; of each kind in turn (`pytest_generate_tests`)."""
+    """The database that the command line uses, without rows; of each kind in turn (`pytest_generate_tests`)."""
     database = request.getfixturevalue(request.param)
     if request.param == "postgresql":
         monkeypatch.setenv("KVJOBS_DATABASE", database.engine.url.render_as_string(hide_password=False))
@@ -124,7 +132,7 @@ def database(request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def kvjobs(home: Path, capsys: pytest.CaptureFixture[str]) -> Kvjobs:
-    """Run the command line in this process."""
+    """A function that runs `kvjobs` in this process: kvjobs("ls", "--json") -> Result."""
     from jobs.cli.main import run
 
     def call(*arguments: object) -> Result:
@@ -138,25 +146,25 @@ def kvjobs(home: Path, capsys: pytest.CaptureFixture[str]) -> Kvjobs:
 
 @pytest.fixture
 def add_job(database: Database) -> AddJob:
-    """Add a job of these lines: running if one of them waits, else done. In one shard, with counters that agree."""
+    """A function that adds a job of these lines, with consistent counters: running if a line waits, else done."""
     return lambda *lines, **kwargs: insert_job(database, lines, **kwargs)
 
 
 @pytest.fixture
 def add_waiting_job(database: Database) -> AddWaitingJob:
-    """Add a running job of `documents` documents of 10 estimated tokens each, in shards of `per_shard`."""
+    """A function that adds a running job: `documents` documents of 10 estimated tokens, in shards of `per_shard`."""
     return lambda *args, **kwargs: insert_waiting_job(database, *args, **kwargs)
 
 
 @pytest.fixture
 def finished_job(add_job: AddJob) -> int:
-    """Three documents, all translated."""
+    """The number of a job with three documents, all translated."""
     return add_job(*(Line(f"d{number}", f"译文{number}") for number in range(3)), name="nightly")
 
 
 @pytest.fixture
 def mixed_job(add_job: AddJob) -> int:
-    """Done, with a document in every terminal state."""
+    """The number of a job that is done, with a document of every outcome."""
     return add_job(
         Line("good", "好"),
         Line("bad", status=DocumentStatus.FAILED, error=("engine-error", "it broke")),
@@ -169,6 +177,6 @@ def mixed_job(add_job: AddJob) -> int:
 
 @pytest.fixture
 def running_job(add_job: AddJob) -> int:
-    """Two documents translated, one failed, one waiting."""
+    """The number of a running job: two documents translated, one failed, one waiting."""
     failed = Line("c", status=DocumentStatus.FAILED, error=("engine-error", "it broke"))
     return add_job(Line("a", "甲"), Line("b", "乙"), failed, Line("d"), name="running")

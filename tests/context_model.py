@@ -1,4 +1,4 @@
-"""A causal model in a few lines of numpy, exact: what it says of a token depends on every token before it."""
+"""A tiny causal model in numpy: the log-probability of a token depends on every token before it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -10,8 +10,8 @@ from worker.engine.runtime.run_context import RunContext
 
 
 class ContextModel:
-    """`broken` says of some ids what they get wherever they are scored, such as NaN. Every reader and every group that
-    it was asked for is kept."""
+    """`broken`: id -> the log-probability of this token in any context, such as NaN. `readers` keeps every reader, with
+    the groups that it read."""
 
     def __init__(
         self, vocab_size: int, max_positions: int, *, seed: int = 0, broken: Mapping[int, float] | None = None
@@ -38,7 +38,7 @@ class ContextModel:
 
 
 class ContextReader:
-    """Yields the last group first, to whoever thinks that they come in order."""
+    """Yields the last group first, because the protocol promises no order."""
 
     buffer_stats: BufferStats = BufferStats()
 

@@ -1,6 +1,6 @@
-"""Which databases a test runs on; a PostgreSQL database of the tests' own, on the server that is there.
+"""The databases that a test runs on, and temporary databases on an existing PostgreSQL server.
 
-`KVJOBS_TEST_POSTGRES` is the address of a server where databases may be made. Where none answers, tests that want one
+`KVJOBS_TEST_POSTGRES` is the address of a server where databases may be created. If none answers, tests that need one
 are skipped on a laptop and fail in CI.
 """
 
@@ -18,14 +18,14 @@ from jobs.store.schema import tables
 from jobs.store.schema.migrate import upgrade
 
 BOTH = ["sqlite", "postgresql"]
-# Where a test runs that asks for `database` and says nothing: a command's output is compared by
-# tests/commands/test_both_databases.py, so that other tests of commands need one database.
+# The databases of a test that uses `database` without a mark. Output of commands is compared on both by
+# tests/commands/test_both_databases.py, so the other tests of commands use one.
 BY_LAYER = {"commands": ["sqlite"]}
 
 ON_BOTH = pytest.mark.parametrize("database", BOTH, indirect=True)
-# For what only one of the databases has: a file, pragmas, a lock for all.
+# For features of SQLite: a file, pragmas, one write lock.
 ON_SQLITE = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-# For what a server has: roles, functions that write, time limits of its own.
+# For features of a server: roles, functions that write, its own time limits.
 ON_POSTGRESQL = pytest.mark.parametrize("database", ["postgresql"], indirect=True)
 
 SERVER = os.environ.get("KVJOBS_TEST_POSTGRES", "postgresql+psycopg://postgres@127.0.0.1:5432/postgres")
@@ -33,13 +33,13 @@ SERVER = os.environ.get("KVJOBS_TEST_POSTGRES", "postgresql+psycopg://postgres@1
 
 @contextmanager
 def own_database() -> Iterator[str]:
-    """The address of a new, empty database for a role that owns it and may do nothing else; both go at the end."""
+    """The address of a new, empty database, for a role without other rights; both are dropped at the end."""
     name = f"kvjobs_test_{uuid.uuid4().hex[:12]}"
     try:
         with as_superuser() as server:
             server.execute(text(f"CREATE ROLE {name} LOGIN PASSWORD '{name}'"))
             server.execute(text(f"CREATE DATABASE {name} OWNER {name}"))
-            # The tests ask what is committed, not what survives a power cut.
+            # The tests check what is committed, not what survives a power failure.
             server.execute(text(f"ALTER DATABASE {name} SET synchronous_commit = off"))
     except OperationalError as error:
         pytest.skip(f"no PostgreSQL answers at {SERVER} (KVJOBS_TEST_POSTGRES): {error.orig}")
@@ -53,7 +53,7 @@ def own_database() -> Iterator[str]:
 
 @contextmanager
 def as_superuser(database: str | None = None) -> Iterator[Connection]:
-    """To do what the roles of the tests may not; each statement is a transaction."""
+    """A connection with the rights that the roles of the tests lack; each statement is its own transaction."""
     url = make_url(SERVER)
     server = create_engine(
         url.set(database=database or url.database), isolation_level="AUTOCOMMIT", connect_args={"connect_timeout": 5}
@@ -64,7 +64,7 @@ def as_superuser(database: str | None = None) -> Iterator[Connection]:
 
 
 def migrated(url: str) -> str:
-    """The same address, with our tables behind it."""
+    """Create all tables in the database at this address; returns the address."""
     database = Database.connect(url)
     upgrade(database.engine)
     database.close()
@@ -72,7 +72,7 @@ def migrated(url: str) -> str:
 
 
 def empty(database: Database) -> None:
-    """No row is left in any table, and numbers start at 1 again. (By DELETE: a TRUNCATE of all takes 78 ms, this 1.)"""
+    """Delete all rows, and let ids start at 1 again. (DELETE takes 1 ms, a TRUNCATE of all tables 78 ms.)"""
     names = [table.name for table in reversed(tables.Base.metadata.sorted_tables)]
     with database.writing() as connection:
         sequences = connection.execute(text("SELECT sequencename FROM pg_sequences")).scalars()

@@ -1,9 +1,9 @@
-"""A Hugging Face hub of the tests' own: a server on the loopback that speaks its addresses for files, and misbehaves.
+"""A local server in place of the Hugging Face hub: it serves repositories at the same paths, and can fail on demand.
 
-/api/models/ID[/revision/REV]          what a repository holds
-/api/models/ID/tree/REV                the same, as huggingface_hub 2 asks for it
+/api/models/ID[/revision/REV]          the files of a repository
+/api/models/ID/tree/REV                the same, in the form that huggingface_hub 2 requests
 /ID/resolve/REV/FILE                   a small file itself; for a large one (Git LFS) a redirect
-/storage/SHA256                        large files, by Range too
+/storage/SHA256                        large files, also with a Range
 """
 
 import hashlib
@@ -23,7 +23,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 @dataclass
 class Request:
-    """What was asked of the server."""
+    """A request that the server received."""
 
     method: str
     path: str
@@ -34,17 +34,17 @@ class Request:
 
 @dataclass
 class Misbehaviour:
-    """What the server does wrong, until it is told otherwise."""
+    """The failures that the server simulates."""
 
-    cut_after: int | None = None  # bytes of a large file, then the connection ends
-    cuts: int = 0  # how often it does so
-    refuses: tuple[int, str] | None = None  # status and X-Error-Code of whatever is asked
-    damages: str | None = None  # the file whose bytes differ from what is announced
+    cut_after: int | None = None  # end the connection after this number of bytes of a large file
+    cuts: int = 0  # how many times
+    refuses: tuple[int, str] | None = None  # status and X-Error-Code of every answer
+    damages: str | None = None  # the file that is sent with other bytes than announced
 
 
 @dataclass
 class FakeHub:
-    """Repositories by id, and what was asked so far."""
+    """The repositories by id, the simulated failures, and the requests so far."""
 
     endpoint: str
     repositories: dict[str, Path]
@@ -52,7 +52,7 @@ class FakeHub:
     requests: list[Request] = field(default_factory=list)
 
     def fetched(self, file: Path) -> list[str | None]:
-        """The ranges in which a large file was asked for; None is the whole of it."""
+        """The ranges in which a large file was requested; None is the whole file."""
         address = f"/storage/{_sha256(file)}"
         return [request.range for request in self.requests if request.path == address and request.method == "GET"]
 
@@ -133,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(200, file.read_bytes(), {**headers, "ETag": f'"{_git_sha1(file)}"'})
         sha256, size = _sha256(file), str(file.stat().st_size)
         headers |= {"X-Linked-Etag": f'"{sha256}"', "X-Linked-Size": size}
-        # The storage is another host, as it is on the real hub.
+        # Redirect to another host, as the real hub does.
         there = f"http://localhost:{self.server.server_port}/storage/{sha256}"  # type: ignore[attr-defined]
         return self._send(302, b"", {**headers, "Location": there})
 
@@ -159,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def _refuse(self, status: int, code: str) -> None:
-        # As the hub answers: for what is gated or not there, in a header.
+        # The hub gives the reason in a header, for gated and for missing repositories.
         self._send(status, json.dumps({"error": code}).encode(), {"X-Error-Code": code, "X-Error-Message": code})
 
     def _send_json(self, content: Any) -> None:
@@ -207,6 +207,6 @@ def _sha256(file: Path) -> str:
 
 
 def _git_sha1(file: Path) -> str:
-    """The id of an ordinary file. That of a large one is its pointer's, which nobody here asks for."""
+    """The git id of an ordinary file. (For a large file it would be that of its pointer, which no test needs.)"""
     content = file.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

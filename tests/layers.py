@@ -1,18 +1,23 @@
-"""What a test may not do in its layer: the folders below tests/ keep to their promises.
+"""Rules for each layer of tests (a folder below tests/): which actions fail its tests, such as starting a process.
 
-Processes, sockets and SQLite are seen by an audit hook; other databases, sleeping and onnxruntime sessions by
-wrappers. What the layer forbids raises `Forbidden` before it happens. A test that swallows the error fails at its end.
+An audit hook detects processes, sockets and SQLite; wrappers detect PostgreSQL, `time.sleep` and onnxruntime
+sessions. A forbidden action raises `Forbidden` before it happens, in a test and in its fixtures. A test that catches
+the error fails at its end. Not detected: waiting by other means, such as an event or a `select` with a timeout.
 """
 
 import functools
+import importlib
+import multiprocessing.util
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import pytest
 from sqlalchemy import Engine, event
 
 from tests.places import TESTS
@@ -21,8 +26,8 @@ PROCESS, SOCKET, SLEEP = "start a process", "open a socket", "sleep"
 DATABASE, SESSION = "connect to a database", "open an onnxruntime session"
 FORBIDDEN = {
     "unit": {PROCESS, SOCKET, SLEEP, DATABASE, SESSION},
-    "models": {DATABASE},
-    "store": {PROCESS},
+    "models": {DATABASE},  # opening a tokenizer tries its expressions in a process
+    "store": {PROCESS, SESSION},
     "commands": {PROCESS},
 }
 AUDIT_EVENTS = {
@@ -38,12 +43,12 @@ AUDIT_EVENTS = {
 
 
 class Forbidden(AssertionError):
-    """A test did what its layer forbids."""
+    """A test attempted an action that its layer forbids."""
 
 
 @dataclass
 class _Watch:
-    """Which layer's test runs now in this process, and what it did against the rules."""
+    """The layer of the test that runs in this process, and its violations so far."""
 
     layer: str = ""
     seen: list[str] = field(default_factory=list)
@@ -59,12 +64,15 @@ _watch = _Watch()
 
 def layer_of(path: Path) -> str:
     """The folder below tests/ in which a test stands."""
-    return path.relative_to(TESTS).parts[0]
+    layer = path.relative_to(TESTS).parts[0]
+    if not (TESTS / layer).is_dir():
+        raise pytest.UsageError(f"{path} stands in no layer: put it into a folder below tests/")
+    return layer
 
 
 @contextmanager
 def rules_of(layer: str) -> Iterator[None]:
-    """Fail with `Forbidden` where the block does what the layer forbids."""
+    """Raise `Forbidden` if the block attempts an action that the layer forbids."""
     forbidden = FORBIDDEN.get(layer, frozenset())
     _install()
     if SESSION in forbidden:
@@ -89,17 +97,33 @@ def _install() -> None:
             _watch.refuse(AUDIT_EVENTS[name])
 
     sys.addaudithook(audit)
+    _guard(multiprocessing.util, "spawnv_passfds", PROCESS)  # starts a process without an audit event
     event.listen(Engine, "do_connect", lambda *_: _watch.refuse(DATABASE))  # psycopg opens its sockets in C
+    if psycopg := _imported("psycopg"):
+        _guard(psycopg, "connect", DATABASE)
+
+
+def _imported(name: str) -> ModuleType | None:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def _guard(owner: Any, name: str, action: str) -> None:
+    """Refuse calls of `owner.name` in the layers that forbid the action."""
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        _watch.refuse(action)
+        return original(*args, **kwargs)
+
+    setattr(owner, name, guarded)
 
 
 @functools.cache
 def _install_for_sessions() -> None:
     from onnxruntime import InferenceSession
 
-    init = InferenceSession.__init__
-
-    def guarded(session: InferenceSession, *args: Any, **kwargs: Any) -> None:
-        _watch.refuse(SESSION)
-        init(session, *args, **kwargs)
-
-    InferenceSession.__init__ = guarded
+    _guard(InferenceSession, "__init__", SESSION)

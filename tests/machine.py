@@ -17,8 +17,8 @@ KVJOBS = Path(sys.executable).with_name("kvjobs")
 
 @dataclass(frozen=True)
 class Machine:
-    """A home with an empty database, and a folder to work in that is not the checkout. Processes get the environment of
-    the test, and `variables` besides."""
+    """A home with an empty database, and a working folder outside of the checkout. Processes get the environment of the
+    test and `variables`."""
 
     home: Path
     folder: Path
@@ -61,7 +61,7 @@ class Machine:
         return worker
 
     def ask(self, sql: str) -> list[Any]:
-        """The rows that the database answers."""
+        """The rows of a query on the database."""
         database = Database.connect(f"sqlite:///{self.home / 'kvjobs.db'}")
         try:
             with database.reading() as connection:
@@ -70,31 +70,31 @@ class Machine:
             database.close()
 
     def succeeded(self) -> int:
-        """Documents of all jobs."""
+        """The number of documents of all jobs that have a result."""
         return int(self.ask("select coalesce(sum(succeeded), 0) from job_counts")[0][0])
 
     def is_done(self) -> bool:
-        """Whether all jobs are."""
+        """Whether all jobs are done."""
         return all(state == "done" for (state,) in self.ask("select state from jobs"))
 
     def end(self) -> None:
-        """End what was started and still runs."""
+        """Send SIGTERM to all started processes that still run, and wait for them."""
         running = [process for process in self._started if process.poll() is None]
         for process in running:
             process.send_signal(signal.SIGTERM)
         for process in running:
             process.communicate(timeout=30)
-        for process in self._started:  # one that ended by itself still has the pipes that nobody read
+        for process in self._started:  # a process that ended by itself still has open pipes
             for stream in (process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()
 
 
 def until(condition: Callable[[], object], timeout: float = 30) -> None:
-    """Wait for it; AssertionError where it does not come true in that many seconds."""
+    """Wait until the condition is true; AssertionError after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
+        assert time.monotonic() < deadline, f"not true within {timeout} s"
         time.sleep(0.02)
 
 
@@ -108,6 +108,6 @@ def freeze(pid: int) -> None:
 
 
 def child_of(pid: int) -> int | None:
-    """The first child process; None where there is none."""
+    """The pid of the first child process; None if there is none."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return int(children[0]) if children else None

@@ -1,4 +1,4 @@
-"""Folders with the file names of a model, and next to nothing in the files."""
+"""Model folders with the right file names and almost empty files."""
 
 import dataclasses
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Folders that tests read: those of the checkout, and one of published models that is too large for it."""
+"""Folders that tests read: those of the checkout, and one of a published model that is too large for it."""
 
 import os
 from pathlib import Path

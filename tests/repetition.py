@@ -1,7 +1,7 @@
-"""How often tests repeat that try many cases: little by default, and the same each time.
+"""How many cases the tests with random or combined cases try: few by default, and the same in every run.
 
-KVJOBS_TEST_LONG=1 is the long form, a step of CI: ten times as many random examples, drawn anew; whole grids. A larger
-number multiplies further. The tests that repeat have the marker `long`: `KVJOBS_TEST_LONG=1 pytest -n auto -m long`.
+KVJOBS_TEST_LONG=1 is the long form, a step of CI: ten times as many random examples, new in each run, and all
+combinations. A larger number multiplies further. These tests are marked `long`: `KVJOBS_TEST_LONG=1 pytest -m long`.
 """
 
 import os
@@ -12,7 +12,7 @@ from hypothesis import settings
 
 LONG = int(os.environ.get("KVJOBS_TEST_LONG", "0"))
 FACTOR = 10 * LONG or 1
-EXAMPLES = 30  # of a test of hypothesis that says no number of its own
+EXAMPLES = 30  # of a hypothesis test without a number of its own
 
 T = TypeVar("T")
 
@@ -23,10 +23,10 @@ settings.load_profile("kvjobs")
 
 
 def times(number: int) -> int:
-    """`number`, or its multiple in the long form."""
+    """`number`, multiplied in the long form."""
     return number * FACTOR
 
 
 def share(cases: Sequence[T], index: int, of: int) -> Sequence[T]:
-    """Every `of`-th case from `index` on, so that `of` tests share them; in the long form each test has all."""
+    """Every `of`-th case from `index` on, so that `of` tests divide the cases; in the long form each test has all."""
     return cases if LONG else cases[index::of]

@@ -1,4 +1,4 @@
-"""Jobs as rows of the tables, without a corpus or a worker.
+"""Insert jobs directly into the tables, without a corpus or a worker.
 
 `insert_job` takes lines with their results, as workers would have left them. `insert_waiting_job` takes a number of
 documents and of documents per shard, as an ingest would have left them.
@@ -27,13 +27,13 @@ AddWaitingJob = Callable[..., int]  # insert_waiting_job without its first argum
 SPEC = JobSpec(
     task=Task.TRANSLATE, model="opus-mt-en-zh", model_revision="0123456789abcdef", options=TranslateOptions()
 )
-TOKENS = 10  # estimated and real, of each document
+TOKENS = 10  # of each document, estimated and actual
 ENDED = (JobState.DONE, JobState.CANCELLED, JobState.FAILED)
 
 
 @dataclass(frozen=True)
 class Line:
-    """A document and what became of it. Without `translation` and `status` it waits."""
+    """A document and its outcome. Without `translation`, `result` and `status` it waits."""
 
     id: str | None
     translation: str | None = None
@@ -46,7 +46,7 @@ class Line:
     alternatives: list[dict[str, Any]] | None = None
     log_prob: float = -1.5
     epoch: int = 1
-    result: Score | Ranking | None = None  # of another task
+    result: Score | Ranking | None = None  # the result of a score or rerank job
 
 
 def insert_job(
@@ -61,7 +61,7 @@ def insert_job(
     finished_s_ago: float = 0.0,
     **columns: Any,
 ) -> int:
-    """Insert a job of these lines in one shard, with counters that agree: running if a line waits, else done."""
+    """Insert a job of these lines in one shard, with consistent counters: running if a line waits, else done."""
     done = [line for line in lines if line.translation is not None or line.result is not None]
     waiting = [line for line in lines if line not in done and line.status is None]
     state = state or (JobState.RUNNING if waiting else JobState.DONE)
@@ -260,7 +260,7 @@ def translated(text: str = "x") -> Translation:
 
 
 def enter(database: Database, process: ProcessId) -> int:
-    """A worker's row as that process would have made it."""
+    """Insert the row of a worker, as this process would have registered it; returns its id."""
     worker_id = register(database, device="cpu", provider="test", lanes=1)
     with database.writing() as connection:
         connection.execute(
@@ -272,6 +272,6 @@ def enter(database: Database, process: ProcessId) -> int:
 
 
 def dead_process() -> ProcessId:
-    """A process that has ended: the number is in use by a process that started at another time."""
+    """The id of a process that has ended: its pid is in use by a process with another start time."""
     mine = ProcessId.current()
     return replace(mine, started=mine.started - 1)

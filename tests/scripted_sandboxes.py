@@ -1,4 +1,4 @@
-"""Sandboxes that start no process and die as a test says, in place of `worker.isolation.sandbox`."""
+"""Sandboxes without a process, which die as scripted by a test, in place of `worker.isolation.sandbox`."""
 
 from collections.abc import Callable
 
@@ -11,10 +11,10 @@ SEGFAULT = SandboxDied("killed", "was killed by SIGSEGV")
 
 
 class Sandboxes:
-    """Opens sandboxes when called, and counts what becomes of them."""
+    """A factory of sandboxes, which records the batches that they tried and their deaths."""
 
     def __init__(self, kills: Callable[[list[int], int], SandboxDied | None]) -> None:
-        """`kills` gets the positions of a batch and the number of its tries; how its sandbox dies, or None."""
+        """`kills(positions of the batch, number of tries so far)` returns how the sandbox dies, or None."""
         self.tried: list[list[int]] = []
         self.deaths: list[list[int]] = []
         self.opened = 0
@@ -38,7 +38,7 @@ class Sandboxes:
 
 
 class ScriptedSandbox:
-    """One of `Sandboxes`."""
+    """One sandbox of a `Sandboxes` factory."""
 
     def __init__(self, sandboxes: Sandboxes) -> None:
         self.process = sandboxes.process

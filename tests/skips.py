@@ -1,7 +1,6 @@
-"""Which skips are quiet: none in CI, but of tests marked `may_skip`.
+"""In CI a skipped test counts as a failure, unless it is marked `may_skip`.
 
-A laptop may lack a server, a privilege or torch. In CI (the variable CI is set) a skip would be a hole that no one
-sees, so it is a failure there.
+A laptop may lack a server, a privilege or torch. In CI (the variable CI is set) a skip would be an unnoticed gap.
 """
 
 import os
@@ -12,12 +11,12 @@ IN_CI = bool(os.environ.get("CI"))
 
 
 def reason_of(report: pytest.TestReport | pytest.CollectReport) -> str:
-    """Why a test or a file was skipped."""
+    """The reason for which a test or a file was skipped."""
     return str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else str(report.longrepr)
 
 
 def count_as_failure(report: pytest.TestReport | pytest.CollectReport, *, may_skip: bool, in_ci: bool = IN_CI) -> None:
-    """Make a failure of a skip in CI."""
+    """Turn a skip into a failure in CI."""
     if in_ci and report.skipped and not may_skip and not hasattr(report, "wasxfail"):
         report.longrepr = f"{reason_of(report)}: CI must have it, or the test be marked may_skip"
         report.outcome = "failed"

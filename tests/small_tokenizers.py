@@ -1,4 +1,4 @@
-"""A small tokenizer of each kind that causal models come with. Written out: training varies from run to run."""
+"""A small tokenizer of each kind that causal models have; spelled out, because training varies from run to run."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def byte_level(*, ignore_merges: bool = False) -> Tokenizer:
-    """As GPT-2, Qwen2 and Llama 3 have it; normalizes to NFC, as Qwen2 does."""
+    """Byte-level BPE, as in GPT-2, Qwen2 and Llama 3; normalizes to NFC, as Qwen2 does."""
     merges = [("h", "e"), ("l", "l"), ("he", "ll"), ("hell", "o"), ("Ġ", "w"), ("o", "r"), ("Ġw", "or"), ("Ã", "©")]
     merges += [("ð", "Ł"), ("ðŁ", "ĺ"), ("å", "Ń"), ("åŃ", "Ĺ"), ("Ġ", "åŃĹ")]  # parts of emoji; 字; a space and 字
     pieces = [*sorted(pre_tokenizers.ByteLevel.alphabet()), *map("".join, merges)]
@@ -26,7 +26,7 @@ def byte_level(*, ignore_merges: bool = False) -> Tokenizer:
 
 
 def metaspace() -> Tokenizer:
-    """A Unigram model, as T5 has it: NFKC, `▁` before each word, `</s>` among its ordinary pieces."""
+    """A Unigram model, as in T5: NFKC, `▁` before each word, `</s>` among its ordinary pieces."""
     pieces = [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0), ("▁", -2.0), ("he", -3.0), ("▁hello", -4.0), ("▁wor", -4.5)]
     pieces += [(letter, -5.0 - place / 8) for place, letter in enumerate(LETTERS + "</>é字")]
     tokenizer = Tokenizer(models.Unigram(pieces, unk_id=0))
@@ -39,7 +39,7 @@ def metaspace() -> Tokenizer:
 
 
 def byte_fallback() -> Tokenizer:
-    """As Llama 2 has it: BPE over characters, `▁` put before the text, bytes for characters that it does not know."""
+    """BPE over characters, as in Llama 2: `▁` is put before the text, unknown characters become bytes."""
     pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *"▁abcdefghilnorstwx字", "▁h", "el"]
     tokenizer = Tokenizer(
         models.BPE(
@@ -59,7 +59,7 @@ def byte_fallback() -> Tokenizer:
 
 
 def word_piece() -> Tokenizer:
-    """As BERT has it, cut at white space alone, so that `[SEP]` is one word: lower case, NFC, white space dropped."""
+    """WordPiece, as in BERT: lower case, NFC, no white space; cut only at white space, so that `[SEP]` is one word."""
     pieces = ["[UNK]", "[SEP]", *LETTERS, *(f"##{letter}" for letter in LETTERS), "hello", "wor", "cafe", "[", "##]"]
     tokenizer = Tokenizer(models.WordPiece(vocab=_numbered(pieces), unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.BertNormalizer(lowercase=True)])
@@ -82,7 +82,7 @@ KINDS = {
 
 
 def write(folder: Path, tokenizer: Tokenizer, **files: dict[str, Any]) -> Path:
-    """A model folder with the tokenizer and JSON files; `config={…}` writes config.json."""
+    """Write a model folder with the tokenizer and JSON files; `config={…}` gives config.json."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
     for name, content in files.items():

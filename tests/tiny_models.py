@@ -1,4 +1,4 @@
-"""The tiny models, open in each layout and built anew in ours, with what transformers generates from them; no torch."""
+"""The tiny models of the golden files, as exports and as native graphs, with the recorded results of transformers."""
 
 import json
 import random
@@ -37,14 +37,14 @@ FILES = {
         "decoder_model.onnx": "decoder_model.onnx",
         "decoder_with_past_model.onnx": "decoder_with_past_model.onnx",
     },
-    "none": {"decoder_model.onnx": "decoder_model.onnx"},  # with outputs for a cache that nothing reads
+    "none": {"decoder_model.onnx": "decoder_model.onnx"},  # its outputs for a cache are not used
     "never": {"decoder_model_without_past.onnx": "decoder_model.onnx"},  # exported without a past
 }
 
 
 @dataclass(frozen=True)
 class Case:
-    """Settings of a search, and what came of them: hypotheses[source][rank] = {"ids", "score"?}."""
+    """Settings of a search, and the recorded hypotheses[source][rank] = {"ids", "score"?}."""
 
     name: str
     settings: dict[str, Any]
@@ -52,8 +52,8 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Tiny:
-    """One of the tiny models, in one layout."""
+class TinyExport:
+    """A tiny model as an export, in one layout."""
 
     folder: Path
     model: ExportedSeq2Seq
@@ -64,7 +64,7 @@ class Tiny:
         return next(case for case in self.cases if case.name == name)
 
     def rules(self, **settings: Any) -> GenerationConfig:
-        """The model's rules, with some of generation_config.json's words said otherwise."""
+        """The search rules of the model, with these settings in place of those in generation_config.json."""
         return read_generation(
             read_json(self.folder / "config.json"),
             read_json(self.folder / "generation_config.json") | settings,
@@ -82,7 +82,7 @@ class Tiny:
         rows: int = 32,
         run: RunContext | None = None,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each source, in order."""
+        """The hypotheses of each source, in the order of the sources."""
         sources = self.sources if sources is None else sources
         graphs = self.model.graphs
         cache = cache or graphs.new_cache()
@@ -95,8 +95,8 @@ class Tiny:
 
 
 @dataclass(frozen=True)
-class Built:
-    """One of the tiny models in graphs of our own, built from its weights."""
+class TinyNative:
+    """A tiny model in native graphs, built from its weights."""
 
     folder: Path
     model: NativeSeq2Seq
@@ -107,7 +107,7 @@ class Built:
         return next(case for case in self.cases if case.name == name)
 
     def rules(self, **settings: Any) -> GenerationConfig:
-        """The model's rules, with some of generation_config.json's words said otherwise."""
+        """The search rules of the model, with these settings in place of those in generation_config.json."""
         config = read_json(self.folder / "config.json")
         return read_generation(
             config,
@@ -117,11 +117,11 @@ class Built:
         )
 
     def run(self, rules: GenerationConfig, **options: Any) -> list[list[Hypothesis]]:
-        """The hypotheses of each source of the golden file, in order."""
+        """The hypotheses of each source of the golden file, in the order of the sources."""
         return decode(self.model, self.sources, rules, **options)
 
     def draw_sources(self, count: int, longest: int = 18, seed: int = 0) -> list[list[int]]:
-        """Other sources, of 2 to `longest` tokens with the end."""
+        """Random sources of 2 to `longest` tokens, the end included."""
         config, rng = read_json(self.folder / "config.json"), random.Random(seed)
         special = config["eos_token_id"], config["pad_token_id"]
         words = [token_id for token_id in range(48) if token_id not in special]
@@ -135,8 +135,8 @@ def build_kv(
     *,
     head_ids: Sequence[int] | None = None,
     change: Callable[[dict[str, Any]], None] = lambda weights: None,
-) -> Built:
-    """Write and open the graphs of a tiny model; `change` may spoil its weights before."""
+) -> TinyNative:
+    """Write and open the native graphs of a tiny model; `change` may alter its weights first."""
     for file in ("config.json", "generation_config.json"):
         shutil.copy(GOLDEN / family / file, folder / file)
     weights = load_file(GOLDEN / f"{family}.safetensors")
@@ -156,7 +156,7 @@ def build_kv(
     )
     (folder / MANIFEST).write_bytes(manifest.to_bytes())
     golden = json.loads((GOLDEN / f"{family}.json").read_text(encoding="utf-8"))
-    return Built(folder, NativeSeq2Seq.open(folder), golden["sources"], [Case(**case) for case in golden["cases"]])
+    return TinyNative(folder, NativeSeq2Seq.open(folder), golden["sources"], [Case(**case) for case in golden["cases"]])
 
 
 def decode(
@@ -168,16 +168,16 @@ def decode(
     decoder: Decoder | None = None,
     cache: str = "auto",
 ) -> list[list[Hypothesis]]:
-    """The hypotheses of each source, in order, through the decoder that a lane uses."""
+    """The hypotheses of each source, in the order of the sources, by the decoder that a lane uses."""
     decoder = decoder or model.new_decoder(CachePolicy.parse(cache))
     pairs = chain.from_iterable(decoder.decode(sources, rules, RunContext(Stopwatch(Timing.OFF)), batch_size=rows))
     found = sorted(pairs, key=itemgetter(0))
-    assert [index for index, _ in found] == list(range(len(sources))), "each of them once"
+    assert [index for index, _ in found] == list(range(len(sources))), "each source ends once"
     return [hypotheses for _, hypotheses in found]
 
 
 def assert_golden(found: Sequence[Sequence[Hypothesis]], case: Case) -> None:
-    """The ids of transformers, and its scores within 1e-4."""
+    """Assert the ids of transformers, and its scores within 1e-4."""
     for index, (hypotheses, wanted) in enumerate(zip(found, case.hypotheses, strict=True)):
         ids = [list(hypothesis.ids) for hypothesis in hypotheses]
         assert ids == [one["ids"] for one in wanted], f"{case.name}, source {index}"
@@ -186,5 +186,5 @@ def assert_golden(found: Sequence[Sequence[Hypothesis]], case: Case) -> None:
                 assert hypothesis.score == pytest.approx(one["score"], rel=1e-4, abs=1e-4)
 
 
-OpenTiny = Callable[..., Tiny]  # a family, a layout
-OpenKV = Callable[..., Built]  # a family, a precision
+OpenTiny = Callable[..., TinyExport]  # (family, layout)
+OpenKV = Callable[..., TinyNative]  # (family, precision)

@@ -1,4 +1,4 @@
-"""Tokenizers whose other files change what tokenizer.json says: for a golden file, and to compare with transformers."""
+"""Tokenizers whose other files change what tokenizer.json does: for a golden file, and to compare with transformers."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -28,14 +28,14 @@ Files = dict[str, dict[str, Any]]
 
 
 def outermost(prefix_space: bool) -> Tokenizer:
-    """Byte-level, with the setting where a class of transformers changes it."""
+    """Byte-level, with add_prefix_space at the place where every class of transformers changes it."""
     tokenizer = byte_level()
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix_space)
     return tokenizer
 
 
 def in_sequence(prefix_space: bool) -> Tokenizer:
-    """Byte-level, with the setting in a sequence, where most do not."""
+    """Byte-level, with add_prefix_space inside a sequence, where most classes do not change it."""
     tokenizer = byte_level()
     parts = [pre_tokenizers.Digits(), pre_tokenizers.ByteLevel(add_prefix_space=prefix_space)]
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(parts)
@@ -43,13 +43,13 @@ def in_sequence(prefix_space: bool) -> Tokenizer:
 
 
 def with_tokens(tokenizer: Tokenizer) -> Tokenizer:
-    """With an added token that is plain."""
+    """The same tokenizer with an added token that is not special."""
     tokenizer.add_tokens([AddedToken("wor", normalized=True)])
     return tokenizer
 
 
-def _config(name: str | None, **said: Any) -> Files:
-    config = {"tokenizer_class": name, **said} if name else said
+def _config(name: str | None, **changes: Any) -> Files:
+    config = {"tokenizer_class": name, **changes} if name else changes
     return {"config": {"model_type": "gpt2"}, "tokenizer_config": config}
 
 
@@ -61,20 +61,20 @@ def _token(content: str, **flags: bool) -> dict[str, Any]:
 def _space_cases() -> dict[str, tuple[Callable[[], Tokenizer], Files]]:
     cases: dict[str, tuple[Callable[[], Tokenizer], Files]] = {}
 
-    def add(make: Callable[[bool], Tokenizer], in_file: bool, name: str | None, **said: Any) -> None:
-        title = f"{make.__name__} {in_file}, {name}, {said.get('add_prefix_space', 'silent')}"
-        cases[title] = (lambda: make(in_file), _config(name, **said))
+    def add(make: Callable[[bool], Tokenizer], in_file: bool, name: str | None, **changes: Any) -> None:
+        title = f"{make.__name__} {in_file}, {name}, {changes.get('add_prefix_space', 'silent')}"
+        cases[title] = (lambda: make(in_file), _config(name, **changes))
 
-    for said in ({}, {"add_prefix_space": True}, {"add_prefix_space": False}):
+    for changes in ({}, {"add_prefix_space": True}, {"add_prefix_space": False}):
         for name in (None, "PreTrainedTokenizerFast", "GPT2Tokenizer", "BloomTokenizerFast"):
-            add(outermost, True, name, **said)
-            add(outermost, False, name, **said)
+            add(outermost, True, name, **changes)
+            add(outermost, False, name, **changes)
         for name in ("PreTrainedTokenizerFast", "BloomTokenizerFast", "CohereTokenizerFast"):
-            add(in_sequence, False, name, **said)
+            add(in_sequence, False, name, **changes)
     add(in_sequence, True, "PreTrainedTokenizerFast", add_prefix_space=False)
     for in_file in (True, False):
         add(outermost, in_file, "PreTrainedTokenizerFast", add_prefix_space=None)
-        add(outermost, in_file, "LlamaTokenizerFast")  # which has no SentencePiece model here to be made from
+        add(outermost, in_file, "LlamaTokenizerFast")  # without the SentencePiece model that this class converts
     for space in (True, False, None):
         for legacy in (True, False, None):
             title = f"llama {space}, legacy {legacy}"
@@ -127,7 +127,7 @@ CASES = _space_cases() | _token_cases()
 
 
 def write_case(folder: Path, name: str) -> Path:
-    """The folder of a case, with tokenizer.model where transformers reads it."""
+    """Write the folder of a case, with a tokenizer.model if transformers reads one."""
     make, files = CASES[name]
     write(folder, make(), **files)
     if make is byte_fallback:
@@ -136,7 +136,7 @@ def write_case(folder: Path, name: str) -> Path:
 
 
 def _sentencepiece(tokenizer: Tokenizer) -> bytes:
-    """The pieces of a tokenizer with bytes, as a SentencePiece model: the more merges, the later."""
+    """The pieces of a tokenizer with byte fallback as a SentencePiece model; pieces of more merges come later."""
     model = sentencepiece_model_pb2.ModelProto()
     model.trainer_spec.model_type = sentencepiece_model_pb2.TrainerSpec.BPE
     model.trainer_spec.byte_fallback = True

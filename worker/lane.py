@@ -13,7 +13,7 @@ from worker.engine.tasks.reranking import Reranker
 from worker.engine.tasks.scoring import Scorer
 from worker.engine.tasks.translation import Translator
 from worker.loaded_model import LoadedCausal, LoadedModel, LoadedTranslation
-from worker.warm import MAX_WARM, WarmModels
+from worker.warm_models import MAX_WARM, WarmModels
 
 Engine = Translator | Scorer | PairScorer | Reranker
 Made = TypeVar("Made", Translator, Scorer, PairScorer, Reranker)
@@ -72,7 +72,7 @@ class Lane:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """Summed over the engines."""
+        """The memory of all engines' buffers."""
         return sum((opened.engine.buffer_stats for opened in list(self._engines.values())), BufferStats())
 
     def _engine(self, spec: JobSpec, model: LoadedModel, kind: type[Made], make: Callable[[], Made]) -> Made:

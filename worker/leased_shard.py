@@ -22,7 +22,7 @@ from worker.isolation.sandbox import SandboxDied
 from worker.isolation.suspects import OpenSandbox, process_suspects
 from worker.lane import Lane
 from worker.process.lease_keeper import LeaseKeeper
-from worker.result_memory import StoredMemory
+from worker.stored_memory import StoredMemory
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class LeasedShard:
         """
         work = self.work
         self._lane.open(work.spec)  # an error of the model is the same for every batch
-        unrecorded = [leasing]  # timings for the next record: one cannot hold its own duration
+        unrecorded = [leasing]  # timings for the next record; how long a record took is known only after it
         for index, batch in enumerate(work.batches):
             if index and self._keeper.should_release(work):
                 raise Stopped("released between two batches")
@@ -152,6 +152,6 @@ class LeasedShard:
                 return done
 
     def _describe(self, documents: Batch) -> str:
-        """For the log of the watchdog."""
+        """The batch as the watchdog's log names it."""
         first, last = documents[0].position, documents[-1].position
         return f"job {self.work.job_id}, shard {self.work.shard_id}, documents {first} to {last}"

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from jobs.errors import ModelError
 from jobs.spec import JobSpec
-from worker.engine.causal.open import open_language_model
+from worker.engine.causal.open import open_causal_model
 from worker.engine.causal.protocol import CausalModel
 from worker.engine.runtime.device import CPU_PROVIDER, Device, Provider
-from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.seq2seq.protocol import Seq2SeqModel
 from worker.models.contents.kind import kind_of
 from worker.models.contents.required_files import check_files
@@ -83,10 +83,10 @@ def load_model(spec: JobSpec, models_dir: Path, threads: int, providers: Sequenc
         )
     providers = _supported(folder, providers)
     if kind_of(folder) is ModelKind.CAUSAL:
-        causal = open_language_model(folder.path, threads=threads, providers=providers)
+        causal = open_causal_model(folder.path, threads=threads, providers=providers)
         tokenizer = CausalTokenizer.open(folder.path)
         return LoadedCausal(spec.model, files, causal, tokenizer, time.perf_counter() - started)
-    seq2seq = open_translation_model(folder.path, threads=threads, providers=providers)
+    seq2seq = open_seq2seq_model(folder.path, threads=threads, providers=providers)
     marian = MarianTokenizer.open(folder.path)
     return LoadedTranslation(spec.model, files, seq2seq, marian, time.perf_counter() - started)
 

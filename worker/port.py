@@ -1,4 +1,4 @@
-"""What the package `jobs` calls of this one: the implementation of `jobs.worker_port.WorkerPort`.
+"""The functions of this package that `jobs` calls: the implementation of `jobs.worker_port.WorkerPort`.
 
 Each function imports what it needs when it is called: `kvjobs doctor` must not load numpy or onnxruntime.
 """

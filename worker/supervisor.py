@@ -1,4 +1,4 @@
-"""The parent process: starts the child that does the work, replaces it when it dies, and frees the shards of the dead.
+"""The parent process: starts the child that does the work, replaces it when it dies, frees the shards of dead workers.
 
 It loads no onnxruntime and touches no GPU, so nothing that a model does can end it.
 """
@@ -15,7 +15,7 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError
 from jobs.process import how_it_ended
 from jobs.store.database import Database
-from worker.process.child import EXIT_REFUSED, Child
+from worker.process.child_handle import EXIT_REFUSED, Child
 from worker.process.connect import connect_with_retry
 from worker.process.reaper_thread import ReaperThread
 from worker.process.stderr_log import log_to_stderr

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from jobs.store.worker_registry import WorkerStats
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.lane import Lane
-from worker.warm import WarmModels
+from worker.warm_models import WarmModels
 
 
 def worker_stats(models: WarmModels, lanes: Sequence[Lane]) -> WorkerStats:
-    """Sums over the lanes."""
+    """The stats of this process, with the buffers of its lanes summed up."""
     buffers = sum((lane.buffer_stats for lane in lanes), BufferStats())
     return WorkerStats(
         models=json.dumps(models.load_times()),

@@ -1,4 +1,4 @@
-"""The engines that are compared, one module each. `bench.engine` runs each in a process of its own.
+"""The engines that are compared, one module each. `bench.harness.engine` runs each in a process of its own.
 
 A module has
     prepare(checkpoint, folder, precision) -> model      `folder` is shared by all, and kept between runs

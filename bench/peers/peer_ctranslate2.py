@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bench.folders import made_once
+from bench.checkpoints.folders import made_once
 from jobs.process import available_cores
 
 QUANTIZATION = {"fp32": "float32", "int8": "int8"}

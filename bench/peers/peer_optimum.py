@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench.folders import made_once
+from bench.checkpoints.folders import made_once
 from bench.peers.peer_transformers import fastest_batch_size, generate
 from jobs.process import available_cores
 
@@ -40,8 +40,10 @@ def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
 
 
 def exported(checkpoint: Path, folder: Path, layout: str) -> Path:
-    """The checkpoint in one of the layouts of `bench.models`, as Optimum exports it."""
-    return made_once(folder / f"optimum-{layout}", lambda out: ["bench.export", str(checkpoint), str(out), layout])
+    """The checkpoint in one of the layouts of `bench.checkpoints.models`, as Optimum exports it."""
+    return made_once(
+        folder / f"optimum-{layout}", lambda out: ["bench.checkpoints.export", str(checkpoint), str(out), layout]
+    )
 
 
 def run(model: Model, segments: list[list[int]], *, beams: int, forced_length: int | None) -> list[list[int]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.folders import made_once
+from bench.checkpoints.folders import made_once
 from jobs.process import available_cores
 
 _LONGEST = 512
@@ -28,7 +28,7 @@ def prepare(checkpoint: Path, folder: Path, precision: str) -> Model:
 
     file = made_once(
         folder / f"llamacpp-{precision}.gguf",
-        lambda out: ["bench.gguf_file", str(checkpoint), str(out), precision],
+        lambda out: ["bench.checkpoints.gguf_file", str(checkpoint), str(out), precision],
     )
     llama_cpp.llama_log_set(_SILENT, ctypes.c_void_p(0))
     llama_cpp.llama_backend_init()

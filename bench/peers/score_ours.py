@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from bench.folders import made_once
+from bench.checkpoints.folders import made_once
 from jobs.process import available_cores
 from worker.engine.causal.native.model import NativeCausal
 from worker.engine.causal.protocol import Group, Reader

@@ -34,7 +34,7 @@ class Entry:
 SECTIONS: dict[str, dict[str, Entry]] = {
     "Work": {
         "submit": Entry("jobs.cli.commands.submit:submit", "Submit CORPUS to be translated, scored or reranked."),
-        "worker": Entry(worker_port.COMMANDS["worker"], "Run a worker."),
+        "worker": Entry(worker_port.COMMANDS["worker"], "Process submitted jobs."),
         "watch": Entry("jobs.cli.commands.watch:watch", "Follow a job until it ends."),
         "wait": Entry("jobs.cli.commands.watch:wait", "Wait until a job ends; the exit code is its outcome."),
         "pause": Entry("jobs.cli.commands.control:pause", "Pause a job until it is resumed."),
@@ -123,8 +123,8 @@ class LazyGroup(click.Group):
 def cli(ctx: click.Context, home: str | None, database: str | None, config: str | None, debug: bool) -> None:
     """Translate, score and rerank whole corpora in the background, on your own machines.
 
-    A corpus is submitted as a job, workers process it, and every result is stored in a database. Where a command takes
-    JOB, give the job's number, its name, or "last" for the newest.
+    A corpus is submitted as a job, workers process it, and every result is stored in a database. To begin: kvjobs
+    submit corpus.jsonl --wait. Where a command takes JOB, give the job's number, its name, or "last" for the newest.
     """
     ctx.obj = Context({"home": home, "database": database, "config": config}, debug)
 
@@ -178,7 +178,7 @@ def _called(arguments: Sequence[str]) -> str:
 def load_command(name: str) -> click.Command:
     """Import a command of the table."""
     command = worker_port.load(COMMANDS[name].target)
-    assert isinstance(command, click.Command), f"{COMMANDS[name].target} is no command"
+    assert isinstance(command, click.Command), f"{COMMANDS[name].target} is not a command"
     return command
 
 

@@ -13,7 +13,6 @@ from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.service import service_of
 from jobs.store.waiting import JobsAhead, jobs_ahead
 
-SILENCE_S = 60.0  # a worker without a heartbeat for so long counts as gone
 HINT_AFTER_S = 3.0  # a worker that was just started needs a moment
 
 
@@ -38,9 +37,11 @@ class JobsAheadNotice:
 class StallNotice:
     """Tells, once, why a job makes no progress."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, silence_s: float) -> None:
+        """A worker without a heartbeat for `silence_s` counts as gone."""
         self.note = ""  # for the progress line
         self._database = database
+        self._silence_s = silence_s
         self._jobs_ahead = JobsAheadNotice(database)
         self._since = time.monotonic()
         self._printed: str | None = None
@@ -55,17 +56,17 @@ class StallNotice:
             hint = f"Job {job.label} is paused{reason}. To resume it: kvjobs resume {job.job_id}"
         elif job.shards_open:
             with contextlib.suppress(TransientError):  # unknown for now
-                hint = no_worker_message(self._database, job.queue, job.model)
+                hint = no_worker_message(self._database, job.queue, job.model, self._silence_s)
                 self.note = self._jobs_ahead.note(job) if hint is None else ""
         if hint and hint != self._printed:
             print_message(hint)
         self._printed = hint
 
 
-def no_worker_message(database: Database, queue: str, model: str) -> str | None:
+def no_worker_message(database: Database, queue: str, model: str, silence_s: float) -> str | None:
     """What to do if no worker serves the jobs of this queue and model; None if one does."""
     with database.reading() as connection:
-        return no_worker_sentence(service_of(connection, queue, model, SILENCE_S), queue)
+        return no_worker_sentence(service_of(connection, queue, model, silence_s), queue)
 
 
 def read_jobs_ahead(database: Database, job_id: int) -> JobsAhead:

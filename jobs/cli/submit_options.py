@@ -65,7 +65,7 @@ class SubmitOptions:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "SubmitOptions":
-        """From the parameters of the command."""
+        """The options, from the parameters of the command. Raises SpecError for options that exclude one another."""
         own = {field.name for field in dataclasses.fields(cls)}
         common = {name: value for name, value in values.items() if name in own}
         of_task = {name: value for name, value in values.items() if name not in own}
@@ -166,6 +166,6 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=click.Choice([timing.value for timing in Timing]),
         default=Timing.STEPS.value,
         show_default=True,
-        help="Store the time of every model step, of every batch, or nothing.",
+        help="Store the time of every model step, of every phase of a batch of documents, or nothing.",
     ),
 )

@@ -49,7 +49,7 @@ class TaskOption(click.Option):
 
 def task_options(command: Command) -> Command:
     """Add the options of all tasks to a command, in the order of its help."""
-    for decorate in reversed((*_TRANSLATE, *_SCORE, *_RERANK)):
+    for decorate in reversed((*_OF_SEVERAL, *_TRANSLATE, *_SCORE, *_RERANK)):
         command = decorate(command)
     return command
 
@@ -104,7 +104,25 @@ def _choice(kind: Any) -> click.Choice[str]:
 
 
 _T, _S, _R = "Translate", "Score", "Rerank"
+_SEVERAL = "Several tasks"
 
+_OF_SEVERAL = (
+    _option(
+        _SEVERAL,
+        "--reuse/--no-reuse",
+        default=True,
+        show_default=True,
+        help="translate, score: reuse stored translations of segments, and stored scores of documents, or compute all "
+        "again.",
+    ),
+    _option(
+        _SEVERAL,
+        "--max-length",
+        type=int,
+        metavar="TOKENS",
+        help="score: the longest window; rerank: the longest query with its candidate.  [default: the model's context]",
+    ),
+)
 _TRANSLATE = (
     _option(_T, "--beam-size", type=int, help="Number of beams; 1 is greedy search.  [default: the model's]"),
     _option(
@@ -154,14 +172,7 @@ _TRANSLATE = (
         metavar="MODE",
         help="Use the KV cache: auto, on, off, or hybrid:N (only after the first N steps).",
     ),
-    _option(_T, "--batch-size", type=int, default=32, show_default=True, help="Segments in one model call."),
-    _option(
-        _T,
-        "--reuse/--no-reuse",
-        default=True,
-        show_default=True,
-        help="Reuse stored translations of segments, and stored scores of documents, or compute all again.",
-    ),
+    _option(_T, "--batch-size", type=int, default=32, show_default=True, help="Sentences in one model call."),
 )
 _SCORE = (
     _option(
@@ -172,13 +183,6 @@ _SCORE = (
         show_default=True,
         help="How to read a document longer than the model's context: in overlapping windows, in windows side by side, "
         "or only its beginning.",
-    ),
-    _option(
-        _S,
-        "--max-length",
-        type=int,
-        metavar="TOKENS",
-        help="The longest window; for rerank, the longest query with its candidate.  [default: the model's context]",
     ),
     _option(
         _S,

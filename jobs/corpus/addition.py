@@ -45,7 +45,7 @@ class AddedLines:
     def _cells(self, values: Sequence[str]) -> str:
         """Values as the cells that follow others in a row."""
         delimiter = self._layout.delimiter or ","
-        # With "-" before them: csv quotes an empty cell only where it is alone, so that its row is no blank line.
+        # With "-" before them: csv quotes an empty cell only where it is alone, so that its row is not a blank line.
         return _row(["-", *values], delimiter, quotes_all=self._quotes_all).removeprefix(
             '"-"' if self._quotes_all else "-"
         )

@@ -70,7 +70,7 @@ def _not_json(position: int, number: int, line: bytes, error: orjson.JSONDecodeE
         return bad_utf8(position, number, number, bad)
     if "surrogate" in error.msg:
         reason = (
-            f"a string holds half of a surrogate pair (column {error.colno}), which is no character; remove it, or "
+            f"a string holds half of a surrogate pair (column {error.colno}), which is not a character; remove it, or "
             "write the character itself"
         )
         return reject(position, number, Reject.LONE_SURROGATE, reason)

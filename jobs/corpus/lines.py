@@ -10,7 +10,7 @@ CHUNK = 1 << 16
 
 
 def read_text(stream: BufferedReader, max_line_bytes: int) -> Iterator[Record]:
-    """A document per line; its id is the line number. Blank lines are no documents, but they are counted, so that the
+    """A document per line; its id is the line number. Blank lines are not documents, but they are counted, so that the
     result of line N of a corpus always has the id N."""
     position = 0
     for number, line in numbered_lines(stream, max_line_bytes):

@@ -67,7 +67,7 @@ class CorpusLayout:
 
     @classmethod
     def parse(cls, reading: str | None) -> "CorpusLayout":
-        """From a job's row. Raises SpecError for a corpus without lines to write."""
+        """Parse `jobs.reading`. Raises SpecError for a corpus that does not consist of lines."""
         if reading is None:
             raise SpecError(
                 "the job was submitted by an older kvjobs, which did not store how its corpus is read: submit it "
@@ -148,7 +148,8 @@ class RewrittenLines:
     """Writes lines from what the job stores."""
 
     def __init__(self, layout: CorpusLayout, columns: Sequence[str], *, has_ids: bool) -> None:
-        """For a table: `columns` are those besides id and payload; `has_ids`: whether it has a column of ids."""
+        """For a table, `columns` are its columns except id and payload, and `has_ids` says whether it has a column of
+        ids."""
         self._layout = layout
         self._columns = [*([layout.id_field] if has_ids else []), *layout.fields.values(), *columns]
 

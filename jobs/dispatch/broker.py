@@ -141,10 +141,10 @@ def _reason(error: Exception) -> str:
 
 
 def _address(url: str) -> tuple[str, dict[str, Any]]:
-    """The URL in kombu's spelling, and the Celery settings that it implies. Raises SpecError where it is no URL."""
+    """The URL in kombu's spelling, and the Celery settings that it implies. Raises SpecError where it is not a URL."""
     try:
         parts = urlsplit(url)
-        parts.port  # noqa: B018 - raises where it is no number
+        parts.port  # noqa: B018 - raises where it is not a number
         if url.startswith(("redis://", "rediss://")) and "@" in f"{parts.path}{parts.query}{parts.fragment}":
             raise ValueError("a password that holds a /")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Whether the broker is reachable, reported once when that changes."""
+"""The state of the broker, reachable or not: each change is reported once."""
 
 import threading
 from collections.abc import Callable
@@ -13,14 +13,14 @@ class BrokerStatus:
         self._is_there = True
 
     def lost(self, reason: str) -> None:
-        """The broker does not answer."""
+        """Note that the broker does not answer, and report it if that is new."""
         with self._lock:
             if self._is_there:
                 self._is_there = False
                 self._say(f"{reason}; work goes on, new jobs are found within seconds")
 
     def back(self) -> None:
-        """The broker answers."""
+        """Note that the broker answers, and report it if that is new."""
         with self._lock:
             if not self._is_there:
                 self._is_there = True

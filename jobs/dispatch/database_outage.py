@@ -20,7 +20,7 @@ class DatabaseOutage:
         self._said_at = float("-inf")
 
     def met(self, error: StoreError) -> None:
-        """This thread got an error and will try again."""
+        """Note that this thread got an error and will try again."""
         with self._lock:
             self._unanswered.add(threading.get_ident())
             if time.monotonic() - self._said_at > SAY_EVERY_S:
@@ -28,7 +28,7 @@ class DatabaseOutage:
                 log.warning("waiting for the database: %s", error)
 
     def over(self) -> None:
-        """This thread was answered."""
+        """Note that this thread got an answer."""
         if not self._unanswered:  # nearly always
             return
         with self._lock:

@@ -98,7 +98,7 @@ def sockets(settings: Settings) -> list[Path]:
 
 
 def _answer(connection: socket.socket) -> Health | None:
-    """The answer; None where the process ended meanwhile."""
+    """The answer of a worker process; None if it ended before it answered."""
     with suppress(OSError, ValueError, TypeError):
         return Health(**json.loads(connection.recv(LONGEST_ANSWER)))
     return None

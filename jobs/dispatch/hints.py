@@ -1,6 +1,6 @@
-"""Sending missing hints: as many as there is work for, minus those that are waiting in the broker.
+"""Sending missing hints: as many as the waiting work needs, minus those that the broker still holds.
 
-So a lost hint is sent again in the next round, and a waiting one is not sent twice.
+So a lost hint is sent again in the next round, and one that is waiting is not sent twice.
 """
 
 import threading

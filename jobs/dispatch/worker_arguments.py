@@ -14,7 +14,7 @@ from jobs.settings import SECRET, Settings
 
 @dataclass(frozen=True, slots=True)
 class WorkerArguments:
-    """Settings, and the options of the command line that are none."""
+    """The settings, and the options of `kvjobs worker` that are not settings."""
 
     settings: Settings
     drain: bool = False  # end when no work is left
@@ -39,7 +39,7 @@ class WorkerArguments:
 
     @classmethod
     def from_argument(cls, argument: str) -> "WorkerArguments":
-        """From `argument`, and from the environment that `environment` made."""
+        """The arguments, from the text of `argument` and the environment that `environment` made."""
         arguments = json.loads(argument)
         values = arguments.pop("settings")
         paths = {name: Path(values[name]) for name in ("home", "models_dir")}

@@ -47,7 +47,7 @@ def ranked_queries(database: "Database", job: "JobSummary") -> Iterator[RankedQu
 
 
 def ranked_query(document: ExportedDocument) -> RankedQuery | None:
-    """None where the line could not be read."""
+    """A query with its ranking; None if its line could not be read."""
     if document.external_id is None or document.text is None:
         return None
     return RankedQuery.restore(

@@ -17,7 +17,7 @@ Qrels = dict[str, dict[str, int]]  # query -> document -> relevance; 0 or less: 
 
 
 def read_qrels(path: Path) -> Qrels:
-    """The judgements in a file. Raises CorpusError for a line that is none, and for an empty file."""
+    """The judgements in a file. Raises CorpusError for a line that is not a judgement, and for an empty file."""
     file = LineFile(path)
     qrels: Qrels = {}
     for number, line in file:

@@ -35,8 +35,9 @@ class RankedQuery:
     def restore(
         cls, query_id: str, *, payload: str | None, ranking: str | None, error: str | None, has_numeric_id: bool = False
     ) -> "RankedQuery":
-        """From what a job stores: the document's payload (None for a rejected document, which has no candidates), its
-        ranking as a JSON list, or the error for which there is none: then candidates keep the first stage's order."""
+        """A query from what a job stores: the document's payload (None for a rejected document, which has no
+        candidates), its ranking as a JSON list, or the error for which there is none: then candidates keep the first
+        stage's order."""
         _, given = read_payload(payload) if payload is not None else ("", [])
         if ranking is None:
             candidates = unranked([(one.id, one.score) for one in given], error or "it has not been ranked")
@@ -115,7 +116,7 @@ def falling(candidates: Sequence[RankedCandidate]) -> list[float]:
 def _candidate(
     *, id: str, rank: int, score: float | None, first_score: float | None = None, error: str | None = None
 ) -> RankedCandidate:
-    """From the JSON that `jobs.store` writes, which leaves out keys without a value."""
+    """A candidate from the JSON that `jobs.store` writes, which leaves out keys without a value."""
     return RankedCandidate(id, rank, score, first_score, error)
 
 

@@ -47,7 +47,7 @@ class Database:
 
     @classmethod
     def connect(cls, url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S, silence_s: float | None = None) -> "Database":
-        """As `open`, with any schema or none: for `kvjobs db`, which upgrades it."""
+        """As `open`, whatever the version of the schema: for `kvjobs db`, which upgrades it."""
         return cls(make_engine(url, busy_timeout_s, silence_s), busy_timeout_s)
 
     @property
@@ -88,7 +88,7 @@ class Database:
 
     @contextmanager
     def translated_errors(self) -> Iterator[None]:
-        """Raise the errors of the driver and of the pool as ours."""
+        """Raise the errors of the driver and of the pool as errors of kvjobs."""
         try:
             with self._sockets.in_use():
                 yield

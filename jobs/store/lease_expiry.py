@@ -69,7 +69,7 @@ def _take_back(database: Database, which: Any, why: str) -> int:
 
 
 def _pause_for_crashes(connection: Connection, job_id: int, shard_id: int, in_flight: list[int]) -> None:
-    """A model that kills its process is not to be tried for ever, and its documents are not to blame."""
+    """Pause the job of a shard whose processes died too often in a row: the model kills them, not a document."""
     where = f"documents {in_flight[0]} to {in_flight[-1]}" if in_flight else "no document"
     connection.execute(
         update(Job)

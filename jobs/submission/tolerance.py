@@ -19,7 +19,7 @@ class Tolerance:
 
     @classmethod
     def parse(cls, text: str) -> "Tolerance":
-        """From `10` or `0.5%`. Raises SpecError for anything else."""
+        """Parse `10` or `0.5%`. Raises SpecError for anything else."""
         if _NUMBER.fullmatch(text):
             return cls(lines=int(text))
         if (share := _SHARE.fullmatch(text)) and (percent := Decimal(share[1])) <= 100:

@@ -1,4 +1,4 @@
-"""`kvjobs bench cache`: both ways are measured, and must say the same."""
+"""`kvjobs bench cache`: decoding with and without the cache is measured, and must give the same tokens."""
 
 import shutil
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_the_same_work_is_measured_both_ways(kvjobs: Kvjobs, model: Path) -> Non
     assert "The tokens are the same" in result.err
 
 
-def test_a_model_in_graphs_of_our_own_is_measured_both_ways(kvjobs: Kvjobs, tmp_path: Path) -> None:
+def test_a_model_with_native_graphs_is_measured_both_ways(kvjobs: Kvjobs, tmp_path: Path) -> None:
     checkpoint = write_marian_checkpoint(tmp_path / "checkpoint")
     folder = add_model(Request(source=str(checkpoint)), tmp_path / "models").path
     short = ("--source-tokens", 8, "--batch-size", 3, "--segments", 7, "--repeats", 1, "--beam-size", 2)
@@ -64,17 +64,17 @@ def test_a_model_in_graphs_of_our_own_is_measured_both_ways(kvjobs: Kvjobs, tmp_
     assert all(row["on_growth"] > 0 and row["off_growth"] > 0 for row in result.json)
 
 
-def test_segments_have_the_length_that_was_asked_for() -> None:
+def test_segments_have_the_requested_length() -> None:
     segments = bench._segments(Letters(), 8)  # type: ignore[arg-type]
 
     for _ in range(50):
         segment = next(segments)
         assert len(segment) == 8
-        assert segment[0] == 1  # the label of the first language
-        assert segment.index(0) == 7  # the end, at the end
+        assert segment[0] == 1  # the label of the first target language
+        assert segment.index(0) == 7  # the end token is the last
 
 
-def test_tokens_that_differ_are_a_failure(kvjobs: Kvjobs, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_different_tokens_are_a_failure(kvjobs: Kvjobs, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = cache_report.measure_cache
 
     def differing(*arguments: object, **options: object) -> cache_report.CacheReport:
@@ -99,10 +99,17 @@ def test_tokens_that_differ_are_a_failure(kvjobs: Kvjobs, model: Path, monkeypat
         (("--model", "nobody"), 5),
     ],
 )
-def test_what_cannot_be_measured_is_refused(
+def test_impossible_measurements_are_refused(
     kvjobs: Kvjobs, model: Path, options: tuple[str, ...], exit_code: int
 ) -> None:
     result = kvjobs("bench", "cache", "--model", model, *options)
 
     assert result.exit_code == exit_code
     assert "Error: " in result.err
+
+
+def test_a_causal_model_is_refused_by_what_it_is(kvjobs: Kvjobs) -> None:
+    result = kvjobs("bench", "cache", "--model", "demo-lm")
+
+    assert result.exit_code == 2
+    assert "demo-lm is a causal language model; kvjobs bench cache measures translation models" in result.err

@@ -1,6 +1,6 @@
-"""A command that reads prints the same on SQLite and on PostgreSQL, to the character.
+"""Commands that read print exactly the same text on SQLite and on PostgreSQL.
 
-`query` does so for what both dialects have: SQLite has no booleans and divides by zero.
+`query` does so for SQL that both dialects share: SQLite has no booleans and can divide by zero.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""`kvjobs db`: where it is, whether it is whole, and how to get rid of jobs."""
+"""`kvjobs db`: the path, the upgrade, the consistency check, and the deletion of jobs."""
 
 import sqlite3
 from pathlib import Path
@@ -39,11 +39,11 @@ def rows(database: Database, table: type[tables.Base], job_id: int) -> int:
         return int(connection.execute(select(func.count()).where(column == job_id)).scalar_one())
 
 
-def test_path_is_that_of_the_file(kvjobs: Kvjobs, home: Path) -> None:
+def test_path_prints_the_path_of_the_database_file(kvjobs: Kvjobs, home: Path) -> None:
     assert kvjobs("db", "path").out == f"{home}/kvjobs.db\n"
 
 
-def test_upgrade_makes_the_tables_and_says_so(kvjobs: Kvjobs, home: Path) -> None:
+def test_upgrade_creates_the_tables_and_reports_it(kvjobs: Kvjobs, home: Path) -> None:
     assert f"schema {HEAD}, was empty" in kvjobs("db", "upgrade").err
     assert "up to date" in kvjobs("db", "upgrade").err
     assert kvjobs("db", "check").out == "No problem found.\n"
@@ -67,7 +67,7 @@ def test_a_table_that_differs_is_named(kvjobs: Kvjobs, database: Database) -> No
     assert "surprise" in result.json["problems"][0]
 
 
-def test_what_is_no_database_is_a_sentence(kvjobs: Kvjobs, home: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused_with_one_sentence(kvjobs: Kvjobs, home: Path) -> None:
     (home / "kvjobs.db").write_bytes(b"not a database at all, but long enough for a header" * 100)
 
     for command in (("ls",), ("db", "check"), ("db", "upgrade"), ("doctor",)):
@@ -78,7 +78,7 @@ def test_what_is_no_database_is_a_sentence(kvjobs: Kvjobs, home: Path) -> None:
 
 
 @ON_BOTH
-def test_jobs_that_agree_are_well(kvjobs: Kvjobs, finished_job: int, mixed_job: int, running_job: int) -> None:
+def test_consistent_jobs_pass_the_check(kvjobs: Kvjobs, finished_job: int, mixed_job: int, running_job: int) -> None:
     for job in (finished_job, mixed_job, running_job):
         assert kvjobs("db", "check", job).out == "No problem found.\n"
     assert kvjobs("db", "check", "nobody").exit_code == 5
@@ -99,7 +99,7 @@ DAMAGES = [
 
 
 @ON_BOTH
-def test_every_contradiction_is_found(database: Database, finished_job: int) -> None:
+def test_every_kind_of_contradiction_is_found(database: Database, finished_job: int) -> None:
     for damage, sentence in DAMAGES:
         with database.engine.connect() as connection, connection.begin() as transaction:
             connection.execute(text(damage))
@@ -107,7 +107,7 @@ def test_every_contradiction_is_found(database: Database, finished_job: int) -> 
             transaction.rollback()
 
 
-def test_a_contradiction_is_a_problem_of_the_check(kvjobs: Kvjobs, database: Database, finished_job: int) -> None:
+def test_the_check_fails_on_a_contradiction(kvjobs: Kvjobs, database: Database, finished_job: int) -> None:
     damage, sentence = DAMAGES[0]
     execute(database, damage)
 
@@ -118,14 +118,16 @@ def test_a_contradiction_is_a_problem_of_the_check(kvjobs: Kvjobs, database: Dat
 
 
 @ON_BOTH
-def test_a_document_that_no_worker_will_find_is_found(kvjobs: Kvjobs, database: Database, running_job: int) -> None:
+def test_a_document_that_no_worker_would_lease_is_reported(
+    kvjobs: Kvjobs, database: Database, running_job: int
+) -> None:
     execute(database, "UPDATE shards SET state = 'done'", "UPDATE job_counts SET shards_open = 0")
 
     assert "documents of shard 1 still waiting, though it is done: 1" in kvjobs("db", "check", running_job).out
 
 
 @ON_BOTH
-def test_prune_deletes_a_job_with_everything_of_it(
+def test_prune_deletes_a_job_with_all_its_rows(
     kvjobs: Kvjobs, database: Database, add_job: AddJob, finished_job: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prune, "ROWS_PER_BATCH", 2)
@@ -141,7 +143,7 @@ def test_prune_deletes_a_job_with_everything_of_it(
 
 
 @ON_BOTH
-def test_an_interrupted_prune_leaves_no_job_that_looks_whole(
+def test_an_interrupted_prune_leaves_no_job_that_looks_complete(
     kvjobs: Kvjobs, database: Database, finished_job: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(_rows: int) -> None:
@@ -160,7 +162,7 @@ def test_an_interrupted_prune_leaves_no_job_that_looks_whole(
 
 
 @ON_BOTH
-def test_prune_takes_what_is_old_and_ended(kvjobs: Kvjobs, add_job: AddJob, running_job: int) -> None:
+def test_prune_by_age_deletes_only_old_jobs_that_have_ended(kvjobs: Kvjobs, add_job: AddJob, running_job: int) -> None:
     old = add_job(Line("a", "甲"), finished_s_ago=3 * 86400)
     young = add_job(Line("b", "乙"), finished_s_ago=86400)
 
@@ -170,7 +172,7 @@ def test_prune_takes_what_is_old_and_ended(kvjobs: Kvjobs, add_job: AddJob, runn
     assert kvjobs("show", old).exit_code == 5
 
 
-def test_prune_refuses_what_goes_on_and_what_is_not_there(kvjobs: Kvjobs, finished_job: int, running_job: int) -> None:
+def test_prune_refuses_active_and_unknown_jobs(kvjobs: Kvjobs, finished_job: int, running_job: int) -> None:
     refused = kvjobs("db", "prune", finished_job, running_job, "--yes")
 
     assert refused.exit_code == 2
@@ -181,7 +183,7 @@ def test_prune_refuses_what_goes_on_and_what_is_not_there(kvjobs: Kvjobs, finish
     assert kvjobs("show", finished_job).exit_code == 0
 
 
-def test_prune_asks_and_does_nothing_where_nobody_answers(
+def test_prune_asks_for_confirmation_and_without_an_answer_deletes_nothing(
     kvjobs: Kvjobs, finished_job: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
@@ -193,8 +195,8 @@ def test_prune_asks_and_does_nothing_where_nobody_answers(
     assert kvjobs("show", finished_job).exit_code == 0
 
 
-def test_a_pruned_job_was_not_locked_into_the_file(database: Database, add_job: AddJob, home: Path) -> None:
-    """Every batch is a transaction of its own: another program can write in between."""
+def test_prune_does_not_block_other_writers(database: Database, add_job: AddJob, home: Path) -> None:
+    """Each batch of rows is deleted in its own transaction, so that another program can write in between."""
     job = add_job(*(Line(str(number), "x", status=None) for number in range(20)))
     other = sqlite3.connect(home / "kvjobs.db", timeout=0.1)
 
@@ -207,7 +209,7 @@ def test_a_pruned_job_was_not_locked_into_the_file(database: Database, add_job: 
 
 
 @ON_BOTH
-def test_rejected_lines_count_no_tokens(kvjobs: Kvjobs, database: Database, add_job: AddJob) -> None:
+def test_rejected_lines_have_no_tokens_in_the_counters(kvjobs: Kvjobs, database: Database, add_job: AddJob) -> None:
     job = add_job(Line("a", "甲"), Line(None, status=DocumentStatus.REJECTED, text=None))
 
     assert kvjobs("db", "check", job).exit_code == 0

@@ -1,4 +1,4 @@
-"""`kvjobs doctor`: each thing that can be wrong is found, and mended as it says."""
+"""`kvjobs doctor`: each problem is found, and shown with a cure that works."""
 
 import importlib.metadata
 import sqlite3
@@ -17,7 +17,7 @@ def checks(kvjobs: Kvjobs) -> dict[str, dict[str, Any]]:
     return {check["name"]: check for check in kvjobs("doctor", "--json").json["checks"]}
 
 
-def test_doctor_looks_and_changes_nothing(kvjobs: Kvjobs, home: Path) -> None:
+def test_doctor_changes_nothing(kvjobs: Kvjobs, home: Path) -> None:
     found = checks(kvjobs)
 
     assert list(home.iterdir()) == []
@@ -36,7 +36,7 @@ def test_a_problem_is_shown_with_its_cure(kvjobs: Kvjobs, monkeypatch: pytest.Mo
     assert "-> use a Python built with SQLite 99.0.0" in result.out
 
 
-def test_a_dependency_that_is_missing_or_old_is_named(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_or_outdated_dependency_is_named(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
     required = ["click>=8.2", "rich>=999.1", "no-such-distribution>=1", "torch>=2; extra == 'train'"]
     monkeypatch.setattr(importlib.metadata, "requires", lambda _name: required)
 
@@ -49,7 +49,7 @@ def test_a_dependency_that_is_missing_or_old_is_named(kvjobs: Kvjobs, monkeypatc
     assert "torch" not in found
 
 
-def test_the_gpu_build_stands_in_for_onnxruntime(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gpu_build_satisfies_the_dependency_on_onnxruntime(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
     versions = {"onnxruntime-gpu": "1.31.1"}
     monkeypatch.setattr(importlib.metadata, "requires", lambda _name: ["onnxruntime>=1.22"])
     monkeypatch.setattr(doctor, "_version", versions.get)
@@ -57,7 +57,9 @@ def test_the_gpu_build_stands_in_for_onnxruntime(kvjobs: Kvjobs, monkeypatch: py
     assert checks(kvjobs)["onnxruntime"]["ok"]
 
 
-def test_another_distribution_with_our_package_is_named(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_distribution_with_the_same_package_name_is_reported(
+    kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     providers = {"worker": ["kvjobs", "worker"], "jobs": ["kvjobs"]}
     monkeypatch.setattr(importlib.metadata, "packages_distributions", lambda: providers)
 
@@ -67,7 +69,7 @@ def test_another_distribution_with_our_package_is_named(kvjobs: Kvjobs, monkeypa
     assert found["package worker"]["mend"] == "pip uninstall worker"
 
 
-def test_a_package_of_the_current_folder_that_hides_ours_is_found(
+def test_a_package_in_the_current_folder_that_shadows_kvjobs_is_reported(
     kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     elsewhere = SimpleNamespace(origin=str(tmp_path / "worker" / "__init__.py"))
@@ -79,7 +81,7 @@ def test_a_package_of_the_current_folder_that_hides_ours_is_found(
     assert str(tmp_path) in found["found"]
 
 
-def test_a_full_disk_and_a_home_that_cannot_be_are_found(
+def test_a_full_disk_and_an_impossible_home_folder_are_reported(
     kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(doctor, "LEAST_FREE_DISK", 1 << 80)
@@ -90,7 +92,7 @@ def test_a_full_disk_and_a_home_that_cannot_be_are_found(
     assert "Not a directory" in checks(kvjobs)["settings"]["found"]
 
 
-def test_wrong_settings_do_not_end_the_examination(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_settings_do_not_stop_the_other_checks(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KVJOBS_LANES", "many")
 
     found = checks(kvjobs)
@@ -99,7 +101,7 @@ def test_wrong_settings_do_not_end_the_examination(kvjobs: Kvjobs, monkeypatch: 
     assert found["python"]["ok"]
 
 
-def test_a_model_folder_that_lacks_a_file_is_found(kvjobs: Kvjobs, home: Path) -> None:
+def test_a_model_folder_that_lacks_a_file_is_reported(kvjobs: Kvjobs, home: Path) -> None:
     (home / "models" / "half").mkdir(parents=True)
 
     found = checks(kvjobs)["model half"]
@@ -108,7 +110,7 @@ def test_a_model_folder_that_lacks_a_file_is_found(kvjobs: Kvjobs, home: Path) -
     assert "config.json" in found["found"]
 
 
-def test_a_database_that_is_behind_is_found(kvjobs: Kvjobs, home: Path) -> None:
+def test_an_outdated_database_is_reported(kvjobs: Kvjobs, home: Path) -> None:
     (home / "kvjobs.db").touch()
 
     found = checks(kvjobs)["database"]
@@ -117,7 +119,7 @@ def test_a_database_that_is_behind_is_found(kvjobs: Kvjobs, home: Path) -> None:
     assert found["mend"] == "kvjobs db upgrade"
 
 
-def test_doctor_names_a_database_that_others_may_read(kvjobs: Kvjobs, home: Path) -> None:
+def test_a_database_that_other_users_can_read_is_reported(kvjobs: Kvjobs, home: Path) -> None:
     for folder in (home, *home.parents):
         if folder.owner() == Path.home().owner() and folder != Path("/"):
             folder.chmod(folder.stat().st_mode | 0o055)
@@ -130,6 +132,6 @@ def test_doctor_names_a_database_that_others_may_read(kvjobs: Kvjobs, home: Path
 
     assert (found["ok"], found["is_warning"], found["mend"]) == (True, True, f"chmod 600 {file}")
 
-    home.chmod(0o700)  # nobody gets that far
+    home.chmod(0o700)  # other users cannot enter the folder
     assert not is_readable_by_others(file)
     assert "database files" not in kvjobs("doctor").out

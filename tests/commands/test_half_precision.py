@@ -1,4 +1,4 @@
-"""Commands say which device half precision is for."""
+"""Commands say that half precision is for GPUs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +27,7 @@ def add(tmp_path: Path, models_dir: Path) -> Add:
     return call
 
 
-def test_adding_in_half_precision_says_what_it_is_for(kvjobs: Kvjobs, tmp_path: Path) -> None:
+def test_adding_a_model_in_half_precision_says_how_to_use_it(kvjobs: Kvjobs, tmp_path: Path) -> None:
     checkpoint = write_marian_checkpoint(tmp_path / "tiny")
 
     added = kvjobs("models", "add", checkpoint, "--precision", "fp16", "--name", "tiny-half")
@@ -37,7 +37,7 @@ def test_adding_in_half_precision_says_what_it_is_for(kvjobs: Kvjobs, tmp_path: 
     assert "--model tiny-half --queue gpu" in added.err
 
 
-def test_submit_refuses_what_no_worker_of_the_queue_could_do(kvjobs: Kvjobs, tmp_path: Path) -> None:
+def test_submit_refuses_a_model_that_no_worker_of_the_queue_can_run(kvjobs: Kvjobs, tmp_path: Path) -> None:
     checkpoint = write_marian_checkpoint(tmp_path / "tiny")
     kvjobs("models", "add", checkpoint, "--name", "tiny-exact")
     corpus = tmp_path / "corpus.jsonl"

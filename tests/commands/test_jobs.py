@@ -1,4 +1,4 @@
-"""Tables in the width of a terminal: an id, a name or a number is whole, or its column is named as left out."""
+"""Commands about jobs: ls, show, steps, wait, watch, pause, resume, cancel and retry."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ NAMES = ("nightly-opensubtitles-2024-en-zh-part-0017", "汉语新闻语料库第
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Standard output is a terminal of so many columns."""
+    """Call with a number of columns: standard output is then a terminal of that width."""
 
     def of_width(columns: int) -> None:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
@@ -35,7 +35,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("columns", [80, 100, 40])
-def test_the_list_of_jobs_keeps_numbers_and_names_whole(
+def test_the_list_of_jobs_never_cuts_numbers_and_names(
     terminal: Any, kvjobs: Kvjobs, add_job: AddJob, columns: int
 ) -> None:
     for name in NAMES[:2]:
@@ -65,7 +65,7 @@ def timed_job(database: Database, finished_job: int) -> int:
 # ls -----------------------------------------------------------------------------------------------------------------
 
 
-def test_ls_of_no_jobs_says_what_to_do(kvjobs: Kvjobs) -> None:
+def test_ls_without_jobs_suggests_what_to_do(kvjobs: Kvjobs) -> None:
     assert kvjobs("ls").out == ""
     assert "kvjobs submit" in kvjobs("ls").err
     assert kvjobs("ls", "--json").out == "[]\n"
@@ -73,7 +73,7 @@ def test_ls_of_no_jobs_says_what_to_do(kvjobs: Kvjobs) -> None:
     assert kvjobs("ls", "--csv").out.startswith("job_id,name,")
 
 
-def test_ls_gives_every_form(kvjobs: Kvjobs, finished_job: int, running_job: int) -> None:
+def test_ls_has_every_output_form(kvjobs: Kvjobs, finished_job: int, running_job: int) -> None:
     assert kvjobs("ls", "-q").out == f"{running_job}\n{finished_job}\n"
     assert [job["shown_state"] for job in kvjobs("ls", "--json").json] == ["running", "done"]
     assert [row["name"] for row in csv.DictReader(io.StringIO(kvjobs("ls", "--csv").out))] == ["running", "nightly"]
@@ -82,7 +82,7 @@ def test_ls_gives_every_form(kvjobs: Kvjobs, finished_job: int, running_job: int
     assert rows[1].split()[:4] == [str(finished_job), "nightly", "done", "100.0"]
 
 
-def test_ls_says_that_there_is_more(kvjobs: Kvjobs, add_job: AddJob) -> None:
+def test_ls_reports_that_there_are_more_jobs(kvjobs: Kvjobs, add_job: AddJob) -> None:
     for _ in range(3):
         add_job(Line("a", "甲"))
 
@@ -92,7 +92,7 @@ def test_ls_says_that_there_is_more(kvjobs: Kvjobs, add_job: AddJob) -> None:
     assert kvjobs("ls", "--limit", 3).err == ""
 
 
-def test_forms_exclude_one_another(kvjobs: Kvjobs) -> None:
+def test_output_forms_exclude_each_other(kvjobs: Kvjobs) -> None:
     assert kvjobs("ls", "--json", "-q").exit_code == 2
 
 
@@ -110,18 +110,18 @@ def test_a_hostile_name_does_not_reach_the_terminal(kvjobs: Kvjobs, add_job: Add
 # show ---------------------------------------------------------------------------------------------------------------
 
 
-def test_show_tells_a_job_on_a_page(kvjobs: Kvjobs, timed_job: int) -> None:
+def test_show_describes_a_job_on_one_page(kvjobs: Kvjobs, timed_job: int) -> None:
     out = kvjobs("show", "nightly").out
 
     assert out.startswith(f"Job {timed_job} (nightly): done\n")
     assert "3, 100.0 % done: 3 ok" in out
-    assert "beam" not in out  # an option that was left to the model
+    assert "beam" not in out  # an option left to the model is not shown
     assert "batch_size 32" in out
     assert "encode" in out
     assert f"Next: kvjobs export {timed_job} -o FILE" in out
 
 
-def test_show_groups_what_went_wrong(kvjobs: Kvjobs, mixed_job: int) -> None:
+def test_show_groups_failures_by_reason(kvjobs: Kvjobs, mixed_job: int) -> None:
     out = kvjobs("show", mixed_job).out
 
     assert "1 document failed: engine-error\n    line 2 (id bad): it broke" in out
@@ -149,7 +149,7 @@ def test_show_suggests_the_next_command(
     assert kvjobs("show", job, "--json").json["next"] == following
 
 
-def test_a_job_that_is_not_there_is_5(kvjobs: Kvjobs, database: Database) -> None:
+def test_an_unknown_job_exits_with_5(kvjobs: Kvjobs, database: Database) -> None:
     for command in ("show", "watch", "wait", "pause", "resume", "cancel", "retry", "export", "steps"):
         result = kvjobs(command, "nobody")
         assert result.exit_code == 5
@@ -159,7 +159,7 @@ def test_a_job_that_is_not_there_is_5(kvjobs: Kvjobs, database: Database) -> Non
 # steps --------------------------------------------------------------------------------------------------------------
 
 
-def test_steps_say_where_the_seconds_went(kvjobs: Kvjobs, timed_job: int) -> None:
+def test_steps_show_the_time_of_each_phase(kvjobs: Kvjobs, timed_job: int) -> None:
     phases = {row["group"]: row for row in kvjobs("steps", timed_job, "--json").json}
     by_step = kvjobs("steps", timed_job, "--by", "step", "--json").json
     lanes = kvjobs("steps", timed_job, "--by", "lane", "--json").json
@@ -173,7 +173,7 @@ def test_steps_say_where_the_seconds_went(kvjobs: Kvjobs, timed_job: int) -> Non
     assert kvjobs("steps", timed_job).out.splitlines()[1].split()[:3] == ["encode", "0.800", "72.7"]
 
 
-def test_steps_of_a_job_without_timings(kvjobs: Kvjobs, finished_job: int) -> None:
+def test_steps_of_a_job_without_timings_say_so(kvjobs: Kvjobs, finished_job: int) -> None:
     assert "no step times" in kvjobs("steps", finished_job).err
     assert kvjobs("steps", finished_job, "--json").json == []
 
@@ -200,14 +200,14 @@ def test_the_outcome_of_a_job_is_the_exit_code(
     assert result.out == ""
 
 
-def test_waiting_too_long_is_4(kvjobs: Kvjobs, running_job: int) -> None:
+def test_a_wait_that_times_out_exits_with_4(kvjobs: Kvjobs, running_job: int) -> None:
     result = kvjobs("wait", running_job, "--timeout", "0.1")
 
     assert result.exit_code == 4
     assert result.err == "Job 1 (running) has not ended after 0.1 s; still waiting: 1 document.\n"
 
 
-def test_a_database_that_is_away_for_a_while_is_waited_for(
+def test_wait_continues_after_a_short_database_outage(
     kvjobs: Kvjobs, finished_job: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = iter([TransientError("locked"), TransientError("locked"), None])
@@ -228,7 +228,7 @@ def test_a_database_that_is_away_for_a_while_is_waited_for(
 
 
 @pytest.mark.parametrize("command", ["watch", "wait"])
-def test_leaving_a_watch_is_130_and_says_that_the_job_goes_on(
+def test_an_interrupted_watch_exits_with_130_and_says_that_the_job_continues(
     kvjobs: Kvjobs, running_job: int, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     def interrupt(_seconds: float) -> None:
@@ -243,7 +243,7 @@ def test_leaving_a_watch_is_130_and_says_that_the_job_goes_on(
     assert result.err.rstrip().endswith(f"watch {running_job}")
 
 
-def test_watch_tells_lines_where_there_is_no_terminal(
+def test_watch_without_a_terminal_prints_lines(
     kvjobs: Kvjobs, database: Database, running_job: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follow_job, "POLL_S", 0.01)
@@ -260,7 +260,7 @@ def test_watch_tells_lines_where_there_is_no_terminal(
     assert following == f"Next: kvjobs retry {running_job}"
 
 
-def test_who_waits_in_vain_is_told_why(
+def test_a_wait_for_a_job_that_no_worker_processes_says_why(
     kvjobs: Kvjobs, add_job: AddJob, running_job: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stalled_job, "HINT_AFTER_S", 0.0)
@@ -273,7 +273,7 @@ def test_who_waits_in_vain_is_told_why(
 # pause, resume, cancel, retry ---------------------------------------------------------------------------------------
 
 
-def test_pause_and_resume_say_what_comes_next(kvjobs: Kvjobs, running_job: int) -> None:
+def test_pause_and_resume_suggest_the_next_command(kvjobs: Kvjobs, running_job: int) -> None:
     assert f"kvjobs resume {running_job}" in kvjobs("pause", running_job, "--reason", "lunch").err
     assert kvjobs("show", running_job).out.startswith("Job 1 (running): paused (lunch)")
     assert "is resumed" in kvjobs("resume", running_job).err
@@ -289,21 +289,21 @@ def test_cancel_keeps_results(kvjobs: Kvjobs, running_job: int) -> None:
     assert kvjobs("wait", running_job).exit_code == 3
 
 
-def test_what_has_ended_cannot_be_paused_or_cancelled(kvjobs: Kvjobs, finished_job: int) -> None:
+def test_an_ended_job_cannot_be_paused_resumed_or_cancelled(kvjobs: Kvjobs, finished_job: int) -> None:
     for command in ("pause", "resume", "cancel"):
         result = kvjobs(command, finished_job)
         assert result.exit_code == 2
         assert "is done" in result.err
 
 
-def test_retry_puts_back_what_failed_or_was_cancelled(kvjobs: Kvjobs, mixed_job: int, finished_job: int) -> None:
+def test_retry_reopens_documents_that_did_not_succeed(kvjobs: Kvjobs, mixed_job: int, finished_job: int) -> None:
     assert "3 documents of job" in kvjobs("retry", mixed_job).err
     assert kvjobs("wait", mixed_job, "--timeout", "0").exit_code == 4
     assert kvjobs("db", "check", mixed_job).exit_code == 0
     assert "nothing changed" in kvjobs("retry", finished_job).err
 
 
-def test_a_cancelled_job_is_taken_up_by_retry_and_every_command_says_so(kvjobs: Kvjobs, running_job: int) -> None:
+def test_retry_continues_a_cancelled_job_and_every_command_says_so(kvjobs: Kvjobs, running_job: int) -> None:
     kvjobs("cancel", running_job)
 
     for command in ("resume", "pause"):
@@ -318,14 +318,14 @@ def test_a_cancelled_job_is_taken_up_by_retry_and_every_command_says_so(kvjobs: 
     assert kvjobs("db", "check", running_job).exit_code == 0
 
 
-def test_a_job_that_is_being_cancelled_is_not_said_to_go_on(kvjobs: Kvjobs, add_job: AddJob) -> None:
+def test_resume_says_that_a_job_is_being_cancelled(kvjobs: Kvjobs, add_job: AddJob) -> None:
     job = add_job(Line("a"), cancel_requested_at=db_time())
 
     assert kvjobs("resume", job).err == f"Job {job} is being cancelled. To continue it: kvjobs retry {job}\n"
 
 
 def finish(database: Database, job_id: int) -> None:
-    """What a worker does at the end."""
+    """End the job, as its worker would."""
     with database.writing() as connection:
         counts = {"succeeded": 3, "estimated_done": 40, "target_tokens": 30, "shards_open": 0}
         connection.execute(update(tables.JobCounts).where(tables.JobCounts.job_id == job_id).values(counts))
@@ -334,7 +334,7 @@ def finish(database: Database, job_id: int) -> None:
 
 
 class after:
-    """Do something later, in a thread."""
+    """Context manager that calls the action after some seconds, in a thread."""
 
     def __init__(self, seconds: float, action: Callable[[], None]) -> None:
         self._thread = threading.Thread(target=lambda: (time.sleep(seconds), action()))

@@ -1,4 +1,4 @@
-"""`kvjobs models`: what there is, what is wrong with it, and how others become one."""
+"""`kvjobs models`: the list, the inspection, the addition and the verification of models."""
 
 import dataclasses
 from pathlib import Path
@@ -19,7 +19,7 @@ from worker.models import registry
 
 @pytest.fixture
 def half_a_model(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a configuration and nothing else; no bundled model."""
+    """A model folder that contains only a configuration; there is no bundled model."""
     monkeypatch.setattr(registry, "BUNDLED", {})
     folder = home / "models" / "half"
     folder.mkdir(parents=True)
@@ -27,7 +27,7 @@ def half_a_model(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_ls_lists_folders_and_says_what_they_lack(kvjobs: Kvjobs, half_a_model: Path) -> None:
+def test_ls_lists_model_folders_with_what_they_lack(kvjobs: Kvjobs, half_a_model: Path) -> None:
     (model,) = kvjobs("models", "ls", "--json").json
 
     assert (model["name"], model["state"], model["size"], model["path"]) == (
@@ -50,14 +50,14 @@ def test_ls_lists_folders_and_says_what_they_lack(kvjobs: Kvjobs, half_a_model: 
     ]
 
 
-def test_ls_of_no_models_is_an_empty_list(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ls_without_models_is_an_empty_list(kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "BUNDLED", {})
 
     assert kvjobs("models", "ls", "--json").out == "[]\n"
     assert "There is no model" in kvjobs("models", "ls").err
 
 
-def test_inspect_of_what_cannot_run_says_why(kvjobs: Kvjobs, half_a_model: Path) -> None:
+def test_inspect_says_why_a_model_cannot_run(kvjobs: Kvjobs, half_a_model: Path) -> None:
     result = kvjobs("models", "inspect", "half")
 
     assert result.exit_code == 1
@@ -65,14 +65,14 @@ def test_inspect_of_what_cannot_run_says_why(kvjobs: Kvjobs, half_a_model: Path)
     assert kvjobs("models", "inspect", half_a_model, "--json").json["problems"]
 
 
-def test_a_model_that_is_not_there_is_5(kvjobs: Kvjobs, half_a_model: Path) -> None:
+def test_an_unknown_model_exits_with_5(kvjobs: Kvjobs, half_a_model: Path) -> None:
     result = kvjobs("models", "inspect", "hlaf")
 
     assert result.exit_code == 5
     assert "did you mean half?" in result.err
 
 
-def test_inspect_tells_the_layout_and_every_graph(kvjobs: Kvjobs, checkpoint: Path) -> None:
+def test_inspect_shows_the_layout_and_every_graph(kvjobs: Kvjobs, checkpoint: Path) -> None:
     kvjobs("models", "add", checkpoint, "--precision", "int8")
 
     page = kvjobs("models", "inspect", "opus-tiny-int8").out
@@ -85,7 +85,7 @@ def test_inspect_tells_the_layout_and_every_graph(kvjobs: Kvjobs, checkpoint: Pa
     assert "\n  input  past.0.key: tensor(float) [R, 2, C, 8]\n" in page
 
 
-def test_of_many_languages_some_are_shown() -> None:
+def test_only_some_of_many_languages_are_shown() -> None:
     nothing = {field.name: None for field in dataclasses.fields(ModelDescription)}
     languages = tuple(f"l{number:02}" for number in range(30))
     shown: dict[str, Any] = {"name": "many", "languages": languages, "graphs": (), "files": (), "problems": ()}
@@ -100,7 +100,7 @@ def checkpoint(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return write_marian_checkpoint(home / "opus-tiny")
 
 
-def test_add_says_what_it_made_and_where(kvjobs: Kvjobs, checkpoint: Path, home: Path) -> None:
+def test_add_reports_the_model_and_its_folder(kvjobs: Kvjobs, checkpoint: Path, home: Path) -> None:
     result = kvjobs("models", "add", checkpoint, "--precision", "int8")
 
     folder = home / "models" / "opus-tiny-int8"
@@ -118,7 +118,7 @@ def test_add_says_what_it_made_and_where(kvjobs: Kvjobs, checkpoint: Path, home:
     assert folder.is_dir()
 
 
-def test_what_add_made_is_listed_with_its_layout_and_precision(kvjobs: Kvjobs, checkpoint: Path) -> None:
+def test_an_added_model_is_listed_with_its_layout_and_precision(kvjobs: Kvjobs, checkpoint: Path) -> None:
     added = kvjobs("models", "add", checkpoint, "--name", "mine", "--head", "target", "--json").json
 
     (model,) = kvjobs("models", "ls", "--json").json
@@ -126,14 +126,14 @@ def test_what_add_made_is_listed_with_its_layout_and_precision(kvjobs: Kvjobs, c
     assert (added["name"], added["head"], added["path"]) == ("mine", "target", model["path"])
 
 
-def test_add_of_a_name_that_is_taken_is_2_and_force_replaces_it(kvjobs: Kvjobs, checkpoint: Path) -> None:
+def test_add_under_a_taken_name_exits_with_2_and_force_replaces_the_model(kvjobs: Kvjobs, checkpoint: Path) -> None:
     kvjobs("models", "add", checkpoint)
 
     assert kvjobs("models", "add", checkpoint).exit_code == 2
     assert kvjobs("models", "add", checkpoint, "--force").exit_code == 0
 
 
-def test_add_of_nothing_is_5(kvjobs: Kvjobs, home: Path) -> None:
+def test_add_of_an_unknown_source_exits_with_5(kvjobs: Kvjobs, home: Path) -> None:
     assert kvjobs("models", "add", "./nothing").exit_code == 5
 
 
@@ -144,7 +144,7 @@ def added(kvjobs: Kvjobs, checkpoint: Path, home: Path, monkeypatch: pytest.Monk
     return home / "models" / "opus-tiny"
 
 
-def test_verify_says_what_was_compared_with_what(kvjobs: Kvjobs, added: Path, tmp_path: Path) -> None:
+def test_verify_reports_what_was_compared_with_what(kvjobs: Kvjobs, added: Path, tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text("Rain in the hills.\nSnow on the plain.\nWind over the sea.\n")
 
     result = kvjobs("models", "verify", "opus-tiny", "--sample", tmp_path / "corpus.txt", "--limit", "2")
@@ -167,7 +167,7 @@ def test_verify_takes_its_sentences_from_a_corpus(kvjobs: Kvjobs, added: Path, t
     assert (slots["name"], slots["verdict"], slots["num_segments"]) == ("slots", "same", 2)
 
 
-def test_verify_of_a_corpus_without_a_sentence_is_2(kvjobs: Kvjobs, added: Path, tmp_path: Path) -> None:
+def test_verify_with_a_corpus_without_a_sentence_exits_with_2(kvjobs: Kvjobs, added: Path, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("42\n--\n")
 
@@ -177,7 +177,7 @@ def test_verify_of_a_corpus_without_a_sentence_is_2(kvjobs: Kvjobs, added: Path,
     assert "has no sentence that could be translated" in result.err
 
 
-def test_verify_of_a_wrong_model_is_1(kvjobs: Kvjobs, added: Path) -> None:
+def test_verify_of_a_wrong_model_exits_with_1(kvjobs: Kvjobs, added: Path) -> None:
     weights = np.fromfile(added / "weights.data", np.float32)
     (weights * 1.1).tofile(added / "weights.data")
 
@@ -199,7 +199,7 @@ def language_model(kvjobs: Kvjobs, home: Path, monkeypatch: pytest.MonkeyPatch) 
     return write_causal_checkpoint(home / "tiny-lm", "qwen2", max_positions=256)
 
 
-def test_add_of_a_language_model_says_what_it_is_for(kvjobs: Kvjobs, language_model: Path) -> None:
+def test_add_of_a_language_model_suggests_its_tasks(kvjobs: Kvjobs, language_model: Path) -> None:
     result = kvjobs("models", "add", language_model)
 
     assert result.exit_code == 0
@@ -214,14 +214,14 @@ def test_add_of_a_language_model_says_what_it_is_for(kvjobs: Kvjobs, language_mo
     assert (model["name"], model["kind"], model["layout"], model["state"]) == ("tiny-lm", "causal", "kv", "complete")
 
 
-def test_add_of_a_language_model_with_a_head_is_2(kvjobs: Kvjobs, language_model: Path) -> None:
+def test_add_of_a_language_model_with_the_head_option_exits_with_2(kvjobs: Kvjobs, language_model: Path) -> None:
     result = kvjobs("models", "add", language_model, "--head", "target")
 
     assert result.exit_code == 2
     assert "--head is a choice for translation models" in result.err
 
 
-def test_inspect_of_a_language_model_speaks_of_heads_and_marks(kvjobs: Kvjobs, language_model: Path) -> None:
+def test_inspect_of_a_language_model_shows_heads_and_special_tokens(kvjobs: Kvjobs, language_model: Path) -> None:
     kvjobs("models", "add", language_model)
 
     page = kvjobs("models", "inspect", "tiny-lm").out
@@ -255,13 +255,15 @@ def test_verify_of_a_language_model_takes_documents_from_a_corpus(
 
     packed, _, _, precision = kvjobs("models", "verify", "tiny-lm-int8", "--sample", corpus, "--json").json
 
-    assert packed["num_segments"] == 4  # two that differ, both in one, and one as long as the model can read
+    assert packed["num_segments"] == 4  # two documents, both in one, and one of the maximum length
     assert precision["verdict"] == "measured"
     assert 0 < precision["drift"] < 1
     assert "chrf" not in precision
 
 
-def test_verify_of_a_corpus_without_a_token_to_score_is_2(kvjobs: Kvjobs, language_model: Path, tmp_path: Path) -> None:
+def test_verify_with_a_corpus_without_a_token_to_score_exits_with_2(
+    kvjobs: Kvjobs, language_model: Path, tmp_path: Path
+) -> None:
     kvjobs("models", "add", language_model)
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("x\n\n")

@@ -1,4 +1,4 @@
-"""Questions in SQL: they read, and do nothing else, and come to an end."""
+"""`kvjobs query`: SQL queries that can only read and are stopped after a time limit."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ from tests.rows import AddJob, Line
 
 
 @ON_BOTH
-def test_a_query_answers_over_the_views(kvjobs: Kvjobs, mixed_job: int) -> None:
+def test_a_query_reads_the_views(kvjobs: Kvjobs, mixed_job: int) -> None:
     sql = "select status, count(*) as n from v_documents where job_id = :job group by 1 order by 1"
 
     assert kvjobs("query", sql, "-p", "job", mixed_job, "--json").json == [
@@ -29,12 +29,12 @@ def test_a_query_answers_over_the_views(kvjobs: Kvjobs, mixed_job: int) -> None:
 
 
 @ON_BOTH
-def test_nothing_found_is_an_empty_list(kvjobs: Kvjobs, database: Database) -> None:
+def test_an_empty_result_is_an_empty_list(kvjobs: Kvjobs, database: Database) -> None:
     assert kvjobs("query", "select * from v_jobs", "--json").out == "[]\n"
 
 
 @ON_BOTH
-def test_csv_into_a_pipe_is_what_the_database_holds(kvjobs: Kvjobs, add_job: AddJob) -> None:
+def test_csv_into_a_pipe_has_the_values_of_the_database_unchanged(kvjobs: Kvjobs, add_job: AddJob) -> None:
     texts = ["=1+1", "-x", "@a", "\x1b[31mred\x1b[0m", "\x9b\u202e\x7f", 'a "b", c\r\nd', "-5"]
     add_job(*(Line(str(place), text) for place, text in enumerate(texts)))
     sql = 'select translation as "=t" from v_documents order by position'
@@ -49,7 +49,7 @@ def test_csv_into_a_pipe_is_what_the_database_holds(kvjobs: Kvjobs, add_job: Add
 
 
 @ON_BOTH
-def test_every_view_can_be_asked(kvjobs: Kvjobs, finished_job: int) -> None:
+def test_every_view_can_be_queried(kvjobs: Kvjobs, finished_job: int) -> None:
     for view in (
         *("v_jobs", "v_documents", "v_steps", "v_phases", "v_throughput", "v_shards", "v_shard_events", "v_workers"),
     ):
@@ -91,7 +91,7 @@ def test_every_view_can_be_asked(kvjobs: Kvjobs, finished_job: int) -> None:
         "select abs(-9223372036854775808)",
     ],
 )
-def test_a_query_that_would_write_or_is_wrong_is_one_sentence(
+def test_a_query_that_writes_or_is_invalid_is_refused_with_one_sentence(
     kvjobs: Kvjobs, database: Database, finished_job: int, sql: str
 ) -> None:
     result = kvjobs("query", sql)
@@ -105,20 +105,20 @@ def test_a_query_that_would_write_or_is_wrong_is_one_sentence(
         assert connection.execute(text("SELECT name FROM jobs")).scalars().all() == ["nightly"]
 
 
-def test_lists_in_json_can_be_asked_as_tables(kvjobs: Kvjobs, database: Database) -> None:
+def test_json_lists_can_be_queried_as_tables(kvjobs: Kvjobs, database: Database) -> None:
     result = kvjobs("query", "select value from json_each('[3, 4]') union all select atom from json_tree('5')", "--csv")
 
     assert result.out.splitlines() == ["value", "3", "4", "5"]
 
 
 @ON_BOTH
-def test_a_query_cannot_write_even_where_no_word_of_it_is_forbidden(database: Database, finished_job: int) -> None:
+def test_a_query_cannot_write_even_without_the_check_of_statements(database: Database, finished_job: int) -> None:
     with run_query(database, "select count(*) from jobs", {}, 5) as answer:
         assert list(answer.rows) == [(1,)]
 
 
 @ON_BOTH
-def test_a_query_that_does_not_end_is_ended(kvjobs: Kvjobs, database: Database) -> None:
+def test_a_query_that_does_not_end_is_stopped(kvjobs: Kvjobs, database: Database) -> None:
     endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
     started = time.monotonic()
 
@@ -130,7 +130,7 @@ def test_a_query_that_does_not_end_is_ended(kvjobs: Kvjobs, database: Database) 
 
 
 @ON_BOTH
-def test_the_time_of_a_slow_reader_does_not_count(database: Database) -> None:
+def test_the_time_limit_does_not_include_the_time_of_a_slow_reader(database: Database) -> None:
     numbers = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 1000) select i from n"
 
     with run_query(database, numbers, {}, 0.2) as answer:
@@ -141,12 +141,12 @@ def test_the_time_of_a_slow_reader_does_not_count(database: Database) -> None:
     assert (first, len(rest)) == ((1,), 999)
 
 
-def test_a_value_cannot_eat_the_memory(database: Database) -> None:
+def test_the_size_of_a_value_is_limited(database: Database) -> None:
     with pytest.raises(SpecError, match="too big"), run_query(database, "select zeroblob(2000000000)", {}, 5) as answer:
         list(answer.rows)
 
 
-def test_a_parameter_is_a_number_where_it_looks_like_one(kvjobs: Kvjobs, database: Database) -> None:
+def test_a_parameter_that_looks_like_a_number_is_a_number(kvjobs: Kvjobs, database: Database) -> None:
     values = {"a": "5", "b": "-1.5", "c": "007", "d": "1e3", "e": "'; drop table jobs", "f": "9" * 40, "g": ""}
     sql = "select " + ", ".join(f":{name} as {name}" for name in values)
 
@@ -156,7 +156,7 @@ def test_a_parameter_is_a_number_where_it_looks_like_one(kvjobs: Kvjobs, databas
 
 
 @ON_BOTH
-def test_a_parameter_that_the_query_has_not_is_an_error(kvjobs: Kvjobs, database: Database) -> None:
+def test_a_parameter_that_the_query_lacks_is_an_error(kvjobs: Kvjobs, database: Database) -> None:
     result = kvjobs("query", "select :job", "-p", "jobs", "1")
 
     assert result.exit_code == 2
@@ -164,7 +164,7 @@ def test_a_parameter_that_the_query_has_not_is_an_error(kvjobs: Kvjobs, database
 
 
 @ON_BOTH
-def test_rows_that_are_left_out_are_mentioned(kvjobs: Kvjobs, mixed_job: int) -> None:
+def test_omitted_rows_are_reported(kvjobs: Kvjobs, mixed_job: int) -> None:
     sql = "select line from v_documents order by line"
 
     assert "Only the first 2 rows" in kvjobs("query", sql, "--limit", 2).err
@@ -172,17 +172,17 @@ def test_rows_that_are_left_out_are_mentioned(kvjobs: Kvjobs, mixed_job: int) ->
     assert kvjobs("query", sql, "--limit", 2, "--json").json == [{"line": 1}, {"line": 2}]
 
 
-def test_columns_of_one_name_are_told_apart(kvjobs: Kvjobs, database: Database) -> None:
+def test_columns_with_the_same_name_get_distinct_names(kvjobs: Kvjobs, database: Database) -> None:
     assert kvjobs("query", "select 1, 1, 2 as x, 3 as x", "--json").json == [{"1": 1, "1_2": 1, "x": 2, "x_2": 3}]
 
 
-def test_csv_is_guarded_and_a_table_is_visible(kvjobs: Kvjobs, database: Database) -> None:
+def test_csv_escapes_formulas_and_a_table_shows_control_characters(kvjobs: Kvjobs, database: Database) -> None:
     assert kvjobs("query", "select :x as x", "-p", "x", "=1", "--csv", "--defuse").out == "x\n'=1\n"
     assert r"\x1b" in kvjobs("query", "select char(27) as x").out
 
 
 @ON_BOTH
-def test_the_query_comes_from_standard_input(
+def test_a_query_can_be_read_from_standard_input(
     kvjobs: Kvjobs, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import io
@@ -200,7 +200,7 @@ def test_the_file_need_not_be_writable(database: Database, finished_job: int, ho
 
 
 @ON_BOTH
-def test_colons_and_percents_in_a_text_are_no_parameters(kvjobs: Kvjobs, add_job: AddJob) -> None:
+def test_colons_and_percent_signs_in_a_text_are_not_parameters(kvjobs: Kvjobs, add_job: AddJob) -> None:
     add_job(Line("a", "1:x 5%"), Line("b", "乙"))
     sql = """select id, 7 % 4 as rest, ':a %s' as "c:x%" -- :b, 5%
              from v_documents where translation like '%:x%' and id = :id /* :c */"""
@@ -222,14 +222,14 @@ def test_colons_and_percents_in_a_text_are_no_parameters(kvjobs: Kvjobs, add_job
         ("table alembic_version", HEAD),
     ],
 )
-def test_what_only_looks_like_a_parameter_is_none(database: Database, sql: str, value: str) -> None:
+def test_colons_that_only_look_like_a_parameter_are_not_one(database: Database, sql: str, value: str) -> None:
     with run_query(database, sql, {"x": "y"} if ":x" in sql else {}, 5) as answer:
         assert list(answer.rows) == [(value,)]
 
 
 @ON_POSTGRESQL
-def test_what_a_query_did_is_undone(kvjobs: Kvjobs, database: Database) -> None:
-    """Functions of the server write in a read-only transaction too."""
+def test_side_effects_of_a_query_are_rolled_back(kvjobs: Kvjobs, database: Database) -> None:
+    """Some functions of the server write even in a read-only transaction."""
     for sql in (
         "select lo_create(4711)",
         "select lo_from_bytea(4712, 'x')",
@@ -248,20 +248,20 @@ def test_what_a_query_did_is_undone(kvjobs: Kvjobs, database: Database) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        # Each FETCH has the server's limit anew, and the first rows lift it.
+        # The server's limit applies to each FETCH anew, and the first rows of this query switch it off.
         "select set_config('statement_timeout', '0', false), pg_sleep(case when i > 150 then 60 end) "
         "from generate_series(1, 200) i",
         "select pg_sleep(0.002) from generate_series(1, 1000000)",
         "explain analyze select pg_sleep(60)",
     ],
 )
-def test_the_time_is_that_of_all_rows_together(database: Database, sql: str) -> None:
+def test_the_time_limit_covers_all_rows_together(database: Database, sql: str) -> None:
     with pytest.raises(StoreError, match=r"stopped after 0\.3 seconds"), run_query(database, sql, {}, 0.3) as answer:
         list(answer.rows)
 
 
 @ON_POSTGRESQL
-def test_who_may_do_more_than_read_tables_is_refused(
+def test_a_role_with_more_rights_than_reading_tables_is_refused(
     kvjobs: Kvjobs, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = database.engine.url
@@ -281,7 +281,7 @@ def test_who_may_do_more_than_read_tables_is_refused(
 
 
 @ON_POSTGRESQL
-def test_a_reader_reads_and_does_nothing_else(
+def test_a_reader_role_can_read_and_nothing_else(
     kvjobs: Kvjobs, database: Database, finished_job: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, reader = database.engine.url, 'kvjobs "test" %s reader'
@@ -291,7 +291,7 @@ def test_a_reader_reads_and_does_nothing_else(
     try:
         made = kvjobs("db", "grant-reader", reader, "--password-file", tmp_path / "password")
         again = kvjobs("db", "grant-reader", reader)
-        with database.writing() as connection:  # as an upgrade does
+        with database.writing() as connection:  # an upgrade recreates the views
             drop_views(connection)
             create_views(connection)
         reading = url.set(username=reader, password="se:cr'et").render_as_string(hide_password=False)
@@ -315,7 +315,7 @@ def test_a_reader_reads_and_does_nothing_else(
 
 
 @ON_POSTGRESQL
-def test_no_reader_is_made_of_a_role_that_may_do_more(kvjobs: Kvjobs, database: Database) -> None:
+def test_a_role_with_more_rights_cannot_become_a_reader_role(kvjobs: Kvjobs, database: Database) -> None:
     for role, why in (("postgres", "is a superuser"), (database.engine.url.username, "owns the tables")):
         refused = kvjobs("db", "grant-reader", role)
         assert (refused.exit_code, refused.err.count("\n")) == (2, 1)
@@ -325,7 +325,7 @@ def test_no_reader_is_made_of_a_role_that_may_do_more(kvjobs: Kvjobs, database: 
     assert "permission denied to create role" in not_allowed.err
 
 
-def test_a_file_has_no_roles(kvjobs: Kvjobs, database: Database) -> None:
+def test_grant_reader_is_refused_for_sqlite(kvjobs: Kvjobs, database: Database) -> None:
     refused = kvjobs("db", "grant-reader", "reader")
 
     assert (refused.exit_code, "chmod" in refused.err) == (2, True)

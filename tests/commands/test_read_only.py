@@ -1,4 +1,4 @@
-"""A database that may only be read, is read; whoever would write it is told."""
+"""Reading commands work on a read-only database; writing commands are refused with one sentence."""
 
 import os
 import shutil
@@ -19,8 +19,8 @@ NOBODY = 65534
 
 
 @contextmanager
-def without_powers() -> Iterator[None]:
-    """As an account whose rights are what the modes of files say: root may write whatever its mode."""
+def as_unprivileged_user() -> Iterator[None]:
+    """Run as the user `nobody` if this is root, because root may write files of any mode."""
     if os.geteuid():
         yield
         return
@@ -35,7 +35,7 @@ def without_powers() -> Iterator[None]:
 
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch, empty_database: Path) -> Iterator[Path]:
-    """A folder that everybody may enter, with the database of one finished job; it is the current one and the home."""
+    """A folder that every user may enter, with the database of one finished job; it is the current folder."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     shutil.copy(empty_database, folder / "kvjobs.db")
@@ -61,7 +61,7 @@ def outputs(kvjobs: Kvjobs) -> dict[tuple[object, ...], str]:
     return {command: result.out for command, result in results.items()}
 
 
-def everything_is_read_and_nothing_written(kvjobs: Kvjobs, before: dict[tuple[object, ...], str]) -> None:
+def check_that_reading_works_and_writing_is_refused(kvjobs: Kvjobs, before: dict[tuple[object, ...], str]) -> None:
     assert outputs(kvjobs) == before
     refused = kvjobs("db", "prune", 1, "--yes")
     assert (refused.exit_code, refused.err.count("\n")) == (1, 1), refused.err
@@ -70,13 +70,13 @@ def everything_is_read_and_nothing_written(kvjobs: Kvjobs, before: dict[tuple[ob
 
 @pytest.mark.parametrize(("file", "folder"), [(0o444, 0o755), (0o644, 0o555)])
 @pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open elsewhere"])
-def test_a_file_that_may_only_be_read_is_read(
+def test_a_read_only_file_can_be_read(
     kvjobs: Kvjobs, home: Path, place: Path, monkeypatch: pytest.MonkeyPatch, file: int, folder: int, is_open: bool
 ) -> None:
-    """Whether -wal and -shm are there, as beside a worker, or not."""
+    """With -wal and -shm files, as beside a running worker, and without."""
     monkeypatch.setenv("KVJOBS_HOME", str(place))
     monkeypatch.chdir(place)
-    before = outputs(kvjobs)  # and loads what only root may load
+    before = outputs(kvjobs)  # also imports modules that only root may read
     writer = Database.open(f"sqlite:///{place / 'kvjobs.db'}")
     try:
         if is_open:
@@ -90,33 +90,33 @@ def test_a_file_that_may_only_be_read_is_read(
         place.chmod(folder)
         names = sorted(path.name for path in place.iterdir())
 
-        with without_powers():
-            everything_is_read_and_nothing_written(kvjobs, before)
+        with as_unprivileged_user():
+            check_that_reading_works_and_writing_is_refused(kvjobs, before)
 
-        assert sorted(path.name for path in place.iterdir()) == names, "nothing was made beside the file"
+        assert sorted(path.name for path in place.iterdir()) == names, "no file was created beside the database"
     finally:
         place.chmod(0o755)
         writer.close()
 
 
-def test_a_log_that_cannot_be_read_is_not_passed_over(
+def test_an_unreadable_write_ahead_log_is_not_ignored(
     kvjobs: Kvjobs, home: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A copy of a database that was in use: -wal without -shm. Without the log, jobs would be missing in silence."""
+    """The copy of a database in use has a -wal file without -shm; if the log were ignored, jobs would silently miss."""
     monkeypatch.setenv("KVJOBS_HOME", str(place))
     monkeypatch.chdir(place)
     assert kvjobs("ls").exit_code == 0
     (place / "kvjobs.db-wal").write_bytes(b"\0" * 4096)
     place.chmod(0o555)
 
-    with without_powers():
+    with as_unprivileged_user():
         refused = kvjobs("ls")
 
     assert (refused.exit_code, refused.err.count("\n")) == (1, 1)
     assert "the last changes of" in refused.err
 
 
-def test_an_older_schema_that_may_only_be_read_is_one_sentence(
+def test_a_read_only_database_with_an_older_schema_is_refused_with_one_sentence(
     kvjobs: Kvjobs, home: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KVJOBS_HOME", str(place))
@@ -126,7 +126,7 @@ def test_an_older_schema_that_may_only_be_read_is_one_sentence(
     database.close()
     place.chmod(0o555)
 
-    with without_powers():
+    with as_unprivileged_user():
         refused = kvjobs("ls")
 
     assert (refused.exit_code, refused.err.count("\n")) == (1, 1)
@@ -134,7 +134,7 @@ def test_an_older_schema_that_may_only_be_read_is_one_sentence(
 
 
 @ON_POSTGRESQL
-def test_a_session_that_is_read_only_reads(kvjobs: Kvjobs, database: Database, add_job: AddJob) -> None:
+def test_a_read_only_postgresql_session_can_read(kvjobs: Kvjobs, database: Database, add_job: AddJob) -> None:
     job = add_job(Line("a", "甲", fields={"lang": "en"}))
     name = database.engine.url.username
     before = outputs(kvjobs)

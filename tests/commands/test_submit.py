@@ -1,4 +1,4 @@
-"""`kvjobs submit` as it is called, in this process: what it says, and with which exit code it ends."""
+"""`kvjobs submit`, called in this process: its messages and exit codes."""
 
 import json
 import re
@@ -19,12 +19,12 @@ from tests.rows import AddJob, Line
 
 @pytest.fixture
 def corpus(home: Path, tmp_path: Path) -> Path:
-    """Two documents."""
+    """A corpus of two documents."""
     return corpus_of(tmp_path / "corpus.jsonl", "It will rain in Arden.", "It will snow in Arden.")
 
 
 def corpus_of(path: Path, *texts: str | None) -> Path:
-    """A document a text; None is a line that cannot be read."""
+    """One document per text; None gives a line that cannot be read."""
     lines = ("{" if text is None else json.dumps({"id": f"d{i}", "text": text}) for i, text in enumerate(texts))
     path.write_text("".join(f"{line}\n" for line in lines))
     return path
@@ -53,7 +53,7 @@ def corpus_of(path: Path, *texts: str | None) -> Path:
         (["corpus.jsonl", "--name", "7"], 2, "number"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence_and_the_right_exit_code(
+def test_an_impossible_submit_ends_with_one_sentence_and_its_exit_code(
     kvjobs: Kvjobs, database: Database, corpus: Path, arguments: list[str], code: int, says: str
 ) -> None:
     Path("empty.jsonl").touch()
@@ -85,7 +85,7 @@ def test_a_database_that_another_program_locks_is_an_operational_failure(
 # cancelled ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_cancelled_job_is_refused_with_the_commands_that_go_on(
+def test_submitting_a_cancelled_job_is_refused_with_the_commands_that_continue_it(
     kvjobs: Kvjobs, database: Database, corpus: Path
 ) -> None:
     kvjobs("submit", corpus)
@@ -102,7 +102,9 @@ def test_a_cancelled_job_is_refused_with_the_commands_that_go_on(
     assert kvjobs("submit", corpus).exit_code == 0
 
 
-def test_a_job_that_is_being_cancelled_is_refused_too(kvjobs: Kvjobs, database: Database, corpus: Path) -> None:
+def test_submitting_a_job_that_is_being_cancelled_is_refused_too(
+    kvjobs: Kvjobs, database: Database, corpus: Path
+) -> None:
     kvjobs("submit", corpus)
     assert leases.lease(database, 1, 0, 60.0) is not None
     jobs.cancel(database, 1)
@@ -110,29 +112,29 @@ def test_a_job_that_is_being_cancelled_is_refused_too(kvjobs: Kvjobs, database: 
     assert kvjobs("submit", corpus).exit_code == 2
 
 
-def test_a_paused_job_is_not_said_to_go_on(kvjobs: Kvjobs, database: Database, corpus: Path) -> None:
+def test_submitting_a_paused_job_says_that_it_is_paused(kvjobs: Kvjobs, database: Database, corpus: Path) -> None:
     kvjobs("submit", corpus)
     kvjobs("pause", 1, "--reason", "the disk is full")
 
-    told = kvjobs("submit", corpus)
+    result = kvjobs("submit", corpus)
 
-    assert told.exit_code == 0
-    assert told.err.splitlines()[-2:] == [
+    assert result.exit_code == 0
+    assert result.err.splitlines()[-2:] == [
         "Job 1: 2 documents; it was submitted before and is paused (the disk is full). (--again makes a new job.)",
         "To resume it: kvjobs resume 1",
     ]
 
 
-def test_a_job_that_has_a_name_already_keeps_it_and_says_so(kvjobs: Kvjobs, database: Database, corpus: Path) -> None:
+def test_a_job_with_a_name_keeps_it_and_this_is_reported(kvjobs: Kvjobs, database: Database, corpus: Path) -> None:
     assert "name" not in kvjobs("submit", corpus, "--name", "nightly").err
     assert "name" not in kvjobs("submit", corpus, "--name", "nightly").err
 
-    told = kvjobs("submit", corpus, "--name", "weekly")
+    result = kvjobs("submit", corpus, "--name", "weekly")
 
-    assert "The job keeps its name 'nightly'; it was not renamed to 'weekly'." in told.err.splitlines()
+    assert "The job keeps its name 'nightly'; it was not renamed to 'weekly'." in result.err.splitlines()
 
 
-def test_what_came_through_a_pipe_is_not_said_to_be_kept(
+def test_after_an_interrupt_the_input_of_a_pipe_has_to_be_sent_again(
     kvjobs: Kvjobs, database: Database, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:
@@ -147,24 +149,24 @@ def test_what_came_through_a_pipe_is_not_said_to_be_kept(
 # scripts ------------------------------------------------------------------------------------------------------------
 
 
-def test_quiet_prints_the_number_alone_whatever_there_was(kvjobs: Kvjobs, database: Database, corpus: Path) -> None:
+def test_quiet_prints_only_the_job_number_in_every_case(kvjobs: Kvjobs, database: Database, corpus: Path) -> None:
     for _ in range(2):
-        told = kvjobs("submit", corpus, "-q")
-        assert (told.exit_code, told.out, told.err) == (0, "1\n", "")
+        result = kvjobs("submit", corpus, "-q")
+        assert (result.exit_code, result.out, result.err) == (0, "1\n", "")
 
     refused = kvjobs("submit", corpus, "-q", "--beam-size", "0")
     assert (refused.exit_code, refused.out) == (2, "")
     assert refused.err.startswith("Error: beam_size is 0")
 
 
-def test_json_is_the_job_on_one_line_and_everything_else_is_json_on_standard_error(
+def test_json_prints_the_job_on_one_line_and_messages_as_json_on_standard_error(
     kvjobs: Kvjobs, database: Database, corpus: Path
 ) -> None:
-    told = kvjobs("submit", corpus, "--json", "--name", "nightly")
+    result = kvjobs("submit", corpus, "--json", "--name", "nightly")
 
-    assert told.out.count("\n") == 1
+    assert result.out.count("\n") == 1
     assert (
-        told.json.items()
+        result.json.items()
         >= {
             "job_id": 1,
             "name": "nightly",
@@ -177,8 +179,8 @@ def test_json_is_the_job_on_one_line_and_everything_else_is_json_on_standard_err
             "exit_code": 0,
         }.items()
     )
-    assert kvjobs("ls", "--json").json[0].keys() < told.json.keys()
-    assert all(json.loads(line).keys() == {"message"} for line in told.err.splitlines())
+    assert kvjobs("ls", "--json").json[0].keys() < result.json.keys()
+    assert all(json.loads(line).keys() == {"message"} for line in result.err.splitlines())
     assert kvjobs("submit", corpus, "--json").json["already"] == "running"
 
 
@@ -192,7 +194,7 @@ def test_json_is_the_job_on_one_line_and_everything_else_is_json_on_standard_err
         (["--strict", "--max-rejected", "1"], "--strict is the same as --max-rejected 0"),
     ],
 )
-def test_standard_output_is_for_one_thing_at_a_time(
+def test_options_that_compete_for_standard_output_are_refused(
     kvjobs: Kvjobs, database: Database, corpus: Path, arguments: list[str], says: str
 ) -> None:
     refused = kvjobs("submit", corpus, *arguments)
@@ -204,26 +206,26 @@ def test_standard_output_is_for_one_thing_at_a_time(
         assert json.loads(refused.err.splitlines()[-1])["error"]["code"] == "refused"
 
 
-def test_a_dry_run_is_an_object_for_a_program(kvjobs: Kvjobs, database: Database, tmp_path: Path) -> None:
+def test_a_dry_run_with_json_is_an_object(kvjobs: Kvjobs, database: Database, tmp_path: Path) -> None:
     corpus = corpus_of(tmp_path / "c.jsonl", "It will rain in Arden.", None)
 
-    told = kvjobs("submit", corpus, "--dry-run", "--json")
+    result = kvjobs("submit", corpus, "--dry-run", "--json")
 
-    assert (told.exit_code, told.json["dry_run"]) == (0, True)
-    counts = {name: told.json[name] for name in ("documents", "rejected", "segments", "shards", "estimated_s")}
+    assert (result.exit_code, result.json["dry_run"]) == (0, True)
+    counts = {name: result.json[name] for name in ("documents", "rejected", "segments", "shards", "estimated_s")}
     assert counts == {"documents": 2, "rejected": 1, "segments": 1, "shards": 1, "estimated_s": None}
-    assert told.json["rejected_lines"][0]["line"] == 2
-    assert sum(bucket["number"] for bucket in told.json["histogram"]) == 1
+    assert result.json["rejected_lines"][0]["line"] == 2
+    assert sum(bucket["number"] for bucket in result.json["histogram"]) == 1
 
 
-def test_a_dry_run_rejects_what_a_submit_rejects(kvjobs: Kvjobs, database: Database, tmp_path: Path) -> None:
+def test_a_dry_run_rejects_the_same_lines_as_a_submit(kvjobs: Kvjobs, database: Database, tmp_path: Path) -> None:
     ids = ["a", "b", "a", "", "c", "4", "", "8", "7", "b", "a"]
     rows = [f'{row_id},"It will rain in Arden on line {line}."' for line, row_id in enumerate(ids, 2)]
     corpus = tmp_path / "c.csv"
     corpus.write_text("\n".join(["id,text", *rows[:6], "x,", *rows[6:], "x,It will snow."]))
 
     dry_run = kvjobs("submit", corpus, "--dry-run", "--json").json
-    told = kvjobs("submit", corpus, "--dry-run").out
+    result = kvjobs("submit", corpus, "--dry-run").out
     kvjobs("submit", corpus)
 
     (job,) = kvjobs("ls", "--json").json
@@ -232,11 +234,11 @@ def test_a_dry_run_rejects_what_a_submit_rejects(kvjobs: Kvjobs, database: Datab
     assert (dry_run["documents"], dry_run["rejected"]) == (job["documents"], job["rejected"])
     assert dry_run["shards"] == job["shards"]
     assert dry_run["estimated_tokens"] == job["estimated_tokens"]
-    assert "ids         2 documents without one: the line number is used instead\n" in told
-    assert "the id 'a' was used before, on line 2; change one of the two" in told
+    assert "ids         2 documents without one: the line number is used instead\n" in result
+    assert "the id 'a' was used before, on line 2; change one of the two" in result
 
 
-def test_a_line_without_an_id_whose_number_is_an_id_is_told_so(
+def test_a_line_without_an_id_whose_line_number_is_taken_is_rejected_with_the_reason(
     kvjobs: Kvjobs, database: Database, tmp_path: Path
 ) -> None:
     corpus = tmp_path / "c.csv"
@@ -249,20 +251,20 @@ def test_a_line_without_an_id_whose_number_is_an_id_is_told_so(
     )
 
 
-def test_what_changes_a_job_gives_the_job_as_it_is_then(kvjobs: Kvjobs, running_job: int) -> None:
-    def told(command: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def test_commands_that_change_a_job_print_its_new_state(kvjobs: Kvjobs, running_job: int) -> None:
+    def changed(command: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         job = kvjobs(command, running_job, "--json").json
         return tuple(job[name] for name in ("job_id", "shown_state", "exit_code")), job
 
-    state, _ = told("pause")
+    state, _ = changed("pause")
     assert state == (running_job, "paused", 0)
-    state, job = told("resume")
+    state, job = changed("resume")
     assert (state, job["was_paused"]) == ((running_job, "running", 0), True)
-    state, job = told("cancel")
+    state, job = changed("cancel")
     assert (state, job["changed"], job["cancelled"]) == ((running_job, "cancelled", 0), 1, 1)
     assert kvjobs("wait", running_job, "--json").json["exit_code"] == 3
     assert kvjobs("watch", running_job, "--json").json["shown_state"] == "cancelled"
-    state, job = told("retry")
+    state, job = changed("retry")
     assert (state, job["changed"], job["waiting"]) == ((running_job, "running", 0), 2, 2)
     late = kvjobs("wait", running_job, "--json", "--timeout", "0")
     assert (late.exit_code, late.json["exit_code"], late.json["finished_at"]) == (4, 4, None)
@@ -304,7 +306,7 @@ def test_a_job_whose_rejected_lines_are_allowed_has_succeeded(kvjobs: Kvjobs, ad
 # interrupted --------------------------------------------------------------------------------------------------------
 
 
-def test_an_interrupted_wait_advises_a_command_that_comes_to_the_same_end(
+def test_an_interrupted_wait_suggests_a_command_with_the_same_result(
     kvjobs: Kvjobs, database: Database, corpus: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: Any) -> None:
@@ -329,9 +331,7 @@ def test_an_interrupted_wait_advises_a_command_that_comes_to_the_same_end(
     }
 
 
-def test_watch_with_work_writes_the_results_of_a_job_as_submit_would(
-    kvjobs: Kvjobs, finished_job: int, home: Path
-) -> None:
+def test_watch_with_work_writes_the_results_as_submit_wait_does(kvjobs: Kvjobs, finished_job: int, home: Path) -> None:
     result = kvjobs("watch", finished_job, "--work", "-o", "out.jsonl", "--json")
 
     assert (result.exit_code, result.json["output"]) == (0, "out.jsonl")
@@ -341,7 +341,7 @@ def test_watch_with_work_writes_the_results_of_a_job_as_submit_would(
     assert "kvjobs export JOB -o FILE" in kvjobs("watch", finished_job, "-o", "out.jsonl").err
 
 
-def test_a_job_that_is_cancelled_while_somebody_waits_writes_nothing(
+def test_a_wait_for_a_job_that_is_cancelled_writes_no_results(
     kvjobs: Kvjobs, database: Database, running_job: int
 ) -> None:
     jobs.cancel(database, running_job)

@@ -1,4 +1,4 @@
-"""`kvjobs submit --dry-run`: what the model would read, and options of the other kind of scoring."""
+"""`kvjobs submit --dry-run`: counts of what the model would read; and fields that a model cannot score."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ QUERY = json.dumps({"query": "hello", "candidates": [{"id": "a", "text": "hello 
 
 
 class NoMemory:
-    """Remembers nothing."""
+    """A result memory that is always empty."""
 
     digest = b""
 
@@ -32,7 +32,7 @@ class NoMemory:
 
 @pytest.fixture(scope="module")
 def models_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With a tiny causal model."""
+    """A models folder with a tiny causal model."""
     folder = tmp_path_factory.mktemp("models")
     checkpoint = write_causal_checkpoint(tmp_path_factory.mktemp("checkpoint"), "qwen2")
     add_model(Request(source=str(checkpoint), name="tiny"), folder)
@@ -76,7 +76,7 @@ def test_a_dry_run_counts_what_the_model_would_read(
     assert kvjobs("ls", "--json").json == []
 
 
-def test_fields_of_the_other_kind_of_scoring_are_refused(kvjobs: Kvjobs, home: Path, models_dir: Path) -> None:
+def test_fields_for_another_kind_of_model_are_refused(kvjobs: Kvjobs, home: Path, models_dir: Path) -> None:
     (home / "models").symlink_to(models_dir)
     Path("a.jsonl").write_text(LINES["text.jsonl"], encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Who works on a job that `submit --wait` follows: another's worker, or one that it brings."""
+"""Which worker processes a job that `submit --wait` follows: a running one, or one that the command starts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,15 +22,15 @@ from worker.engine.runtime import device
 
 
 @dataclass
-class Brought:
-    """Stands for a worker process: which job it was brought for, on what."""
+class StartedWorker:
+    """In place of an embedded worker process. `all`: the workers started; `events`: the calls made to them."""
 
     settings: Settings
     job_id: int
     device: str
     lives: bool = True
-    all: ClassVar[list["Brought"]] = []
-    told: ClassVar[list[str]] = []
+    all: ClassVar[list["StartedWorker"]] = []
+    events: ClassVar[list[str]] = []
 
     def __post_init__(self) -> None:
         self.all.append(self)
@@ -42,27 +42,27 @@ class Brought:
         return self.lives
 
     def ask_to_stop(self) -> None:
-        self.told.append("stop")
+        self.events.append("stop")
 
     def ends_within(self, seconds: float) -> bool:
-        return False  # it has begun a batch of another job
+        return False  # it is computing a batch of another job
 
     def stop(self) -> None:
-        self.told.append("ended")
+        self.events.append("ended")
 
 
 @pytest.fixture
-def brought(monkeypatch: pytest.MonkeyPatch) -> list[Brought]:
-    """The workers that were brought so far."""
-    monkeypatch.setattr(embedded_worker_starter, "EmbeddedWorker", Brought)
+def started_workers(monkeypatch: pytest.MonkeyPatch) -> list[StartedWorker]:
+    """The embedded workers started so far."""
+    monkeypatch.setattr(embedded_worker_starter, "EmbeddedWorker", StartedWorker)
     monkeypatch.setattr(embedded_worker_starter, "LOOK_EVERY_S", 0.0)
-    monkeypatch.setattr(Brought, "all", [])
-    monkeypatch.setattr(Brought, "told", [])
-    return Brought.all
+    monkeypatch.setattr(StartedWorker, "all", [])
+    monkeypatch.setattr(StartedWorker, "events", [])
+    return StartedWorker.all
 
 
 @pytest.fixture
-def starter(database: Database, brought: list[Brought]) -> EmbeddedWorkerStarter:
+def starter(database: Database, started_workers: list[StartedWorker]) -> EmbeddedWorkerStarter:
     return EmbeddedWorkerStarter(read_settings({})[0], database)
 
 
@@ -76,8 +76,8 @@ def other_worker(database: Database, queues: str = "cpu") -> int:
     return register(database, device="cpu", provider="test", lanes=1, queues=queues)
 
 
-def test_where_no_worker_runs_one_is_brought_for_the_job(
-    database: Database, starter: EmbeddedWorkerStarter, add_job: AddJob, brought: list[Brought]
+def test_without_a_running_worker_one_is_started_for_the_job(
+    database: Database, starter: EmbeddedWorkerStarter, add_job: AddJob, started_workers: list[StartedWorker]
 ) -> None:
     add_job(Line("a"), Line("b"))
     mine = add_job(Line("a"))
@@ -85,42 +85,42 @@ def test_where_no_worker_runs_one_is_brought_for_the_job(
     ensure(starter, database, mine)
     ensure(starter, database, mine)
 
-    assert [(one.job_id, one.device) for one in brought] == [(mine, "cpu")]
-    brought[0].lives = False  # it ended, and nobody asked it to
+    assert [(one.job_id, one.device) for one in started_workers] == [(mine, "cpu")]
+    started_workers[0].lives = False  # it ended without being asked to
     ensure(starter, database, mine)
-    assert len(brought) == 2
+    assert len(started_workers) == 2
 
 
-def test_a_worker_that_serves_the_job_is_left_to_it_for_as_long_as_it_is_there(
-    database: Database, starter: EmbeddedWorkerStarter, add_job: AddJob, brought: list[Brought]
+def test_no_worker_is_started_while_another_one_serves_the_job(
+    database: Database, starter: EmbeddedWorkerStarter, add_job: AddJob, started_workers: list[StartedWorker]
 ) -> None:
     mine = add_job(Line("a"))
     worker = other_worker(database)
 
     ensure(starter, database, mine)
-    assert brought == []
+    assert started_workers == []
 
     mark_stopped(database, [worker])
     ensure(starter, database, mine)
-    assert [one.job_id for one in brought] == [mine]
+    assert [one.job_id for one in started_workers] == [mine]
 
 
 @pytest.mark.parametrize("how", ["other queues", "stale"])
-def test_beside_a_worker_that_cannot_help_one_is_brought(
-    database: Database, starter: EmbeddedWorkerStarter, add_job: AddJob, brought: list[Brought], how: str
+def test_a_worker_is_started_if_the_running_one_cannot_process_the_job(
+    database: Database, starter: EmbeddedWorkerStarter, add_job: AddJob, started_workers: list[StartedWorker], how: str
 ) -> None:
     mine = add_job(Line("a"))
     other_worker(database, "model:other" if how == "other queues" else "cpu")
-    if how == "stale":  # its process is there, and does not move
+    if how == "stale":  # its process exists but has sent no heartbeat for 120 s
         with database.writing() as connection:
             connection.execute(update(Worker).values(heartbeat_at=db_time(-120)))
 
     ensure(starter, database, mine)
 
-    assert [one.job_id for one in brought] == [mine]
+    assert [one.job_id for one in started_workers] == [mine]
 
 
-def test_what_is_ahead_is_said_once_and_the_line_of_progress_tells_that_the_job_waits(
+def test_jobs_ahead_are_reported_once_and_the_progress_line_shows_that_the_job_waits(
     database: Database, starter: EmbeddedWorkerStarter, add_job: AddJob, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(3):
@@ -139,11 +139,11 @@ def test_what_is_ahead_is_said_once_and_the_line_of_progress_tells_that_the_job_
     assert starter.note == ""
 
 
-def test_a_job_for_a_gpu_says_that_there_is_none_and_waits(
+def test_a_gpu_job_without_a_gpu_here_waits_and_says_so(
     database: Database,
     starter: EmbeddedWorkerStarter,
     add_job: AddJob,
-    brought: list[Brought],
+    started_workers: list[StartedWorker],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -154,18 +154,18 @@ def test_a_job_for_a_gpu_says_that_there_is_none_and_waits(
     for _ in range(2):
         ensure(starter, database, mine)
 
-    assert brought == []
+    assert started_workers == []
     assert starter.note == "no worker with a GPU"
     err = capsys.readouterr().err
     assert err.count(f"Job {mine} waits for a worker with a GPU") == 1
     assert "kvjobs worker --device cuda:0" in err
 
 
-def test_a_job_for_a_gpu_gets_a_worker_that_has_it(
+def test_a_gpu_job_gets_a_worker_on_the_gpu_of_this_machine(
     database: Database,
     starter: EmbeddedWorkerStarter,
     add_job: AddJob,
-    brought: list[Brought],
+    started_workers: list[StartedWorker],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mine = add_job(Line("a"), queue="gpu")
@@ -174,7 +174,7 @@ def test_a_job_for_a_gpu_gets_a_worker_that_has_it(
 
     ensure(starter, database, mine)
 
-    assert [one.device for one in brought] == ["cuda:0"]
+    assert [one.device for one in started_workers] == ["cuda:0"]
 
 
 def test_a_job_that_its_worker_paused_ends_the_wait(
@@ -186,10 +186,10 @@ def test_a_job_that_its_worker_paused_ends_the_wait(
         ensure(starter, database, mine)
 
 
-def test_the_results_do_not_wait_for_the_batch_of_another_job(
+def test_results_are_written_before_the_worker_finishes_a_batch_of_another_job(
     database: Database,
     add_job: AddJob,
-    brought: list[Brought],
+    started_workers: list[StartedWorker],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -202,11 +202,11 @@ def test_the_results_do_not_wait_for_the_batch_of_another_job(
         return replace(running, state=JobState.DONE)
 
     monkeypatch.setattr(wait_for_job, "follow", follow)
-    monkeypatch.setattr(wait_for_job, "_write", lambda *_: Brought.told.append("written"))
+    monkeypatch.setattr(wait_for_job, "_write", lambda *_: StartedWorker.events.append("written"))
 
     wait_for_job.wait_for_job(read_settings({})[0], database, running, None, None, again="")
 
-    assert Brought.told == ["stop", "written", "ended"]
+    assert StartedWorker.events == ["stop", "written", "ended"]
     assert (
         capsys.readouterr().err.splitlines()[-1].startswith("The worker started for this job is finishing a batch of")
     )

@@ -1,4 +1,4 @@
-"""Sentences that people stumbled over, as they read now."""
+"""The wording of messages that were once misleading."""
 
 import sys
 from dataclasses import replace
@@ -15,7 +15,7 @@ from tests.command_line import Kvjobs
 from tests.rows import AddJob, Line
 
 
-def test_a_job_that_no_worker_began_took_no_time(database: Database, add_job: AddJob) -> None:
+def test_a_job_that_no_worker_began_is_reported_without_a_duration(database: Database, add_job: AddJob) -> None:
     job_id = add_job(Line("a", "甲"), name="nightly")
     with database.reading() as connection:
         job = replace(find_job(connection, str(job_id)), started_at=None)
@@ -26,7 +26,7 @@ def test_a_job_that_no_worker_began_took_no_time(database: Database, add_job: Ad
     assert " in -" not in progress_text(job, RecentSpeed())
 
 
-def test_a_submit_from_the_terminal_says_what_it_waits_for(
+def test_a_submit_from_a_terminal_says_that_it_reads_standard_input(
     kvjobs: Kvjobs, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal('{"id": 1, "text": "Rain."}\n'))
@@ -36,7 +36,9 @@ def test_a_submit_from_the_terminal_says_what_it_waits_for(
     assert (result.exit_code, "Reading JSON Lines from the terminal; end with Ctrl-D." in result.err) == (0, True)
 
 
-def test_a_deletion_that_nobody_can_confirm_says_what_to_give(kvjobs: Kvjobs, finished_job: int) -> None:
+def test_a_deletion_that_cannot_be_confirmed_names_the_option_that_skips_confirmation(
+    kvjobs: Kvjobs, finished_job: int
+) -> None:
     result = kvjobs("db", "prune", finished_job)
 
     assert (result.exit_code, "nobody can confirm; to delete without confirmation give --yes" in result.err) == (
@@ -46,7 +48,7 @@ def test_a_deletion_that_nobody_can_confirm_says_what_to_give(kvjobs: Kvjobs, fi
 
 
 class Terminal:
-    """Standard input that somebody types into."""
+    """Standard input as a terminal with typed text."""
 
     def __init__(self, typed: str) -> None:
         import io

@@ -1,4 +1,4 @@
-"""`kvjobs worker ls` and `ping`: who works, on what, and who lives."""
+"""`kvjobs worker ls` and `ping`: which workers exist, what they do, and which are alive."""
 
 from sqlalchemy import update
 
@@ -16,7 +16,7 @@ ELSEWHERE = ProcessId("another boot", 1, 1.0)
 
 
 @ON_BOTH
-def test_the_list_says_who_is_busy_idle_stale_or_has_stopped(
+def test_the_list_shows_which_worker_is_busy_idle_stale_or_stopped(
     database: Database, add_job: AddJob, kvjobs: Kvjobs
 ) -> None:
     job_id = add_job(Line("a"), Line("b"))
@@ -43,13 +43,13 @@ def test_the_list_says_who_is_busy_idle_stale_or_has_stopped(
     assert "cpu,model:m" in kvjobs("worker", "ls").out
 
 
-def test_where_there_is_no_worker_the_list_is_empty_and_nobody_answers(database: Database, kvjobs: Kvjobs) -> None:
+def test_without_workers_the_list_is_empty_and_ping_fails(database: Database, kvjobs: Kvjobs) -> None:
     assert kvjobs("worker", "ls", "--json").json == []
     assert "kvjobs worker" in kvjobs("worker", "ls").err
     assert (kvjobs("worker", "ping").exit_code, kvjobs("worker", "ping", "--json").json) == (1, [])
 
 
-def test_a_worker_elsewhere_lives_but_is_not_here(database: Database, kvjobs: Kvjobs) -> None:
+def test_a_live_worker_on_another_machine_does_not_count_as_here(database: Database, kvjobs: Kvjobs) -> None:
     enter(database, ELSEWHERE)
 
     assert kvjobs("worker", "ping").exit_code == 0
@@ -60,8 +60,8 @@ def test_a_worker_elsewhere_lives_but_is_not_here(database: Database, kvjobs: Kv
     assert kvjobs("worker", "ping", "--here").exit_code == 0
 
 
-def test_where_machines_cannot_be_told_apart_their_names_say_what_is_here(database: Database, kvjobs: Kvjobs) -> None:
-    enter(database, ProcessId("", 1, 1.0))  # as under systemd's ProcSubset=pid
+def test_without_machine_ids_the_host_name_decides_which_worker_is_here(database: Database, kvjobs: Kvjobs) -> None:
+    enter(database, ProcessId("", 1, 1.0))  # what a process under systemd's ProcSubset=pid registers
 
     assert kvjobs("worker", "ping", "--here").exit_code == 0
 
@@ -70,7 +70,7 @@ def test_where_machines_cannot_be_told_apart_their_names_say_what_is_here(databa
     assert kvjobs("worker", "ping", "--here").exit_code == 1
 
 
-def test_a_worker_that_is_dead_or_silent_does_not_live(database: Database, kvjobs: Kvjobs) -> None:
+def test_a_dead_or_silent_worker_does_not_count_as_alive(database: Database, kvjobs: Kvjobs) -> None:
     enter(database, dead_process())
     silent = register(database, device="cpu", provider="test", lanes=1)
     with database.writing() as connection:
@@ -82,7 +82,7 @@ def test_a_worker_that_is_dead_or_silent_does_not_live(database: Database, kvjob
     assert [row["lives"] for row in asked.json] == [False, False]
 
 
-def test_where_none_answers_the_database_tells(database: Database, kvjobs: Kvjobs) -> None:
+def test_ping_here_uses_the_database_if_no_worker_answers(database: Database, kvjobs: Kvjobs) -> None:
     from jobs.store.worker_registry import register
 
     register(database, device="cpu", provider="test", lanes=1)

@@ -1,5 +1,5 @@
-"""A home and a folder for `kvjobs` as a user runs it. The fixture `kvjobs`, which runs it in this process on the same
-home, is for what a test prepares or looks at: a process costs 0.5 s more."""
+"""Fixtures for `kvjobs` as a user runs it: `machine` runs it in processes, with a home and a folder of its own. The
+fixture `kvjobs` runs it in this process on the same home, for preparations and checks: a process costs 0.5 s more."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ def machine(home: Path, empty_database: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def bulletins(machine: Machine) -> Bulletins:
-    """Write a corpus of unseen bulletins."""
+    """A function that writes a corpus of bulletins on which the bundled model was not trained."""
 
     def write(count: int, name: str = "bulletins.jsonl") -> Path:
         path = machine.folder / name

@@ -1,4 +1,4 @@
-"""Documents that kill, hang or fail the real worker: they alone end badly. (How they do it, and more kinds:
+"""Documents that kill, hang or fail the real worker: only these do not succeed. (How they do it, and more kinds:
 tests/faults/poison.)"""
 
 import json
@@ -17,7 +17,7 @@ DOCUMENTS = 24  # two batches
 
 
 def write_corpus(path: Path, poison: dict[int, str]) -> Path:
-    """Bulletins, some of which carry a marker."""
+    """Write a corpus of bulletins; `poison`: position -> the marker that its text gets."""
     rows = [json.loads(line) for line in lines(DOCUMENTS, seed=3, references=False)]
     for position, kind in poison.items():
         rows[position]["text"] += f" (({kind}))"
@@ -26,21 +26,21 @@ def write_corpus(path: Path, poison: dict[int, str]) -> Path:
 
 
 def submit_poison(kvjobs: Kvjobs, poison: dict[int, str]) -> None:
-    """Job 1 has the poison. Job 2 is the same corpus without, and takes nothing over from job 1."""
+    """Submit the corpus with the poison as job 1, and without it as job 2, which reuses no result of job 1."""
     kvjobs("submit", write_corpus(Path("corpus.jsonl"), poison))
     kvjobs("submit", write_corpus(Path("clean.jsonl"), {}), "--no-reuse")
 
 
 def drain(machine: Machine, **variables: str) -> None:
-    """Let a worker, in which markers do what they say, work until nothing is left."""
+    """Run a worker in which the markers take effect, until no work is left."""
     injection = str(TESTS / "faults" / "poison")
     path = os.pathsep.join(filter(None, [injection, os.environ.get("PYTHONPATH", "")]))
     done = machine.kvjobs("worker", "--drain", timeout=120, PYTHONPATH=path, **variables)
     assert done.returncode == 0, done.stderr
 
 
-def assert_only_these_end_badly(kvjobs: Kvjobs, status: str, codes: dict[int, str]) -> None:
-    """Every other document of job 1 has the result that it has in job 2, where nothing is poison."""
+def assert_only_these_do_not_succeed(kvjobs: Kvjobs, status: str, codes: dict[int, str]) -> None:
+    """Also check that every other document of job 1 has the same result as in job 2, the corpus without poison."""
     assert kvjobs("wait", 1).exit_code == 3
     assert kvjobs("db", "check", 1).exit_code == 0
     clean = kvjobs("export", 2).out.splitlines()
@@ -58,7 +58,7 @@ def events(machine: Machine) -> Counter[str]:
 
 
 def warm_deaths(happened: Counter[str]) -> int:
-    """Of processes that held a lane's models."""
+    """The number of deaths of processes that run lanes, not of sandboxes."""
     return happened["lost"] + happened["expired"]
 
 
@@ -66,12 +66,12 @@ def warm_deaths(happened: Counter[str]) -> int:
 def test_documents_that_kill_or_hang_in_one_batch_are_quarantined_alone_and_can_be_retried(
     machine: Machine, kvjobs: Kvjobs
 ) -> None:
-    """One that keeps the interpreter's lock is killed from outside the interpreter."""
+    """A document that never releases the interpreter's lock is killed by a thread outside the interpreter."""
     submit_poison(kvjobs, {5: "spin", 6: "segfault"})
 
     drain(machine, KVJOBS_HANG_S="1.5", KVJOBS_LEASE_S="1", KVJOBS_HEARTBEAT_S="0.25")
 
-    assert_only_these_end_badly(kvjobs, "quarantined", {5: "hung", 6: "killed"})
+    assert_only_these_do_not_succeed(kvjobs, "quarantined", {5: "hung", 6: "killed"})
     happened = events(machine)
     assert (warm_deaths(happened), happened["died"], happened["quarantined"]) == (2, 5, 2)
     shown = kvjobs("show", 1).out
@@ -91,7 +91,7 @@ def test_documents_that_fail_without_killing_cost_no_process(machine: Machine, k
 
     drain(machine)
 
-    assert_only_these_end_badly(kvjobs, "failed", {5: "engine-error", 7: "non-finite", 20: "engine-error"})
+    assert_only_these_do_not_succeed(kvjobs, "failed", {5: "engine-error", 7: "non-finite", 20: "engine-error"})
     assert "MemoryError" in json.loads(kvjobs("export", 1).out.splitlines()[20])["error"]["message"]
     assert set(events(machine)) == {"leased", "recorded", "finished"}
 

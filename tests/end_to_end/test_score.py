@@ -1,4 +1,4 @@
-"""Scoring and reranking as a user runs them, with a tiny model: not what the numbers are, but that they arrive."""
+"""Scoring and reranking as a user runs them, with a tiny model. The values themselves are tested elsewhere."""
 
 import json
 import math
@@ -24,7 +24,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tiny(machine: Machine, model: Path) -> str:
-    """A causal language model by name."""
+    """The name of a causal language model in the home of the machine."""
     shutil.copytree(model, machine.home / "models" / "tiny")
     return "tiny"
 
@@ -35,15 +35,15 @@ def test_a_corpus_is_scored_and_filtered(machine: Machine, kvjobs: Kvjobs, tiny:
 
     done = machine.kvjobs("submit", "c.jsonl", "--task", "score", "--model", tiny, "--wait", "--token-scores")
 
-    assert (done.returncode, done.stdout) == (3, "")  # a line was rejected; scores wait for somebody to ask
+    assert (done.returncode, done.stdout) == (3, "")  # a line was rejected; scores are not printed without -o
     records = [json.loads(line) for line in kvjobs("export", "last").out.splitlines()]
     scores = [record["score"] for record in records if record["status"] == "ok"]
     assert len(scores) == 6
     for record, score in zip(records, scores, strict=False):
-        told = [token["log_prob"] for token in record["tokens"]]
-        assert told[0] is None  # nothing stands before it, and the tokenizer has no BOS
+        log_probs = [token["log_prob"] for token in record["tokens"]]
+        assert log_probs[0] is None  # the first token has no context, because the tokenizer has no BOS
         assert record["flags"] == ["unscored-first"]
-        assert -math.fsum(told[1:]) == pytest.approx(score["nll_sum"])
+        assert -math.fsum(log_probs[1:]) == pytest.approx(score["nll_sum"])
     whole = math.exp(sum(s["nll_sum"] for s in scores) / sum(s["num_tokens"] for s in scores))
     assert f"Perplexity of the corpus: {whole:,.4f} per token" in done.stderr
     (total,) = kvjobs("totals", "last", "--json").json
@@ -68,7 +68,7 @@ def test_only_the_new_lines_of_a_grown_corpus_are_scored(machine: Machine, kvjob
     grown = scored([*lines, '{"id": 3, "text": "hello"}\n', '{"id": 4, "text": "hello"}\n'])
     anew = scored([*lines, '{"id": 3, "text": "hello"}\n', '{"id": 4, "text": "hello"}\n'], "--no-reuse")
 
-    assert "; 4 of 5 documents reused." in grown.err  # of equal lines one is computed
+    assert "; 4 of 5 documents reused." in grown.err  # of the two equal new lines one is scored
     assert "4 of 5 documents reused" in kvjobs("show", "2").out
     counted = machine.ask(
         """select j.documents_reused, sum(s.tokens) from v_jobs j join v_steps s on s.job_id = j.job_id
@@ -81,7 +81,7 @@ def test_only_the_new_lines_of_a_grown_corpus_are_scored(machine: Machine, kvjob
     assert grown.out.startswith(first.out)
 
 
-def test_pairs_are_scored_by_a_model_that_translates(machine: Machine, kvjobs: Kvjobs) -> None:
+def test_pairs_are_scored_by_a_translation_model(machine: Machine, kvjobs: Kvjobs) -> None:
     (machine.folder / "p.jsonl").write_text(
         '{"en": "It will rain in Arden.", "zh": "雅顿将有雨。"}\n'
         '{"en": "It will rain in Arden.", "zh": "周一有大风。"}\n'

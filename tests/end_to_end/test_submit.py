@@ -16,11 +16,11 @@ def records(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_one_command_translates_a_corpus_and_the_same_command_again_is_the_same_job(
+def test_one_command_translates_a_corpus_and_repeating_it_gives_the_same_job(
     machine: Machine, kvjobs: Kvjobs, bulletins: Bulletins
 ) -> None:
-    """Nearly every document is right, and where the time went is known."""
-    shutil.rmtree(machine.home)  # as on the first day
+    """At least 95 % of the translations are correct, and every phase is timed."""
+    shutil.rmtree(machine.home)  # as before the first use
     corpus = bulletins(40)
 
     done = machine.kvjobs("submit", str(corpus), "--wait", "-o", "out.jsonl")
@@ -43,7 +43,7 @@ def test_one_command_translates_a_corpus_and_the_same_command_again_is_the_same_
     assert kvjobs("ls", "--all", "-q").out == "1\n"
 
 
-def test_standard_input_can_be_the_corpus_and_standard_output_holds_results_alone(
+def test_the_corpus_can_be_standard_input_and_standard_output_has_only_results(
     machine: Machine,
 ) -> None:
     done = machine.kvjobs("submit", "-", "--wait", stdin='{"id": "a", "text": "It will rain in Arden."}\n')
@@ -52,14 +52,14 @@ def test_standard_input_can_be_the_corpus_and_standard_output_holds_results_alon
     assert "Job 1" in done.stderr
 
 
-def test_a_worker_that_is_started_for_a_job_takes_that_job_first(
+def test_a_worker_started_for_a_job_leases_that_job_first(
     machine: Machine, kvjobs: Kvjobs, bulletins: Bulletins
 ) -> None:
     bulletins(40, "older.jsonl")
     bulletins(2)
     kvjobs("submit", "older.jsonl", "--priority", "high")
 
-    # The machine's own workers serve another model, and the worker that is brought serves this job all the same.
+    # The workers of this machine serve another model, but the worker that the command starts serves this job.
     done = machine.kvjobs("submit", "bulletins.jsonl", "--wait", KVJOBS_QUEUES="model:other")
 
     assert done.returncode == 0, done.stderr
@@ -83,8 +83,8 @@ def test_bad_lines_are_rejected_with_a_reason_and_all_others_translated(machine:
     assert kvjobs("submit", "c.jsonl", "--strict").exit_code == 2
 
 
-def test_a_model_whose_graphs_are_web_pages_is_refused_in_one_sentence(machine: Machine) -> None:
-    """What a download through a login page leaves behind. (Other refusals: tests/commands/test_submit.py.)"""
+def test_a_model_whose_graphs_are_html_pages_is_refused_in_one_sentence(machine: Machine) -> None:
+    """A download through a login page leaves such files. (Other refusals: tests/commands/test_submit.py.)"""
     (machine.folder / "c.jsonl").write_text('{"id": 1, "text": "It will rain in Arden."}\n')
     (machine.folder / "html").mkdir()
     for file in DEMO_MODEL.iterdir():
@@ -133,7 +133,7 @@ def test_a_segment_that_was_translated_before_is_reused_and_counted(
 
 
 def _optimum_model(folder: Path) -> None:
-    """An export whose every word is noise, with a tokenizer of its size."""
+    """An Optimum export with random weights, and a tokenizer of the same vocabulary size."""
     folder.mkdir()
     for name in ("config.json", "generation_config.json", "encoder_model.onnx", "decoder_model_merged.onnx"):
         shutil.copy(GOLDEN / "tiny-swish-tied" / name, folder)

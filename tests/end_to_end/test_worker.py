@@ -1,4 +1,4 @@
-"""`kvjobs worker`: how it ends, what it answers, and what Ctrl-C leaves."""
+"""`kvjobs worker`: how it ends, health checks, Ctrl-C, and cancelled jobs."""
 
 import os
 import shutil
@@ -12,10 +12,10 @@ from tests.end_to_end.conftest import Bulletins
 from tests.machine import Machine, child_of, freeze, until
 from tests.places import DEMO_MODEL
 
-MANY = 200  # documents: five seconds of work, of which a test waits for the first batch
+MANY = 200  # documents: five seconds of work; the tests wait only for the first batch
 
 
-def test_a_worker_that_drains_ends_when_nothing_is_left(machine: Machine, kvjobs: Kvjobs, bulletins: Bulletins) -> None:
+def test_a_draining_worker_ends_when_no_work_is_left(machine: Machine, kvjobs: Kvjobs, bulletins: Bulletins) -> None:
     kvjobs("submit", bulletins(5))
 
     assert machine.kvjobs("worker", "--drain").returncode == 0
@@ -24,10 +24,10 @@ def test_a_worker_that_drains_ends_when_nothing_is_left(machine: Machine, kvjobs
     assert kvjobs("wait", "last").exit_code == 0
 
 
-def test_a_running_worker_answers_a_ping_and_a_frozen_one_does_not(machine: Machine, kvjobs: Kvjobs) -> None:
+def test_a_running_worker_answers_a_ping_and_a_suspended_one_does_not(machine: Machine, kvjobs: Kvjobs) -> None:
     worker = machine.worker()
     run = machine.home / "run"
-    until(lambda: run.is_dir() and list(run.iterdir()))  # before its socket is there, ping takes its heartbeat for life
+    until(lambda: run.is_dir() and list(run.iterdir()))  # until its socket exists, ping relies on its heartbeat
     until(lambda: kvjobs("worker", "ping", "--here").exit_code == 0)
     child = child_of(worker.pid)
     assert child is not None
@@ -46,7 +46,7 @@ def test_a_running_worker_answers_a_ping_and_a_frozen_one_does_not(machine: Mach
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stopped_worker_returns_its_shard_and_no_crash_is_counted(
+def test_a_stopped_worker_releases_its_shard_and_no_crash_is_counted(
     machine: Machine, kvjobs: Kvjobs, bulletins: Bulletins, number: signal.Signals
 ) -> None:
     kvjobs("submit", bulletins(MANY))
@@ -71,10 +71,10 @@ def test_ctrl_c_keeps_results_and_prints_the_command_that_continues(
     until(machine.succeeded)
 
     submit.send_signal(signal.SIGINT)
-    _, said = submit.communicate(timeout=40)
+    _, log = submit.communicate(timeout=40)
 
     assert submit.returncode == 130
-    advised = said.splitlines()[-1].rpartition("To continue: kvjobs ")[2]
+    advised = log.splitlines()[-1].rpartition("To continue: kvjobs ")[2]
     assert advised == "watch 1 --work -o out.jsonl"
     assert not (machine.folder / "out.jsonl").exists()
     assert 0 < machine.succeeded() < number
@@ -100,7 +100,7 @@ def test_cancel_reaches_a_running_worker_and_keeps_its_results(
     worker.communicate(timeout=30)
 
 
-def test_a_model_that_changed_since_the_submit_pauses_the_job_and_says_so(
+def test_a_model_that_changed_since_the_submit_pauses_the_job_with_the_reason(
     machine: Machine, kvjobs: Kvjobs, bulletins: Bulletins
 ) -> None:
     model = Path(shutil.copytree(DEMO_MODEL, machine.folder / "model"))

@@ -1,11 +1,11 @@
-"""Try every fault, and print whether the invariants held.
+"""Run every fault scenario, and print whether the invariants held.
 
     python -m tests.faults                                  the short form: each fault on one backend or two
     python -m tests.faults --long --json faults.json        the long form
     python -m tests.faults --only kill-9 --tries 20 --database sqlite
 
 `recovered` is the time from a fault (or from the end of an outage) to the next recorded batch, `gap` the longest time
-between two recorded batches, `redone` the number of documents that were computed again. Exits with 1 where an invariant
+between two recorded batches, `redone` the number of documents that were computed again. Exits with 1 if an invariant
 did not hold.
 """
 

@@ -22,7 +22,7 @@ BAD = (
 
 
 def bad_lines(trial: Trial) -> None:
-    """A megabyte, bad UTF-8, no text: only these are rejected, also where a child is killed meanwhile."""
+    """Lines of a megabyte, in bad UTF-8, without text: only these are rejected, even if a child is killed meanwhile."""
     good = trial.corpus.path.read_bytes().splitlines(keepends=True)
     every = max(1, len(good) // len(BAD))
     mixed = [b"".join([*good[i * every : (i + 1) * every], bad]) for i, (bad, _) in enumerate(BAD)]
@@ -58,7 +58,7 @@ def poison(trial: Trial) -> None:
     trial.keep_workers(1)
     trial.until_over(timeout=600)
     exported = trial.kvjobs("export", str(trial.job_id)).stdout
-    trial.check(baseline=exported.encode(), deaths=10**6)  # tests of the sandbox bound the deaths by one document
+    trial.check(baseline=exported.encode(), deaths=10**6)  # the tests of the sandbox limit the deaths per document
     expected = {json.loads(line)["id"]: json.loads(line) for line in trial.corpus.baseline().splitlines()}
     for record in map(json.loads, exported.splitlines()):
         if record["id"] in poisoned:

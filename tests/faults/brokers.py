@@ -1,4 +1,4 @@
-"""Faults of the broker: hints are lost, late, or come five times. No hint carries data, so the job ends anyway."""
+"""Faults of the broker: hints are lost, late, or sent five times. No hint carries data, so every job still ends."""
 
 import time
 
@@ -81,8 +81,8 @@ def hints_doubled_and_late(trial: Trial) -> None:
 
 
 def _send_hints(url: str, number: int) -> None:
-    """As the dispatcher does, but more of them."""
-    from jobs.dispatch import broker  # needs Celery
+    """Send hints as the dispatcher does, but `number` of them."""
+    from jobs.dispatch import broker  # imported here because it needs Celery
 
     broker.send_hints(broker.make_app(url), CPU, number)
 

@@ -1,4 +1,4 @@
-"""The corpus of a trial, and the result of an undisturbed run (on SQLite, by one worker, once a session)."""
+"""The corpus of a trial, and the result of an undisturbed run (on SQLite, by one worker, once per session)."""
 
 import atexit
 import functools
@@ -43,7 +43,7 @@ class Corpus:
 
     @classmethod
     def write(cls, path: Path, documents: int) -> "Corpus":
-        """Write so many bulletins; equal numbers give equal bytes."""
+        """Write this number of bulletins; the same number gives the same bytes."""
         path.write_bytes(bulletins(documents))
         return cls(path, documents)
 
@@ -58,7 +58,7 @@ class Corpus:
 
 @functools.cache
 def bulletins(documents: int) -> bytes:
-    """A corpus as JSON Lines. A large one has one sentence a document: it tests many documents, not much text."""
+    """A corpus as JSON Lines. A large one has one sentence per document: it tests many documents, not much text."""
     whole = lines(documents, seed=SEED, references=False)
     return "".join(whole if documents < LARGE else map(_first_sentence, whole)).encode()
 

@@ -27,7 +27,7 @@ GAP_S = 60.0
 
 
 def locked(trial: Trial) -> None:
-    """Another program holds SQLite's write lock for longer than the busy timeout: a clear message, and it goes on."""
+    """Another program holds SQLite's write lock beyond the busy timeout: workers say so, and continue after it."""
     if not trial.long:
         trial.environment["KVJOBS_BUSY_TIMEOUT_S"] = "1"
     trial.submit()
@@ -38,7 +38,7 @@ def locked(trial: Trial) -> None:
         time.sleep(60.0 if trial.long else 6.0)
         trial.expect(trial.num_ended() == before, "something was recorded past another program's lock")
     trial.fault_ended()
-    trial.deaths += 2  # neither worker could prolong its leases
+    trial.deaths += 2  # neither worker could extend its leases
     trial.until_over()
     if trial.state() == "done" and trial.num_ended() > before:
         trial.expect(trial.logged("is locked by another program"), "no message said that the database is locked")
@@ -51,7 +51,7 @@ def locked_under_many_lanes(trial: Trial) -> None:
     trial.environment |= {"KVJOBS_LEASE_S": "60", "KVJOBS_HEARTBEAT_S": "15", "KVJOBS_BUSY_TIMEOUT_S": "30"}
     trial.fill_memory()
     trial.submit()
-    for _ in range(LANES // 4):  # a shard for each lane, and more
+    for _ in range(LANES // 4):  # at least one shard for each lane
         trial.submit("--again")
     trial.worker(KVJOBS_LANES=str(LANES))
     trial.until(lambda: trial.events("leased"), "the lanes have begun")
@@ -66,7 +66,7 @@ def locked_under_many_lanes(trial: Trial) -> None:
 
 
 def disk_full(trial: Trial) -> None:
-    """The disk of the home folder fills up and is freed again: a clear message, then work goes on."""
+    """The disk of the home folder fills up and is freed again: workers say so, and continue after it."""
     with _small_disk(trial.home):
         trial.submit()
         trial.keep_workers(2, KVJOBS_LANES="1")
@@ -81,12 +81,12 @@ def disk_full(trial: Trial) -> None:
             time.sleep(1.0)
             ballast.unlink()
             trial.fault_ended()
-        trial.deaths += 4  # no worker could prolong its leases
+        trial.deaths += 4  # no worker could extend its leases
         trial.until_over()
         said = trial.logged(r"the disk of the database .* is full|disk .* reports an error")
         trial.expect(said, "no message said that the disk is full")
         trial.check()
-        trial.end()  # before its disk goes
+        trial.end()  # before its disk is unmounted
 
 
 def restarted(trial: Trial) -> None:

@@ -81,13 +81,13 @@ def _freeze(trial: Trial, worker: Command, hits: int) -> int:
 
 
 def _with_sentences_reversed(line: str) -> str:
-    """The same document with its sentences in another order: as many bytes, so in a batch with the same neighbours."""
+    """The same document with its sentences in another order: the same number of bytes, so the same batches."""
     record = json.loads(line)
     record["text"] = " ".join(reversed(re.split(r"(?<=[.!?])\s", record["text"])))
     return json.dumps(record, ensure_ascii=False) + "\n"
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Into the existing file, as SQLite's `.restore` does: programs that have it open see the other database."""
+    """Copy into the existing file, as SQLite's `.restore` does: programs that have it open see the other database."""
     with contextlib.closing(sqlite3.connect(source)) as one, contextlib.closing(sqlite3.connect(target)) as other:
         one.backup(other)

@@ -16,23 +16,24 @@ SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Redone:
-    """Documents that were computed for nothing, and what bounds their number."""
+    """The number of documents whose computed result was lost, and the figures that bound it."""
 
     documents: int
-    lanes: int  # of the worker that has the most
+    lanes: int  # of the worker with the most lanes
     batch: int  # documents of the largest batch
 
     def bound(self, deaths: int) -> int:
-        """A process that dies loses at most the current batch of each lane."""
+        """The most documents computed again: a process that dies loses at most the current batch of each lane."""
         return deaths * self.lanes * self.batch
 
 
 def find_violations(
     database: Database, job_id: int, exported: bytes, baseline: bytes, *, deaths: int | None = None
 ) -> list[str]:
-    """The violations in a job that has ended. The recount of `kvjobs db check` agrees; each document is in one accepted
-    batch; the export equals that of an undisturbed run, byte for byte; and where the number of processes that died (or
-    were silent for longer than a lease) is given, no more documents were computed again than these held."""
+    """The violations in a job that has ended. What must hold: the recount of `kvjobs db check` agrees; each document is
+    in one accepted batch; the export equals that of an undisturbed run, byte for byte; and if `deaths` is given
+    (processes that died, or were suspended for longer than a lease), no more documents were computed again than these
+    held."""
     with database.reading() as connection:
         found = find_contradictions(connection, job_id)
     found += _recorded_twice(database, job_id)
@@ -59,15 +60,15 @@ def redone_documents(database: Database, job_id: int) -> Redone:
     with database.reading() as connection:
         documents = connection.execute(select(func.coalesce(func.sum(of_lease.c.documents), 0))).scalar_one()
         lanes = connection.execute(select(func.coalesce(func.max(Worker.lanes), 0))).scalar_one()
-        # Events of lost batches count too: the largest batch may never have been recorded.
+        # Events of lost batches are included, because the largest batch may never have been recorded.
         sizes = select(func.coalesce(func.max(event.documents), 0)).where(event.job_id == job_id)
         batch = connection.execute(sizes).scalar_one()
     return Redone(int(documents), int(lanes), int(batch))
 
 
 def _recorded_twice(database: Database, job_id: int) -> list[str]:
-    """The accepted batches hold as many documents as have ended. (Not true after `kvjobs retry`, which makes documents
-    run twice.)"""
+    """The violation, if any, of: the accepted batches hold as many documents as have ended. (Not true after
+    `kvjobs retry`, which makes documents run twice.)"""
     with database.reading() as connection:
         recorded = connection.execute(
             select(func.coalesce(func.sum(ShardEvent.documents), 0)).where(

@@ -15,7 +15,7 @@ def overwritten(trial: Trial) -> None:
     """Other weights are written into the file that workers have mapped, then another file takes its name: each time
     the job is paused, and goes on once the file is put back and the job resumed."""
     model = trial.home / "models" / DEFAULT_MODEL
-    shutil.copytree(BUNDLED[DEFAULT_MODEL], model)  # it takes the place of the bundled one of that name
+    shutil.copytree(BUNDLED[DEFAULT_MODEL], model)  # it hides the bundled model of that name
     weights = model / "weights.data"
     right = weights.read_bytes()
     trial.submit()

@@ -11,12 +11,12 @@ from typing import Self
 
 from tests.faults.servers import missing
 
-HERE, THERE = "10.211.7.1", "10.211.7.2"  # this machine, and the namespace
+HERE, THERE = "10.211.7.1", "10.211.7.2"  # addresses of this machine and of the namespace
 UNKNOWN_HARDWARE = "02:00:00:00:00:99"
 
 
 class NetworkLink:
-    """As a context manager it exists from the start to the end of the block."""
+    """A context manager: the link exists from the start to the end of the block."""
 
     def __init__(self) -> None:
         self.name = f"kvjobs-{os.getpid()}"

@@ -56,7 +56,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def children(pid: int) -> list[int]:
-    """Of a process; none if it is gone."""
+    """The child processes of a process; empty if it is gone."""
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
         return [int(child) for task in tasks for child in (task / "children").read_text().split()]
@@ -65,7 +65,7 @@ def children(pid: int) -> list[int]:
 
 
 def command_line(pid: int) -> bytes:
-    """Of a process; empty if it is gone."""
+    """The command line of a process; empty if it is gone."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""Faults of worker processes: killed, stopped, with a wrong clock, several that reap at once."""
+"""Faults of worker processes: killed, suspended, with a wrong clock, and several that reap at once."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""A TCP proxy between a program and a server, which a test makes fail as networks do."""
+"""A TCP proxy between a program and a server, with which a test simulates failures of the network."""
 
 import contextlib
 import socket
@@ -27,7 +27,7 @@ class Proxy:
         self._delay_s = 0.0
         self._marker = b""
         self._cuts_left = 0
-        self.cuts = 0  # answers that were cut off so far
+        self.cuts = 0  # number of answers that were cut off so far
         self._closed = False
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -64,7 +64,7 @@ class Proxy:
         self._close_all()
 
     def delay(self, seconds: float) -> None:
-        """Forward everything so many seconds late, until `heal`."""
+        """Delay everything by this number of seconds, until `heal`."""
         self._delay_s = seconds
 
     def cut_after(self, marker: bytes, times: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""The table of faults: the backends of each, and how often it is tried in the short and the long form."""
+"""The table of fault scenarios: their backends, and how often each is tried in the short and the long form."""
 
 import contextlib
 import enum
@@ -27,7 +27,7 @@ from tests.faults.trial import Trial, TrialFailed
 
 
 class Backend(enum.StrEnum):
-    """Where the jobs are, and whether there is a broker."""
+    """The database of the jobs, and whether there is a broker."""
 
     SQLITE = "sqlite"
     POSTGRESQL = "postgresql"  # no broker: workers poll the database
@@ -42,12 +42,12 @@ ON_POSTGRESQL = (POSTGRESQL, FLEET)
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One fault."""
+    """One kind of fault, and where and how often it is tried."""
 
     name: str
     backends: tuple[Backend, ...]
     run: Callable[[Trial], None]
-    short: tuple[Backend, ...]  # those of the short form; none where other tests in CI cover the fault
+    short: tuple[Backend, ...]  # backends of the short form; none if other tests in CI cover the fault
     tries: int = 1  # in the short form
     long_tries: int = 5
 

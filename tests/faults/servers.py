@@ -71,7 +71,7 @@ class Server(ABC):
             self._process.wait(timeout=START_S)
 
     def kill(self) -> None:
-        """SIGKILL to every process of it."""
+        """SIGKILL every process of the server."""
         if self._process is not None:
             for pid in _session(self._process.pid):
                 with contextlib.suppress(ProcessLookupError):
@@ -169,7 +169,7 @@ class PostgresServer(Server):
         self.set("ssl", "on")
 
     def set(self, name: str, value: str) -> None:
-        """Change a setting of the whole server, for open sessions too."""
+        """Change a setting of the whole server, also for open sessions."""
         self.sql(f"ALTER SYSTEM SET {name} = {value}")
         self.sql("SELECT pg_reload_conf()")
 
@@ -186,7 +186,10 @@ class PostgresServer(Server):
     def freeze(self) -> None:
         """SIGSTOP to every process of it. The kernel still accepts connections and receives bytes for it."""
         assert self._process is not None
-        self._frozen = [self._process.pid, *descendants(self._process.pid)]  # each backend has a session of its own
+        self._frozen = [
+            self._process.pid,
+            *descendants(self._process.pid),
+        ]  # each backend process is in a session of its own
         for pid in self._frozen:
             os.kill(pid, signal.SIGSTOP)
 
@@ -212,7 +215,7 @@ class PostgresServer(Server):
         subprocess.run([*command, *self._place(), str(file)], check=True)
 
     def terminate_backends(self) -> None:
-        """Have the server cut every connection but the one of this statement."""
+        """Make the server close every connection except the one of this statement."""
         self.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
 
     def _place(self) -> list[str]:
@@ -244,7 +247,7 @@ def free_port() -> int:
 
 
 def missing(reason: str) -> None:
-    """Skip the test on a machine that lacks something; fail in CI, where the skip would go unnoticed."""
+    """Skip the test because this machine lacks something; in CI fail, where a skip would go unnoticed."""
     if os.environ.get("CI"):
         pytest.fail(f"{reason}; CI must have it")
     pytest.skip(reason)
@@ -264,7 +267,7 @@ def as_postgres(command: Sequence[str]) -> list[str]:
 
 @functools.cache
 def _template() -> Path:
-    """An empty cluster, made once a session and copied: initdb takes a second or two, a copy a tenth of one."""
+    """An empty cluster, made once per session to be copied: initdb takes a second or two, a copy 0.1 s."""
     folder = Path(tempfile.mkdtemp(prefix="kvjobs-cluster-"))
     if os.geteuid() == 0:
         shutil.chown(folder, "postgres")

@@ -1,6 +1,6 @@
-"""Faults in which the database does not answer, or with an error that only looks permanent: no worker may give up.
+"""Faults in which the database does not answer, or answers with an error that looks permanent: no worker may give up.
 
-The restart of a worker would hide that it gave up, so each scenario checks that the processes at the end are those of
+A restart would hide that a worker gave up, so each scenario checks that the processes at the end are those of
 the start.
 """
 
@@ -15,7 +15,7 @@ from tests.faults.servers import PostgresServer
 from tests.faults.trial import Trial
 
 HIDING = Path(__file__).with_name("hiding")  # a sitecustomize that hides other processes as hidepid does
-# root sees hidden processes, unless it is in another group and may not trace processes.
+# root sees hidden processes, unless it is in another group and lacks CAP_SYS_PTRACE.
 MOUNT_HIDEPID = "mount -t proc -o hidepid=2 proc /proc"
 AS_OTHER_GROUP = 'exec setpriv --regid=65534 --clear-groups --bounding-set=-sys_ptrace "$@"'
 WITHIN_S = LEASE_S = 60.0
@@ -36,7 +36,7 @@ def packets_dropped(trial: Trial) -> None:
 
 
 def connections_forgotten(trial: Trial) -> None:
-    """A proxy between them accepts every byte and forwards none; afterwards it forwards only new connections."""
+    """A proxy to PostgreSQL accepts every byte and forwards none; afterwards it forwards only new connections."""
     assert trial.postgres
     with Proxy(trial.postgres.port) as proxy:
         trial.submit()
@@ -46,7 +46,7 @@ def connections_forgotten(trial: Trial) -> None:
 
 
 def frozen(trial: Trial) -> None:
-    """SIGSTOP to every process of PostgreSQL: connections and queries are accepted, nothing is answered."""
+    """SIGSTOP to every process of PostgreSQL: the kernel accepts connections and queries, nothing is answered."""
     assert trial.postgres
     trial.submit()
     _outlast(trial, trial.postgres.freeze, trial.postgres.thaw, seconds=140.0)
@@ -79,7 +79,7 @@ def tls_cut(trial: Trial) -> None:
 
 
 def hidden_process(trial: Trial) -> None:
-    """A worker sees no process but its own (hidepid): it takes no shard from another on the same machine."""
+    """A worker can see only its own process (hidepid): it takes no shard from another worker of the same machine."""
     trial.submit()
     trial.keep_workers(1)
     if subprocess.run([*WITH_HIDEPID, "true"], capture_output=True, check=False).returncode == 0:
@@ -129,14 +129,14 @@ def _without_writes(postgres: PostgresServer) -> tuple[Callable[[], None], Calla
 
 
 def _outlast(trial: Trial, begin: Callable[[], None], end: Callable[[], None], seconds: float) -> None:
-    """One fault of so many seconds with the default lease; in the short form 8 s with a short lease."""
+    """One fault that lasts `seconds` with the default lease; in the short form 8 s with a short lease."""
     pids = _start_workers(trial, 2)
     _disturb(trial, begin, end, seconds if trial.long else 8.0)
     _check_recovery(trial, pids)
 
 
 def _start_workers(trial: Trial, number: int) -> list[int]:
-    """Start so many workers, so slow that the job outlasts the faults; their process ids."""
+    """Start this number of workers, slowed down so that the job outlasts the faults; returns their process ids."""
     lease_s = LEASE_S if trial.long else 4.0
     trial.environment |= {"KVJOBS_LEASE_S": f"{lease_s:g}", "KVJOBS_HEARTBEAT_S": f"{lease_s / 4:g}"}
     trial.keep_workers(number, KVJOBS_LANES="1", KVJOBS_FAILPOINTS=SLOWLY)
@@ -144,7 +144,7 @@ def _start_workers(trial: Trial, number: int) -> list[int]:
 
 
 def _disturb(trial: Trial, begin: Callable[[], None], end: Callable[[], None], seconds: float) -> None:
-    """Wait for the next recorded batch, then apply the fault for so many seconds."""
+    """Wait for the next recorded batch, then apply the fault for this number of seconds."""
     trial.until_num_ended(trial.num_ended() + 1)
     begin()
     time.sleep(seconds)
@@ -154,7 +154,7 @@ def _disturb(trial: Trial, begin: Callable[[], None], end: Callable[[], None], s
 
 
 def _check_recovery(trial: Trial, pids: list[int]) -> None:
-    """Check that the same workers went on within `WITHIN_S` and finished the job."""
+    """Check that the same workers continued within `WITHIN_S` and finished the job."""
     faults = trial.faults
     trial.until_over(timeout=600.0)
     trial.check()

@@ -12,11 +12,11 @@ from jobs.store.schema.tables import Document, Job, Shard
 from tests.faults.trial import Trial
 
 LINES = 45_000  # three transactions of an ingest; see jobs.submission.shards.BATCH_DOCUMENTS
-FIRST_WORDS = "Corpus "  # of the first line, the only one that differs between the corpora
+FIRST_WORDS = "Corpus "  # begins the first line, the only one that differs between the corpora
 
 
 def killed(trial: Trial) -> None:
-    """kill -9 of the submit at random moments, and at its two failpoints; the same command, run again, goes on."""
+    """kill -9 of the submit at random moments, and at its two failpoints; the same command, run again, continues it."""
     expected = _undisturbed(trial)
     for name, times in (("after-ingest-batch", 2), ("before-ingest-finish", 1)):
         path = _write(trial, name)

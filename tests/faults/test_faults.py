@@ -1,4 +1,4 @@
-"""The short form: each fault once, on one backend or two. (The long one: `python -m tests.faults --long`.)"""
+"""The short form: each fault once, on one or two backends. (The long form: `python -m tests.faults --long`.)"""
 
 from pathlib import Path
 

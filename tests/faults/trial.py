@@ -42,7 +42,7 @@ class TrialFailed(AssertionError):
 
 @dataclass
 class Trial:
-    """One run of a scenario. What does not hold is added to `violations`."""
+    """One run of a scenario. Broken invariants are collected in `violations`."""
 
     folder: Path
     corpus: Corpus
@@ -53,12 +53,12 @@ class Trial:
     environment: dict[str, str] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    deaths: int = 0  # processes killed, or kept silent for longer than a lease
+    deaths: int = 0  # processes killed, or suspended for longer than a lease
     recoveries: list[float] = field(default_factory=list)  # seconds; filled by `check`
-    redone: int = 0  # documents that were computed for nothing; filled by `check`
+    redone: int = 0  # documents that were computed again; filled by `check`
     batch: int = 0  # ... documents of the largest batch
     longest_gap_s: float = 0.0  # ... between one recorded batch and the next
-    prefix: tuple[str, ...] = ()  # before every worker's command: runs it in a namespace
+    prefix: tuple[str, ...] = ()  # put before every worker's command, to run it in a namespace
     _ended_faults: list[datetime] = field(default_factory=list)
     _commands: list[Command] = field(default_factory=list)
     _kept: list[tuple[Command, dict[str, str]]] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Trial:
 
     @property
     def database_url(self) -> str:
-        """For the trial's own queries: past any proxy."""
+        """The database for the trial's own queries, which bypass any proxy."""
         return self.postgres.url if self.postgres else f"sqlite:///{self.home / 'kvjobs.db'}"
 
     @property
@@ -138,7 +138,7 @@ class Trial:
         return self.start("worker", **variables)
 
     def keep_workers(self, number: int, **variables: str) -> None:
-        """Start so many workers and restart each when it ends, as a service manager would."""
+        """Start this number of workers and restart each one that ends, as a service manager would."""
         self._kept += [(self.worker(**variables), variables) for _ in range(number)]
 
     def restart_ended(self) -> list[Command]:
@@ -171,7 +171,7 @@ class Trial:
     # The job
 
     def make_tables(self) -> None:
-        """SQLite gets its tables by any command, PostgreSQL only by this one."""
+        """Create the tables: on SQLite any command would do so, on PostgreSQL only `db upgrade` does."""
         done = self.kvjobs("db", "upgrade")
         if done.returncode:
             raise TrialFailed(f"kvjobs db upgrade ended with {done.returncode}: {done.stderr}")
@@ -187,7 +187,7 @@ class Trial:
             connection.execute(insert(MemoryEntry), self.corpus.memory())
 
     def query(self, statement: Any) -> list[Any] | None:
-        """The rows, or None where the database does not answer."""
+        """The rows, or None if the database does not answer."""
         try:
             with self.database.reading() as connection:
                 return list(connection.execute(statement).all())
@@ -195,7 +195,7 @@ class Trial:
             return None
 
     def num_ended(self) -> int:
-        """Documents that have ended by the job's counters; 0 where the database does not answer."""
+        """The number of ended documents by the job's counters; 0 if the database does not answer."""
         counts = JobCounts
         total = counts.succeeded + counts.failed + counts.quarantined + counts.cancelled
         rows = self.query(select(total).where(counts.job_id == self.job_id))
@@ -214,7 +214,7 @@ class Trial:
         return self.query(chosen) or []
 
     def until(self, condition: Callable[[], object], what: str, timeout: float = TIMEOUT_S) -> None:
-        """Wait for the condition; raise TrialFailed where it does not hold in time."""
+        """Wait for the condition; raise TrialFailed if it does not hold in time."""
         deadline = time.monotonic() + timeout
         while not condition():
             self.restart_ended()
@@ -225,11 +225,11 @@ class Trial:
             time.sleep(LOOK_EVERY_S)
 
     def until_num_ended(self, number: int, timeout: float = TIMEOUT_S) -> None:
-        """Wait until so many documents have ended."""
+        """Wait until this number of documents have ended."""
         self.until(lambda: self.num_ended() >= number, f"{number} documents have ended", timeout)
 
     def until_over(self, timeout: float = TIMEOUT_S) -> None:
-        """Wait until the job has ended. Raises TrialFailed at once where it is paused: no scenario resumes it."""
+        """Wait until the job has ended. Raises TrialFailed at once if it is paused: no scenario resumes it later."""
 
         def over() -> bool:
             state = self.state()
@@ -245,7 +245,7 @@ class Trial:
     # Faults and checks
 
     def expect(self, holds: object, otherwise: str) -> None:
-        """Note a violation unless it holds; the scenario goes on."""
+        """Record a violation unless it holds; the scenario continues."""
         if not holds:
             self.violations.append(otherwise)
 
@@ -266,7 +266,7 @@ class Trial:
             self.fault_ended()
 
     def check(self, *, baseline: bytes | None = None, deaths: int | None = None) -> None:
-        """Export the job and note everything that does not hold."""
+        """Export the job and record every violated invariant."""
         exported = self.kvjobs("export", str(self.job_id), "-o", "exported.jsonl")
         self.expect(exported.returncode in (0, 3), f"export ended with {exported.returncode}: {exported.stderr}")
         with contextlib.suppress(FileNotFoundError):

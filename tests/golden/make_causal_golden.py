@@ -1,4 +1,4 @@
-"""What transformers says of every token, written down once, so that the tests need no torch.
+"""Record the log-probability of every token in transformers, so that the tests need no torch.
 
     python tests/golden/make_causal_golden.py
 
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def log_probs_of(model: Any, ids: list[int]) -> list[float]:
-    """Of all tokens but the first."""
+    """Log-probabilities (S - 1,) of all tokens except the first."""
     with torch.no_grad():
         every = torch.log_softmax(model(torch.tensor([ids])).logits[0].double(), -1).numpy()
     return [round(float(every[place, token]), 5) for place, token in enumerate(ids[1:])]

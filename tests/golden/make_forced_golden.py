@@ -1,10 +1,10 @@
-"""How likely transformers finds given translations, written down once, so that the tests need no torch.
+"""Record the log-probabilities of given translations in transformers, so that the tests need no torch.
 
     python tests/golden/make_forced_golden.py
 
-Needs the extra `train`. Run from the top of the checkout. Written beside this script is `forced.json`: for each tiny
-model pairs of ids, for the bundled model pairs of texts, and of each pair log p of every target token, as log_softmax
-of the logits gives it. Each pair goes through transformers alone, so that nothing depends on how it pads a batch.
+Needs the extra `train`. Run from the top of the checkout. Writes `forced.json` beside this script: for each tiny
+model pairs of ids, for the bundled model pairs of texts, and for each pair log p of every target token: log_softmax
+of the logits. Each pair goes through transformers alone, so that nothing depends on how it pads a batch.
 """
 
 import json
@@ -23,7 +23,7 @@ from transformers import MarianMTModel, MarianTokenizer
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from bench.demo_checkpoint import DEMO, recover  # noqa: E402
+from bench.checkpoints.demo_checkpoint import DEMO, recover  # noqa: E402
 
 FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-relu-separate")
 
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def open_tiny(family: str) -> MarianMTModel:
-    """From the weights of the golden ids."""
+    """The tiny model in transformers, with the weights of the golden files."""
     with tempfile.TemporaryDirectory() as name:
         for file in ("config.json", "generation_config.json"):
             shutil.copy(HERE / family / file, name)
@@ -65,7 +65,7 @@ def open_tiny(family: str) -> MarianMTModel:
 
 
 def draw_pairs(model: MarianMTModel, count: int) -> list[tuple[Ids, Ids]]:
-    """Sources and targets of 1 to 24 tokens, long ones with short ones too. Any id may be in a target, padding too."""
+    """Pairs of 1 to 24 tokens per side, also long with short. A target may contain any id, padding included."""
     config, rng = model.config, random.Random(3)
     words = [i for i in range(48) if i not in (config.eos_token_id, config.pad_token_id)]
     pairs = []
@@ -77,8 +77,8 @@ def draw_pairs(model: MarianMTModel, count: int) -> list[tuple[Ids, Ids]]:
 
 
 def demo_pairs() -> list[tuple[str, str]]:
-    """Right translations, wrong ones, and what is none."""
-    from worker.demo.grammar import unseen_bulletins
+    """Correct translations, wrong ones, and texts that are no translations."""
+    from worker.bulletins.grammar import unseen_bulletins
 
     right = [pair for bulletin in unseen_bulletins(3, seed=21) for pair in bulletin.sentences][:8]
     pairs = [(pair.english, pair.chinese) for pair in right]
@@ -87,7 +87,7 @@ def demo_pairs() -> list[tuple[str, str]]:
 
 
 def log_probs(model: MarianMTModel, source: Ids, target: Ids) -> list[float]:
-    """One a token of the target, in natural logarithms."""
+    """The natural log-probability of each target token."""
     fed = torch.tensor([[model.config.decoder_start_token_id, *target[:-1]]])
     with torch.no_grad():
         logits = model(input_ids=torch.tensor([source]), decoder_input_ids=fed).logits[0]

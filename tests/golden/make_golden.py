@@ -1,9 +1,9 @@
-"""What transformers generates, written down once, so that the tests need no torch.
+"""Record what transformers generates, so that the tests need no torch.
 
     python tests/golden/make_golden.py                     the four tiny models: weights, exports and ids
     python tests/golden/make_golden.py --demo CHECKPOINT   the ids of the bundled model, from its checkpoint
 
-Needs the extra `train`. Run from the top of the checkout. Versions are recorded beside the ids. Each source goes
+Needs the extra `train`. Run from the top of the checkout. Versions are recorded with the ids. Each source goes
 through transformers alone, so that nothing depends on how it pads a batch.
 """
 
@@ -26,11 +26,11 @@ from transformers import MarianMTModel
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from bench.models import SHAPES, Shape, build, export  # noqa: E402
+from bench.checkpoints.models import SHAPES, Shape, build, export  # noqa: E402
 
 BEAM = {"num_beams": 4, "num_return_sequences": 4}
 
-# What is asked of transformers; the same words go into generation_config.json.
+# Arguments of transformers' `generate`; generation_config.json has the same names.
 SETTINGS: dict[str, dict[str, Any]] = {
     "greedy": {"num_beams": 1},
     "greedy, short": {"num_beams": 1, "max_length": 5},
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def write_tiny(name: str, shape: Shape) -> None:
-    """The exports of all layouts in one folder, the weights in one file, and the ids of all settings in another."""
+    """Write the exports of all layouts into a folder, the weights into a file, the ids of all settings into another."""
     model = build(shape)
     with tempfile.TemporaryDirectory() as checkpoint:
         model.save_pretrained(checkpoint)
@@ -86,7 +86,7 @@ def write_tiny(name: str, shape: Shape) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     export(model, folder, "merged")
     export(model, folder, "two")
-    if name == "tiny-swish-tied":  # one graph that was exported without a past is enough
+    if name == "tiny-swish-tied":  # one graph exported without a past is enough
         with tempfile.TemporaryDirectory() as plain:
             export(model, Path(plain), "none")
             shutil.move(Path(plain, "decoder_model.onnx"), folder / "decoder_model_without_past.onnx")
@@ -103,7 +103,7 @@ def write_tiny(name: str, shape: Shape) -> None:
 
 
 def draw_sources(shape: Shape, count: int, seed: int = 1) -> Iterable[list[int]]:
-    """Sources of 1 to 18 tokens, some of them unlike anything that the model was taught."""
+    """Sources of 1 to 18 tokens, some of them unlike anything in the training data of the model."""
     rng = random.Random(seed)
     words = [i for i in range(min(48, shape.vocab_size)) if i not in (shape.eos_id, shape.pad_id)]
     for index in range(count):
@@ -111,7 +111,7 @@ def draw_sources(shape: Shape, count: int, seed: int = 1) -> Iterable[list[int]]
 
 
 def spell_out(model: MarianMTModel, shape: Shape, settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings that name ids of one model."""
+    """The settings, with placeholders replaced by ids of this model."""
     if settings.get("bad_words_ids") != "pad and pairs":
         return settings
     ids = next(iter(generate(model, shape.eos_id, list(draw_sources(shape, 10))[4], {"num_beams": 1})))["ids"]
@@ -120,7 +120,7 @@ def spell_out(model: MarianMTModel, shape: Shape, settings: dict[str, Any]) -> d
 
 def generate(model: MarianMTModel, eos_id: int, source: list[int], settings: dict[str, Any]) -> list[dict[str, Any]]:
     """The hypotheses of one source, best first: ids without the start, and the score of a beam search."""
-    # Beam search in transformers 4.57 divides by `vocab_size`, though the logits have `decoder_vocab_size`.
+    # Beam search in transformers 4.57 divides by `vocab_size`, although the logits have `decoder_vocab_size`.
     source_vocab_size, model.config.vocab_size = model.config.vocab_size, model.config.decoder_vocab_size
     with torch.no_grad():
         output = model.generate(torch.tensor([source]), **settings, return_dict_in_generate=True, output_scores=True)
@@ -129,19 +129,19 @@ def generate(model: MarianMTModel, eos_id: int, source: list[int], settings: dic
     return [
         {"ids": cut(ids[1:], eos_id), **({} if score is None else {"score": round(score, 5)})}
         for ids, score in zip(output.sequences.tolist(), scores, strict=True)
-        if score is None or score > -1e8  # a place that no hypothesis fills
+        if score is None or score > -1e8  # below -1e8: a rank without a hypothesis
     ]
 
 
 def cut(ids: list[int], eos_id: int) -> list[int]:
-    """Up to the end of sentence; after it stands padding."""
+    """The ids up to the end of sentence, without the padding after it."""
     return ids[: ids.index(eos_id) + 1] if eos_id in ids else ids
 
 
 def write_counting() -> None:
     """A hand-made model in half precision whose every token is the length of its `decoder_attention_mask`.
 
-    Optimum's Marian graphs have no such input; other exporters' have. It says 1 2 3 ... and ends with 11.
+    Optimum's Marian graphs have no such input, those of other exporters do. It generates 1 2 3 ... and ends with 11.
     """
     folder = HERE / "counting"
     folder.mkdir(exist_ok=True)
@@ -221,7 +221,7 @@ def save_graph(file: Path, nodes: list[Any], inputs: list[Any], outputs: list[An
 
 def write_demo(checkpoint: Path) -> None:
     """Ids of the bundled model, greedy and beam 4, on sentences that it was not trained on."""
-    from worker.demo.grammar import unseen_bulletins
+    from worker.bulletins.grammar import unseen_bulletins
     from worker.text.marian_tokenizer import MarianTokenizer
 
     model = MarianMTModel.from_pretrained(checkpoint).eval()
@@ -246,7 +246,7 @@ def versions() -> dict[str, str]:
 
 
 def write(file: Path, value: dict[str, Any]) -> None:
-    """JSON with one source, or the hypotheses of one source, a line."""
+    """Write JSON with one source, or the hypotheses of one source, per line."""
     parts = []
     for key, content in value.items():
         if key == "cases":

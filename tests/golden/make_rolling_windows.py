@@ -3,9 +3,9 @@
     pip install --no-deps lm_eval
     python tests/golden/make_rolling_windows.py
 
-Written beside this script is `rolling_windows.json`: for documents and `max_length` of several sizes,
-what stands before each window's predictions and what is predicted, by their places in the document; -1 is the prefix
-token, which stands before it.
+Writes `rolling_windows.json` beside this script: for documents and `max_length` of several sizes,
+the context and the predicted tokens of each window, as positions in the document; -1 is the prefix
+token before the document.
 """
 
 import json
@@ -20,7 +20,7 @@ MAX_LENGTHS = [1, 2, 3, 4, 7, 16, 33, 63]
 
 
 def rolling_windows(length: int, max_length: int) -> list[list[int]]:
-    """[first place of the context, first predicted, end] of each window."""
+    """[first position of the context, first predicted position, end] of each window."""
     windows = map(make_disjoint_window, get_rolling_token_windows(list(range(length)), -1, max_length, 1))
     return [[context[0], predicted[0], predicted[-1] + 1] for context, predicted in windows]
 

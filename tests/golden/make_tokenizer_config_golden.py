@@ -1,9 +1,9 @@
-"""Record what transformers makes of a tokenizer.json that other files change, for tests without transformers.
+"""Record how transformers tokenizes with a tokenizer.json that other files change, for tests without transformers.
 
     python tests/golden/make_tokenizer_config_golden.py
 
-Written beside this script is `tokenizer_config.json`: the ids of each text, of each case of tests/tokenizer_configs.py.
-Where transformers reads special tokens in a text as special, it is told not to (`split_special_tokens`).
+Writes `tokenizer_config.json` beside this script: the ids of each text, for each case of tests/tokenizer_configs.py.
+Special tokens in a text are read as plain text (`split_special_tokens`).
 """
 
 import json
@@ -20,7 +20,7 @@ GOLDEN = Path(__file__).with_name("tokenizer_config.json")
 
 
 def ids_of(folder: Path) -> list[list[int]]:
-    """What transformers makes of each text."""
+    """The ids of each text in transformers."""
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
     return [tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"] for text in TEXTS]
 

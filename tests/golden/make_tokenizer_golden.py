@@ -1,12 +1,12 @@
-"""Record what transformers' MarianTokenizer makes of a wide set of strings, for tests that run without transformers.
+"""Record the ids of transformers' MarianTokenizer for a wide set of strings, for tests that run without transformers.
 
     python tests/golden/make_tokenizer_golden.py FOLDER
 
-FOLDER holds the tokenizer files of opus-mt-en-mg (Helsinki-NLP, Apache-2.0). Written beside this script is
-`marian_tokenizer.json`: our strings and their ids, nothing of the tokenizer itself.
+FOLDER has the tokenizer files of opus-mt-en-mg (Helsinki-NLP, Apache-2.0). Writes beside this script
+`marian_tokenizer.json`: the strings of this script and their ids, nothing of the tokenizer itself.
 
-Where transformers reads special tokens in a text as special (`</s>`, `<unk>`, `<pad>`), it is told not to
-(`split_special_tokens`); a text that begins with `>>…<<` is left out, since it offers no way to have that cut as text.
+Special tokens in a text (`</s>`, `<unk>`, `<pad>`) are read as plain text (`split_special_tokens`). Texts that begin
+with `>>…<<` are left out, because transformers always reads that as a language label.
 """
 
 import hashlib
@@ -117,11 +117,11 @@ def main() -> None:
         ],
         "decoded": [{"ids": some, "text": tokenizer.decode(some, skip_special_tokens=True)} for some in drawn],
     }
-    GOLDEN.write_text(one_case_a_line(golden), encoding="ascii")
+    GOLDEN.write_text(one_case_per_line(golden), encoding="ascii")
     print(f"{GOLDEN}: {len(texts)} texts, {len(drawn)} lists of ids")
 
 
-def one_case_a_line(golden: dict[str, Any]) -> str:
+def one_case_per_line(golden: dict[str, Any]) -> str:
     members = []
     for name, value in golden.items():
         text = json.dumps(value)
@@ -132,13 +132,13 @@ def one_case_a_line(golden: dict[str, Any]) -> str:
 
 
 def mixed(alphabet: str, *, seed: int, count: int) -> list[str]:
-    """Strings of characters drawn from `alphabet`, which no one would write."""
+    """Strings of random characters from `alphabet`, unlike real text."""
     draw = random.Random(seed)
     return ["".join(draw.choices(alphabet, k=draw.randint(1, 60))).strip("><") for _ in range(count)]
 
 
 def draw_ids(vocab_size: int, encoded: list[list[int]], *, seed: int, count: int) -> list[list[int]]:
-    """Ids as a model might emit them: whole vocabulary, special ones included, and what texts encode to."""
+    """Ids that a model might generate: from the whole vocabulary, special ones included, and those of texts."""
     draw = random.Random(seed)
     drawn = [draw.choices(range(vocab_size), k=draw.randint(0, 20)) for _ in range(count)]
     for ids in drawn:

@@ -1,4 +1,4 @@
-"""A Redis server of the test's own, which it may kill; and workers with that Redis as their broker."""
+"""Fixtures: a Redis server that belongs to the test, which may kill it, and workers with that Redis as broker."""
 
 import shutil
 import signal
@@ -19,7 +19,7 @@ __all__ = ["bulletins", "machine"]
 
 
 class RedisServer:
-    """A server without persistence: what it holds is lost when it ends."""
+    """A Redis server without persistence: its content is lost when it ends."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self.port = port
@@ -70,14 +70,15 @@ def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def fleet(machine: Machine, kvjobs: Kvjobs, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> "Fleet":
-    """An idle worker polls every ten minutes, so a hint woke any worker that begins at once."""
+    """Workers with the Redis as broker. Idle workers poll the database only every ten minutes: if a worker begins at
+    once, a hint woke it."""
     monkeypatch.setenv("KVJOBS_BROKER", redis_server.url)
     monkeypatch.setenv("KVJOBS_POLL_S", "600")
     return Fleet(machine, kvjobs, redis_server)
 
 
 class Fleet:
-    """Workers with a broker. Their commands run in processes of their own, all others in this one."""
+    """Workers with a broker. The workers run in processes of their own, all other commands in this process."""
 
     def __init__(self, machine: Machine, kvjobs: Kvjobs, redis: RedisServer) -> None:
         self.machine = machine

@@ -1,4 +1,4 @@
-"""Workers with a broker, also while the broker is away."""
+"""Workers with a broker, also while the broker is unavailable."""
 
 import os
 import signal
@@ -58,14 +58,14 @@ def test_a_worker_that_cannot_reach_its_broker_still_finds_work(fleet: Fleet, bu
     fleet.redis.kill()
     worker = fleet.worker(KVJOBS_POLL_S="1")
 
-    told = fleet.submit(bulletins(5))
+    submitted = fleet.submit(bulletins(5))
 
-    assert "find the job by themselves" in told.err
+    assert "find the job by themselves" in submitted.err
     until(fleet.is_done, 25)
     worker.send_signal(signal.SIGINT)
-    _, said = worker.communicate(timeout=30)
+    _, log = worker.communicate(timeout=30)
     assert worker.returncode == 0
-    assert said.count("does not answer") == 1
+    assert log.count("does not answer") == 1
 
 
 def test_a_redis_that_dies_during_a_job_and_returns_empty_loses_no_work(fleet: Fleet, bulletins: Bulletins) -> None:
@@ -80,16 +80,16 @@ def test_a_redis_that_dies_during_a_job_and_returns_empty_loses_no_work(fleet: F
 
     until(fleet.is_done, 20)
     worker.send_signal(signal.SIGTERM)
-    _, said = worker.communicate(timeout=30)
-    assert said.count("does not answer") == said.count("the broker is back") == 1
+    _, log = worker.communicate(timeout=30)
+    assert log.count("does not answer") == log.count("the broker is back") == 1
 
 
-def test_a_child_that_is_killed_while_redis_is_away_is_replaced_at_once(fleet: Fleet, bulletins: Bulletins) -> None:
+def test_a_child_killed_while_redis_is_unavailable_is_replaced_at_once(fleet: Fleet, bulletins: Bulletins) -> None:
     worker = fleet.worker()
     fleet.submit(bulletins(300))
     until(fleet.succeeded)
     fleet.redis.kill()
-    time.sleep(2)  # Celery is in its loop of attempts to connect
+    time.sleep(2)  # until Celery is in its reconnect loop
     killed = child_of(worker.pid)
     assert killed is not None
     before = fleet.succeeded()
@@ -103,12 +103,12 @@ def test_a_child_that_is_killed_while_redis_is_away_is_replaced_at_once(fleet: F
     assert worker.returncode == 0
 
 
-def test_a_worker_stops_cleanly_while_redis_is_away(fleet: Fleet, bulletins: Bulletins) -> None:
+def test_a_worker_stops_cleanly_while_redis_is_unavailable(fleet: Fleet, bulletins: Bulletins) -> None:
     worker = fleet.worker()
     fleet.submit(bulletins(300))
     until(fleet.succeeded)
     fleet.redis.kill()
-    time.sleep(2)  # Celery is in its loop of attempts to connect
+    time.sleep(2)  # until Celery is in its reconnect loop
 
     worker.send_signal(signal.SIGTERM)
     worker.communicate(timeout=30)
@@ -120,7 +120,7 @@ def test_a_worker_stops_cleanly_while_redis_is_away(fleet: Fleet, bulletins: Bul
     assert 0 < fleet.succeeded() < 300
 
 
-def test_worker_ls_and_ping_tell_which_workers_are_alive(fleet: Fleet) -> None:
+def test_worker_ls_and_ping_show_which_workers_are_alive(fleet: Fleet) -> None:
     assert fleet.kvjobs("worker", "ping").exit_code == 1
     worker = fleet.worker("--queues", "cpu,model:demo-en-zh")
 
@@ -132,7 +132,7 @@ def test_worker_ls_and_ping_tell_which_workers_are_alive(fleet: Fleet) -> None:
 
     child = child_of(worker.pid)
     assert child is not None
-    worker.send_signal(signal.SIGSTOP)  # or it would start another
+    worker.send_signal(signal.SIGSTOP)  # so that the parent does not start another child
     os.kill(child, signal.SIGKILL)
     until(lambda: fleet.kvjobs("worker", "ping", "--here").exit_code == 1)  # SIGKILL takes a moment
     assert [row["state"] for row in fleet.kvjobs("worker", "ls", "--json").json] == ["stale"]
@@ -148,11 +148,11 @@ def test_doctor_checks_the_broker(fleet: Fleet, monkeypatch: pytest.MonkeyPatch)
     }
 
     monkeypatch.setenv("KVJOBS_BROKER", f"redis://:secret@127.0.0.1:{free_port()}/0")
-    told = fleet.kvjobs("doctor")
+    report = fleet.kvjobs("doctor")
 
-    assert told.exit_code == 1
-    assert "does not answer" in told.out
-    assert "secret" not in told.out + told.err
+    assert report.exit_code == 1
+    assert "does not answer" in report.out
+    assert "secret" not in report.out + report.err
 
 
 def test_a_second_sigterm_ends_a_worker_at_once(fleet: Fleet, bulletins: Bulletins) -> None:
@@ -160,7 +160,7 @@ def test_a_second_sigterm_ends_a_worker_at_once(fleet: Fleet, bulletins: Bulleti
     fleet.submit(bulletins(200))
     until(fleet.succeeded)
     child = child_of(worker.pid)
-    os.kill(child or 0, signal.SIGSTOP)  # so that it cannot finish its batch
+    os.kill(child or 0, signal.SIGSTOP)  # so that the child cannot finish its batch
     worker.send_signal(signal.SIGTERM)
     time.sleep(0.5)
     assert worker.poll() is None

@@ -1,4 +1,4 @@
-"""Hints in a real Redis: how many, and in which queues."""
+"""Hints in a real Redis: how many are sent, and to which queues."""
 
 import pytest
 
@@ -13,12 +13,14 @@ from tests.integration.conftest import RedisServer
 from tests.rows import SPEC, insert_waiting_job
 
 
-def dispatcher(database: Database, url: str, name: str, said: list[str] | None = None) -> Dispatcher:
-    broker_status = BrokerStatus((said if said is not None else []).append)
+def dispatcher(database: Database, url: str, name: str, messages: list[str] | None = None) -> Dispatcher:
+    broker_status = BrokerStatus((messages if messages is not None else []).append)
     return Dispatcher(database, make_app(url), name, broker_status, silence_s=60)
 
 
-def test_of_two_dispatchers_one_sends_hints_until_it_leaves(database: Database, redis_server: RedisServer) -> None:
+def test_only_one_of_two_dispatchers_sends_hints_until_it_gives_up_the_role(
+    database: Database, redis_server: RedisServer
+) -> None:
     first, second = (dispatcher(database, redis_server.url, name) for name in ("first", "second"))
 
     assert [first.tick(), second.tick(), first.tick(), second.tick()] == [True, False, True, False]
@@ -29,31 +31,31 @@ def test_of_two_dispatchers_one_sends_hints_until_it_leaves(database: Database, 
 
 def test_there_is_a_hint_per_shard_and_at_most_two_per_lane(database: Database, redis_server: RedisServer) -> None:
     app = make_app(redis_server.url)
-    ours = dispatcher(database, redis_server.url, "ours")
+    this = dispatcher(database, redis_server.url, "this")
     insert_waiting_job(database, documents=3, per_shard=1)
-    ours.tick()
+    this.tick()
     assert waiting_hints(app, "cpu") == 0  # no worker is registered
 
     worker_id = register(database, device="cpu", provider="test", lanes=2)
-    ours.tick()
+    this.tick()
     assert waiting_hints(app, "cpu") == 3
     insert_waiting_job(database, documents=6, per_shard=1)
-    ours.tick()
-    ours.tick()
+    this.tick()
+    this.tick()
     assert waiting_hints(app, "cpu") == 4
 
     redis_server.client().flushall()
-    ours.tick()
+    this.tick()
     assert waiting_hints(app, "cpu") == 4
 
     while leases.lease(database, worker_id, 0, 60):
         pass
     redis_server.client().flushall()
-    ours.tick()
+    this.tick()
     assert waiting_hints(app, "cpu") == 0
 
 
-def test_hints_for_a_worker_of_one_model_go_to_that_model_s_queue(
+def test_hints_for_a_worker_of_one_model_go_to_the_queue_of_that_model(
     database: Database, redis_server: RedisServer
 ) -> None:
     app = make_app(redis_server.url)
@@ -61,27 +63,27 @@ def test_hints_for_a_worker_of_one_model_go_to_that_model_s_queue(
     register(database, device="cpu", provider="test", lanes=1, queues=f"model:{SPEC.model}")
     register(database, device="cpu", provider="test", lanes=1, queues="model:another")
 
-    dispatcher(database, redis_server.url, "ours").tick()
+    dispatcher(database, redis_server.url, "this").tick()
 
     assert [waiting_hints(app, name) for name in ("cpu", f"model:{SPEC.model}", "model:another")] == [0, 2, 0]
 
 
 def test_an_outage_of_the_broker_is_reported_once(database: Database, redis_server: RedisServer) -> None:
-    said: list[str] = []
-    ours = dispatcher(database, redis_server.url, "ours", said)
+    messages: list[str] = []
+    this = dispatcher(database, redis_server.url, "this", messages)
     insert_waiting_job(database, documents=3, per_shard=1)
     register(database, device="cpu", provider="test", lanes=1)
     redis_server.kill()
     for _ in range(3):
-        ours.tick()
+        this.tick()
     redis_server.start()
     for _ in range(3):
-        ours.tick()
+        this.tick()
 
-    assert ["does not answer" in said[0], *said[1:]] == [True, "the broker is back"]
+    assert ["does not answer" in messages[0], *messages[1:]] == [True, "the broker is back"]
 
 
-def test_celery_s_own_environment_variables_are_ignored(
+def test_environment_variables_of_celery_are_ignored(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("CELERY_BROKER_URL", "CELERY_BROKER_READ_URL", "CELERY_BROKER_WRITE_URL"):

@@ -1,4 +1,4 @@
-"""The Celery worker inside the parent process, which any client of the broker can shut down."""
+"""The hint listener: a Celery worker inside the parent process, which any client of the broker can shut down."""
 
 import os
 import threading
@@ -20,7 +20,7 @@ NODE = "kvjobs-listener@test"
 
 
 class NoChild:
-    """A worker without lanes."""
+    """In place of a child process without lanes."""
 
     def wake(self) -> None: ...
 
@@ -48,7 +48,7 @@ def test_a_listener_that_is_shut_down_over_the_broker_restarts_and_keeps_no_file
         stop.set()
         listener.join()
 
-    assert kept[2] == kept[1], kept  # the second start opens what the first did not need
+    assert kept[2] == kept[1], kept  # only the second start opens further files
 
 
 def count_calls(monkeypatch: pytest.MonkeyPatch, of: type, name: str) -> Callable[[], int]:
@@ -63,12 +63,12 @@ def count_calls(monkeypatch: pytest.MonkeyPatch, of: type, name: str) -> Callabl
 
 
 def open_files() -> int:
-    """The number of epoll files of this process, of which each Celery worker has some. (Connections come and go in
-    pools.)"""
+    """The number of epoll files of this process; each Celery worker has some. (Sockets are not counted, because
+    connection pools open and close them.)"""
     kinds = []
     for number in os.listdir("/proc/self/fd"):
         try:
             kinds.append(str(Path(f"/proc/self/fd/{number}").readlink()))
         except FileNotFoundError:
-            continue  # the one that listed them
+            continue  # the descriptor of this listing itself
     return kinds.count("anon_inode:[eventpoll]")

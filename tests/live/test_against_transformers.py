@@ -1,9 +1,9 @@
-"""The second suite: fresh models, exported now, against torch and transformers themselves.
+"""Freshly made and exported models, compared with torch and transformers at run time.
 
     pytest tests/live        needs the extra `train`; minutes, not seconds
 
-The default run compares with files that were written once (tests/golden); this one finds out when another version of
-transformers, Optimum or onnxruntime says something else.
+The default run compares with recorded files (tests/golden); this suite finds out when another version of
+transformers, Optimum or onnxruntime gives other results.
 """
 
 import random
@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("optimum.exporters.onnx")
 
-from bench.models import SHAPES, Shape, build, export
+from bench.checkpoints.models import SHAPES, Shape, build, export
 from jobs.spec import CachePolicy, Timing
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
@@ -43,7 +43,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "beam 4, length penalty": {"num_beams": 4, "num_return_sequences": 4, "length_penalty": 1.6},
     "beam 4, early": {"num_beams": 4, "num_return_sequences": 4, "early_stopping": True, "max_length": 14},
 }
-SEED = 7  # not that of the golden files
+SEED = 7  # another seed than that of the golden files
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class Family:
     sources: list[list[int]]
 
     def generate(self, settings: dict[str, Any]) -> list[list[tuple[int, ...]]]:
-        """What transformers says, a source at a time."""
+        """The hypotheses of transformers for each source, generated one source at a time."""
         model, eos_id = self.model, self.shape.eos_id
         sizes = model.config.vocab_size, model.config.decoder_vocab_size
-        model.config.vocab_size = sizes[1]  # its beam search divides by the wrong one of the two
+        model.config.vocab_size = sizes[1]  # its beam search divides by the wrong one of the two sizes
         found = []
         for source in self.sources:
             with torch.no_grad():
@@ -89,7 +89,7 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.parametrize("layout", POLICIES)
-def test_every_layout_and_policy_says_what_transformers_says(family: Family, layout: str) -> None:
+def test_every_layout_and_policy_gives_the_ids_of_transformers(family: Family, layout: str) -> None:
     folder = family.folder(layout)
     model = ExportedSeq2Seq.open(folder)
     cache = model.graphs.new_cache()
@@ -118,7 +118,8 @@ def test_every_layout_and_policy_says_what_transformers_says(family: Family, lay
 
 
 def test_graphs_in_half_precision_run_with_and_without_a_cache(family: Family, tmp_path: Path) -> None:
-    """float16 keys and values, on a processor that computes in float32: the ids are near, the cache changes none."""
+    """With float16 keys and values, on a processor that computes in float32, at least half of the translations equal
+    those of float32, and the cache changes none."""
     onnx = pytest.importorskip("onnx")
     float16 = pytest.importorskip("onnxruntime.transformers.float16")
     for file in family.folder("two").iterdir():

@@ -1,4 +1,4 @@
-"""Which token stands before a text: what transformers' tokenizers say, and not what config.json says."""
+"""Which BOS token is put before a text: that of transformers' tokenizers, not the one in config.json."""
 
 import inspect
 import json
@@ -15,7 +15,7 @@ from worker.text.special_tokens import _CLASS_BOS, _MODEL_CLASS
 
 pytestmark = pytest.mark.filterwarnings("default")
 
-SILENT: list[dict[str, Any]] = [
+WITHOUT_BOS: list[dict[str, Any]] = [
     {"config": {"model_type": "llama", "bos_token_id": 2}},
     {"config": {"model_type": "qwen2", "bos_token_id": 1}},
     {"config": {"model_type": "llama"}, "tokenizer_config": {"tokenizer_class": "PreTrainedTokenizerFast"}},
@@ -38,11 +38,11 @@ def test_a_model_type_has_the_class_that_transformers_gives_it() -> None:
     }
 
 
-@pytest.mark.parametrize("files", SILENT)
-def test_where_the_tokenizer_is_silent_its_class_decides(tmp_path: Path, files: dict[str, Any]) -> None:
+@pytest.mark.parametrize("files", WITHOUT_BOS)
+def test_without_a_bos_in_the_tokenizer_files_its_class_decides(tmp_path: Path, files: dict[str, Any]) -> None:
     write(tmp_path, metaspace(), **files)
 
-    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path).bos_token_id
+    expected = transformers.AutoTokenizer.from_pretrained(tmp_path).bos_token_id
 
-    assert CausalTokenizer.open(tmp_path).bos_id == theirs
-    assert json.loads((tmp_path / "config.json").read_text()).get("bos_token_id") != theirs or theirs is None
+    assert CausalTokenizer.open(tmp_path).bos_id == expected
+    assert json.loads((tmp_path / "config.json").read_text()).get("bos_token_id") != expected or expected is None

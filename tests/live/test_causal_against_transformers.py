@@ -1,4 +1,4 @@
-"""Every family of causal models, and every kind of rotary positions, against transformers itself."""
+"""Every family of causal models, and every kind of rotary positions, compared with transformers."""
 
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,8 @@ LIMITS = {"packed": Limits(), "chunked": Limits(tokens=17, padded=40, head_rows=
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_token_gets_what_transformers_gives_it(tmp_path: Path, name: str) -> None:
-    """Packed, chunked, alone; with a prefix and without."""
+def test_every_token_has_the_log_probability_of_transformers(tmp_path: Path, name: str) -> None:
+    """Sequences packed, in chunks and alone; with a prefix and without."""
     checkpoint = write_causal_checkpoint(tmp_path / "checkpoint", name.split(",")[0], seed=9, **MODELS[name])
     network = transformers.AutoModelForCausalLM.from_pretrained(checkpoint, attn_implementation="eager").eval()
     model = NativeCausal.open(write_kv_model(checkpoint, tmp_path / "kv"))

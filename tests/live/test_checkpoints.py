@@ -1,4 +1,4 @@
-"""Checkpoints as transformers and torch write them, against what is read from them without either."""
+"""Checkpoints that transformers and torch write, compared with what kvjobs reads from them without either."""
 
 import dataclasses
 import os
@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from bench.models import SHAPES, build
+from bench.checkpoints.models import SHAPES, build
 from jobs.errors import ModelError
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint, write_pickle
@@ -22,19 +22,21 @@ from worker.models.checkpoint.tensor_files import StoredWeights
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 
 
-def untaught(family: str) -> Any:
-    """A model whose weights are as they were drawn: here nobody asks what it says."""
+def random_model(family: str) -> Any:
+    """A model with untrained random weights; its output does not matter here."""
     torch.set_num_threads(1)
     return build(dataclasses.replace(SHAPES[family], lessons=0))
 
 
 @pytest.mark.parametrize("target_vocab_size", [None, 60])
-def test_our_random_checkpoints_are_such_as_transformers_writes(tmp_path: Path, target_vocab_size: int | None) -> None:
-    ours = write_marian_checkpoint(tmp_path / "ours", target_vocab_size=target_vocab_size)
-    model, report = transformers.MarianMTModel.from_pretrained(ours, output_loading_info=True)
-    model.save_pretrained(tmp_path / "theirs")
+def test_random_checkpoints_of_the_tests_have_the_form_that_transformers_writes(
+    tmp_path: Path, target_vocab_size: int | None
+) -> None:
+    folder = write_marian_checkpoint(tmp_path / "written", target_vocab_size=target_vocab_size)
+    model, report = transformers.MarianMTModel.from_pretrained(folder, output_loading_info=True)
+    model.save_pretrained(tmp_path / "saved")
 
-    read, written = Checkpoint.open(ours), Checkpoint.open(tmp_path / "theirs")
+    read, written = Checkpoint.open(folder), Checkpoint.open(tmp_path / "saved")
 
     assert not any(report.values())
     assert read.weights.keys() == written.weights.keys()
@@ -46,8 +48,10 @@ def test_our_random_checkpoints_are_such_as_transformers_writes(tmp_path: Path, 
 @pytest.mark.parametrize("family", ["tiny-swish-tied", "tiny-relu-separate"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("max_shard_size", ["5GB", "8KB"])
-def test_weights_are_those_of_the_model(tmp_path: Path, family: str, dtype: str, max_shard_size: str) -> None:
-    model = untaught(family).to(getattr(torch, dtype))
+def test_the_weights_read_equal_those_of_the_model(
+    tmp_path: Path, family: str, dtype: str, max_shard_size: str
+) -> None:
+    model = random_model(family).to(getattr(torch, dtype))
     model.save_pretrained(tmp_path, max_shard_size=max_shard_size)
 
     checkpoint = Checkpoint.open(tmp_path)
@@ -59,7 +63,7 @@ def test_weights_are_those_of_the_model(tmp_path: Path, family: str, dtype: str,
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3"])
-def test_a_network_that_transformers_saved_without_its_head_is_read_as_the_whole(tmp_path: Path, family: str) -> None:
+def test_a_network_saved_without_its_tied_head_is_read_completely(tmp_path: Path, family: str) -> None:
     whole = write_causal_checkpoint(tmp_path / "whole", family)
     transformers.AutoModel.from_pretrained(whole).save_pretrained(tmp_path / "base")
     expected = Checkpoint.open(whole).weights
@@ -75,7 +79,7 @@ def test_a_network_that_transformers_saved_without_its_head_is_read_as_the_whole
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 def test_a_pickle_that_torch_wrote_is_read_without_it(tmp_path: Path, zipped: bool, dtype: str) -> None:
-    model = untaught("tiny-swish-tied").to(getattr(torch, dtype))
+    model = random_model("tiny-swish-tied").to(getattr(torch, dtype))
     state = model.state_dict() | {
         "transposed": torch.arange(6.0).reshape(2, 3).T,
         "part": torch.arange(12.0)[5:9],
@@ -95,7 +99,7 @@ def test_a_pickle_that_torch_wrote_is_read_without_it(tmp_path: Path, zipped: bo
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-def test_our_pickles_are_such_as_torch_reads(tmp_path: Path, zipped: bool) -> None:
+def test_torch_can_read_the_pickles_of_the_tests(tmp_path: Path, zipped: bool) -> None:
     content = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.ones((2, 2), np.float16).T}
     write_pickle(tmp_path / "a.bin", content, zipped=zipped)
 
@@ -107,7 +111,7 @@ def test_our_pickles_are_such_as_torch_reads(tmp_path: Path, zipped: bool) -> No
 
 
 class Program:
-    """What a pickle may hold: a call of anything."""
+    """A pickle may contain any call; this one creates a folder."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -118,8 +122,8 @@ class Program:
 
 @pytest.mark.parametrize("damage", ["cut", "noise", "program", "list", "model"])
 @pytest.mark.parametrize("zipped", [True, False])
-def test_a_bad_pickle_is_a_sentence_and_runs_nothing(tmp_path: Path, damage: str, zipped: bool) -> None:
-    model = untaught("tiny-swish-tied")
+def test_a_malicious_pickle_is_refused_with_one_sentence_and_not_run(tmp_path: Path, damage: str, zipped: bool) -> None:
+    model = random_model("tiny-swish-tied")
     model.config.save_pretrained(tmp_path)
     file = tmp_path / "pytorch_model.bin"
     content = {"program": {"a": Program(tmp_path)}, "list": [torch.zeros(1)], "model": model}

@@ -1,7 +1,7 @@
-"""Causal models exported now, with Optimum, against transformers itself: per-token log-probabilities.
+"""Causal models freshly exported with Optimum: log-probabilities per token, compared with transformers.
 
-The default run compares graphs that were written node by node (tests/causal_exports.py); this one finds out when
-another version of transformers, Optimum or onnxruntime says something else.
+The default run uses graphs that are written node by node (tests/causal_exports.py); this suite finds out when
+another version of transformers, Optimum or onnxruntime gives other results.
 """
 
 import random
@@ -32,7 +32,7 @@ SIZES = {
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "max_position_embeddings": POSITIONS,
-    "initializer_range": 0.3,  # far enough from nothing that every token matters
+    "initializer_range": 0.3,  # large enough that every token of the context matters
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
@@ -52,7 +52,7 @@ def build(family: str) -> Any:
 
 @dataclass(frozen=True)
 class Family:
-    """A model in torch, its two exports, what was read and what transformers says of it."""
+    """A model in torch, its two exports, the sequences to read, and their log-probabilities in transformers."""
 
     name: str
     folder: Callable[[str], Path]
@@ -95,7 +95,7 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.parametrize("task", ["text-generation-with-past", "text-generation"])
-def test_every_way_through_an_export_says_what_transformers_says(
+def test_every_way_to_read_an_export_gives_the_log_probs_of_transformers(
     family: Family, task: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ExportedCausal.open(family.folder(task))
@@ -106,7 +106,7 @@ def test_every_way_through_an_export_says_what_transformers_says(
         assert model.layout.cache.num_heads == (2 if family.name in ("mistral", "qwen2") else 4)
     assert (model.max_positions, model.vocab_size) == (POSITIONS, VOCAB)
 
-    for tokens in (512, 7):  # batches and a shared prefix; pieces that extend the cache
+    for tokens in (512, 7):  # 512: batches and a shared prefix; 7: pieces that extend the cache
         monkeypatch.setattr(exported_reader, "MAX_TOKENS", tokens)
         monkeypatch.setattr(exported_reader, "MIN_PIECE", tokens)
         for is_packed in (True, False):

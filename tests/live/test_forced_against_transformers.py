@@ -1,6 +1,6 @@
-"""log p(target | source) against transformers itself: fresh models in every layout, and the bundled one.
+"""log p(target | source) of fresh models in every layout and of the bundled model, compared with transformers.
 
-The default run compares with `tests/golden/forced.json`, which was written once.
+The default run compares with recorded values in `tests/golden/forced.json`.
 """
 
 import json
@@ -15,16 +15,16 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("optimum.exporters.onnx")
 
-from bench.demo_checkpoint import DEMO, recover
-from bench.models import LAYOUTS, SHAPES, build, export
-from bench.tokenizer import write_tokenizer
+from bench.checkpoints.demo_checkpoint import DEMO, recover
+from bench.checkpoints.models import LAYOUTS, SHAPES, build, export
+from bench.checkpoints.tokenizer import write_tokenizer
 from jobs.outcome import Score
 from jobs.spec import ScoreOptions
 from tests.golden.make_forced_golden import draw_pairs, log_probs
-from worker.demo.grammar import unseen_bulletins
+from worker.bulletins.grammar import unseen_bulletins
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
-from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.seq2seq.pair_batches import IdPair
 from worker.engine.tasks.pair_scoring import PairScorer
 from worker.model_tools.add.add import Request, add_model
@@ -32,7 +32,7 @@ from worker.text.marian_tokenizer import MarianTokenizer
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 
-SEED = 9  # not that of the golden files
+SEED = 9  # another seed than that of the golden files
 
 
 @pytest.fixture(scope="module", params=["tiny-swish-tied", "tiny-relu-separate"])
@@ -47,12 +47,14 @@ def family(request: pytest.FixtureRequest) -> Any:
     ("family", "layout"),
     [
         *(("tiny-swish-tied", layout) for layout in ("kv", *LAYOUTS)),
-        # One export of this family is enough: its graphs differ in what they remember alone.
+        # One export of this family is enough: its graphs differ only in their caches.
         *(("tiny-relu-separate", layout) for layout in ("kv", "two")),
     ],
     indirect=["family"],
 )
-def test_every_token_is_as_likely_in_every_layout(family: Any, tmp_path: Path, layout: str) -> None:
+def test_every_token_has_the_log_probability_of_transformers_in_every_layout(
+    family: Any, tmp_path: Path, layout: str
+) -> None:
     name, model, pairs, wanted = family
     shape = SHAPES[name]
     folder = tmp_path / "exported"
@@ -68,24 +70,24 @@ def test_every_token_is_as_likely_in_every_layout(family: Any, tmp_path: Path, l
         folder = Path(add_model(Request(source=str(folder), name="m"), tmp_path / "models").path)
     else:
         export(model, folder, layout)
-    found = open_translation_model(folder).new_scorer().log_probs(pairs, RunContext())
+    found = open_seq2seq_model(folder).new_scorer().log_probs(pairs, RunContext())
 
     assert len(found) == len(wanted)
-    for ours, theirs in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-4, rtol=0)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4, rtol=0)
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Model and tokenizer in transformers."""
+    """The bundled model and its tokenizer, in transformers."""
     folder = tmp_path_factory.mktemp("demo")
     recover(DEMO, folder)
     tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
     return transformers.MarianMTModel.from_pretrained(folder).eval(), tokenizer
 
 
-def test_documents_are_as_likely_from_text_to_number(demo: Any) -> None:
-    """Right translations and wrong ones, of unseen bulletins."""
+def test_documents_given_as_texts_have_the_scores_of_transformers(demo: Any) -> None:
+    """Correct and wrong translations of bulletins on which the model was not trained."""
     model, tokenizer = demo
     pairs = [pair for bulletin in unseen_bulletins(8, seed=23) for pair in bulletin.sentences]
     targets = [pair.chinese for pair in pairs]
@@ -108,8 +110,8 @@ def test_documents_are_as_likely_from_text_to_number(demo: Any) -> None:
         assert found.nll_sum == pytest.approx(-sum(wanted), abs=1e-3)
 
 
-def test_the_sum_is_the_loss_that_transformers_gives(demo: Any) -> None:
-    """What users of transformers write: `model(**tokenizer(source, text_target=target)).loss`."""
+def test_the_score_is_the_loss_of_transformers_times_the_tokens(demo: Any) -> None:
+    """Users of transformers write `model(**tokenizer(source, text_target=target)).loss`."""
     model, tokenizer = demo
     pair = next(pair for bulletin in unseen_bulletins(1, seed=24) for pair in bulletin.sentences)
     batch = tokenizer(pair.english, text_target=pair.chinese[::-1], return_tensors="pt")

@@ -1,4 +1,4 @@
-"""Settings of generation_config.json that transformers reads in ways of its own: real runs of both, token for token."""
+"""Settings of generation_config.json that transformers interprets in unexpected ways: the tokens of both are equal."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ transformers = pytest.importorskip("transformers")
 from jobs.spec import TranslateOptions
 from tests.checkpoints import write_marian_checkpoint
 from worker.engine.runtime.run_context import RunContext
-from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.model_tools.add.add import Request, add_model
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
@@ -24,7 +24,7 @@ PAD = 71
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """A model that would say padding now and then."""
+    """A model that sometimes generates padding if it is allowed."""
     folder = write_marian_checkpoint(tmp_path / "tiny", seed=0)
     weights = load_file(folder / "model.safetensors")
     weights["final_logits_bias"][0, PAD] += 2.3
@@ -33,48 +33,46 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 def both(checkpoint: Path, tmp_path: Path, settings: dict[str, Any], options: TranslateOptions) -> Any:
-    """What transformers generates with these settings, and what kvjobs does: ids behind the start token."""
-    said = json.loads((checkpoint / "generation_config.json").read_text())
-    said = {name: value for name, value in (said | settings).items() if value is not None}
-    (checkpoint / "generation_config.json").write_text(json.dumps(said))
+    """The ids that transformers and kvjobs generate with these settings, without the start token."""
+    values = json.loads((checkpoint / "generation_config.json").read_text())
+    values = {name: value for name, value in (values | settings).items() if value is not None}
+    (checkpoint / "generation_config.json").write_text(json.dumps(values))
     torch.set_num_threads(1)
     model = transformers.MarianMTModel.from_pretrained(checkpoint)
-    theirs = []
+    expected = []
     for source in SOURCES:
         with torch.no_grad():
             (ids,) = model.generate(torch.tensor([source])).tolist()
-        theirs.append(tuple(ids[1 : ids.index(0) + 1 if 0 in ids else None]))
-    network = open_translation_model(
-        Path(add_model(Request(source=str(checkpoint), force=True), tmp_path / "models").path)
-    )
+        expected.append(tuple(ids[1 : ids.index(0) + 1 if 0 in ids else None]))
+    network = open_seq2seq_model(Path(add_model(Request(source=str(checkpoint), force=True), tmp_path / "models").path))
     rules = network.generation.with_options(options, max_positions=network.max_positions)
-    ours: dict[int, tuple[int, ...]] = {}
+    generated: dict[int, tuple[int, ...]] = {}
     for found in network.new_decoder().decode(SOURCES, rules, RunContext(), batch_size=32):
-        ours |= {index: hypotheses[0].ids for index, hypotheses in found}
-    return theirs, [ours[index] for index in range(len(SOURCES))]
+        generated |= {index: hypotheses[0].ids for index, hypotheses in found}
+    return expected, [generated[index] for index in range(len(SOURCES))]
 
 
 @pytest.mark.parametrize(("max_length", "tokens"), [(19, 18), (20, 20), (21, 20)])
-def test_a_max_length_makes_as_many_tokens_as_in_transformers(
+def test_max_length_gives_as_many_tokens_as_in_transformers(
     checkpoint: Path, tmp_path: Path, max_length: int, tokens: int
 ) -> None:
     settings = {"max_length": max_length, "min_length": max_length, "num_beams": 1, "forced_eos_token_id": None}
 
-    theirs, ours = both(checkpoint, tmp_path, settings, TranslateOptions())
+    expected, generated = both(checkpoint, tmp_path, settings, TranslateOptions())
 
-    assert ours == theirs
-    assert {len(ids) for ids in theirs} == {tokens}
+    assert generated == expected
+    assert {len(ids) for ids in expected} == {tokens}
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_padding_that_is_allowed_comes_where_it_does_in_transformers(
+def test_allowed_padding_is_generated_where_transformers_generates_it(
     checkpoint: Path, tmp_path: Path, num_beams: int
 ) -> None:
     settings = {"bad_words_ids": None, "max_length": 24, "num_beams": num_beams, "min_length": 0}
 
-    theirs, ours = both(checkpoint, tmp_path, settings, TranslateOptions(allow_pad=True))
+    expected, generated = both(checkpoint, tmp_path, settings, TranslateOptions(allow_pad=True))
     _, without = both(checkpoint, tmp_path, settings, TranslateOptions())
 
-    assert ours == theirs
-    assert any(PAD in ids for ids in theirs)
+    assert generated == expected
+    assert any(PAD in ids for ids in expected)
     assert not any(PAD in ids for ids in without)

@@ -1,8 +1,8 @@
-"""Fresh checkpoints of both families of Marian models through `models add`, against transformers itself.
+"""Fresh checkpoints of both families of Marian models, added by `models add`, compared with transformers.
 
-base      OPUS-MT's first: swish, one vocabulary, one table for embeddings and head, which is large enough here that
-          greedy search looks for candidates in int8
-tc-big    the Tatoeba challenge's: relu, other widths, heads of 10 numbers, separate vocabularies, a head of its own
+base      the first OPUS-MT models: swish, a joint vocabulary, one table for embeddings and head; the head is large
+          enough here that greedy search screens candidates in int8
+tc-big    the Tatoeba challenge models: relu, other widths, heads of size 10, separate vocabularies, an untied head
 """
 
 import random
@@ -15,9 +15,9 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from bench.models import build
-from bench.shapes import Shape
-from bench.tokenizer import write_tokenizer
+from bench.checkpoints.models import build
+from bench.checkpoints.shapes import Shape
+from bench.checkpoints.tokenizer import write_tokenizer
 from tests.tiny_models import decode
 from worker.engine.search.generation_config import read_generation
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
@@ -44,22 +44,23 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "beam 4": {"num_beams": 4, "num_return_sequences": 4},
     "beam 6, length penalty": {"num_beams": 6, "num_return_sequences": 6, "length_penalty": 1.4},
 }
-SEED = 11  # not that of the golden files
-LEAST_SETTLED = 0.8  # of the sources
-LEAST_AGREEMENT = 0.5  # of int8's best hypotheses with float32's: half-taught models hesitate more than taught ones
+SEED = 11  # another seed than that of the golden files
+LEAST_SETTLED = 0.8  # share of the sources
+LEAST_AGREEMENT = 0.5  # share of equal best hypotheses, int8 to float32; trained models agree more
 
 Ids = list[tuple[int, ...]]
 
 
 @dataclass(frozen=True)
 class Family:
-    """A checkpoint, and what transformers makes of some sources."""
+    """A checkpoint, and the hypotheses of transformers for some sources."""
 
     checkpoint: Path
     sources: list[list[int]]
-    wanted: dict[str, list[Ids]]  # by the name of the settings: hypotheses of each source
-    settled: dict[str, list[int]]  # sources to which transformers says the same in float64: in the others two
-    # hypotheses are so near that the rounding of a processor decides
+    wanted: dict[str, list[Ids]]  # name of the settings -> hypotheses of each source
+    # name of the settings -> sources for which transformers gives the same ids in float64; for the others two
+    # hypotheses are so close that the rounding of a processor decides
+    settled: dict[str, list[int]]
 
 
 @pytest.fixture(scope="module", params=SHAPES)
@@ -67,7 +68,7 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     torch.set_num_threads(1)
     shape, folder = SHAPES[request.param], tmp_path_factory.mktemp(request.param)
     model = build(shape, SEED)
-    model.final_logits_bias.zero_()  # as some published models have it
+    model.final_logits_bias.zero_()  # as in some published models
     model.save_pretrained(folder)
     write_tokenizer(
         folder,
@@ -96,9 +97,9 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def generate(model: Any, eos_id: int, source: list[int], settings: dict[str, Any]) -> Ids:
-    """The hypotheses of one source."""
+    """The hypotheses of transformers for one source."""
     sizes = model.config.vocab_size, model.config.decoder_vocab_size
-    model.config.vocab_size = sizes[1]  # its beam search divides by the wrong one of the two
+    model.config.vocab_size = sizes[1]  # its beam search divides by the wrong one of the two sizes
     with torch.no_grad():
         sequences = model.generate(torch.tensor([source]), **settings)[:, 1:].tolist()
     model.config.vocab_size = sizes[0]
@@ -123,7 +124,7 @@ def run(family: Family, model: NativeSeq2Seq, settings: dict[str, Any], rows: in
 
 
 @pytest.mark.parametrize("rows", [1, 7, 64])
-def test_a_checkpoint_that_was_added_says_what_transformers_says(family: Family, tmp_path: Path, rows: int) -> None:
+def test_an_added_checkpoint_gives_the_ids_of_transformers(family: Family, tmp_path: Path, rows: int) -> None:
     model = open_added(family, tmp_path)
     assert (tmp_path / "model" / SCREENED).exists() == (model.graphs.num_target_ids > 4_096)
 
@@ -132,10 +133,12 @@ def test_a_checkpoint_that_was_added_says_what_transformers_says(family: Family,
         settled = family.settled[name]
         assert len(settled) >= LEAST_SETTLED * len(family.sources)
         assert [found[place] for place in settled] == [family.wanted[name][place] for place in settled], name
-        assert len({len(best[0]) for best in found}) > 3, "of different lengths, so rows begin and end at any time"
+        assert len({len(best[0]) for best in found}) > 3, "lengths differ, so that rows begin and end at any step"
 
 
-def test_int8_says_nearly_what_float32_says(family: Family, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_int8_gives_nearly_the_same_translations_as_float32(
+    family: Family, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     model = open_added(family, tmp_path, precision=Precision.INT8, head=HeadChoice.FULL)
 
     for name, settings in SETTINGS.items():

@@ -1,6 +1,6 @@
-"""Exports and transformers around the limits that a configuration names, and settings that exporters leave out.
+"""Exports compared with transformers around the limits of a configuration, and settings that exporters leave out.
 
-All families: python -m bench.long_texts, whose table stands in docs/models.md.
+For all families: python -m bench.long_texts, whose table is in docs/models.md.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ pytest.importorskip("optimum.exporters.onnx")
 
 from bench.long_texts import _SIZES, FAMILIES, VOCAB, Family, export, measure, unlimited, worst, write_checkpoint
 from jobs.errors import ModelError
-from worker.engine.causal.open import open_language_model
+from worker.engine.causal.open import open_causal_model
 from worker.model_tools.verify.transformers_references import TransformersCausal
 from worker.models.departures.departures import departures_in
 
@@ -53,7 +53,7 @@ def exported(place: Path, family: Family) -> tuple[Path, Path]:
         ("gpt_neo", 256, False),
     ],
 )
-def test_no_text_is_read_past_the_length_up_to_which_an_export_is_right(
+def test_texts_are_limited_to_the_length_up_to_which_an_export_is_right(
     tmp_path: Path, name: str, reads: int, departs: bool
 ) -> None:
     checkpoint, folder = exported(tmp_path, FAMILIES[name])
@@ -75,13 +75,13 @@ def test_no_text_is_read_past_the_length_up_to_which_an_export_is_right(
         ("gpt2", UNDIVIDED, {}, "scale_attn_weights = false"),
     ],
 )
-def test_what_an_export_leaves_out_is_named_and_matters(
+def test_a_setting_that_an_export_leaves_out_is_reported_and_changes_its_results(
     tmp_path: Path, model_type: str, settings: dict[str, Any], own: dict[str, Any], what: str
 ) -> None:
     checkpoint, folder = exported(tmp_path, Family(model_type, "", 0, settings, own=own))
 
     with pytest.raises(ModelError, match=what):
-        open_language_model(folder)
+        open_causal_model(folder)
     ids = np.random.default_rng(1).integers(3, VOCAB, 40).tolist()
     assert worst(unlimited(folder), TransformersCausal.open(checkpoint), [ids]) > 0.1
 
@@ -94,7 +94,7 @@ def test_what_an_export_leaves_out_is_named_and_matters(
         ("olmo", {"clip_qkv": 0.5, "num_key_value_heads": 4}, _SIZES, (4, 16, 16)),
     ],
 )
-def test_what_an_export_keeps_accuses_nobody(
+def test_an_export_that_keeps_all_settings_has_no_departures(
     tmp_path: Path, model_type: str, settings: dict[str, Any], own: dict[str, Any], heads: tuple[int, int, int]
 ) -> None:
     checkpoint, folder = exported(tmp_path, Family(model_type, "", 0, settings, own=own))

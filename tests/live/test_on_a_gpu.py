@@ -1,7 +1,6 @@
-"""
-On an NVIDIA GPU, where there is one: python -m pytest tests/live/test_on_a_gpu.py
+"""Decoding on an NVIDIA GPU, if there is one: python -m pytest tests/live/test_on_a_gpu.py
 
-What runs there is what tests/models/engine/seq2seq/test_device_kv_slots.py runs with the CPU as the device.
+tests/models/engine/seq2seq/native/test_device_kv_slots.py tests the same code with the CPU as the device.
 """
 
 import dataclasses
@@ -39,7 +38,7 @@ LENGTHS = (3, 7, 7, 1, 12, 5, 5, 5, 9, 20, 2, 7, 40, 4)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model in fp16, with heads as wide as those of published models."""
+    """A model in fp16, with heads of the size that published models have."""
     place = tmp_path_factory.mktemp("gpu")
     checkpoint = write_marian_checkpoint(place / "tiny", width=128, heads=2, ffn=256, max_positions=128)
     return Path(add_model(Request(source=str(checkpoint), precision=Precision.FP16), place / "models").path)
@@ -61,37 +60,37 @@ def agreement(one: list[list[Hypothesis]], other: list[list[Hypothesis]]) -> flo
 
 
 @pytest.mark.parametrize("beams", [1, 4])
-def test_the_gpu_says_what_the_cpu_says(folder: Path, beams: int) -> None:
-    """Both round to float16, at other places: nearly every translation is the same, and every score is near."""
+def test_the_gpu_gives_nearly_the_translations_of_the_cpu(folder: Path, beams: int) -> None:
+    """Both round to float16, but at different points: nearly all translations are equal, and all scores are close."""
     gpu, cpu = (decode(NativeSeq2Seq.open(folder, **how), beams=beams) for how in ({"providers": CUDA}, {}))
 
     assert agreement(gpu, cpu) >= 0.85
-    for ours, theirs in zip(gpu, cpu, strict=True):
-        assert ours[0].score == pytest.approx(theirs[0].score, abs=0.05)
+    for found, wanted in zip(gpu, cpu, strict=True):
+        assert found[0].score == pytest.approx(wanted[0].score, abs=0.05)
 
 
 @pytest.mark.parametrize("beams", [1, 4])
 @pytest.mark.parametrize("policy", ["off", "hybrid:3"])
-def test_the_gpu_says_the_same_without_its_cache(folder: Path, beams: int, policy: str) -> None:
+def test_the_gpu_gives_nearly_the_same_translations_without_its_cache(folder: Path, beams: int, policy: str) -> None:
     model = NativeSeq2Seq.open(folder, providers=CUDA)
 
     assert agreement(decode(model, beams=beams, policy=policy), decode(model, beams=beams)) >= 0.85
 
 
 @pytest.mark.parametrize("rows", [2, 7, 64])
-def test_a_row_on_the_gpu_does_not_depend_on_its_neighbours(folder: Path, rows: int) -> None:
+def test_a_translation_on_the_gpu_hardly_depends_on_the_batch_size(folder: Path, rows: int) -> None:
     model = NativeSeq2Seq.open(folder, providers=CUDA)
 
     assert agreement(decode(model, beams=1, rows=rows), decode(model, beams=1, rows=1)) >= 0.85
 
 
-def test_rows_move_on_the_gpu_as_they_are_told(folder: Path) -> None:
+def test_select_moves_rows_correctly_on_the_gpu(folder: Path) -> None:
     shape = NativeSeq2Seq.open(folder).graphs.shape
     device, rng = Device.of(CUDA), np.random.default_rng(3)
     moves = DeviceCopies(shape, folder / "decoder.onnx", threads=1, providers=CUDA)
     first, second = DeviceBuffers(shape, device), DeviceBuffers(shape, device)
-    for bank in (first, second):
-        bank.lay_out(5, 32)
+    for buffers in (first, second):
+        buffers.lay_out(5, 32)
     written: list[Any] = [
         rng.normal(size=(5, shape.num_heads, 7, shape.head_size)).astype(np.float16)
         for _ in range(2 * shape.num_layers)
@@ -107,7 +106,7 @@ def test_rows_move_on_the_gpu_as_they_are_told(folder: Path) -> None:
         assert not moved[:, :, 7:].any()
 
 
-def test_what_the_cache_is_worth_on_the_gpu(folder: Path) -> None:
+def test_the_cache_changes_few_translations_on_the_gpu_and_its_speed_is_printed(folder: Path) -> None:
     rng = np.random.default_rng(4)
     sources = [[*rng.integers(2, 70, 29).tolist(), 0] for _ in range(32)]
 

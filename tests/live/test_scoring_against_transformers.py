@@ -1,4 +1,4 @@
-"""Sums of windows against transformers: the recipe of its documentation, and lm-evaluation-harness' definition."""
+"""Scores over windows, compared with the recipe in transformers' documentation and with lm-evaluation-harness."""
 
 import json
 import math
@@ -30,7 +30,7 @@ TEXT = "hello world, 字字 and é: hello worlds. " * 5
 
 
 class TransformersModel:
-    """The protocol of causal models over a network of transformers, sequence by sequence."""
+    """A network of transformers behind the protocol of causal models; it reads one sequence at a time."""
 
     buffer_stats: BufferStats = BufferStats()
     max_positions = MAX_POSITIONS
@@ -48,7 +48,7 @@ class TransformersModel:
 
 
 def log_probs(network: Any, context: Sequence[int], ids: Sequence[int]) -> LogProbs:
-    """log p of each of `ids` after the context, which is not empty, and those before it."""
+    """log p of each of `ids`, given the context (not empty) and the ids before it."""
     with torch.no_grad():
         logits = network(torch.tensor([[*context, *ids]])).logits[0]
     everything = torch.log_softmax(logits, -1)[len(context) - 1 : -1]
@@ -59,7 +59,7 @@ def log_probs(network: Any, context: Sequence[int], ids: Sequence[int]) -> LogPr
 @pytest.fixture(scope="module")
 def network() -> Iterator[Any]:
     num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # a network this small spends its time waiting for the others
+    torch.set_num_threads(1)  # for a network this small, more threads only wait for each other
     torch.manual_seed(5)
     config = transformers.Qwen2Config(
         vocab_size=280,
@@ -69,7 +69,7 @@ def network() -> Iterator[Any]:
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=MAX_POSITIONS,
-        initializer_range=0.4,  # far from uniform, so that context counts
+        initializer_range=0.4,  # far from uniform, so that the context matters
     )
     yield transformers.Qwen2ForCausalLM(config).eval()
     torch.set_num_threads(num_threads)
@@ -89,13 +89,13 @@ def score(network: Any, tokenizer: CausalTokenizer, options: ScoreOptions) -> Sc
 
 
 @pytest.mark.parametrize(("max_length", "stride"), [(64, 32), (16, 8), (16, 15), (7, 3)])
-def test_strided_sums_are_those_of_the_recipe(
+def test_strided_scores_equal_the_recipe(
     network: Any, tokenizer: CausalTokenizer, max_length: int, stride: int
 ) -> None:
     """ "Perplexity of fixed-length models" in transformers' documentation, on the same windows.
 
     It adds up each window's mean loss, times `trg_len`; that of the first window is a mean over one token fewer, so
-    its published value gives that window too much weight. Ours is the sum of the tokens; from it the published value
+    its published value gives that window too much weight. kvjobs sums over tokens; from its sums the published value
     follows.
     """
     options = ScoreOptions(max_length=max_length, stride=stride, token_scores=True)
@@ -121,9 +121,10 @@ def test_strided_sums_are_those_of_the_recipe(
     assert length > max_length + stride  # more than two windows
     assert found.num_tokens == length - 1
     assert found.nll_sum == pytest.approx(nll_sum, abs=1e-4 * length)
-    ours = [token.log_prob for token in found.tokens if token.log_prob is not None]
+    token_log_probs = [token.log_prob for token in found.tokens if token.log_prob is not None]
     weighed = [
-        -np.mean(ours[span.first_scored - 1 : span.stop - 1]) * (span.stop - span.first_scored + (span.start == 0))
+        -np.mean(token_log_probs[span.first_scored - 1 : span.stop - 1])
+        * (span.stop - span.first_scored + (span.start == 0))
         for span in cut(length, Window.STRIDE, max_length, stride)
     ]
     assert math.exp(sum(weighed) / length) == pytest.approx(math.exp(sum(published) / length), rel=1e-4)
@@ -133,8 +134,10 @@ RECORDED = json.loads((GOLDEN / "rolling_windows.json").read_text())["cases"]
 
 
 @pytest.mark.parametrize("max_length", [63, 33, 7])
-def test_disjoint_sums_are_those_of_the_harness(network: Any, tokenizer: CausalTokenizer, max_length: int) -> None:
-    """Its windows, recorded, through transformers' own log-softmax."""
+def test_disjoint_scores_equal_those_of_lm_evaluation_harness(
+    network: Any, tokenizer: CausalTokenizer, max_length: int
+) -> None:
+    """The recorded windows of the harness, scored with transformers' log-softmax."""
     ids = tokenizer.encode(TEXT).ids[:90]
     text = TEXT.encode()[: tokenizer.encode(TEXT).stops[89]].decode()
     (windows,) = [
@@ -154,8 +157,8 @@ def test_disjoint_sums_are_those_of_the_harness(network: Any, tokenizer: CausalT
     assert found.nll_sum == pytest.approx(nll_sum, abs=1e-4 * 90)
 
 
-def test_the_recorded_windows_are_still_those_of_the_harness() -> None:
-    """`pip install --no-deps lm_eval`: two of its functions, which need none of its 40 dependencies."""
+def test_the_recorded_windows_still_equal_those_of_lm_evaluation_harness() -> None:
+    """Needs `pip install --no-deps lm_eval`: the two functions used here need none of its 40 dependencies."""
     pytest.importorskip("lm_eval")
     from tests.golden.make_rolling_windows import rolling_windows
 

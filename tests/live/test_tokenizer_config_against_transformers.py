@@ -1,4 +1,4 @@
-"""What the files beside tokenizer.json change in it: ours and transformers' tokenizers on the same texts, live."""
+"""The effect of the files beside tokenizer.json: the tokenizers of kvjobs and transformers on the same texts."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings("default")
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_ids_are_those_of_transformers(tmp_path: Path, name: str) -> None:
+def test_ids_equal_those_of_transformers(tmp_path: Path, name: str) -> None:
     folder = write_case(tmp_path / "model", name)
 
     tokenizer = CausalTokenizer.open(folder)

@@ -1,4 +1,4 @@
-"""The numpy reference against transformers, and native causal models against both."""
+"""The numpy reference is compared with transformers, and native causal models with both."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 from tests.causal_checkpoints import write_causal_checkpoint
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
-from worker.model_tools.verify.causal import CausalFamily
+from worker.model_tools.verify.causal import VerifiedCausal
 from worker.model_tools.verify.numpy_causal import NumpyCausal
 from worker.model_tools.verify.references import open_causal_reference
 from worker.model_tools.verify.transformers_references import TransformersCausal
@@ -43,24 +43,24 @@ def sequences() -> list[list[int]]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_both_references_give_the_same(tmp_path: Path, shape: str) -> None:
+def test_both_references_give_the_same_results(tmp_path: Path, shape: str) -> None:
     family, options = SHAPES[shape]
     folder = write_causal_checkpoint(tmp_path / "tiny", family, **options)  # type: ignore[arg-type]
 
-    plain, theirs = NumpyCausal.open(folder), TransformersCausal.open(folder)
+    plain, reference = NumpyCausal.open(folder), TransformersCausal.open(folder)
 
-    for found, expected in zip(plain.log_probs(sequences()), theirs.log_probs(sequences()), strict=True):
+    for found, expected in zip(plain.log_probs(sequences()), reference.log_probs(sequences()), strict=True):
         np.testing.assert_allclose(found, expected, atol=5e-5)
 
 
 @pytest.mark.parametrize("precision", [Precision.FP32, Precision.INT8])
 @pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3"])
-def test_transformers_is_the_reference_where_it_is_installed(tmp_path: Path, family: str, precision: Precision) -> None:
+def test_transformers_is_the_reference_if_it_is_installed(tmp_path: Path, family: str, precision: Precision) -> None:
     checkpoint = write_causal_checkpoint(tmp_path / "tiny", family)
     added = add_model(Request(source=str(checkpoint), precision=precision), tmp_path / "models")
     folder = ModelFolder(added.name, Path(added.path))
 
-    found = {check.name: check for check in verify(folder, sequences(), CausalFamily())}
+    found = {check.name: check for check in verify(folder, sequences(), VerifiedCausal())}
 
     assert isinstance(open_causal_reference(checkpoint), TransformersCausal)
     assert found["checkpoint"].against == "checkpoint, in transformers"
@@ -68,11 +68,13 @@ def test_transformers_is_the_reference_where_it_is_installed(tmp_path: Path, fam
     assert not any(check.has_failed for check in found.values())
 
 
-def test_what_only_transformers_knows_is_compared_with_it(tmp_path: Path) -> None:
+def test_a_setting_that_only_transformers_implements_is_compared_with_transformers(tmp_path: Path) -> None:
     yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
     checkpoint = write_causal_checkpoint(tmp_path / "tiny", "llama", rope_scaling=yarn)
     added = add_model(Request(source=str(checkpoint)), tmp_path / "models")
 
-    found = {check.name: check for check in verify(ModelFolder("tiny", Path(added.path)), sequences(), CausalFamily())}
+    found = {
+        check.name: check for check in verify(ModelFolder("tiny", Path(added.path)), sequences(), VerifiedCausal())
+    }
 
     assert found["checkpoint"].verdict == "same"

@@ -1,4 +1,4 @@
-"""The smallest causal model there is, as an exporter would write it: what comes next depends on one token alone."""
+"""The smallest causal export: a bigram model, in which the next token depends on the last one alone."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ VOCAB_SIZE = 300
 def write_export(
     folder: Path, *, has_past: bool = False, has_external_weights: bool = False, place: str = ".", **config: Any
 ) -> Path:
-    """config.json, tokenizer and model.onnx. A past is kept, and changes nothing."""
+    """Write config.json, tokenizer and model.onnx; the past, if any, is passed on and does not affect the logits."""
     (folder / place).mkdir(parents=True, exist_ok=True)
     write_causal_tokenizer(folder, VOCAB_SIZE)
     (folder / "config.json").write_text(

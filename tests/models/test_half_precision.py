@@ -1,4 +1,4 @@
-"""Which precision belongs on which device, and what is said of it."""
+"""Which precision runs on which device, and the advice about it."""
 
 import logging
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit, advise_queue
-from worker.warm import WarmModels
+from worker.warm_models import WarmModels
 
 Add = Callable[[str], str]
 
@@ -35,7 +35,7 @@ def add(tmp_path: Path, models_dir: Path) -> Add:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
-def test_a_job_for_gpus_needs_a_model_that_they_can_run(add: Add, models_dir: Path, precision: str) -> None:
+def test_a_job_for_the_gpu_queue_needs_a_model_that_gpus_can_run(add: Add, models_dir: Path, precision: str) -> None:
     name = add(precision)
 
     with pytest.raises(SpecError, match="models add SOURCE --precision fp16; or submit to --queue cpu"):
@@ -43,7 +43,7 @@ def test_a_job_for_gpus_needs_a_model_that_they_can_run(add: Add, models_dir: Pa
     assert advise_queue(name, models_dir, "cpu") is None
 
 
-def test_half_precision_on_a_cpu_is_not_worth_it_and_says_so(add: Add, models_dir: Path) -> None:
+def test_half_precision_on_the_cpu_queue_is_advised_against(add: Add, models_dir: Path) -> None:
     name = add("fp16")
 
     assert advise_queue(name, models_dir, "gpu") is None
@@ -71,7 +71,7 @@ def test_a_worker_with_a_gpu_runs_other_precisions_on_its_cpu(
 
     def note(folder: Path, *, threads: int, providers: Any) -> Any:
         asked.extend(providers)
-        return opened(folder, threads=threads)  # no GPU is here
+        return opened(folder, threads=threads)  # this machine has no GPU
 
     monkeypatch.setattr(NativeSeq2Seq, "open", note)
     with caplog.at_level(logging.WARNING):

@@ -1,4 +1,4 @@
-"""Checkpoints that would be built wrongly, or not at all, and what is said of them; and those that only look so."""
+"""Checkpoints that cannot be built correctly are refused with the reason; those that only look so are built."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def change_weights(folder: Path, change: Any) -> None:
 
 
 def add(source: Path, models_dir: Path) -> dict[str, bytes]:
-    """The graphs and weights that come of it."""
+    """Add the model; return the bytes of its graphs and weights."""
     path = Path(add_model(Request(source=str(source)), models_dir).path)
     return {file.name: file.read_bytes() for file in path.iterdir() if file.suffix in (".onnx", ".data")}
 
@@ -51,7 +51,7 @@ def add(source: Path, models_dir: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    ("config", "known"),
+    ("config", "method"),
     [
         ({"quant_method": "gptq", "bits": 4}, "GPTQ"),
         ({"quant_method": "awq"}, "AWQ"),
@@ -64,16 +64,16 @@ def add(source: Path, models_dir: Path) -> dict[str, bytes]:
         ("4 bits", "no quant_method"),
     ],
 )
-def test_a_quantized_checkpoint_is_refused_by_the_name_of_its_method(folder, config, known):
+def test_a_quantized_checkpoint_is_refused_by_the_name_of_its_method(folder, config, method):
     change_config(folder, quantization_config=config)
 
     with pytest.raises(
-        ModelError, match=rf"/tiny is quantized \({known}; quantization_config in config\.json\), .*int8"
+        ModelError, match=rf"/tiny is quantized \({method}; quantization_config in config\.json\), .*int8"
     ):
         Checkpoint.open(folder)
 
 
-def test_the_first_name_of_compressed_tensors_is_known_too(folder):
+def test_the_older_name_of_compressed_tensors_is_recognized_too(folder):
     change_config(folder, compression_config={"format": "pack-quantized"})
 
     with pytest.raises(ModelError, match=r"is quantized \(.*; compression_config in config\.json\)"):
@@ -87,10 +87,10 @@ def test_a_configuration_that_names_no_quantization_is_built(folder, nothing):
     assert Checkpoint.open(folder).architecture == "qwen2"
 
 
-# --- own code
+# --- custom code
 
 
-def test_a_network_of_its_own_code_is_refused_though_it_names_an_architecture_of_ours(folder):
+def test_a_network_with_custom_code_is_refused_even_if_it_names_a_supported_architecture(folder):
     change_config(
         folder, auto_map={"AutoModelForCausalLM": "modeling.Qwen2ForCausalLM", "AutoConfig": "modeling.Config"}
     )
@@ -101,7 +101,7 @@ def test_a_network_of_its_own_code_is_refused_though_it_names_an_architecture_of
         Checkpoint.open(folder)
 
 
-def test_the_code_of_a_tokenizer_is_no_matter(folder):
+def test_custom_code_of_a_tokenizer_is_ignored(folder):
     change_config(folder, auto_map={"AutoTokenizer": ["tokenization.Tokenizer", None]})
 
     assert Checkpoint.open(folder).architecture == "qwen2"
@@ -137,16 +137,16 @@ def test_gguf_is_refused_as_a_folder_and_as_a_file(folder, tmp_path):
     assert Checkpoint.open(folder).architecture == "qwen2", "with weights beside it, it is built of those"
 
 
-@pytest.mark.parametrize("said", [{"model_type": None}, {"architectures": None}], ids=["no type", "no class"])
-def test_an_export_whose_configuration_is_old_is_known_by_what_it_says(tmp_path, said):
-    """By the class where there is no model_type; Marian where there is neither."""
+@pytest.mark.parametrize("config", [{"model_type": None}, {"architectures": None}], ids=["no type", "no class"])
+def test_an_export_with_an_old_configuration_is_recognized_by_class_or_type(tmp_path, config):
+    """By the class if there is no model_type; as Marian if there is neither."""
     folder = tmp_path / "exported"
     shutil.copytree(TINY, folder)
     for name in ("source.spm", "target.spm", "vocab.json"):
         (folder / name).write_text("{}")
-    change_config(folder, **{"model_type": None, "architectures": ["T5ForConditionalGeneration"]} | said)
+    change_config(folder, **{"model_type": None, "architectures": ["T5ForConditionalGeneration"]} | config)
 
-    if said == {"model_type": None}:
+    if config == {"model_type": None}:
         message = r"is an export of T5ForConditionalGeneration \(architectures in its config.json\)"
         with pytest.raises(ModelError, match=message):
             check_files(ModelFolder("m", folder))
@@ -155,7 +155,7 @@ def test_an_export_whose_configuration_is_old_is_known_by_what_it_says(tmp_path,
 
 
 @pytest.mark.parametrize("name", ["model_quantized.onnx", "onnx/decoder_model.onnx", "encoder_model_fp16.onnx"])
-def test_graphs_by_other_names_are_named(tmp_path, name):
+def test_graphs_with_unexpected_file_names_are_named(tmp_path, name):
     folder = tmp_path / "exported"
     (folder / name).parent.mkdir(parents=True)
     (folder / name).write_bytes(b"graph")
@@ -167,7 +167,7 @@ def test_graphs_by_other_names_are_named(tmp_path, name):
 
 @pytest.mark.parametrize("model_type", ["m2m_100", "t5", "bart"])
 @pytest.mark.parametrize("has_spm", [True, False])
-def test_an_export_of_another_translation_model_is_refused_by_its_name(tmp_path, model_type, has_spm):
+def test_an_export_of_another_translation_architecture_is_refused_by_name(tmp_path, model_type, has_spm):
     folder = tmp_path / "exported"
     shutil.copytree(TINY, folder)
     change_config(folder, model_type=model_type)
@@ -187,29 +187,29 @@ def test_an_export_of_another_translation_model_is_refused_by_its_name(tmp_path,
 @pytest.mark.parametrize(
     "extra",
     [
-        "model.layers.0.self_attn.o_proj.bias",  # Qwen2 has none
+        "model.layers.0.self_attn.o_proj.bias",  # Qwen2 has no such bias
         "model.layers.1.self_attn.q_proj.lora_A.weight",
-        "model.layers.2.mlp.up_proj.weight",  # one layer more than config.json says
+        "model.layers.2.mlp.up_proj.weight",  # one layer more than in config.json
         "score.weight",
     ],
 )
-def test_a_tensor_that_no_graph_reads_is_named(folder, extra):
+def test_a_tensor_that_no_graph_reads_is_refused_by_name(folder, extra):
     change_weights(folder, lambda weights: weights | {extra: np.ones(4, np.float32)})
 
     with pytest.raises(
-        ModelError, match=rf"/tiny has tensors that are no part of a qwen2 network .*\({re.escape(extra)}\)"
+        ModelError, match=rf"/tiny has tensors that are not part of a qwen2 network .*\({re.escape(extra)}\)"
     ):
         Checkpoint.open(folder)
 
 
-def test_of_many_tensors_that_no_graph_reads_some_are_named(folder):
+def test_many_unread_tensors_are_refused_with_a_few_names(folder):
     change_weights(folder, lambda weights: weights | {f"mtp.{i}": np.ones(1, np.float32) for i in range(9)})
 
     with pytest.raises(ModelError, match=r"\(mtp\.0, mtp\.1, mtp\.2 and 6 more\)"):
         Checkpoint.open(folder)
 
 
-def test_buffers_of_older_versions_change_nothing(folder, tmp_path):
+def test_buffers_of_older_versions_are_ignored(folder, tmp_path):
     expected = add(folder, tmp_path / "models")
     buffers = {f"model.layers.{i}.self_attn.rotary_emb.inv_freq": np.ones(4, np.float32) for i in range(2)}
     change_weights(folder, lambda weights: weights | buffers | {"lm_head.weight": weights["model.embed_tokens.weight"]})
@@ -218,7 +218,7 @@ def test_buffers_of_older_versions_change_nothing(folder, tmp_path):
 
 
 class Recorded(dict[str, Any]):
-    """Weights that remember which of them were asked for."""
+    """Weights that record which tensors were read."""
 
     def __init__(self, weights: Any) -> None:
         super().__init__(weights)
@@ -239,7 +239,7 @@ class Recorded(dict[str, Any]):
         ("qwen3", {"attention_bias": True}),
     ],
 )
-def test_the_names_of_a_causal_checkpoint_are_those_that_its_graph_reads(tmp_path, family, config):
+def test_the_expected_names_of_a_causal_checkpoint_are_those_that_its_graph_reads(tmp_path, family, config):
     checkpoint = Checkpoint.open(write_causal_checkpoint(tmp_path / "tiny", family, **config))
     weights = Recorded(checkpoint.weights)
 
@@ -251,7 +251,7 @@ def test_the_names_of_a_causal_checkpoint_are_those_that_its_graph_reads(tmp_pat
 
 
 @pytest.mark.parametrize("target_vocab_size", [None, 60])
-def test_the_names_of_a_marian_checkpoint_are_those_that_its_graph_reads(tmp_path, target_vocab_size):
+def test_the_expected_names_of_a_marian_checkpoint_are_those_that_its_graph_reads(tmp_path, target_vocab_size):
     checkpoint = Checkpoint.open(write_marian_checkpoint(tmp_path / "tiny", target_vocab_size=target_vocab_size))
     weights = Recorded(checkpoint.weights)
 
@@ -269,7 +269,7 @@ def test_the_names_of_a_marian_checkpoint_are_those_that_its_graph_reads(tmp_pat
     assert names - weights.read <= tied | positions
 
 
-# --- without its head
+# --- checkpoints without a head
 
 
 def without_head(weights: dict[str, Any]) -> dict[str, Any]:
@@ -278,7 +278,7 @@ def without_head(weights: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3"])
 @pytest.mark.parametrize("named", [True, False])
-def test_a_checkpoint_that_was_saved_without_its_head_gives_the_same_graphs(tmp_path, family, named):
+def test_a_checkpoint_saved_without_its_tied_head_gives_the_same_graphs(tmp_path, family, named):
     folder = write_causal_checkpoint(tmp_path / "tiny", family)
     expected = add(folder, tmp_path / "models")
     change_weights(folder, without_head)
@@ -290,7 +290,7 @@ def test_a_checkpoint_that_was_saved_without_its_head_gives_the_same_graphs(tmp_
 
 
 @pytest.mark.parametrize("architecture", ["LlamaModel", "LlamaForCausalLM"])
-def test_without_a_head_that_is_not_tied_there_are_no_probabilities(tmp_path, architecture):
+def test_a_checkpoint_without_its_untied_head_is_refused(tmp_path, architecture):
     folder = write_causal_checkpoint(tmp_path / "tiny", "llama", tied=False)
     change_weights(folder, without_head)
     change_config(folder, architectures=[architecture])

@@ -1,4 +1,4 @@
-"""docker-compose.yml, read by the tools of its specification."""
+"""docker-compose.yml is valid for the schema of the Compose specification and for docker compose."""
 
 import shutil
 import subprocess
@@ -11,14 +11,14 @@ from tests.places import CHECKOUT
 FILE = CHECKOUT / "docker-compose.yml"
 
 
-def test_the_file_is_what_the_specification_of_compose_allows() -> None:
+def test_the_file_matches_the_schema_of_the_compose_specification() -> None:
     check = ["check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(FILE)]
     done = subprocess.run([sys.executable, "-m", *check], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.may_skip
-def test_compose_itself_reads_the_file() -> None:
+def test_docker_compose_accepts_the_file() -> None:
     if (
         shutil.which("docker") is None
         or subprocess.run(["docker", "compose", "version"], capture_output=True).returncode

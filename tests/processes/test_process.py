@@ -24,15 +24,15 @@ def test_a_zombie_is_dead() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
     started = ProcessId(ProcessId.current().machine, process.pid, 1.0)
     assert process.stdout is not None
-    process.stdout.read()  # it has ended; nobody has waited for it yet
+    process.stdout.read()  # it has ended, but its parent has not waited for it yet
 
     assert started.is_dead()
     process.wait()
     process.stdout.close()
 
 
-def test_a_process_that_is_hidden_lives_as_long_as_its_number_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for the mount option hidepid: /proc shows nothing of another user's processes."""
+def test_a_hidden_process_counts_as_alive_as_long_as_its_pid_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In place of the mount option hidepid, with which /proc does not show other users' processes."""
     me, ended = ProcessId.current(), ended_process()
 
     def refuse_or_deny(pid: int, _signal: int) -> None:
@@ -53,8 +53,8 @@ print(json.dumps([this_machine(), *(ProcessId(machine, pid, started).is_dead() f
 
 
 def seen_from(*namespaces: str) -> tuple[str, bool, bool]:
-    """What a process in other namespaces finds: the name of this machine, and whether this process and an ended one are
-    dead."""
+    """What a process in these namespaces reports: (name of its machine, whether this process is dead, whether an ended
+    process is dead)."""
     asked = [(process.machine, process.pid, process.started) for process in (ProcessId.current(), ended_process())]
     done = subprocess.run(
         ["unshare", *namespaces, sys.executable, "-c", ASK.format(asked=asked)],
@@ -75,7 +75,7 @@ def with_proc(option: str, user: int) -> tuple[str, ...]:
     return ("--mount", "sh", "-c", mounted, "sh")
 
 
-def test_a_process_of_another_user_that_proc_hides_is_not_dead() -> None:
+def test_a_process_of_another_user_hidden_by_proc_does_not_count_as_dead() -> None:
     machine, me, ended = seen_from(*with_proc("hidepid=2", user=65534))
 
     assert machine == ProcessId.current().machine
@@ -83,7 +83,7 @@ def test_a_process_of_another_user_that_proc_hides_is_not_dead() -> None:
 
 
 def test_without_the_boot_id_in_proc_no_process_counts_as_dead() -> None:
-    """As under systemd's ProcSubset=pid. Two machines without a name are not the same machine either."""
+    """This is so under systemd's ProcSubset=pid. Two machines without an id do not count as the same machine either."""
     machine, me, ended = seen_from(*with_proc("subset=pid", user=0))
 
     assert (machine, me, ended) == ("", False, False)

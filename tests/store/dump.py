@@ -1,4 +1,4 @@
-"""A copy of a whole database, as a backup holds it: every row, and which numbers were given."""
+"""A copy of a whole database, as in a backup: every row, and the state of the id sequences."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +11,10 @@ from jobs.store.schema.tables import Base
 
 @dataclass(frozen=True)
 class Dump:
-    """What `restore` puts back."""
+    """A copy of all tables, which `restore` puts back."""
 
     rows: dict[Table, list[dict[str, Any]]]
-    numbers: dict[str, int]  # the last number that each sequence gave
+    numbers: dict[str, int]  # sequence -> the last id that it gave
 
     @classmethod
     def of(cls, database: Database) -> "Dump":
@@ -26,7 +26,7 @@ class Dump:
             return cls(rows, _numbers(connection))
 
     def restore(self, database: Database) -> None:
-        """Nothing is left of what happened since, as after a restore of the file or of a `pg_dump`."""
+        """Replace the whole content of the database, as a restore of the file or of a `pg_dump` does."""
         with database.writing() as connection:
             for table in reversed(self.rows):
                 connection.execute(table.delete())

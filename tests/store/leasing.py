@@ -1,4 +1,4 @@
-"""Leasing and recording in a test, and reading what the store says of it."""
+"""Lease and record shards in a test, and read the counters, events and contradictions in the store."""
 
 from sqlalchemy import select
 

@@ -1,4 +1,4 @@
-"""Many workers and a person at once, each in a transaction of its own: what no sequence of single steps can show."""
+"""Concurrent transactions of many workers and a user: races that a sequence of single steps cannot show."""
 
 import contextlib
 import random
@@ -24,12 +24,12 @@ from tests.repetition import LONG, times
 from tests.rows import AddWaitingJob, translated
 
 WORKERS = 5
-# Small jobs: what may go wrong goes wrong where a job ends.
+# Small jobs, because races are likely where a job ends.
 JOBS, SECONDS = (30, 2.0) if LONG else (12, 0.8)
 
 
 def try_again(act: Callable[[], Any]) -> Any:
-    """As a worker does after two transactions blocked each other."""
+    """Repeat the call after a deadlock or a lock timeout, as a worker does."""
     while True:
         try:
             return act()
@@ -37,22 +37,22 @@ def try_again(act: Callable[[], Any]) -> Any:
             continue
 
 
-class Crowd:
-    """Threads that lease, record, release, die, reap, pause, cancel and retry as chance has it."""
+class ConcurrentActors:
+    """Threads that lease, record, release, die, reap, pause, cancel and retry at random."""
 
     def __init__(self, database: Database, job_ids: list[int], seed: int) -> None:
         self.database = database
         self.job_ids = job_ids
         self.seed = seed
         self.ends = time.monotonic() + SECONDS
-        self.accepted: list[tuple[int, int]] = []  # job, position, of every accepted batch
+        self.accepted: list[tuple[int, int]] = []  # (job, position) of every document of an accepted batch
         self.failures: list[BaseException] = []
 
     def run(self, acts: list[Callable[[random.Random, int], Any]]) -> None:
         naps = random.Random(self.seed)
 
         def nap(*_statement: object) -> None:
-            """Between two statements of a transaction the others go on."""
+            """Sleep between two statements of a transaction now and then, so that other threads run."""
             if naps.random() < 0.1:
                 time.sleep(naps.uniform(0, 0.01))
 
@@ -87,7 +87,7 @@ class Crowd:
         for index in range(len(work.batches)):
             fate = chance.random()
             if fate < 0.05:
-                return  # dies without a word
+                return  # dies without releasing its lease
             if fate < 0.1:
                 try_again(lambda: leases.release(self.database, work))
                 return
@@ -112,63 +112,63 @@ class Crowd:
         try_again(lambda: lease_expiry.expire(self.database))
         time.sleep(0.002)
 
-    def meddle(self, chance: random.Random, _number: int) -> None:
+    def act_as_user(self, chance: random.Random, _number: int) -> None:
         (act,) = chance.choices([pause, resume, cancel, retry], weights=[1, 2, 1, 16])
         job_id = chance.choice(self.job_ids)
-        with contextlib.suppress(SpecError):  # it is over
+        with contextlib.suppress(SpecError):  # the job has ended
             try_again(lambda: act(self.database, job_id))
         time.sleep(0.002)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, times(1) + 1))
-def test_whatever_runs_concurrently_nothing_is_lost_or_counted_twice(
+def test_no_document_is_lost_or_counted_twice_under_concurrent_actions(
     database: Database, add_waiting_job: AddWaitingJob, seed: int
 ) -> None:
     jobs = [add_waiting_job(documents=6, per_shard=3, tokens=2_000) for _ in range(JOBS)]
-    crowd = Crowd(database, jobs, seed)
+    actors = ConcurrentActors(database, jobs, seed)
 
-    crowd.run([crowd.work] * WORKERS + [crowd.reap, crowd.reap, crowd.meddle, crowd.meddle])
-    crowd.ends = time.monotonic() + 60
-    finish(crowd)
+    actors.run([actors.work] * WORKERS + [actors.reap, actors.reap, actors.act_as_user, actors.act_as_user])
+    actors.ends = time.monotonic() + 60
+    finish(actors)
 
-    assert len(set(crowd.accepted)) == len(crowd.accepted), "a document was accepted twice"
+    assert len(set(actors.accepted)) == len(actors.accepted), "a document was accepted twice"
     with database.reading() as connection:
         for job_id in jobs:
             assert list(find_contradictions(connection, job_id)) == []
             assert connection.execute(select(tables.Job.state).where(tables.Job.id == job_id)).scalar() != "running"
         stored = connection.execute(select(tables.Translation.job_id, tables.Translation.position)).all()
-    assert sorted(map(tuple, stored)) == sorted(crowd.accepted)
+    assert sorted(map(tuple, stored)) == sorted(actors.accepted)
 
 
-def finish(crowd: Crowd) -> None:
-    """Alone and in order: what is left gets done."""
-    lease_expiry.expire_workers(crowd.database, list(range(1, WORKERS + 1)))
-    for job_id in crowd.job_ids:
+def finish(actors: ConcurrentActors) -> None:
+    """Process what is left, in one thread."""
+    lease_expiry.expire_workers(actors.database, list(range(1, WORKERS + 1)))
+    for job_id in actors.job_ids:
         with contextlib.suppress(SpecError):
-            resume(crowd.database, job_id)
-    while (work := leases.lease(crowd.database, 1, 0, 60.0)) is not None:
+            resume(actors.database, job_id)
+    while (work := leases.lease(actors.database, 1, 0, 60.0)) is not None:
         for index in range(len(work.batches)):
-            crowd._record(work, index, fails=False)
+            actors._record(work, index, fails=False)
 
 
 def test_a_shard_that_is_released_while_its_job_is_cancelled_is_cancelled_too(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
-    """On PostgreSQL neither transaction sees the other until it is committed."""
+    """On PostgreSQL neither transaction sees the other's changes until they are committed."""
     job_id = add_waiting_job(documents=2, per_shard=2)
     work = leases.lease(database, 1, 0, 60.0)
     assert work is not None
     looked, go_on = threading.Event(), threading.Event()
 
-    def dawdle(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
-        if threading.current_thread() is releasing and "UPDATE jobs" in statement:  # it found no request to cancel
+    def wait_in_transaction(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        if threading.current_thread() is releasing and "UPDATE jobs" in statement:  # it has found no cancel request
             looked.set()
             go_on.wait(timeout=10)
 
     releasing = threading.Thread(target=leases.release, args=(database, work))
     cancelling = threading.Thread(target=cancel, args=(database, job_id))
-    event.listen(database.engine, "after_cursor_execute", dawdle)
+    event.listen(database.engine, "after_cursor_execute", wait_in_transaction)
     try:
         releasing.start()
         assert looked.wait(timeout=10)
@@ -178,7 +178,7 @@ def test_a_shard_that_is_released_while_its_job_is_cancelled_is_cancelled_too(
         releasing.join()
         cancelling.join()
     finally:
-        event.remove(database.engine, "after_cursor_execute", dawdle)
+        event.remove(database.engine, "after_cursor_execute", wait_in_transaction)
 
     with database.reading() as connection:
         assert connection.execute(select(tables.Job.state)).scalar() == "cancelled"
@@ -186,7 +186,7 @@ def test_a_shard_that_is_released_while_its_job_is_cancelled_is_cancelled_too(
 
 
 def test_a_job_is_either_pruned_or_retried(database: Database, add_waiting_job: AddWaitingJob) -> None:
-    """On PostgreSQL the retry has seen that the job is done, and the prune that nobody has opened it again."""
+    """On PostgreSQL the retry has read that the job is done, and the prune that the job was not reopened."""
     job_id = add_waiting_job(documents=2, per_shard=2)
     work = leases.lease(database, 1, 0, 60.0)
     assert work is not None
@@ -194,7 +194,7 @@ def test_a_job_is_either_pruned_or_retried(database: Database, add_waiting_job: 
     looked, go_on = threading.Event(), threading.Event()
     refused: list[SpecError] = []
 
-    def dawdle(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+    def wait_in_transaction(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
         if threading.current_thread() is retrying and "UPDATE documents" in statement:
             looked.set()
             go_on.wait(timeout=10)
@@ -207,7 +207,7 @@ def test_a_job_is_either_pruned_or_retried(database: Database, add_waiting_job: 
 
     retrying = threading.Thread(target=retry, args=(database, job_id))
     pruning = threading.Thread(target=prune)
-    event.listen(database.engine, "after_cursor_execute", dawdle)
+    event.listen(database.engine, "after_cursor_execute", wait_in_transaction)
     try:
         retrying.start()
         assert looked.wait(timeout=10)
@@ -217,7 +217,7 @@ def test_a_job_is_either_pruned_or_retried(database: Database, add_waiting_job: 
         retrying.join()
         pruning.join()
     finally:
-        event.remove(database.engine, "after_cursor_execute", dawdle)
+        event.remove(database.engine, "after_cursor_execute", wait_in_transaction)
 
     assert len(refused) == 1
     with database.reading() as connection:

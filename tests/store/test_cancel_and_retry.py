@@ -1,4 +1,4 @@
-"""Cancel and retry: results stay, and documents that are worked on are not lost."""
+"""Cancel and retry: results are kept, and documents that a worker holds are not lost."""
 
 import itertools
 
@@ -51,7 +51,7 @@ def test_cancel_keeps_results_and_cancels_the_rest(database: Database, add_waiti
     write(database, take(database))
     held = take(database)
 
-    assert cancel(database, job) == 1  # of the last shard; the held one follows its worker
+    assert cancel(database, job) == 1  # one document of the last shard; the leased shard ends with its worker
     assert value(database, tables.Job.state, tables.Job.id == job) == "running"
     leases.release(database, held)
 
@@ -60,7 +60,7 @@ def test_cancel_keeps_results_and_cancels_the_rest(database: Database, add_waiti
     assert value(database, tables.Job.state, tables.Job.id == job) == "cancelled"
 
 
-def test_retry_of_a_cancelled_job_reopens_what_has_no_result(
+def test_retry_of_a_cancelled_job_reopens_documents_without_a_result(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     job = add_waiting_job(documents=6, per_shard=2, rejected=(5,))
@@ -82,16 +82,16 @@ def test_retry_of_a_cancelled_job_reopens_what_has_no_result(
     assert contradictory(database, job) == []
 
 
-def test_a_cancel_whose_job_is_retried_meanwhile_ends_and_leaves_the_rest_alone(
+def test_a_cancel_stops_if_its_job_is_retried_meanwhile(
     database: Database, add_waiting_job: AddWaitingJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A job of many shards is cancelled in several transactions, and anything may happen between two of them."""
+    """A job with many shards is cancelled in several transactions; a retry may come between two of them."""
     job = add_waiting_job(documents=4, per_shard=1)
     monkeypatch.setattr(jobs, "SHARDS_A_TRANSACTION", 1)
     transactions, begin = itertools.count(1), database.writing
 
     def writing() -> object:
-        if next(transactions) == 3:  # the first took down the request, the second cancelled one shard
+        if next(transactions) == 3:  # the first wrote the request, the second cancelled one shard
             assert retry(database, job) == 1
         return begin()
 
@@ -105,7 +105,7 @@ def test_a_cancel_whose_job_is_retried_meanwhile_ends_and_leaves_the_rest_alone(
     assert contradictory(database, job) == []
 
 
-def test_a_batch_that_was_computed_when_its_job_was_cancelled_is_recorded(
+def test_a_batch_computed_while_its_job_is_cancelled_is_recorded(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     job = add_waiting_job(documents=2, per_shard=2)

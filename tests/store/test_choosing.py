@@ -1,4 +1,4 @@
-"""Which shard a worker gets: by priority, what it has warm, what it serves; and never one that another is taking."""
+"""Which shard a worker leases: by priority, loaded models and queues; never one that another worker is leasing."""
 
 import threading
 
@@ -22,7 +22,7 @@ def job_of(
     return None if work is None else work.job_id
 
 
-def test_a_model_that_is_warm_goes_before_an_older_job_but_not_before_a_higher_priority(
+def test_a_loaded_model_goes_before_an_older_job_but_not_before_a_higher_priority(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     old = add_waiting_job(documents=1, model_revision="cold")
@@ -43,16 +43,14 @@ def test_a_worker_that_was_started_for_a_job_serves_it_before_any_other(
     assert job_of(database, first_job=elsewhere) is None
 
 
-def test_work_that_needs_a_gpu_waits_for_a_worker_that_has_one(
-    database: Database, add_waiting_job: AddWaitingJob
-) -> None:
+def test_a_gpu_job_waits_for_a_worker_with_a_gpu(database: Database, add_waiting_job: AddWaitingJob) -> None:
     job = add_waiting_job(documents=1, queue="gpu")
 
     assert job_of(database, Queues.parse("", "cpu")) is None
     assert job_of(database, Queues.parse("", "cuda:0")) == job
 
 
-def test_a_worker_for_one_model_takes_nothing_else(database: Database, add_waiting_job: AddWaitingJob) -> None:
+def test_a_worker_for_one_model_leases_only_its_shards(database: Database, add_waiting_job: AddWaitingJob) -> None:
     add_waiting_job(documents=1, model="other")
     add_waiting_job(documents=1, model="mine", queue="gpu")
     mine = add_waiting_job(documents=1, model="mine")
@@ -61,7 +59,7 @@ def test_a_worker_for_one_model_takes_nothing_else(database: Database, add_waiti
     assert [job_of(database, only_mine) for _ in range(2)] == [mine, None]
 
 
-def test_a_shard_is_suspect_once_two_processes_died_on_it(database: Database, add_waiting_job: AddWaitingJob) -> None:
+def test_a_shard_is_suspect_after_two_processes_died_on_it(database: Database, add_waiting_job: AddWaitingJob) -> None:
     add_waiting_job(documents=1)
     suspect = []
     for _ in range(SUSPECT_AFTER + 1):
@@ -81,7 +79,7 @@ def test_the_second_of_two_leases_takes_the_next_shard_and_does_not_wait(
     taken, go_on = threading.Event(), threading.Event()
     shards: list[int] = []
 
-    def dawdle(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+    def wait_in_transaction(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
         if threading.current_thread() is first and statement.startswith("WITH"):
             taken.set()
             assert go_on.wait(timeout=10)
@@ -92,14 +90,14 @@ def test_the_second_of_two_leases_takes_the_next_shard_and_does_not_wait(
         shards.append(work.shard_id)
 
     first = threading.Thread(target=lease)
-    event.listen(database.engine, "after_cursor_execute", dawdle)
+    event.listen(database.engine, "after_cursor_execute", wait_in_transaction)
     try:
         first.start()
         assert taken.wait(timeout=10)
         lease()
-        assert len(shards) == 1, "the first has not committed yet"
+        assert len(shards) == 1, "the first lease is not committed yet"
     finally:
         go_on.set()
         first.join()
-        event.remove(database.engine, "after_cursor_execute", dawdle)
+        event.remove(database.engine, "after_cursor_execute", wait_in_transaction)
     assert len(set(shards)) == 2

@@ -1,5 +1,5 @@
-"""A worker that slept comes back to a database whose numbers mean something else by now: after a prune, after a
-restore. Nothing of what it brings may be written under the numbers of another job."""
+"""A worker that slept returns to a database in which its ids refer to another job: after a prune, or after a restore.
+Its results must not be written into that job."""
 
 import pytest
 from sqlalchemy import func, select
@@ -40,10 +40,10 @@ def count(database: Database, table: type[tables.Base], job_id: int) -> int:
         return int(connection.execute(select(func.count()).where(column == job_id)).scalar_one())
 
 
-def test_a_worker_whose_job_was_pruned_writes_nothing_into_a_job_with_its_numbers(
+def test_a_worker_whose_job_was_pruned_writes_nothing_into_a_job_with_the_same_ids(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
-    """With numbers that are given anew and epochs from 1, the sleeper's batch looks just like that of the new job."""
+    """If ids are reused and epochs begin at 1, the batch of the worker that slept matches one of the new job."""
     pruned = add_waiting_job(documents=3, per_shard=3)
     sleeper = take(database, worker_id=1, lease_s=-1.0)
     lease_expiry.expire(database)
@@ -60,7 +60,7 @@ def test_a_worker_whose_job_was_pruned_writes_nothing_into_a_job_with_its_number
     assert texts(database) == ["of the second job"] * 3
 
 
-def test_a_worker_from_before_a_restore_writes_nothing_into_a_job_with_its_numbers(
+def test_a_worker_from_before_a_restore_writes_nothing_into_a_job_with_the_same_ids(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     backup = Dump.of(database)
@@ -83,10 +83,10 @@ def test_a_worker_from_before_a_restore_writes_nothing_into_a_job_with_its_numbe
     assert texts(database) == ["of the second job"] * 3
 
 
-def test_a_batch_that_a_restore_undid_does_not_count_as_recorded(
+def test_a_batch_lost_in_a_restore_does_not_count_as_recorded(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
-    """The shard stands behind an epoch of the same number, but of another lease."""
+    """The shard has the same epoch, but from another lease."""
     add_waiting_job(documents=3, per_shard=3)
     backup = Dump.of(database)
     sleeper = take(database)
@@ -119,9 +119,7 @@ def test_a_late_batch_of_a_pruned_job_is_stale_and_leaves_no_row(
 
 
 @ON_SQLITE
-def test_numbers_of_jobs_shards_and_workers_are_never_given_again(
-    database: Database, add_waiting_job: AddWaitingJob
-) -> None:
+def test_ids_of_jobs_and_shards_are_never_reused(database: Database, add_waiting_job: AddWaitingJob) -> None:
     pruned = add_waiting_job(documents=3, per_shard=3)
     first = take(database)
     write(database, first, "of the first job")

@@ -1,4 +1,4 @@
-"""What the SQL of an ingest asks of SQLite."""
+"""The SQL statements of an ingest on SQLite: they use indexes, and restore the cache size."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=T
 
 
 @ON_SQLITE
-def test_no_statement_goes_through_all_documents_of_a_job(database: Database, tmp_path: Path) -> None:
+def test_no_statement_scans_all_documents_of_a_job(database: Database, tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_text("".join(json.dumps({"id": number % 700, "text": "x"}) + "\n" for number in range(2000)))
     asked: dict[str, Any] = {}
@@ -36,7 +36,7 @@ def test_no_statement_goes_through_all_documents_of_a_job(database: Database, tm
         for statement, parameters in asked.items():
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", tuple(parameters)).all()
             searches += [row[3] for row in plan if "documents" in row[3] or row[3].split()[1] == "d"]
-    assert searches  # of a range of positions, or of one id
+    assert searches  # by a range of positions, or by one id
     assert all("position>?" in search or "external_id=?" in search for search in searches)
 
 

@@ -1,5 +1,5 @@
-"""A model-based test of the lease machine: whatever order things happen in, no document is lost or counted twice, and
-nobody's work ends up under the numbers of somebody else.
+"""A model-based test of leases: in any order of events no document is lost or counted twice, and no result is written
+under the ids of another job.
 
     KVJOBS_TEST_LONG=40 pytest tests/store/test_lease_machine.py
 
@@ -35,35 +35,35 @@ from tests.repetition import times
 from tests.rows import insert_waiting_job, translated
 from tests.store.dump import Dump
 
-DOCUMENTS, PER_SHARD, TOKENS = 7, 3, 2_000  # two documents a batch, two batches a shard
+DOCUMENTS, PER_SHARD, TOKENS = 7, 3, 2_000  # two documents per batch, two batches per shard
 WORKERS = st.integers(1, 3)
 
 
 @dataclass(frozen=True)
 class Held:
-    """A lease that some worker believes in. The model tells leases apart by a number of its own: whatever numbers and
-    tokens the store gives them is not for the model to trust."""
+    """A lease that a worker believes to hold. The model identifies leases by a serial number of its own, because the
+    ids and tokens of the store are what is tested."""
 
     serial: int
     work: Work
-    index: int = 0  # of the next batch
+    index: int = 0  # the next batch to record
 
 
 @dataclass
-class Known:
-    """What the model knows of the database as it is, and forgets with it when an older copy is restored."""
+class ModelState:
+    """The expected content of the database; it is copied and restored together with the database."""
 
     job: int
     accepted: dict[int, str] = field(default_factory=dict)  # position -> the text of the first accepted result
-    leases: dict[int, int] = field(default_factory=dict)  # serial -> next batch, of each lease that was ever taken
+    leases: dict[int, int] = field(default_factory=dict)  # serial of each lease taken so far -> its next batch
 
-    def copy(self) -> "Known":
-        return Known(self.job, dict(self.accepted), dict(self.leases))
+    def copy(self) -> "ModelState":
+        return ModelState(self.job, dict(self.accepted), dict(self.leases))
 
 
 @functools.cache
 def empty_database() -> str:
-    """Migrating takes ten times as long as a whole sequence of rules, so it is done once."""
+    """An empty migrated database, made once: migrating takes ten times as long as a whole sequence of rules."""
     path = Path(tempfile.mkdtemp()) / "kvjobs.db"
     Database.open(f"sqlite:///{path}").close()
     return str(path)
@@ -76,8 +76,8 @@ class LeaseMachine(RuleBasedStateMachine):
         super().__init__()
         self.database = self.open()
         self.serials = itertools.count(1)
-        self.known = Known(self.submit())
-        self.backups = [(Dump.of(self.database), self.known.copy())]
+        self.model = ModelState(self.submit())
+        self.backups = [(Dump.of(self.database), self.model.copy())]
 
     def submit(self) -> int:
         return insert_waiting_job(self.database, DOCUMENTS, PER_SHARD, tokens=TOKENS, rejected=(4,))
@@ -94,12 +94,12 @@ class LeaseMachine(RuleBasedStateMachine):
         if work is None or not work.batches:
             return multiple()
         held = Held(next(self.serials), work)
-        self.known.leases[held.serial] = 0
+        self.model.leases[held.serial] = 0
         return held
 
     @rule(target=held, sleeper=held)
     def take_over(self, sleeper: Held) -> object:
-        """A worker sleeps past its lease, and another takes its shard; the sleeper does not know."""
+        """A worker sleeps past its lease, and another worker leases its shard."""
         if self.is_newest(sleeper):
             lease_expiry.expire_workers(self.database, [sleeper.work.worker_id])
         return self.lease(worker=1, in_time=True)
@@ -109,8 +109,8 @@ class LeaseMachine(RuleBasedStateMachine):
         work, index = held.work, held.index
         batch = work.batches[index]
         text = f"lease {held.serial}"
-        # A copy that was made under this lease may stand before a batch that was recorded since.
-        is_due = self.is_newest(held) and self.known.leases[held.serial] == index
+        # After a restore, the store may be at an earlier batch of this lease than the worker.
+        is_due = self.is_newest(held) and self.model.leases[held.serial] == index
         outcomes = [fails("a-code", "x") if fails and i == 0 else translated(text) for i in range(len(batch))]
         try:
             for _ in range(1 + twice):
@@ -119,11 +119,11 @@ class LeaseMachine(RuleBasedStateMachine):
             assert not is_due, "the newest lease was refused"
             return multiple()
         assert is_due, "a stale lease was accepted"
-        self.known.leases[held.serial] = index + 1
+        self.model.leases[held.serial] = index + 1
         for document, outcome in zip(batch, outcomes, strict=True):
             if not isinstance(outcome, (Failed, Quarantined)):
-                assert document.position not in self.known.accepted, "a document was accepted twice"
-                self.known.accepted[document.position] = text
+                assert document.position not in self.model.accepted, "a document was accepted twice"
+                self.model.accepted[document.position] = text
         return replace(held, index=index + 1) if index + 1 < len(work.batches) else multiple()
 
     @rule(held=consumes(held))
@@ -132,7 +132,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @rule(held=consumes(held))
     def forget(self, held: Held) -> None:
-        """The worker died without a word; a later rule may or may not notice."""
+        """The worker died without releasing its lease; a later rule may expire it."""
 
     @rule(held=held)
     def heartbeat(self, held: Held) -> None:
@@ -141,36 +141,36 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @rule(target=held)
     def prune(self) -> object:
-        """The job goes, if nothing is left to do in it, and the next one is submitted and begun."""
+        """If the job has ended, it is pruned, and the next job is submitted and begun."""
         if self.state() not in ("done", "cancelled"):
             return multiple()
-        prune_job(self.database, self.known.job)
-        self.known = Known(self.submit())
+        prune_job(self.database, self.model.job)
+        self.model = ModelState(self.submit())
         return self.lease(worker=1, in_time=True)
 
     @rule()
     def others_finish(self) -> None:
-        """Whoever held a lease slept past it, and a worker that never sleeps has done all the rest."""
+        """All leases expire, and another worker processes the rest of the job."""
         lease_expiry.expire_workers(self.database, [1, 2, 3])
         with contextlib.suppress(SpecError):
-            resume(self.database, self.known.job)
+            resume(self.database, self.model.job)
         while (work := leases.lease(self.database, 4, 0, 60.0)) is not None:
             for index, batch in enumerate(work.batches):
                 outcomes = [translated("by another") for _ in batch]
                 record(self.database, work, index, outcomes, learned={}, timings=[], lease_s=60.0)
-                self.known.accepted |= {document.position: "by another" for document in batch}
+                self.model.accepted |= {document.position: "by another" for document in batch}
 
     @rule()
     def back_up(self) -> None:
-        self.backups.append((Dump.of(self.database), self.known.copy()))
+        self.backups.append((Dump.of(self.database), self.model.copy()))
 
     @rule(target=held, which=st.integers(1, 2))
     def restore(self, which: int) -> object:
-        """The whole database is what it was at one of the last two copies, while workers hold leases of the time since;
-        another worker goes on."""
-        dump, known = self.backups[-which:][0]
+        """The whole database is restored from one of the last two copies, while workers hold later leases; another
+        worker continues."""
+        dump, model = self.backups[-which:][0]
         dump.restore(self.database)
-        self.known = known.copy()
+        self.model = model.copy()
         return self.lease(worker=1, in_time=True)
 
     @rule()
@@ -182,18 +182,18 @@ class LeaseMachine(RuleBasedStateMachine):
         lease_expiry.expire_workers(self.database, [worker])
 
     @rule(verb=st.sampled_from([pause, resume, cancel]))
-    def a_person_acts(self, verb: object) -> None:
+    def a_user_acts(self, verb: object) -> None:
         try:
-            verb(self.database, self.known.job)  # type: ignore[operator]
+            verb(self.database, self.model.job)  # type: ignore[operator]
         except SpecError:
             assert self.state() in ("done", "cancelled")
 
     @rule()
     def retry(self) -> None:
-        retry(self.database, self.known.job)
+        retry(self.database, self.model.job)
 
     @invariant()
-    def every_document_is_in_one_state_and_the_counters_are_a_recount(self) -> None:
+    def every_document_is_in_one_state_and_the_counters_equal_a_recount(self) -> None:
         with self.database.reading() as connection:
             documents = connection.execute(
                 select(tables.Document.position, tables.Document.status, tables.Document.estimated_tokens)
@@ -202,7 +202,7 @@ class LeaseMachine(RuleBasedStateMachine):
             results = {row.position: row.text for row in found}
             counts = connection.execute(select(tables.JobCounts.__table__)).one()
             shards = connection.execute(select(tables.Shard.__table__)).all()
-        assert results == self.known.accepted
+        assert results == self.model.accepted
         assert not [d for d in documents if d.status is not None and d.position in results]
         for status in ("rejected", "failed", "quarantined", "cancelled"):
             assert getattr(counts, status) == sum(d.status == status for d in documents)
@@ -217,12 +217,12 @@ class LeaseMachine(RuleBasedStateMachine):
         assert (self.state() in ("done", "cancelled")) == (not open_shards)
 
     def is_newest(self, held: Held) -> bool:
-        """Whether the lease was taken in this database as it is, and its shard has had no other since."""
+        """Whether the lease exists in the database in its present state and is the newest of its shard."""
         shard = tables.Shard
         epoch = select(shard.lease_epoch).where(shard.id == held.work.shard_id, shard.job_id == held.work.job_id)
         with self.database.reading() as connection:
             is_of_shard = connection.execute(epoch).scalar() == held.work.epoch
-        return is_of_shard and held.serial in self.known.leases
+        return is_of_shard and held.serial in self.model.leases
 
     def state(self) -> str:
         with self.database.reading() as connection:
@@ -257,7 +257,7 @@ def _the_server(postgresql: Database) -> None:
 SETTINGS = settings(
     max_examples=times(12),
     stateful_step_count=30,
-    phases=[Phase.generate],  # shrinking takes minutes on a database; a failure prints its steps as they are
+    phases=[Phase.generate],  # shrinking takes minutes on a database; a failure prints its steps unshrunk
     suppress_health_check=list(HealthCheck),
 )
 TestOnSqlite, TestOnPostgresql = OnSqlite.TestCase, OnPostgresql.TestCase

@@ -1,4 +1,4 @@
-"""Leases: which shard is next, heartbeats, expiry, and a job under which workers die."""
+"""Leases: which shard is next, heartbeats, expiry, and jobs on which workers die."""
 
 import threading
 
@@ -49,7 +49,7 @@ def test_higher_priority_goes_first_then_the_older_job(database: Database, add_w
     assert order == [urgent, urgent, old, old, new, new]
 
 
-def test_a_paused_job_is_passed_over_until_it_is_resumed(database: Database, add_waiting_job: AddWaitingJob) -> None:
+def test_a_paused_job_is_skipped_until_it_is_resumed(database: Database, add_waiting_job: AddWaitingJob) -> None:
     job = add_waiting_job()
     pause(database, job, "because")
     assert leases.lease(database, 1, 0, LEASE_S) is None
@@ -70,8 +70,8 @@ def test_a_heartbeat_keeps_a_lease_from_expiring(database: Database, add_waiting
     assert lease_expiry.expire(database) == 0
 
 
-def test_a_lease_whose_worker_does_not_know_it_runs_out(database: Database, add_waiting_job: AddWaitingJob) -> None:
-    """The COMMIT of a lease may take place and its answer be lost."""
+def test_a_lease_that_its_worker_does_not_know_of_expires(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    """The COMMIT of a lease may succeed although its answer is lost."""
     add_waiting_job(documents=6, per_shard=3)
     take(database, worker_id=7, lease_s=-1.0)
     known = take(database, worker_id=7, lease_s=-1.0)
@@ -81,7 +81,7 @@ def test_a_lease_whose_worker_does_not_know_it_runs_out(database: Database, add_
     assert lease_expiry.expire(database) == 1
 
 
-def test_a_heartbeat_returns_which_leases_are_lost_and_which_to_release(
+def test_a_heartbeat_returns_the_leases_that_are_lost_and_those_to_release(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     lost_job, paused_job = add_waiting_job(documents=1), add_waiting_job(documents=1)
@@ -108,7 +108,7 @@ def test_an_expired_lease_logs_the_documents_in_flight(database: Database, add_w
     assert value(database, tables.Shard.crashes) == 1
 
 
-def test_a_shard_that_kills_worker_after_worker_pauses_its_job_and_says_why(
+def test_a_shard_that_kills_several_workers_pauses_its_job_with_the_reason(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     job = add_waiting_job(documents=3, per_shard=3)
@@ -134,7 +134,7 @@ def test_deaths_with_progress_between_them_never_pause_a_job(
     assert value(database, tables.Job.paused, tables.Job.id == job) is False
 
 
-def test_a_shard_whose_documents_have_all_ended_is_closed_at_its_lease(
+def test_a_shard_without_open_documents_is_closed_when_it_is_leased(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     job = add_waiting_job(documents=2, per_shard=2)
@@ -146,9 +146,7 @@ def test_a_shard_whose_documents_have_all_ended_is_closed_at_its_lease(
     assert value(database, tables.Job.state, tables.Job.id == job) == "done"
 
 
-def test_a_clock_that_is_set_back_after_a_submit_hides_no_shard(
-    database: Database, add_waiting_job: AddWaitingJob
-) -> None:
+def test_shards_can_be_leased_after_the_clock_was_set_back(database: Database, add_waiting_job: AddWaitingJob) -> None:
     job = add_waiting_job(documents=3, per_shard=3)
     with database.writing() as connection:
         connection.execute(update(tables.Shard).values(available_at=db_time(3600.0)))

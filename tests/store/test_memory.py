@@ -1,4 +1,4 @@
-"""The memory of scores: what it gives back is what it was given, and what must not be learnt is not."""
+"""The memory of scores: it returns the stored score, and failures and non-finite scores are not stored."""
 
 from jobs.outcome import Flag, Score, TokenScore
 from jobs.store.database import Database
@@ -13,10 +13,10 @@ SCORES = {
 }
 
 
-def test_a_score_comes_back_as_it_was(database: Database) -> None:
+def test_a_score_is_read_back_as_it_was_stored(database: Database) -> None:
     with database.writing() as connection:
         learn(connection, dict(SCORES))
-        learn(connection, {b"plain": Score(1.0, 1, 1, 1)})  # the first entry stays
+        learn(connection, {b"plain": Score(1.0, 1, 1, 1)})  # the first entry is kept
 
     keys = [*SCORES, b"unknown", *(bytes([n % 256, n // 256]) for n in range(KEYS_PER_QUERY))]
     assert recall_scores(database, keys) == SCORES

@@ -52,7 +52,7 @@ def test_recording_twice_writes_once_and_counts_once(database: Database, add_wai
     work = take(database)
     timing = StepTiming("decode", 0, 3, 3, 0, 0.1)
 
-    for _ in range(2):  # as after a COMMIT whose answer was lost
+    for _ in range(2):  # as if the answer to the first COMMIT was lost
         write(database, work, timings=[timing])
 
     assert counts(database, job).succeeded == 3
@@ -114,13 +114,13 @@ def test_a_lost_lease_is_refused_even_while_no_worker_has_leased_its_shard(
 
     with pytest.raises(StaleLease):
         write(database, sleeper)
-    leases.release(database, sleeper)  # nor may it give back what is no longer its own
+    leases.release(database, sleeper)  # nor may it release a shard that it no longer holds
 
     assert value(database, tables.Shard.state) == "ready"
     assert "released" not in events(database)
 
 
-def test_memory_entries_are_written_with_the_results_and_the_first_entry_stays(
+def test_memory_entries_are_written_with_the_results_and_the_first_entry_is_kept(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     add_waiting_job(documents=2, per_shard=1)

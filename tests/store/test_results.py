@@ -1,4 +1,4 @@
-"""The rules of a result are the same for every task: one row, behind the fence, in the table of its job's task."""
+"""Results of every task follow the same rules: one row, fenced by the lease, in the table of the job's task."""
 
 import math
 import sqlite3
@@ -34,7 +34,7 @@ from tests.rows import AddWaitingJob, translated
 LEASE_S = 60.0
 with closing(sqlite3.connect(":memory:")) as _connection:
     _OPTIONS = {option for (option,) in _connection.execute("PRAGMA compile_options")}
-SQLITE_HAS_MATHEMATICS = "ENABLE_MATH_FUNCTIONS" in _OPTIONS
+SQLITE_HAS_EXP_AND_LN = "ENABLE_MATH_FUNCTIONS" in _OPTIONS
 
 
 def scored(nll_sum: float = 6.0, num_tokens: int = 3, **how: Any) -> Score:
@@ -49,7 +49,7 @@ def ranked() -> Ranking:
 
 @dataclass(frozen=True)
 class Kind:
-    """A task with a result of it."""
+    """A task, with an example of its result."""
 
     spec: JobSpec
     outcome: Outcome
@@ -71,7 +71,7 @@ KINDS = [
 ]
 SCORE, RERANK = KINDS[1].spec, KINDS[2].spec
 every_task = pytest.mark.parametrize("kind", KINDS, ids=[kind.spec.task.value for kind in KINDS])
-# What test_leases.py shows of translations.
+# For tests whose claim test_leases.py covers for translations.
 newer_task = pytest.mark.parametrize("kind", KINDS[1:], ids=[kind.spec.task.value for kind in KINDS[1:]])
 
 
@@ -90,7 +90,7 @@ def number(database: Database, table: Any) -> int:
         return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
 
 
-def wrong(database: Database, job: int) -> list[str]:
+def contradictions(database: Database, job: int) -> list[str]:
     with database.reading() as connection:
         return find_contradictions(connection, job)
 
@@ -107,7 +107,7 @@ def test_a_result_is_written_once_into_its_own_table_and_counted_once(
     job = add_waiting_job(documents=3, per_shard=3, spec=kind.spec)
     work = take(database)
 
-    for _ in range(2):  # as after a COMMIT whose answer was lost
+    for _ in range(2):  # as if the answer to the first COMMIT was lost
         write(database, work, kind.outcome, kind.outcome, Failed("engine-error", "it broke"))
 
     assert {table.__tablename__: number(database, table) for table in RESULTS.values()} == {
@@ -116,7 +116,7 @@ def test_a_result_is_written_once_into_its_own_table_and_counted_once(
     row = counts(database, job)
     assert (row.succeeded, row.failed, row.estimated_done, row.shards_open) == (2, 1, 30, 0)
     assert (row.source_tokens, row.target_tokens) == tuple(2 * tokens for tokens in kind.counters)
-    assert wrong(database, job) == []
+    assert contradictions(database, job) == []
 
 
 @newer_task
@@ -132,14 +132,14 @@ def test_a_worker_that_slept_past_its_lease_writes_nothing(
         write(database, sleeper, Failed("engine-error", "too late"))
 
     assert (number(database, kind.table), counts(database, job).failed) == (1, 0)
-    assert wrong(database, job) == []
+    assert contradictions(database, job) == []
 
 
 @newer_task
-def test_what_has_a_result_is_neither_leased_nor_cancelled_again(
+def test_documents_with_a_result_are_neither_leased_nor_cancelled_again(
     database: Database, add_waiting_job: AddWaitingJob, kind: Kind
 ) -> None:
-    job = add_waiting_job(documents=3, per_shard=3, tokens=40_000, spec=kind.spec)  # a batch each
+    job = add_waiting_job(documents=3, per_shard=3, tokens=40_000, spec=kind.spec)  # one batch per document
     work = take(database)
     write(database, work, kind.outcome)
     leases.release(database, work)
@@ -151,13 +151,11 @@ def test_what_has_a_result_is_neither_leased_nor_cancelled_again(
     assert cancel(database, job) == 2
     row = counts(database, job)
     assert (row.succeeded, row.cancelled) == (1, 2)
-    assert wrong(database, job) == []
+    assert contradictions(database, job) == []
 
 
 @newer_task
-def test_a_retry_reopens_what_failed_and_nothing_else(
-    database: Database, add_waiting_job: AddWaitingJob, kind: Kind
-) -> None:
+def test_a_retry_reopens_only_failed_documents(database: Database, add_waiting_job: AddWaitingJob, kind: Kind) -> None:
     job = add_waiting_job(documents=2, per_shard=2, spec=kind.spec)
     write(database, take(database), kind.outcome, Failed("engine-error", "it broke"))
 
@@ -167,7 +165,7 @@ def test_a_retry_reopens_what_failed_and_nothing_else(
     write(database, work, kind.outcome)
 
     assert (number(database, kind.table), counts(database, job).succeeded) == (2, 2)
-    assert wrong(database, job) == []
+    assert contradictions(database, job) == []
 
 
 @newer_task
@@ -180,7 +178,9 @@ def test_a_pruned_job_leaves_no_result(database: Database, add_waiting_job: AddW
     assert number(database, kind.table) == number(database, tables.Document) == 0
 
 
-def test_a_result_in_the_table_of_another_task_is_found(database: Database, add_waiting_job: AddWaitingJob) -> None:
+def test_a_result_in_the_table_of_another_task_is_reported_as_a_contradiction(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
     job = add_waiting_job(documents=1, per_shard=1, spec=SCORE)
     write(database, take(database), scored())
     with database.writing() as connection:
@@ -189,7 +189,7 @@ def test_a_result_in_the_table_of_another_task_is_found(database: Database, add_
         values = {"job_id": job, "position": 0, "shard_id": 1, "epoch": 1, "worker_id": 1}
         connection.execute(insert(tables.Ranking).values(**stray, **values, finished_at=db_time()))
 
-    assert wrong(database, job) == ["results in the table rankings, which is not that of the job's task: 1"]
+    assert contradictions(database, job) == ["results in the table rankings, which is not that of the job's task: 1"]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_result_in_the_table_of_another_task_is_found(database: Database, add_
         Ranking((RankedCandidate("a", 1, math.nan, None),), 1, 1, 0),
     ],
 )
-def test_a_number_that_is_not_finite_never_reaches_a_table(
+def test_a_non_finite_number_is_never_stored(
     database: Database, add_waiting_job: AddWaitingJob, outcome: Score | Ranking
 ) -> None:
     job = add_waiting_job(documents=1, per_shard=1, spec=SCORE if isinstance(outcome, Score) else RERANK)
@@ -212,7 +212,7 @@ def test_a_number_that_is_not_finite_never_reaches_a_table(
     with database.reading() as connection:
         document = connection.execute(select(tables.Document.status, tables.Document.error_code)).one()
     assert tuple(document) == (DocumentStatus.FAILED, "non-finite")
-    assert wrong(database, job) == []
+    assert contradictions(database, job) == []
 
 
 # views ---------------------------------------------------------------------------------------------------------------
@@ -222,21 +222,21 @@ MEASURES = "perplexity, word_perplexity, byte_perplexity, bits_per_byte"
 
 @pytest.fixture
 def score_job(database: Database, add_waiting_job: AddWaitingJob) -> int:
-    """Scores of 3 tokens at a mean of 2 nats, of tokens that nobody would believe, of none, and a failure."""
+    """Four documents: 3 tokens at a mean of 2 nats, one token of 900,000 nats, no tokens, and a failure."""
     job = add_waiting_job(documents=4, per_shard=4, spec=SCORE)
     unscored = Score(nll_sum=0.0, num_tokens=0, num_words=0, num_bytes=0)
     write(database, take(database), scored(), scored(9e5, 1), unscored, Failed("engine-error", "it broke"))
     return job
 
 
-def asked(connection: Connection, columns: str, where: str = "1 = 1") -> list[tuple[Any, ...]]:
+def select_documents(connection: Connection, columns: str, where: str = "1 = 1") -> list[tuple[Any, ...]]:
     found = connection.execute(text(f"SELECT {columns} FROM v_documents WHERE {where} ORDER BY position"))
     return [tuple(row) for row in found]
 
 
-def test_the_views_measures_are_those_of_the_sums(database: Database, score_job: int) -> None:
+def test_the_measures_of_the_view_follow_from_the_sums(database: Database, score_job: int) -> None:
     with database.reading() as connection:
-        rows = asked(connection, f"status, {MEASURES}")
+        rows = select_documents(connection, f"status, {MEASURES}")
 
     assert [row[0] for row in rows] == ["ok", "ok", "ok", "failed"]
     assert rows[0][1:] == pytest.approx(
@@ -257,7 +257,7 @@ def test_the_views_measures_are_those_of_the_sums(database: Database, score_job:
         ("translation is null and ranking is null", [0, 1, 2, 3]),
     ],
 )
-def test_a_condition_may_be_about_measures(
+def test_a_condition_may_use_the_measures(
     database: Database, score_job: int, condition: str, positions: list[int]
 ) -> None:
     with database.reading() as connection:
@@ -266,7 +266,7 @@ def test_a_condition_may_be_about_measures(
         assert list(found.scalars()) == positions
 
 
-def test_throughput_is_that_of_every_task(database: Database, add_waiting_job: AddWaitingJob) -> None:
+def test_the_throughput_view_covers_every_task(database: Database, add_waiting_job: AddWaitingJob) -> None:
     jobs = [add_waiting_job(documents=1, per_shard=1, spec=kind.spec) for kind in KINDS]
     for kind in KINDS:
         write(database, take(database), kind.outcome)
@@ -279,26 +279,28 @@ def test_throughput_is_that_of_every_task(database: Database, add_waiting_job: A
         ]
 
 
-@pytest.mark.skipif(not SQLITE_HAS_MATHEMATICS, reason="this SQLite was built without exp and ln")
+@pytest.mark.skipif(not SQLITE_HAS_EXP_AND_LN, reason="this SQLite was built without exp and ln")
 @pytest.mark.parametrize("value", [-800.0, 0.0, 1.0, 709.0, 800.0, None, "x"])
-def test_our_exp_and_ln_give_what_those_of_sqlite_give(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text counts as no number in ours; nobody takes the exponential of one."""
-    with closing(sqlite3.connect(":memory:")) as theirs, closing(sqlite3.connect(":memory:")) as ours:
-        ours.create_function("exp", 1, sqlite_functions._exp, deterministic=True)
-        ours.create_function("ln", 1, sqlite_functions._ln, deterministic=True)
+def test_exp_and_ln_of_kvjobs_equal_those_of_sqlite(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Except for a text, of which those of kvjobs give NULL; no query takes the exponential of a text."""
+    with closing(sqlite3.connect(":memory:")) as built_in, closing(sqlite3.connect(":memory:")) as defined:
+        defined.create_function("exp", 1, sqlite_functions._exp, deterministic=True)
+        defined.create_function("ln", 1, sqlite_functions._ln, deterministic=True)
 
         for function in ("exp", "ln"):
             if value == "x":
-                assert ours.execute(f"SELECT {function}(?)", [value]).fetchone() == (None,)
+                assert defined.execute(f"SELECT {function}(?)", [value]).fetchone() == (None,)
                 continue
-            expected = theirs.execute(f"SELECT {function}(?)", [value]).fetchone()
-            assert ours.execute(f"SELECT {function}(?)", [value]).fetchone() == pytest.approx(expected)
+            expected = built_in.execute(f"SELECT {function}(?)", [value]).fetchone()
+            assert defined.execute(f"SELECT {function}(?)", [value]).fetchone() == pytest.approx(expected)
 
 
 # totals --------------------------------------------------------------------------------------------------------------
 
 
-def test_totals_are_of_sums_and_never_a_mean(database: Database, add_waiting_job: AddWaitingJob) -> None:
+def test_totals_are_calculated_from_sums_and_not_as_a_mean_of_ratios(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
     job = add_waiting_job(documents=4, per_shard=4, spec=SCORE)
     unscored = Score(nll_sum=0.0, num_tokens=0, num_words=0, num_bytes=0)
     write(database, take(database), scored(2.0, 1), scored(9.0, 9), unscored, Failed("engine-error", "it broke"))
@@ -312,7 +314,7 @@ def test_totals_are_of_sums_and_never_a_mean(database: Database, add_waiting_job
     assert whole.bits_per_byte == pytest.approx(11 / 24 / math.log(2))
 
 
-def test_totals_by_a_field_tell_values_apart_as_json_does(database: Database, add_waiting_job: AddWaitingJob) -> None:
+def test_totals_by_a_field_distinguish_values_by_json_type(database: Database, add_waiting_job: AddWaitingJob) -> None:
     values = ['{"a b": "1"}', '{"a b": 1}', '{"a b": true}', '{"a b": null}', None, '{"other": 1}', '{"a b": "1"}']
     job = add_waiting_job(documents=7, per_shard=7, spec=SCORE)
     with database.writing() as connection:

@@ -2,7 +2,7 @@ from jobs.store.database import Database
 from jobs.store.singleton_roles import acquire_role, current_holder, new_holder, release_role
 
 
-def test_a_role_has_one_holder_who_renews_it(database: Database) -> None:
+def test_a_role_has_one_holder_which_can_renew_it(database: Database) -> None:
     assert acquire_role(database, "reaper", "a", 60)
     assert not acquire_role(database, "reaper", "b", 60)
     assert acquire_role(database, "reaper", "a", 60)
@@ -29,11 +29,11 @@ def test_only_its_holder_releases_a_role(database: Database) -> None:
     assert acquire_role(database, "reaper", "b", 60)
 
 
-def test_a_holder_writes_only_in_the_second_half_of_its_time_and_other_processes_not_at_all(database: Database) -> None:
+def test_only_the_holder_writes_and_only_in_the_second_half_of_its_term(database: Database) -> None:
     acquire_role(database, "reaper", "a", 10)
     before = until_of(database)
 
-    assert acquire_role(database, "reaper", "a", 10)  # in the first half of its time
+    assert acquire_role(database, "reaper", "a", 10)  # in the first half of its term
     assert not acquire_role(database, "reaper", "b", 10)
     assert until_of(database) == before
 
@@ -41,7 +41,7 @@ def test_a_holder_writes_only_in_the_second_half_of_its_time_and_other_processes
     assert until_of(database) > before
 
 
-def test_no_two_holders_have_one_name() -> None:
+def test_every_holder_has_a_name_of_its_own() -> None:
     assert new_holder() != new_holder()
 
 

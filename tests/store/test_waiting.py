@@ -1,4 +1,4 @@
-"""How many hints there should be, and where."""
+"""How many hints are sent, and to which queues."""
 
 from sqlalchemy import update
 
@@ -17,7 +17,7 @@ from jobs.store.worker_registry import mark_stopped, register
 from tests.rows import AddJob, Line
 
 
-def test_only_live_workers_and_jobs_that_may_be_leased_count(database: Database, add_job: AddJob) -> None:
+def test_only_live_workers_and_leasable_jobs_are_counted(database: Database, add_job: AddJob) -> None:
     add_job(Line("a"))
     add_job(Line("a"), paused=True)
     add_job(Line("a", "甲"))
@@ -31,13 +31,13 @@ def test_only_live_workers_and_jobs_that_may_be_leased_count(database: Database,
     assert hints_wanted(database, 60) == {}
 
 
-def test_no_lease_has_run_out_where_none_is_held(database: Database, add_job: AddJob) -> None:
+def test_without_leases_none_has_expired(database: Database, add_job: AddJob) -> None:
     add_job(Line("a"))
 
     assert not has_expired_lease(database)
 
 
-def test_a_queue_is_served_by_live_workers_that_have_what_it_asks_for(database: Database) -> None:
+def test_a_queue_is_served_only_by_live_workers_with_the_device_or_model_it_needs(database: Database) -> None:
     register(database, device="cpu", provider="test", lanes=1, queues="model:m")
 
     assert is_served(database, "cpu", "m", 60)
@@ -46,7 +46,7 @@ def test_a_queue_is_served_by_live_workers_that_have_what_it_asks_for(database: 
     assert not is_served(database, "cpu", "m", -1)
     with database.writing() as connection:
         connection.execute(update(Worker).values(process_started=Worker.process_started - 1))
-    assert not is_served(database, "cpu", "m", 60), "the process is gone, though it was heard of a moment ago"
+    assert not is_served(database, "cpu", "m", 60), "the process is dead, although its last heartbeat is recent"
 
 
 def ahead_of(database: Database, job_id: int) -> JobsAhead:
@@ -54,7 +54,7 @@ def ahead_of(database: Database, job_id: int) -> JobsAhead:
         return jobs_ahead(connection, job_id)
 
 
-def test_what_is_ahead_of_a_job_is_older_or_more_urgent_in_its_queue(database: Database, add_job: AddJob) -> None:
+def test_jobs_ahead_in_a_queue_are_the_older_and_the_more_urgent_ones(database: Database, add_job: AddJob) -> None:
     older = [Line("a", "甲"), Line("b"), Line("c", status=DocumentStatus.REJECTED), Line("d")]
     add_job(*older)
     add_job(Line("a"), priority=-10)
@@ -69,4 +69,4 @@ def test_what_is_ahead_of_a_job_is_older_or_more_urgent_in_its_queue(database: D
     assert ahead_of(database, mine) == JobsAhead(jobs=2, documents=4)
     assert ahead_of(database, 1) == JobsAhead(jobs=1, documents=2)
     assert leases.lease(database, 1, 0, 60.0, first_job=mine)
-    assert ahead_of(database, mine) == JobsAhead(jobs=0, documents=0), "somebody works on it"
+    assert ahead_of(database, mine) == JobsAhead(jobs=0, documents=0), "a worker holds it"

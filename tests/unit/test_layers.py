@@ -1,6 +1,7 @@
 """The rules of the layers: a unit test that breaks one fails, even if the code under test catches the error."""
 
 import contextlib
+import multiprocessing
 import socket
 import sqlite3
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import onnxruntime
+import psycopg
 import pytest
 from sqlalchemy import create_engine
 
@@ -21,6 +23,8 @@ ACTIONS: dict[str, Callable[[], object]] = {
     "socket": lambda: socket.create_server(("127.0.0.1", 0)),
     "sleep": lambda: time.sleep(0),
     "sqlite": lambda: sqlite3.connect(":memory:"),
+    "multiprocessing": lambda: multiprocessing.get_context("spawn").Process(target=print).start(),
+    "psycopg": lambda: psycopg.connect("host=127.0.0.1 port=1"),
     "postgresql": lambda: create_engine("postgresql+psycopg://nobody@127.0.0.1:1/none").connect(),
     "session": lambda: onnxruntime.InferenceSession(str(GOLDEN / "tiny-swish-tied" / "encoder_model.onnx")),
 }

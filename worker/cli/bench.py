@@ -10,8 +10,11 @@ import click
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
+from jobs.errors import SpecError
 from jobs.formatting import counted
+from worker.models.contents.kind import kind_of
 from worker.models.contents.required_files import check_files
+from worker.models.model_kind import ModelKind
 from worker.models.registry import DEFAULT_MODEL, find_model
 
 if TYPE_CHECKING:
@@ -99,13 +102,15 @@ def cache(
     Both run in turns, in one thread as in a lane; the medians are shown. GROWTH is the time of a late step divided by
     that of an early one: about 1 with the cache. Both must give the same tokens: exit code 1 if they do not.
     """
-    from worker.engine.seq2seq.open import open_translation_model
+    from worker.engine.seq2seq.open import open_seq2seq_model
     from worker.engine.tasks.cache_report import measure_cache
     from worker.text.marian_tokenizer import MarianTokenizer
 
     folder = find_model(model, context.settings.models_dir)
     check_files(folder)
-    opened = open_translation_model(folder.path)
+    if (kind := kind_of(folder)) is not ModelKind.TRANSLATION:
+        raise SpecError(f"{model} is {kind.noun}; kvjobs bench cache measures translation models")
+    opened = open_seq2seq_model(folder.path)
     tokenizer = MarianTokenizer.open(folder.path)
     ids = list(islice(_segments(tokenizer, source_tokens), segments or batch_size))
     reports = []
@@ -147,7 +152,7 @@ def _row(report: "CacheReport", source_tokens: int) -> dict[str, Any]:
 
 def _segments(tokenizer: "MarianTokenizer", num_tokens: int) -> Iterator[list[int]]:
     """Segments of exactly `num_tokens` tokens, cut from weather bulletins like those of the bundled model."""
-    from worker.demo.grammar import unseen_bulletins
+    from worker.bulletins.grammar import unseen_bulletins
 
     language = min(tokenizer.languages, default=None)
     texts = cycle([bulletin.english for bulletin in unseen_bulletins(20, seed=1)])

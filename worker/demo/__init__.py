@@ -1,1 +1,1 @@
-"""The bundled models: the grammar of their corpus, their training, their accuracy."""
+"""The bundled models: their corpora, their training, their accuracy."""

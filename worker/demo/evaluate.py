@@ -6,7 +6,6 @@ Greedy, sentence by sentence. A model's folder runs in kvjobs' engine, a Hugging
 `train`, which includes sacrebleu). `evaluate` takes any other translation function as well.
 """
 
-import argparse
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,11 @@ from typing import Any
 import sacrebleu
 
 from jobs.spec import Timing, TranslateOptions
-from worker.demo.grammar import Bulletin, unseen_bulletins
+from worker.bulletins.grammar import Bulletin, unseen_bulletins
+from worker.demo.script_parser import script_parser
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
-from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.seq2seq.protocol import decode_all
 from worker.models.contents.present_files import has_weights
 from worker.text.marian_tokenizer import MarianTokenizer
@@ -51,13 +51,7 @@ class Accuracy:
 
 
 def main() -> None:
-    summary, _, details = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(
-        prog="python -m worker.demo.evaluate",
-        description=summary,
-        epilog=details,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = script_parser("evaluate", __doc__)
     parser.add_argument("--model", type=Path, default=DEFAULT_MODEL, help="a model's folder, or a checkpoint")
     parser.add_argument("--documents", type=int, default=200)
     parser.add_argument("--seed", type=int, default=2)
@@ -99,7 +93,7 @@ def open_translator(directory: Path) -> Translate:
 
 
 def _by_engine(directory: Path) -> Translate:
-    model, tokenizer = open_translation_model(directory), MarianTokenizer.open(directory)
+    model, tokenizer = open_seq2seq_model(directory), MarianTokenizer.open(directory)
     options = TranslateOptions(beam_size=1)
     rules = model.generation.with_options(options, max_positions=model.max_positions)
 

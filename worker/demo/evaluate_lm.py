@@ -8,7 +8,6 @@ A model's folder runs in kvjobs' engine, a Hugging Face checkpoint in transforme
 `rerank` take any other scoring function as well.
 """
 
-import argparse
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from jobs.spec import Timing
-from worker.demo.grammar import Bulletin, unseen_bulletins
+from worker.bulletins.grammar import Bulletin, unseen_bulletins
 from worker.demo.retrieval import RetrievalSet, retrieval_set
-from worker.engine.causal.open import open_language_model
+from worker.demo.script_parser import script_parser
+from worker.engine.causal.open import open_causal_model
 from worker.engine.causal.protocol import Group, read_all
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
@@ -41,13 +41,7 @@ Score = Callable[[Sequence[tuple[str, str]]], list[tuple[float, int]]]
 
 
 def main() -> None:
-    summary, _, details = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(
-        prog="python -m worker.demo.evaluate_lm",
-        description=summary,
-        epilog=details,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = script_parser("evaluate_lm", __doc__)
     parser.add_argument("--model", type=Path, default=DEFAULT_MODEL, help="a model's folder, or a checkpoint")
     parser.add_argument("--documents", type=int, default=100, help="bulletins to take the perplexity of")
     parser.add_argument("--corpus", type=int, default=1000, help="documents to search")
@@ -110,7 +104,7 @@ def mrr(ranks: Sequence[int]) -> float:
 
 
 def by_engine(directory: Path) -> Score:
-    reader = open_language_model(directory).new_reader()
+    reader = open_causal_model(directory).new_reader()
     tokenizer = CausalTokenizer.open(directory)
 
     def score(texts: Sequence[tuple[str, str]]) -> list[tuple[float, int]]:

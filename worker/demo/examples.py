@@ -6,27 +6,21 @@
 The same options give the same bytes on every machine. No sentence of these documents was used for training.
 """
 
-import argparse
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from worker.demo.grammar import unseen_bulletins
+from worker.bulletins.grammar import unseen_bulletins
+from worker.demo.script_parser import script_parser
 
 FIRST_ISSUE = datetime(2026, 1, 1, 6, tzinfo=UTC)
 ISSUED_EVERY = timedelta(hours=6)
 
 
 def main() -> None:
-    summary, _, details = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(
-        prog="python -m worker.demo.examples",
-        description=summary,
-        epilog=details,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = script_parser("examples", __doc__)
     parser.add_argument("--documents", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--references", action="store_true", help="add each document's Chinese, without spaces")

@@ -10,15 +10,15 @@
 The same options give the same bytes on every machine. No sentence of these documents was used for training.
 """
 
-import argparse
 import json
 from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from worker.demo.grammar import unseen_bulletins
+from worker.bulletins.grammar import unseen_bulletins
 from worker.demo.retrieval import RetrievalSet, retrieval_set
+from worker.demo.script_parser import script_parser
 
 NUM_DOCUMENTS = 250
 NUM_QUERIES = 60
@@ -29,13 +29,7 @@ RUN = "bm25"  # the tag of the run file
 
 
 def main() -> None:
-    summary, _, details = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(
-        prog="python -m worker.demo.examples_retrieval",
-        description=summary,
-        epilog=details,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = script_parser("examples_retrieval", __doc__)
     parser.add_argument("--out", type=Path, required=True, help="a folder")
     options = parser.parse_args()
     for name, text in files().items():

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
-from worker.demo import lexicon
+from worker.bulletins import lexicon
+from worker.bulletins.rules import RULES, WORDS
 from worker.demo.paraphrases import DAYS, REGIONS, THINGS
 from worker.demo.question_frames import KINDS
-from worker.demo.rules import RULES, WORDS
 
 SPELLED_SHARE = 0.5  # of the whole numbers below 100 are written in words
 
@@ -124,7 +124,7 @@ def answers(question: Question, text: str) -> bool:
 
 
 def facts(text: str) -> list[Fact]:
-    """The facts in the clauses of a bulletin, in the order of KINDS. Conditions ("if ...") are no facts."""
+    """The facts in the clauses of a bulletin, in the order of KINDS. Conditions ("if ...") are not facts."""
     return [
         _fact(kind, found) for kind, marker, clause in _clauses() if marker in text for found in clause.finditer(text)
     ]

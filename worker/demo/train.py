@@ -23,8 +23,8 @@ import sentencepiece
 import torch
 from transformers import GenerationConfig, MarianConfig, MarianMTModel, MarianTokenizer
 
+from worker.bulletins.grammar import Pair, training_pairs
 from worker.demo.bundle import write_model
-from worker.demo.grammar import Pair, training_pairs
 
 SOURCE_PIECES = 400
 TARGET_PIECES = 560  # the Chinese has about 380 characters, and each must be a piece

@@ -22,8 +22,8 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 
+from worker.bulletins.grammar import bulletin, is_held_out
 from worker.demo.bundle import write_model
-from worker.demo.grammar import bulletin, is_held_out
 from worker.demo.questions import ask_for, facts
 
 MADE_BY = "python -m worker.demo.train_lm"

@@ -5,7 +5,7 @@ from celery import Celery
 from jobs.dispatch.broker import make_app, make_queue
 from jobs.queues import Queues
 from worker.fleet.tasks import add_tasks
-from worker.process.child import Child
+from worker.process.child_handle import Child
 
 
 def make_worker_app(broker_url: str, queues: Queues, child: Child) -> Celery:

@@ -14,7 +14,7 @@ from jobs.store.database import Database
 from jobs.store.singleton_roles import new_holder
 from worker.fleet.app import make_worker_app
 from worker.fleet.hint_listener import HintListener
-from worker.process.child import Child
+from worker.process.child_handle import Child
 
 
 @contextmanager

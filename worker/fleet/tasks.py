@@ -3,7 +3,7 @@
 from celery import Celery
 
 from jobs.dispatch.broker import DRAIN
-from worker.process.child import Child
+from worker.process.child_handle import Child
 
 MAX_BUSY_S = 60.0  # the longest time for which one hint keeps a worker from taking the next
 

@@ -1,7 +1,7 @@
 """
 The architectures that native graphs are built for, by the names in config.json.
 
-Knows: `architectures` and `model_type`. Does not know: sizes, files. Standard library alone.
+Knows: `architectures` and `model_type`. Does not know: sizes, files. Needs only the standard library.
 """
 
 from collections.abc import Mapping

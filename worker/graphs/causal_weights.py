@@ -64,7 +64,7 @@ class CausalSizes:
 
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> Self:
-        """From config.json; raise ModelError that names what is missing or not supported."""
+        """The sizes, from config.json. Raises ModelError that names what is missing or not supported."""
         family = _family_of(config)
         try:
             sizes = {name: int(config[name]) for name in _SIZES}
@@ -78,7 +78,7 @@ class CausalSizes:
         kv_heads = int(config.get("num_key_value_heads") or _KEY_VALUE_HEADS.get(family, heads))
         if min(*sizes.values(), kv_heads) < 1 or heads % kv_heads:
             raise ModelError(
-                f"config.json says {heads} attention heads, which is no multiple of its {kv_heads} key/value heads"
+                f"config.json says {heads} attention heads, which is not a multiple of its {kv_heads} key/value heads"
             )
         head_size = int(config.get("head_dim") or (128 if family == "qwen3" else width // heads))
         if head_size % 2 or head_size < 2:

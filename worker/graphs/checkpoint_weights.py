@@ -7,6 +7,6 @@ from numpy.typing import NDArray
 
 Weights = Mapping[str, NDArray[Any]]  # by their names in Hugging Face checkpoints; each access loads one
 
-MAX_LAYERS = (
-    10_000  # that a config.json may ask for: more than any model has; the names of their tensors fit into memory
-)
+# The most layers that a config.json may ask for: more than any model has, and few enough that a list of the names of
+# their tensors fits into memory.
+MAX_LAYERS = 10_000

@@ -1,4 +1,4 @@
-"""File names of native graphs. Standard library alone: commands that load no graph look for them."""
+"""File names of native graphs. Needs only the standard library: commands that load no graph look for them."""
 
 ENCODER = "encoder.onnx"  # of a translation model
 DECODER = "decoder.onnx"

@@ -105,9 +105,7 @@ def encoder_graph(sizes: MarianSizes, store: Store, weights: MarianWeights, prec
     for layer in range(sizes.encoder_layers):
         name = f"encoder.layers.{layer}"
         attended = block.attend_to_all(x, name, sentences)
-        x = block.add_and_normalize(
-            x, block.linear(attended, name, "self_attn.out_proj"), f"{name}.self_attn_layer_norm"
-        )
+        x = block.end_attention(x, attended, name, "self_attn")
         x = block.feed_forward(x, name)
     block.cross_keys_and_values(x, shape)
     return net
@@ -185,16 +183,12 @@ def _decoder_layers(
     for layer in range(sizes.decoder_layers):
         name = f"decoder.layers.{layer}"
         attended = block.attend_to_past(x, layer)
-        x = block.add_and_normalize(
-            x, block.linear(attended, name, "self_attn.out_proj"), f"{name}.self_attn_layer_norm"
-        )
+        x = block.end_attention(x, attended, name, "self_attn")
         if source is None:
             attended = block.attend_to_source(x, layer, beams)
         else:
             attended = block.attend_to_masked_source(x, layer, source)
-        x = block.add_and_normalize(
-            x, block.linear(attended, name, "encoder_attn.out_proj"), f"{name}.encoder_attn_layer_norm"
-        )
+        x = block.end_attention(x, attended, name, "encoder_attn")
         x = block.feed_forward(x, name)
     return x
 
@@ -242,6 +236,10 @@ class Block:
         bias = net.weight(f"{norm}.bias", lambda: weights.one(f"{norm}.bias").astype(self.dtype))
         total = net.op("Add", x, change, name=f"{norm}.sum")
         return net.op("LayerNormalization", total, scale, bias, name=norm, axis=-1, epsilon=1e-5)
+
+    def end_attention(self, x: str, attended: str, layer: str, kind: str) -> str:
+        """Output projection, residual connection and normalization. `kind`: self_attn or encoder_attn."""
+        return self.add_and_normalize(x, self.linear(attended, layer, f"{kind}.out_proj"), f"{layer}.{kind}_layer_norm")
 
     def feed_forward(self, x: str, layer: str) -> str:
         """Two products with the activation between them, residual connection, normalization."""

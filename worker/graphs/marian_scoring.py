@@ -60,15 +60,11 @@ def body_graph(sizes: MarianSizes, store: Store, precision: Precision) -> GraphB
     for layer in range(sizes.decoder_layers):
         name = f"decoder.layers.{layer}"
         attended = _attend_to_all_before(net, block, sizes, x, layer)
-        x = block.add_and_normalize(
-            x, block.linear(attended, name, "self_attn.out_proj"), f"{name}.self_attn_layer_norm"
-        )
+        x = block.end_attention(x, attended, name, "self_attn")
         q = block.linear(x, name, "encoder_attn.q_proj")  # (M, D)
         q = net.op("Gather", q, "places", name=f"{name}.encoder_attn.q_by_row")  # (B, T, D)
         attended = _by_token(net, block, source.attend(q, layer), f"{name}.encoder_attn")
-        x = block.add_and_normalize(
-            x, block.linear(attended, name, "encoder_attn.out_proj"), f"{name}.encoder_attn_layer_norm"
-        )
+        x = block.end_attention(x, attended, name, "encoder_attn")
         x = block.feed_forward(x, name)
     net.output(x, "hidden", block.dtype, ["M", sizes.width])
     return net

@@ -57,13 +57,9 @@ def uncached_graph(sizes: MarianSizes, store: Store, precision: Precision, *, he
     for layer in range(sizes.decoder_layers):
         name = f"decoder.layers.{layer}"
         attended = _attend_to_all_before(net, block, sizes, x, layer, by_row)
-        x = block.add_and_normalize(
-            x, block.linear(attended, name, "self_attn.out_proj"), f"{name}.self_attn_layer_norm"
-        )
+        x = block.end_attention(x, attended, name, "self_attn")
         attended = block.attend_to_masked_source(x, layer, source)
-        x = block.add_and_normalize(
-            x, block.linear(attended, name, "encoder_attn.out_proj"), f"{name}.encoder_attn_layer_norm"
-        )
+        x = block.end_attention(x, attended, name, "encoder_attn")
         x = block.feed_forward(x, name)
     by_place = net.op("Reshape", x, by_row, name="prefix.by_row")  # (R, T, D)
     last = net.op("Gather", by_place, net.constant("last_place", -1), name="prefix.last", axis=1)  # (R, D)

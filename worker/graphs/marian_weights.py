@@ -46,7 +46,7 @@ class MarianSizes:
 
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> Self:
-        """From config.json; raise ModelError that names what is missing or not supported."""
+        """The sizes, from config.json. Raises ModelError that names what is missing or not supported."""
         for name, allowed in _SUPPORTED.items():
             if config.get(name, allowed[0]) not in allowed:
                 raise ModelError(f"config.json says {name} = {config[name]}; only {allowed[0]} is supported")
@@ -68,7 +68,7 @@ class MarianSizes:
         width = sizes["d_model"]
         for each in heads:
             if each < 1 or width % each:
-                raise ModelError(f"config.json says d_model = {width}, which is no multiple of its {each} heads")
+                raise ModelError(f"config.json says d_model = {width}, which is not a multiple of its {each} heads")
         if heads[0] != heads[1]:
             raise ModelError(
                 f"config.json says {heads[0]} heads for the encoder and {heads[1]} for the decoder; only equal numbers "
@@ -139,7 +139,7 @@ class MarianWeights:
         return self._get(f"model.{name}")
 
     def embeddings(self, side: str) -> NDArray[np.float32]:
-        """Of `encoder` or `decoder` (V, D). A file may have tied tensors under any of their names."""
+        """The embeddings (V, D) of `encoder` or `decoder`. A file may have tied tensors under any of their names."""
         names = [f"model.{side}.embed_tokens.weight"]
         if self._sizes.shared_embeddings:
             names = ["model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]

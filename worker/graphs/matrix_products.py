@@ -169,7 +169,8 @@ def quantized_product(net: GraphBuilder, quantized: str, name: str, weight: Load
 
 
 def rounding(weight: NDArray[np.float32]) -> tuple[float, float]:
-    """Of the rows w of a weight (N, K), rounded to int8 as W: the greatest |w - W| and the greatest |W| (Euclidean)."""
+    """The greatest |w - W| and the greatest |W| (Euclidean norms) over the rows w of a weight (N, K), where W is w
+    rounded to int8."""
     largest = np.abs(weight).max(axis=1, keepdims=True)
     scales = np.where(largest > 0, largest / 127, 1).astype(np.float32)
     rounded = np.rint(weight / scales) * scales

@@ -32,7 +32,7 @@ class Rope:
 
     @classmethod
     def read(cls, config: Mapping[str, Any], head_size: int, max_positions: int) -> Self:
-        """From config.json; raise ModelError that names a kind of scaling, or a value, that is not supported."""
+        """The rotation, from config.json. Raises ModelError that names a kind of scaling, or a value, not supported."""
         parameters = _parameters(config)
         kind = str(parameters.get("rope_type") or parameters.get("type") or "default")
         try:
@@ -60,7 +60,7 @@ class Rope:
 
 
 def _first(*values: Any) -> Any:
-    """The first that is not None."""
+    """The first value that is not None."""
     return next(value for value in values if value is not None)
 
 

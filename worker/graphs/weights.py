@@ -81,7 +81,7 @@ class WrittenWeights:
 
     @classmethod
     def read(cls, file: Path) -> Self:
-        """The tensors of the graph in `file`; raise ModelError where it is no graph."""
+        """The tensors of the graph in `file`; raise ModelError where it is not a graph."""
         try:
             model = onnx.load(str(file), load_external_data=False)
         except (OSError, ValueError, DecodeError) as error:

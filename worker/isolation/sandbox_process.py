@@ -23,8 +23,8 @@ from worker.isolation.sandbox import ALIVE, READY, SandboxBatch
 from worker.lane import Lane
 from worker.process.memory_limits import limit_to_free, set_oom_score
 from worker.process.stderr_log import log_to_stderr
-from worker.result_memory import StoredMemory
-from worker.warm import WarmModels
+from worker.stored_memory import StoredMemory
+from worker.warm_models import WarmModels
 
 
 def main() -> None:

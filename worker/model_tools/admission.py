@@ -5,8 +5,8 @@ from pathlib import Path
 
 from jobs.errors import SpecError
 from jobs.spec import Bos, JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
-from worker.engine.causal.open import open_language_model
-from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.causal.open import open_causal_model
+from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.pair_scoring import PairScorer
 from worker.engine.tasks.reranking import Reranker
 from worker.engine.tasks.scoring import Scorer
@@ -38,7 +38,7 @@ def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> J
     match options:
         case TranslateOptions():
             MarianTokenizer.open(folder.path).check_language(options.target_language)
-            model = open_translation_model(folder.path)
+            model = open_seq2seq_model(folder.path)
             model.check_cache(options.cache)
             model.generation.with_options(options, max_positions=model.max_positions)
         case ScoreOptions(pairs=True):
@@ -99,7 +99,7 @@ def _check_pairs(folder: ModelFolder, options: ScoreOptions) -> None:
                 f"{name} is for causal language models, and {folder.name} is {ModelKind.TRANSLATION.noun}, which "
                 f"scores the target of a pair: leave --{name.replace('_', '-')} out"
             )
-    scorer = PairScorer(open_translation_model(folder.path), MarianTokenizer.open(folder.path))
+    scorer = PairScorer(open_seq2seq_model(folder.path), MarianTokenizer.open(folder.path))
     scorer.score([], options, should_stop=lambda: False)
 
 
@@ -111,7 +111,7 @@ def _check_causal(folder: ModelFolder, options: ScoreOptions | RerankOptions) ->
             "none: leave --target-language out"
         )
     try_tokenizer(folder.path)
-    model = open_language_model(folder.path)
+    model = open_causal_model(folder.path)
     tokenizer = CausalTokenizer.open(folder.path, model.vocab_size)
     if isinstance(options, ScoreOptions):
         Scorer(model, tokenizer).score([], options, should_stop=lambda: False)

@@ -16,8 +16,8 @@ from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
 from jobs.submission.progress import OnProgress, ProgressReporter
 from jobs.submission.shards import cut_batches
 from jobs.submission.used_ids import TABLES, UsedIds
-from worker.engine.causal.open import open_language_model
-from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.causal.open import open_causal_model
+from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.prompt_templates import TEMPLATES, Template
 from worker.models.contents.kind import kind_of
 from worker.models.model_kind import ModelKind
@@ -84,7 +84,7 @@ def count_work(
     if kind_of(folder) is ModelKind.CAUSAL:
         tokenizer = CausalTokenizer.open(folder.path)
         lengths_of = _sequence_lengths(spec.options, lambda text: len(tokenizer.encode(text).ids))
-        max_positions = open_language_model(folder.path).max_positions
+        max_positions = open_causal_model(folder.path).max_positions
         counts = count_sequences((length for text in texts for length in lengths_of(text)), max_positions)
     else:
         counts = _translation(folder.path, spec.options, texts)
@@ -101,7 +101,7 @@ def count_work(
 
 def _translation(folder: Path, options: Options, texts: _Texts) -> SegmentCounts | SequenceCounts:
     """Segments to translate, or the two sides of pairs to score."""
-    tokenizer, max_positions = MarianTokenizer.open(folder), open_translation_model(folder).max_positions
+    tokenizer, max_positions = MarianTokenizer.open(folder), open_seq2seq_model(folder).max_positions
     if isinstance(options, TranslateOptions):
         return count_segments(
             texts,

@@ -7,7 +7,7 @@ from jobs.corpus.corpus import Corpus
 from jobs.corpus.reading import read_corpus
 from jobs.documents import Document
 from jobs.errors import SpecError
-from worker.demo.grammar import unseen_bulletins
+from worker.bulletins.grammar import unseen_bulletins
 from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.marian_tokenizer import MarianTokenizer
 from worker.text.segments import segment

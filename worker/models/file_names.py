@@ -1,7 +1,7 @@
 """
 What the files of a model folder are called: of native models, of exports, of checkpoints.
 
-Standard library alone: commands that have to start at once look for these files.
+Needs only the standard library: commands that have to start at once look for these files.
 """
 
 from pathlib import Path

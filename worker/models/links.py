@@ -1,7 +1,8 @@
 """
 Which symbolic links among a model's files are followed.
 
-Knows: paths, and how the Hugging Face cache is laid out. Does not know: what a model needs. Standard library alone.
+Knows: paths, and how the Hugging Face cache is laid out. Does not know: what a model needs. Needs only the standard
+library.
 """
 
 from pathlib import Path

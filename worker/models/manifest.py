@@ -2,8 +2,8 @@
 kvjobs.json: the manifest that `kvjobs models add` writes into a model's folder: what the model is, what it was made
 from, and its files.
 
-Knows: the fields. Does not know: graphs. Standard library alone: commands that read it have to start at once. The same
-input gives the same bytes.
+Knows: the fields. Does not know: graphs. Needs only the standard library: commands that read it have to start at once.
+The same input gives the same bytes.
 """
 
 import hashlib
@@ -24,7 +24,8 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 
 def has_native_graphs(folder: Path) -> bool:
-    """Whether the manifest of `folder` says so; an export may have none. Raises ModelError where it is damaged."""
+    """Whether the manifest of `folder` says that its graphs are native; False without a manifest, as some exports are.
+    Raises ModelError if it is damaged."""
     return (folder / MANIFEST).is_file() and Manifest.read(folder).is_native
 
 

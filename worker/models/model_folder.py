@@ -1,7 +1,7 @@
 """
 A model's folder: its revision, its manifest, which of its files decide results.
 
-Knows: files and their bytes. Does not know: names of models, what a model needs. Standard library alone.
+Knows: files and their bytes. Does not know: names of models, what a model needs. Needs only the standard library.
 """
 
 import contextlib

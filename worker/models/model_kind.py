@@ -1,7 +1,7 @@
 """
 The kinds of models, and which kind an architecture is.
 
-Knows: the names in config.json. Does not know: files. Standard library alone.
+Knows: the names in config.json. Does not know: files. Needs only the standard library.
 """
 
 import enum

@@ -1,4 +1,4 @@
-"""A file of a model as it is on the disk: opened, and refused where it has no content. Standard library alone."""
+"""A file of a model as it is on the disk: opened, and refused if it has no content. Needs only the standard library."""
 
 from pathlib import Path
 from typing import BinaryIO

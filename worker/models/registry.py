@@ -1,8 +1,8 @@
 """
 Which folder a model name means: a folder of the user's models, else a bundled model, else a folder of that path.
 
-Knows: names, folders. Does not know: what is in a folder. Standard library alone: `submit` asks for names, and has to
-start at once.
+Knows: names, folders. Does not know: what is in a folder. Needs only the standard library: `submit` asks for names, and
+has to start at once.
 """
 
 import difflib

@@ -1,12 +1,12 @@
 """
-Checkpoints that no graph is built of: refused by name, before weights are downloaded or read.
+Checkpoints for which kvjobs builds no graphs: they are refused, with the reason, before weights are downloaded or read.
 
     quantized    quantization_config in config.json: weights are packed, or rounded while the model runs
     custom code  auto_map in config.json: a Python file beside it defines what the model computes
     adapter      adapter_config.json: differences from the weights of another model (LoRA and the like)
     GGUF         *.gguf, the format of llama.cpp
 
-Knows: config.json and the names of files. Does not know: tensors. Standard library alone.
+Knows: config.json and the names of files. Does not know: tensors. Needs only the standard library.
 """
 
 from collections.abc import Collection, Mapping

@@ -23,7 +23,7 @@ FINISH_BATCH_S = 22.0
 
 
 class LeaseKeeper:
-    """One worker process from its start to its end. Threads share it."""
+    """The leases of one worker process, from its start to its end. Threads share this object."""
 
     def __init__(
         self,
@@ -57,12 +57,12 @@ class LeaseKeeper:
         self._closed = threading.Event()
 
     def begin(self, work: Work) -> None:
-        """A lane has leased a shard."""
+        """Keep the lease of a shard alive, which a lane has just leased."""
         with self._lock:
             self._held[work.token] = work
 
     def end(self, work: Work) -> None:
-        """A lane has finished a shard, given it back, or lost it."""
+        """Keep the lease no longer: the lane has finished the shard, given it back, or lost it."""
         with self._lock:
             self._held.pop(work.token, None)
             self._lost.discard(work.token)

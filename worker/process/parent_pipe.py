@@ -1,4 +1,4 @@
-"""The child's end of the two pipes to its parent; the other end, and what goes through them: `worker.process.child`."""
+"""The child's end of the two pipes to its parent. The other end, and what goes through them: `child_handle.py`."""
 
 import contextlib
 import os
@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-from worker.process.child import REGISTERED
+from worker.process.child_handle import REGISTERED
 from worker.process.wakeup import Wakeup
 
 
@@ -35,7 +35,7 @@ class ParentPipe:
             self._on_stop()
 
     def wait_stop(self, seconds: float) -> bool:
-        """Wait so many seconds at most; whether this process is to stop."""
+        """Wait at most so many seconds. Returns whether this process is to stop."""
         return self._stopped.wait(seconds)
 
     def call_at_stop(self, on_stop: Callable[[], None]) -> None:

@@ -41,12 +41,12 @@ class Wakeup:
             self._changed.notify_all()
 
     def sleep(self, seconds: float) -> None:
-        """Wait whether or not a wake-up comes; only `close` ends it early."""
+        """Wait for the whole time, whether or not a wake-up comes; only `close` ends the wait early."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed, seconds)
 
     def wait(self, seconds: float, seen: int) -> None:
-        """Wait for the next wake-up after the count `seen`, for so many seconds at most."""
+        """Wait for the next wake-up after the count `seen`, at most so many seconds."""
         with self._changed:
             if seen == self._count:
                 self._waiting += 1

@@ -69,7 +69,7 @@ class Watchdog:
         return max(self._hang_s, TIMES_USUAL * usual)
 
     def took(self, seconds: float) -> None:
-        """A lane has finished a step that took so many seconds."""
+        """Note how many seconds a finished step of a lane took."""
         with self._lock:
             self._steps.append(seconds)
 
@@ -80,7 +80,7 @@ class Watchdog:
             return any(call.silent_s > deadline_s for call in self._calls)
 
     def heard_heartbeat(self) -> None:
-        """The database answered the heartbeat, be it with an error."""
+        """Note that the database answered the heartbeat, be it with an error."""
         self._heartbeat_at = self.now
 
     def run(self) -> None:
@@ -139,7 +139,7 @@ class WatchedCall:
         return 0.0 if last is None else self._watch.now - last
 
     def step(self) -> None:
-        """The call has made progress."""
+        """Note that the call has made progress."""
         self._watch.took(self.silent_s)
         self._last = self._watch.now
 

@@ -24,7 +24,7 @@ class WorkLog:
         self._begun_at: dict[str, float] = {}  # token of the lease -> when
 
     def begin(self, work: Work) -> None:
-        """A lane has leased a shard."""
+        """Log that a lane has leased a shard."""
         if not log.isEnabledFor(logging.INFO):
             return
         if self._is_first("begun", work.job_id):
@@ -37,7 +37,7 @@ class WorkLog:
         self._begun_at[work.token] = time.monotonic()
 
     def end(self, work: Work, how: str) -> None:
-        """The lane has finished the shard, given it back or lost it: `how`, in words."""
+        """Log how the lane's lease ended, in words: finished, given back or lost."""
         begun_at = self._begun_at.pop(work.token, None)
         if begun_at is None:
             return

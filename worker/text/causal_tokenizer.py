@@ -3,9 +3,9 @@
 Knows: `tokenizer.json`, and the files that name its special tokens. Does not know: windows, models, scores.
 
 Text is always plain text: `<|endoftext|>` or `</s>` inside a document is tokenized like any other characters, and no
-special token is added before or after it. It is not enough not to match special tokens in the text, because some models
-(Unigram, WordPiece) have them as ordinary pieces of their vocabulary, too. So each special token is renamed to a string
-that no text contains before the library reads the file. Added tokens that are not special, like runs of spaces, stay.
+special token is added before or after it. To switch off the matching of special tokens is not enough, because in some
+models (Unigram, WordPiece) they are ordinary pieces of the vocabulary too. So each special token is renamed, before the
+library reads the file, to a string that no text contains. Added tokens that are not special, like runs of spaces, stay.
 The file's truncation, padding and post-processor are dropped: the first two would lose or add tokens silently, the
 last adds special tokens and excludes white space from the offsets.
 """
@@ -48,11 +48,11 @@ class Encoded:
 
 
 class CausalTokenizer:
-    """Does not change after `open`: several lanes may use one at a time."""
+    """Immutable after `open`, so several lanes may share one."""
 
     def __init__(self, tokenizer: Tokenizer, special: Mapping[int, str], *, bos_id: int | None, eos_id: int | None):
         """`special`: by id, the content of the special tokens, which `encode` never gives."""
-        self.bos_id = bos_id  # goes before a text; None: the model has none
+        self.bos_id = bos_id  # the id of the BOS token; None: the model has none
         self.eos_id = eos_id
         self._ends = {token_id for token_id in (bos_id, eos_id) if token_id is not None}
         self._tokenizer = tokenizer
@@ -130,7 +130,7 @@ class CausalTokenizer:
             encoding = self._tokenizer.encode_batch([text], add_special_tokens=False)[0]
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # an aborted expression is a panic in Rust, which is no Exception
+        except BaseException as error:  # an aborted expression is a panic in Rust, which is not an Exception
             raise ModelError(
                 f"the model's tokenizer cannot tokenize the text ({error}): tokenizer.json is at fault"
             ) from error
@@ -144,7 +144,7 @@ class CausalTokenizer:
         return text
 
     def token_text(self, token_id: int) -> str:
-        """A token in readable form: a space for `▁`, `<0xE4>` for a byte that is no character."""
+        """A token in readable form: a space for `▁`, `<0xE4>` for a byte that is not a character."""
         piece = self._pieces[token_id]
         if token_id in self._added:
             return piece
@@ -167,7 +167,7 @@ class CausalTokenizer:
 
 
 def _readable(content: bytes) -> str:
-    """UTF-8 as text, with `<0xE4>` for bytes that are no character."""
+    """UTF-8 as text, with `<0xE4>` for bytes that are not characters."""
     text = content.decode("utf-8", "surrogateescape")
     return _SURROGATE.sub(lambda match: f"<0x{ord(match[0]) - 0xDC00:02X}>", text)
 

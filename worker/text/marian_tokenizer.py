@@ -45,7 +45,7 @@ class TargetPiece:
 
 
 class MarianTokenizer:
-    """Does not change after `open`: several lanes may use one at a time."""
+    """Immutable after `open`, so several lanes may share one."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class MarianTokenizer:
         return [*(piece.id for piece in self.cut_target(text)), self.eos_id]
 
     def cut_target(self, text: str) -> list[TargetPiece]:
-        """The same without EOS, piece by piece."""
+        """The pieces of a target sentence with their ids and places in the text; without EOS."""
         serialized = self._target.encode(_SURROGATE.sub("\ufffd", text), out_type="serialized_proto")
         cut = sentencepiece_pb2.SentencePieceText.FromString(serialized)
         return [
@@ -126,7 +126,7 @@ class MarianTokenizer:
         ]
 
     def target_piece(self, piece_id: int) -> str:
-        """The text of a target piece, for people to read."""
+        """The text of a target piece, for messages."""
         return self._pieces.get(piece_id, f"<{piece_id}>")
 
     def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
@@ -195,7 +195,7 @@ class MarianTokenizer:
 
 
 def _last_cut(pieces: Sequence[str], start: int, end: int) -> int:
-    """Where in the second half of pieces[start:end] to split; `end` where there is no better place."""
+    """Where in the second half of pieces[start:end] to split; `end` if there is no better place."""
     middle = start + (end - start) // 2
     for cut in range(end, middle, -1):
         if pieces[cut].startswith(_WORD_START):

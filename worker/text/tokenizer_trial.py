@@ -25,7 +25,7 @@ def try_tokenizer(folder: Path, deadline_s: float = DEADLINE_S) -> None:
 
     Other faults of the file are left to `CausalTokenizer.open`.
     """
-    import orjson  # the child process does without
+    import orjson  # here, because the child process does not need it
 
     file = folder / "tokenizer.json"
     try:

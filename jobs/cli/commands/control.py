@@ -90,7 +90,8 @@ def cancel(context: Context, reference: str, as_json: bool) -> None:
 def retry(context: Context, reference: str, as_json: bool) -> None:
     """Process failed, quarantined and cancelled documents again.
 
-    A cancelled job continues. Results are kept. Rejected lines stay rejected: correct the corpus and submit it again.
+    A quarantined document is one that ends every process that works on it. A cancelled job continues. Results are
+    kept. Rejected lines stay rejected: correct the corpus and submit it again.
     """
     from jobs.advice.next_command import next_command
     from jobs.store import jobs

@@ -103,7 +103,7 @@ def export(
     For rankings, --format trec writes a TREC run, and --format cohere the answers of Cohere's rerank endpoint, a query
     a line.
 
-    In CSV and TSV a text that begins with = + - or @ and is no number gets an apostrophe in front, so that no
+    In CSV and TSV a text that begins with = + - or @ and is not a number gets an apostrophe in front, so that no
     spreadsheet runs it; --raw writes it unchanged. In TSV a backslash, tab or newline within a text is written \\\\,
     \\t or \\n.
     """

@@ -36,13 +36,14 @@ def submit(context: Context, /, **values: Any) -> int:
     (A cancelled job is refused: kvjobs retry continues it, --again makes a new one.)
 
     To score with a translation model, a line has "source" and "target". To rerank, a line has "query" and "candidates",
-    a list of {"id", "text", "score"} where "score" (of the first stage) is optional; or CORPUS is a folder in BEIR's
-    layout, and --run names the first stage's run.
+    a list of {"id", "text", "score"} where "score" (of the first stage) is optional; or CORPUS is a BEIR folder
+    (corpus.jsonl and queries.jsonl), and --run names the first stage's run.
 
     With --wait the results go to standard output. Scores are written only if -o names a file, since they mostly serve
-    to filter the corpus, as in the example. The exit code is that of `kvjobs wait`.
+    to filter the corpus, as in the second example. The exit code is 0 if all documents succeeded, 3 if some did not.
 
     \b
+    kvjobs submit corpus.jsonl --wait -o translated.jsonl
     kvjobs submit corpus.jsonl --task score --max-rejected 1% --wait &&
         kvjobs export last --where "perplexity < 50" --format original
     """
@@ -143,7 +144,7 @@ def _submit(context: Context, options: SubmitOptions, spec: JobSpec, corpus: "Co
         elif stays_paused:
             print_message(f"To resume it: kvjobs resume {job.job_id}")
         else:
-            _print_next_command(database, submitted, options.queue, spec.model)
+            _print_next_command(database, submitted, options.queue, spec.model, context.settings.lease_s)
     if options.as_json:
         print_job(job, code, already=submitted.prior_state, output=options.results)
     return code
@@ -196,14 +197,16 @@ def _wake_workers(context: Context, database: "Database", submitted: SubmittedJo
         print_message(f"The workers could not be notified ({problem}); they find the job by themselves within seconds.")
 
 
-def _print_next_command(database: "Database", submitted: SubmittedJob, queue: str, model: str) -> None:
+def _print_next_command(
+    database: "Database", submitted: SubmittedJob, queue: str, model: str, silence_s: float
+) -> None:
     from jobs.advice.waiting_reasons import jobs_ahead_sentence
     from jobs.cli.stalled_job import no_worker_message, read_jobs_ahead
 
     if submitted.prior_state is PriorState.COMPLETE:
         print_message(f"Results: kvjobs export {submitted.job_id} -o FILE")
         return
-    if no_worker := no_worker_message(database, queue, model):
+    if no_worker := no_worker_message(database, queue, model, silence_s):
         print_message(no_worker)
     elif (ahead := read_jobs_ahead(database, submitted.job_id)).jobs:
         print_message(jobs_ahead_sentence(ahead))

@@ -93,7 +93,7 @@ def _watch(context: Context, database: "Database", job: "JobSummary") -> "JobSum
     from jobs.cli.stalled_job import StallNotice
 
     try:
-        hint = StallNotice(database)
+        hint = StallNotice(database, context.settings.lease_s)
         with progress() as shown:
 
             def update(summary: "JobSummary") -> None:
@@ -129,7 +129,8 @@ def wait(context: Context, reference: str, timeout: float | None, tolerance: Tol
         with database.reading() as connection:
             job = find_job(connection, reference)
         try:
-            job = follow(database, job.job_id, StallNotice(database).update, timeout_s=timeout)
+            notice = StallNotice(database, context.settings.lease_s)
+            job = follow(database, job.job_id, notice.update, timeout_s=timeout)
         except KeyboardInterrupt:
             raise _interrupted(context, job) from None
     code = exit_code_of(job, tolerance)

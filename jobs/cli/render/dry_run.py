@@ -37,7 +37,7 @@ def describe(dry_run: DryRun, spec: JobSpec, tokens_per_s: float | None) -> Iter
 
 
 def as_record(dry_run: DryRun, spec: JobSpec, tokens_per_s: float | None) -> dict[str, Any]:
-    """The same as an object of JSON."""
+    """The same facts as the fields of a JSON object."""
     counts = dry_run.counts
     return {
         "dry_run": True,

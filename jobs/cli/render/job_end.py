@@ -31,7 +31,7 @@ def end_message(job: JobSummary, output: Path | None, tolerance: Tolerance | Non
 
 
 def cancelled_message(job: JobSummary) -> str:
-    """For a job that somebody cancelled meanwhile: no file is written, since it would look complete."""
+    """The message for a job that was cancelled meanwhile: no file is written, since it would look complete."""
     words = TASK_TERMS[job.task]
     return (
         f"Job {job.label} was cancelled: {count(job.succeeded)} of {words.counted(job.documents)} {words.done}, and no "

@@ -20,13 +20,13 @@ class MessageFormat(enum.Enum):
     QUIET = "quiet"  # not at all; errors are printed as text
 
 
-_voice = ContextVar("voice", default=MessageFormat.PLAIN)
+_format = ContextVar("format", default=MessageFormat.PLAIN)
 
 
 def print_message(message: str) -> None:
     """Print a message to standard error, in the format of this command, without characters that steer a terminal."""
     lines = [visible(line) for line in message.split("\n")]
-    match _voice.get():
+    match _format.get():
         case MessageFormat.PLAIN:
             for line in lines:
                 # Not click.echo, which writes to the file behind sys.stderr: during live progress sys.stderr is rich's,
@@ -38,19 +38,19 @@ def print_message(message: str) -> None:
 
 def message_format() -> MessageFormat:
     """The format of this command."""
-    return _voice.get()
+    return _format.get()
 
 
 def silence_messages() -> None:
     """Print no more messages in this command, except errors."""
-    _voice.set(MessageFormat.QUIET)
+    _format.set(MessageFormat.QUIET)
 
 
 @contextmanager
 def messages_as(how: MessageFormat) -> Iterator[None]:
     """Use this format inside the `with` block, unless `silence_messages` is called."""
-    before = _voice.set(how)
+    before = _format.set(how)
     try:
         yield
     finally:
-        _voice.reset(before)
+        _format.reset(before)

@@ -1,4 +1,4 @@
-"""Errors of a database as ours: what went wrong, where, and what to do."""
+"""The errors of a database turned into those of kvjobs: what went wrong, where, and what to do."""
 
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout

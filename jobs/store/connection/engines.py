@@ -35,7 +35,7 @@ def _parse(address: str) -> URL:
             "the database setting is not a URL; write sqlite:////path/kvjobs.db or postgresql://user@host/name"
         ) from None
     except ValueError:  # the port
-        raise SpecError(f"the database setting is not a URL: its port is no number; {PASSWORD_IN_URL}") from None
+        raise SpecError(f"the database setting is not a URL: its port is not a number; {PASSWORD_IN_URL}") from None
     if url.get_backend_name() == "postgresql" and not _has_one_reading(address, url):
         raise SpecError(f"the database setting has an @ too many; {PASSWORD_IN_URL}")
     # libpq, Docker and Heroku write `postgres://`, for which SQLAlchemy looks for another driver.

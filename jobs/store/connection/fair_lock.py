@@ -14,7 +14,7 @@ class FairLock:
         self._waiting: deque[threading.Event] = deque()
 
     def acquire(self, timeout_s: float) -> bool:
-        """Wait for the lock at most so long; whether this thread has it now."""
+        """Wait at most `timeout_s` for the lock. Returns whether this thread has it now."""
         with self._guard:
             if not self._is_held:
                 self._is_held = True
@@ -37,7 +37,7 @@ class FairLock:
                 self._is_held = False
 
     def _leave_queue(self, ours: threading.Event) -> bool:
-        """Wait no more; False where the lock was handed to this thread at the same moment."""
+        """Stop waiting. Returns False if the lock was handed to this thread at the same moment."""
         with self._guard:
             if ours.is_set():
                 return False

@@ -1,4 +1,4 @@
-"""`kvjobs query`: a SQL statement of the user's that reads, and can do nothing else."""
+"""`kvjobs query`: run a SQL statement of the user, which may read and do nothing else."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager

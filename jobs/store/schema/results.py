@@ -133,7 +133,7 @@ def _ranking(ranking: outcome.Ranking) -> Row:
 
 
 def _candidate(candidate: outcome.RankedCandidate) -> Row:
-    """As the export writes it: keys without a value are left out, except the score."""
+    """A candidate as JSON in the form of the export: keys without a value are left out, except the score."""
     row: Row = {"id": candidate.id, "rank": candidate.rank, "score": candidate.score}
     if candidate.first_score is not None:
         row["first_score"] = candidate.first_score

@@ -60,13 +60,14 @@ def describe(column: Column[Any]) -> Description:
 
 
 def _same(attribute: InstrumentedAttribute[Any], meaning: str | None = None, *, null: bool = False) -> Description:
-    """As a column of a table; `null`: the view's outer join adds nulls."""
+    """The description of a view's column that is a column of a table; `null`: the view's outer join adds nulls."""
     found = describe(attribute.property.columns[0])
     return Description(found.type, meaning or found.meaning, found.unit, null or found.is_nullable)
 
 
 def _result(attribute: InstrumentedAttribute[Any], tasks: str, meaning: str | None = None) -> Description:
-    """A column of results: null where a document has none, or one of a task that is not named."""
+    """The description of a view's column that comes from results: null for a document without a result, or with the
+    result of a task that `tasks` does not name."""
     found = _same(attribute, meaning, null=True)
     return Description(found.type, f"{tasks}: {found.meaning}", found.unit, found.is_nullable)
 
@@ -157,7 +158,8 @@ VIEW_COLUMNS = {
         },
     ),
     "v_steps": View(
-        "One row per model call, or other phase of a batch; with `--timing batches` one per phase and batch.",
+        "One row per model call, or other phase of a batch of documents; with `--timing batches` one per phase and "
+        "batch. The time of the last `record` of a shard is in no row: it is known only after the shard is closed.",
         {
             "job_id": _same(Step.job_id),
             "shard_id": _same(Step.shard_id),

@@ -36,7 +36,7 @@ MAX_WEIGHT = 5_000  # columns and constants in the SQL: nested calls multiply th
 
 def compile_condition(node: Node, dialect: str, paths: Mapping[tuple[str, ...], tuple[str, ...]]) -> Column:
     """The expression for WHERE, over VIEW. `paths`: names whose field has another path than its dots say. Raises
-    SpecError where the tree is no condition."""
+    SpecError where the tree is not a condition."""
     return _Compiler(dialect, paths).truth(node)
 
 

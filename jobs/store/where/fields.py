@@ -105,7 +105,7 @@ def _has(value: Any, path: tuple[str, ...]) -> bool:
 
 
 def _sqlite(document: ColumnElement[Any], path: Path) -> Field:
-    """By `json_each`, whose names are values: a JSON path of SQLite cannot hold a quote."""
+    """A field in SQLite's SQL. It is read with `json_each`, whose names are values: a JSON path cannot hold a quote."""
     whole = _without_nul(document, func.instr)
     for name in path[:-1]:
         members = _members(whole)
@@ -142,7 +142,7 @@ def _key(name: str | int) -> ColumnElement[Any]:
 
 
 def _postgresql(document: ColumnElement[Any], path: Path) -> Field:
-    """By type json: jsonb refuses the whole document for one number that is too long."""
+    """A field in PostgreSQL's SQL. It has type json: jsonb refuses a whole document for one number that is too long."""
     value: ColumnElement[Any] = cast(_without_nul(document, func.strpos), JSON)
     for name in path:
         value = value.op("->", return_type=JSON())(_key(name))

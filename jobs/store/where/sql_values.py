@@ -105,8 +105,8 @@ class SqlValues:
         return text if self._is_sqlite else text.collate("C")
 
     def _comparable(self, a: Value, b: Value) -> tuple[Column, Column]:
-        """Both numbers, comparable. PostgreSQL casts a numeric beside a double to double, and fails where it is too
-        large for one."""
+        """Both numbers in types that compare exactly. PostgreSQL casts a numeric beside a double to double, and fails
+        if it is too large for one."""
         if not self._is_sqlite and {a.stored, b.stored} == {"double", "numeric"}:
             return self.decimal(a), self.decimal(b)
         return required(a.number), required(b.number)

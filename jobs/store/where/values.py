@@ -61,7 +61,7 @@ def required(expression: Column | None) -> Column:
 
 
 def weight_of(values: Sequence[Value]) -> int:
-    """The weight of all together."""
+    """The sum of their weights."""
     return sum(value.weight for value in values)
 
 

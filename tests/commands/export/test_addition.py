@@ -1,4 +1,4 @@
-"""The user's own file with something more at the end of each line; and results as plain lines of text."""
+"""`--add` appends results to the lines of the user's own file; and results as plain lines of text."""
 
 import csv
 import io
@@ -30,7 +30,7 @@ ScoreCorpus = Callable[..., int]
 
 @pytest.fixture
 def score(database: Database, tmp_path: Path) -> ScoreCorpus:
-    """Submit these bytes; each document that can be read gets a perplexity of 1, except on the lines `unscored`."""
+    """A function that submits bytes; each readable document gets the perplexity 1, except on the lines `unscored`."""
 
     def call(data: bytes, name: str, *, unscored: tuple[int, ...] = (), **how: Any) -> int:
         (tmp_path / name).write_bytes(data)
@@ -75,7 +75,7 @@ HOW = {"own.csv": {"delimiter": ";", "id_field": "key", "text_field": "body"}}
 
 
 @pytest.mark.parametrize("name", CORPORA)
-def test_parts_of_a_result_stand_at_the_end_of_lines_that_are_otherwise_the_users_own(
+def test_parts_of_a_result_are_appended_to_lines_that_are_otherwise_unchanged(
     kvjobs: Kvjobs, score: ScoreCorpus, name: str
 ) -> None:
     before, after = CORPORA[name]
@@ -84,7 +84,9 @@ def test_parts_of_a_result_stand_at_the_end_of_lines_that_are_otherwise_the_user
     assert original(kvjobs, job, "--add", "perplexity", "--add", "bits_per_byte=bpb") == after
 
 
-def test_lines_that_are_written_anew_have_them_too(kvjobs: Kvjobs, score: ScoreCorpus, tmp_path: Path) -> None:
+def test_lines_written_from_the_database_have_the_added_parts_too(
+    kvjobs: Kvjobs, score: ScoreCorpus, tmp_path: Path
+) -> None:
     jsonl = score(b'{"id":1,"text":"a"}\n{"id":2,"text":"b"}\n', "a.jsonl", unscored=(2,))
     table = score(b"key;body;n\n7;a;1\n", "own.csv", **HOW["own.csv"])
     for name in ("a.jsonl", "own.csv"):
@@ -114,7 +116,7 @@ def test_a_document_without_a_result_has_an_empty_cell(kvjobs: Kvjobs, score: Sc
         (["--with", "text"], "leave --with text out"),
     ],
 )
-def test_what_cannot_be_added_is_refused(
+def test_parts_that_cannot_be_added_are_refused(
     kvjobs: Kvjobs, score: ScoreCorpus, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
 ) -> None:
     job = score(b'{"text": "a", "n": 1}\n{"text": "b", "late": 2}\n', "a.jsonl")
@@ -132,7 +134,7 @@ def test_what_cannot_be_added_is_refused(
 # plain lines --------------------------------------------------------------------------------------------------------
 
 
-def test_txt_is_a_line_a_document_whatever_became_of_it(kvjobs: Kvjobs, running_job: int, mixed_job: int) -> None:
+def test_txt_has_one_line_per_document_whatever_its_outcome(kvjobs: Kvjobs, running_job: int, mixed_job: int) -> None:
     running = kvjobs("export", running_job, "--format", "txt")
 
     assert running.out == "甲\n乙\n\n\n"
@@ -147,7 +149,7 @@ def test_a_line_break_in_a_text_is_a_space(kvjobs: Kvjobs, add_job: AddJob) -> N
     assert kvjobs("export", job, "--format", "txt").out == "one two three four\n\x1b[2J=x\n"
 
 
-def test_of_a_txt_line_n_is_that_of_line_n(kvjobs: Kvjobs, score: ScoreCorpus) -> None:
+def test_line_n_of_a_txt_export_is_the_result_of_line_n(kvjobs: Kvjobs, score: ScoreCorpus) -> None:
     job = score(b"\na\n\n\xff\nb\n", "a.txt")
 
     assert kvjobs("export", job, "--format", "txt").out == "\n1.0\n\n\n1.0\n"
@@ -164,14 +166,14 @@ def test_of_a_txt_line_n_is_that_of_line_n(kvjobs: Kvjobs, score: ScoreCorpus) -
         ("x", '{"id":"a"'),
     ],
 )
-def test_the_end_of_a_name_tells_the_format(kvjobs: Kvjobs, add_job: AddJob, name: str, first: str) -> None:
+def test_the_suffix_of_the_file_name_gives_the_format(kvjobs: Kvjobs, add_job: AddJob, name: str, first: str) -> None:
     job = add_job(Line("a", "甲"))
 
     assert kvjobs("export", job, "-o", name).exit_code == 0
     assert Path(name).read_text().startswith(first)
 
 
-def test_a_run_is_refused_for_what_has_no_ranking_before_anything_is_done(
+def test_the_run_format_is_refused_for_jobs_without_rankings_before_any_work(
     kvjobs: Kvjobs, finished_job: int, tmp_path: Path
 ) -> None:
     Path("c.jsonl").write_text(json.dumps({"text": "It rains."}))

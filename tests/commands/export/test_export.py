@@ -1,4 +1,4 @@
-"""The export: every document that is terminal, in the order of the corpus, and nothing lost on the way."""
+"""The export: every document that has ended, in the order of the corpus, with nothing lost."""
 
 import csv
 import gzip
@@ -30,7 +30,7 @@ def table(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_every_terminal_document_is_a_record_in_the_order_of_the_corpus(kvjobs: Kvjobs, mixed_job: int) -> None:
+def test_every_ended_document_is_a_record_in_the_order_of_the_corpus(kvjobs: Kvjobs, mixed_job: int) -> None:
     result = kvjobs("export", mixed_job)
 
     assert result.exit_code == 0
@@ -47,7 +47,7 @@ def test_every_terminal_document_is_a_record_in_the_order_of_the_corpus(kvjobs: 
 
 
 @ON_BOTH
-def test_the_same_job_gives_the_same_bytes_whatever_the_pages(
+def test_the_page_size_does_not_change_the_exported_bytes(
     database: Database, add_job: AddJob, kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = add_job(*(Line(str(number), "x" * number, fields={"n": number}) for number in range(50)))
@@ -69,7 +69,9 @@ def test_long_documents_make_small_pages(database: Database, add_job: AddJob, mo
     assert [document.position for document in read_documents(database, job)] == list(range(20))
 
 
-def test_a_running_job_gives_what_it_has_and_says_how_much_waits(kvjobs: Kvjobs, running_job: int) -> None:
+def test_a_running_job_exports_its_results_so_far_and_reports_how_many_documents_wait(
+    kvjobs: Kvjobs, running_job: int
+) -> None:
     result = kvjobs("export", running_job)
 
     assert [record["id"] for record in records(result.out)] == ["a", "b", "c"]
@@ -83,12 +85,12 @@ def test_a_running_job_gives_what_it_has_and_says_how_much_waits(kvjobs: Kvjobs,
 @pytest.mark.parametrize(
     ("only", "ids"), [("ok", ["good"]), ("failed", ["bad", None, "poison", "late"]), ("waiting", [])]
 )
-def test_only_chooses_by_outcome(kvjobs: Kvjobs, mixed_job: int, only: str, ids: list[str | None]) -> None:
+def test_only_selects_documents_by_outcome(kvjobs: Kvjobs, mixed_job: int, only: str, ids: list[str | None]) -> None:
     assert [record["id"] for record in records(kvjobs("export", mixed_job, "--only", only).out)] == ids
 
 
 @ON_BOTH
-def test_an_id_comes_back_as_the_number_it_was(kvjobs: Kvjobs, add_job: AddJob) -> None:
+def test_an_id_that_was_a_number_is_exported_as_a_number(kvjobs: Kvjobs, add_job: AddJob) -> None:
     numbers = ("7", "-3", "12345678901234567890123456789", "1.50")
     job = add_job(*(Line(number, "x", numeric_id=True) for number in numbers), Line("8", "x"))
 
@@ -97,7 +99,7 @@ def test_an_id_comes_back_as_the_number_it_was(kvjobs: Kvjobs, add_job: AddJob) 
     assert [line.split(",")[0] for line in lines] == [f'{{"id":{number}' for number in numbers] + ['{"id":"8"']
 
 
-def test_fields_of_the_corpus_pass_through_and_never_replace_ours(kvjobs: Kvjobs, add_job: AddJob) -> None:
+def test_fields_of_the_corpus_pass_through_but_never_replace_result_fields(kvjobs: Kvjobs, add_job: AddJob) -> None:
     fields = {"source": "wiki", "status": "draft", "translation": {"fr": "x"}, "fields": 1, "n": [1, {"a": None}]}
     job = add_job(Line("a", "甲", fields=fields))
 
@@ -113,7 +115,7 @@ def test_fields_of_the_corpus_pass_through_and_never_replace_ours(kvjobs: Kvjobs
     ]
 
 
-def test_flags_and_alternatives_are_there_when_there_are_any(kvjobs: Kvjobs, add_job: AddJob) -> None:
+def test_flags_and_alternatives_are_exported_if_there_are_any(kvjobs: Kvjobs, add_job: AddJob) -> None:
     nbest = [{"translation": "甲", "score": -0.5}, {"translation": "乙", "score": -0.75}]
     job = add_job(Line("a", "甲", flags="repetition truncated", alternatives=nbest), Line("b", "乙"))
 
@@ -124,7 +126,7 @@ def test_flags_and_alternatives_are_there_when_there_are_any(kvjobs: Kvjobs, add
     assert second.keys() == {"id", "status", "translation"}
 
 
-def test_extras_are_added_on_request_alone(kvjobs: Kvjobs, add_job: AddJob) -> None:
+def test_extra_fields_are_added_only_on_request(kvjobs: Kvjobs, add_job: AddJob) -> None:
     job = add_job(Line("a", "甲", text="A", log_prob=-2.25))
 
     (record,) = records(kvjobs("export", job, "--with", "tokens", "--with", "log_prob", "--with", "text").out)
@@ -140,7 +142,7 @@ def test_extras_are_added_on_request_alone(kvjobs: Kvjobs, add_job: AddJob) -> N
     }
 
 
-def test_no_character_that_a_terminal_obeys_is_in_json(kvjobs: Kvjobs, add_job: AddJob) -> None:
+def test_json_contains_no_control_character(kvjobs: Kvjobs, add_job: AddJob) -> None:
     hostile = "\x1b]0;pwned\x07\x9b31m\x7f\u202e"
     job = add_job(Line(hostile, hostile, fields={hostile: hostile}))
 
@@ -186,7 +188,7 @@ def test_a_table_never_starts_a_formula_with_a_text(kvjobs: Kvjobs, add_job: Add
     assert guarded[len(texts)]["id"] == "-7"
 
 
-def test_tsv_is_a_line_a_document(kvjobs: Kvjobs, add_job: AddJob) -> None:
+def test_tsv_has_one_line_per_document(kvjobs: Kvjobs, add_job: AddJob) -> None:
     job = add_job(Line("a", "one\n\ttwo\\three\r"), Line("b", "x"))
 
     head, first, second = kvjobs("export", job, "--format", "tsv").out.splitlines()
@@ -196,24 +198,24 @@ def test_tsv_is_a_line_a_document(kvjobs: Kvjobs, add_job: AddJob) -> None:
     assert second.split("\t")[2] == "x"
 
 
-def test_csv_keeps_alternatives_where_the_job_asked_for_them(kvjobs: Kvjobs, add_job: AddJob) -> None:
+def test_csv_has_alternatives_if_the_job_asked_for_them(kvjobs: Kvjobs, add_job: AddJob) -> None:
     options = TranslateOptions(beam_size=2, n_best=2)
     job = add_job(Line("a", "甲", alternatives=[{"translation": "甲", "score": -0.5}]), options=options)
 
     assert json.loads(table(kvjobs("export", job, "--format", "csv").out)[0]["nbest"])[0]["translation"] == "甲"
 
 
-def test_a_file_is_whole_or_not_there(
+def test_an_export_file_is_complete_or_absent(
     kvjobs: Kvjobs, finished_job: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "out.jsonl"
     target.write_text("before")
 
-    def break_off(*_arguments: object, **_options: object) -> Any:
+    def fail_half_way(*_arguments: object, **_options: object) -> Any:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("jobs.export.result_lines.read_documents", break_off)
+        patched.setattr("jobs.export.result_lines.read_documents", fail_half_way)
         assert kvjobs("export", finished_job, "-o", target).exit_code == 130
     assert target.read_text() == "before"
     assert sorted(os.listdir(tmp_path)) == ["home", "out.jsonl"]
@@ -252,7 +254,7 @@ def test_an_export_never_replaces_its_corpus(kvjobs: Kvjobs, add_job: AddJob, tm
     assert corpus.read_text() == "precious"
 
 
-def test_a_missing_folder_is_a_sentence(kvjobs: Kvjobs, finished_job: int, tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused_with_one_sentence(kvjobs: Kvjobs, finished_job: int, tmp_path: Path) -> None:
     result = kvjobs("export", finished_job, "-o", tmp_path / "no" / "out.jsonl")
 
     assert result.exit_code == 2
@@ -266,7 +268,7 @@ def test_a_device_is_written_and_not_replaced(kvjobs: Kvjobs, finished_job: int)
 
 
 @ON_BOTH
-def test_where_chooses_by_the_columns_of_v_documents(kvjobs: Kvjobs, add_job: AddJob, database: Database) -> None:
+def test_where_selects_by_the_columns_of_v_documents(kvjobs: Kvjobs, add_job: AddJob, database: Database) -> None:
     job = add_job(*(Line(f"d{number}", "译", log_prob=-float(number)) for number in range(300)))
 
     chosen = records(kvjobs("export", job, "--where", "log_prob < -250 and num_target_tokens >= 10").out)
@@ -277,7 +279,7 @@ def test_where_chooses_by_the_columns_of_v_documents(kvjobs: Kvjobs, add_job: Ad
 
 
 @ON_BOTH
-def test_where_and_only_hold_together_across_pages(
+def test_where_and_only_both_apply_across_pages(
     database: Database, add_job: AddJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting = [Line(f"w{number}") for number in range(10)]
@@ -290,20 +292,20 @@ def test_where_and_only_hold_together_across_pages(
 
 
 @ON_BOTH
-def test_a_condition_is_asked_of_each_document_once(
+def test_a_condition_is_evaluated_once_per_document(
     database: Database, add_job: AddJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not of all that are left, for each page: however few match, and however many the database thinks do."""
+    """Not again for each page over all remaining documents, however few match or are estimated to match."""
     job = add_job(*(Line(f"d{number}", "译", fields={"n": number}) for number in range(40)))
     monkeypatch.setattr(store_export, "FIRST_PAGE", 4)
     monkeypatch.setattr(store_export, "LARGEST_PAGE", 4)
     pages = []
 
-    def looked_at(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+    def count_evaluations(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
         if "v_documents" in statement:
             pages.append(statement)
 
-    event.listen(database.engine, "before_cursor_execute", looked_at)
+    event.listen(database.engine, "before_cursor_execute", count_evaluations)
     try:
         for condition, expected in (("n = 30", [30]), ("n < 0", []), ("n >= 0", list(range(40)))):
             pages.clear()
@@ -312,7 +314,7 @@ def test_a_condition_is_asked_of_each_document_once(
             assert len(pages) == 10
             assert all("position <=" in page for page in pages)
     finally:
-        event.remove(database.engine, "before_cursor_execute", looked_at)
+        event.remove(database.engine, "before_cursor_execute", count_evaluations)
 
 
 def replace_id(line: Line) -> Line:
@@ -356,7 +358,7 @@ def replace_id(line: Line) -> Line:
         "pragma_table_info",
     ],
 )
-def test_where_is_nothing_but_a_condition(kvjobs: Kvjobs, finished_job: int, condition: str) -> None:
+def test_where_accepts_only_a_condition(kvjobs: Kvjobs, finished_job: int, condition: str) -> None:
     result = kvjobs("export", finished_job, "--where", condition)
 
     assert result.exit_code == 2
@@ -365,7 +367,7 @@ def test_where_is_nothing_but_a_condition(kvjobs: Kvjobs, finished_job: int, con
 
 
 @ON_BOTH
-def test_where_takes_texts_with_quotes_and_signs(kvjobs: Kvjobs, add_job: AddJob) -> None:
+def test_where_accepts_texts_with_quotes_and_special_characters(kvjobs: Kvjobs, add_job: AddJob) -> None:
     job = add_job(Line("it's; -- :x", "甲"), Line("b", "乙"))
 
     found = records(kvjobs("export", job, "--where", "id = 'it''s; -- :x' or translation like '%丙%'").out)

@@ -1,4 +1,4 @@
-"""Scores and rankings on their way out: records, tables, totals, runs, measures."""
+"""The export of scores and rankings: records, tables, totals, runs, measures."""
 
 import csv
 import io
@@ -30,7 +30,7 @@ def table(text: str) -> list[dict[str, str]]:
 
 @pytest.fixture
 def score_job(add_job: AddJob) -> int:
-    """A fluent document, one that nobody would believe, one of which nothing is scored, a failure, one rejected."""
+    """Five documents: fluent, extremely improbable, without scored tokens, failed, rejected."""
     return add_job(
         Line("good", result=Score(6.0, 3, 2, 12, tokens=TOKENS), fields={"lang": "en"}),
         Line("bad", result=Score(9e5, 1, 1, 1, flags=(Flag.TRUNCATED,)), fields={"lang": "en", "tokens": 1}),
@@ -44,7 +44,7 @@ def score_job(add_job: AddJob) -> int:
 
 @pytest.fixture
 def rank_job(add_job: AddJob) -> int:
-    """Two queries that were ranked, one that failed, one that was rejected."""
+    """Four queries: two ranked, one failed, one rejected."""
 
     def payload(*ids: str) -> str:
         return json.dumps({"query": "q", "candidates": [{"id": one, "text": "t", "score": 1.0} for one in ids]})
@@ -64,7 +64,7 @@ def rank_job(add_job: AddJob) -> int:
 # scores ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_score_is_its_sums_and_what_follows_from_them(kvjobs: Kvjobs, score_job: int) -> None:
+def test_a_score_record_has_the_sums_and_the_measures_derived_from_them(kvjobs: Kvjobs, score_job: int) -> None:
     good, bad, none, broken, rejected = records(kvjobs("export", score_job).out)
 
     assert list(good) == ["id", "status", "score", "tokens", "lang"]
@@ -88,7 +88,7 @@ def test_a_score_is_its_sums_and_what_follows_from_them(kvjobs: Kvjobs, score_jo
     assert (rejected["status"], rejected["score"]) == ("rejected", None)
 
 
-def test_scores_are_flat_in_a_table(kvjobs: Kvjobs, score_job: int) -> None:
+def test_a_table_has_a_column_for_each_part_of_a_score(kvjobs: Kvjobs, score_job: int) -> None:
     rows = table(kvjobs("export", score_job, "--format", "csv").out)
 
     assert list(rows[0])[:6] == ["id", "status", "nll_sum", "num_tokens", "num_words", "num_bytes"]
@@ -99,7 +99,7 @@ def test_scores_are_flat_in_a_table(kvjobs: Kvjobs, score_job: int) -> None:
 
 
 @ON_BOTH
-def test_a_filter_keeps_what_it_says(kvjobs: Kvjobs, score_job: int) -> None:
+def test_a_filter_keeps_the_documents_that_match(kvjobs: Kvjobs, score_job: int) -> None:
     def ids(where: str) -> list[str]:
         return [record["id"] for record in records(kvjobs("export", "last", "--where", where).out)]
 
@@ -108,7 +108,7 @@ def test_a_filter_keeps_what_it_says(kvjobs: Kvjobs, score_job: int) -> None:
     assert ids("num_tokens = 0 or json_extract(fields, '$.lang') = 'en'") == ["good", "bad", "none"]
 
 
-def test_what_a_task_has_not_is_refused(kvjobs: Kvjobs, score_job: int) -> None:
+def test_options_of_another_task_are_refused(kvjobs: Kvjobs, score_job: int) -> None:
     for arguments in (("--with", "log_prob"), ("--format", "trec"), ("--format", "cohere", "--with", "text")):
         refused = kvjobs("export", score_job, *arguments)
         assert (refused.exit_code, refused.out) == (2, "")
@@ -116,13 +116,13 @@ def test_what_a_task_has_not_is_refused(kvjobs: Kvjobs, score_job: int) -> None:
 
 
 @ON_BOTH
-def test_totals_are_of_the_sums(kvjobs: Kvjobs, score_job: int) -> None:
+def test_totals_are_calculated_from_the_sums(kvjobs: Kvjobs, score_job: int) -> None:
     (whole,) = kvjobs("totals", score_job, "--json").json
     by_language = table(kvjobs("totals", score_job, "--by", "lang", "--csv").out)
 
     assert (whole["documents"], whole["unscored"], whole["num_tokens"]) == (2, 1, 4)
     assert whole["nll_sum"] == 900_006.0
-    assert whole["perplexity"] is None  # more than a number holds, and JSON has no infinity
+    assert whole["perplexity"] is None  # infinite, which JSON cannot represent
     assert [(row["group"], row["documents"], row["unscored"]) for row in by_language] == [
         ("en", "2", "0"),
         ("fr", "0", "1"),
@@ -131,7 +131,7 @@ def test_totals_are_of_the_sums(kvjobs: Kvjobs, score_job: int) -> None:
     assert "PERPLEXITY" in kvjobs("totals", score_job).out
 
 
-def test_totals_are_of_scores_alone(kvjobs: Kvjobs, finished_job: int, score_job: int) -> None:
+def test_totals_are_refused_for_jobs_without_scores(kvjobs: Kvjobs, finished_job: int, score_job: int) -> None:
     refused = kvjobs("totals", finished_job)
 
     assert refused.exit_code == 2
@@ -139,7 +139,7 @@ def test_totals_are_of_scores_alone(kvjobs: Kvjobs, finished_job: int, score_job
     assert kvjobs("totals", score_job, "--by", 'a"b').exit_code == 2
 
 
-def test_a_job_is_shown_in_the_words_of_its_task(kvjobs: Kvjobs, score_job: int, rank_job: int) -> None:
+def test_show_uses_the_terms_of_the_task(kvjobs: Kvjobs, score_job: int, rank_job: int) -> None:
     scores, rankings = kvjobs("show", score_job).out, kvjobs("show", rank_job).out
 
     assert "task       score\n" in scores
@@ -151,7 +151,7 @@ def test_a_job_is_shown_in_the_words_of_its_task(kvjobs: Kvjobs, score_job: int,
 # rankings -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_ranking_is_its_candidates_best_first(kvjobs: Kvjobs, rank_job: int) -> None:
+def test_a_ranking_record_lists_the_candidates_best_first(kvjobs: Kvjobs, rank_job: int) -> None:
     first, second, third, fourth = records(kvjobs("export", rank_job, "--with", "tokens").out)
 
     assert first["ranking"] == [
@@ -164,7 +164,7 @@ def test_a_ranking_is_its_candidates_best_first(kvjobs: Kvjobs, rank_job: int) -
     assert third["ranking"] is fourth["ranking"] is None
 
 
-def test_a_candidate_is_a_row_of_a_table(kvjobs: Kvjobs, rank_job: int) -> None:
+def test_a_table_has_one_row_per_candidate(kvjobs: Kvjobs, rank_job: int) -> None:
     rows = table(kvjobs("export", rank_job, "--format", "csv").out)
 
     assert [(row["id"], row["candidate"], row["rank"], row["candidate_error"]) for row in rows] == [
@@ -176,32 +176,32 @@ def test_a_candidate_is_a_row_of_a_table(kvjobs: Kvjobs, rank_job: int) -> None:
     ]
 
 
-def test_the_text_of_a_query_is_an_object(kvjobs: Kvjobs, rank_job: int) -> None:
+def test_the_text_of_a_query_is_exported_as_an_object(kvjobs: Kvjobs, rank_job: int) -> None:
     first = records(kvjobs("export", rank_job, "--with", "text").out)[0]
 
     assert [one["id"] for one in first["text"]["candidates"]] == ["a", "b"]
 
 
-def test_a_run_has_every_query_that_could_be_read(kvjobs: Kvjobs, rank_job: int) -> None:
+def test_a_run_contains_every_readable_query(kvjobs: Kvjobs, rank_job: int) -> None:
     lines = [line.split() for line in kvjobs("export", rank_job, "--format", "trec").out.splitlines()]
 
     assert [(query, candidate, rank) for query, _, candidate, rank, *_ in lines] == [
         ("q1", "b", "1"),
         ("q1", "a", "2"),
         ("q2", "c", "1"),
-        ("q3", "d", "1"),  # failed: as they came
+        ("q3", "d", "1"),  # failed: in the original order
         ("q3", "e", "2"),
     ]
     assert lines[0][1::4] == ["Q0", "kvjobs-opus-mt-en-zh"]
 
 
-def test_coheres_answer_points_into_the_list_that_came(kvjobs: Kvjobs, rank_job: int) -> None:
+def test_cohere_results_give_the_index_in_the_submitted_list(kvjobs: Kvjobs, rank_job: int) -> None:
     first = records(kvjobs("export", rank_job, "--format", "cohere").out)[0]
 
     assert [one["index"] for one in first["results"]] == [1, 0]
 
 
-def test_measures_are_those_before_and_after(kvjobs: Kvjobs, rank_job: int, tmp_path: Path) -> None:
+def test_measures_are_given_before_and_after_reranking(kvjobs: Kvjobs, rank_job: int, tmp_path: Path) -> None:
     qrels = tmp_path / "qrels.txt"
     qrels.write_text("q1 0 b 1\nq3 0 d 1\nq9 0 x 1\n")
 

@@ -1,4 +1,4 @@
-"""The lines of a corpus come out as they came in, whether the corpus is still there or not."""
+"""`--format original` exports the lines of the corpus unchanged, whether or not the file still exists."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ Send = Callable[..., int]
 
 @pytest.fixture
 def send(database: Database, tmp_path: Path) -> Send:
-    """Submit these bytes; the job's number. None of its documents is scored."""
+    """A function that submits bytes and returns the number of the job; none of its documents is scored."""
 
     def call(data: bytes, name: str = "corpus.jsonl", **how: Any) -> int:
         path = tmp_path / name
@@ -37,7 +37,7 @@ def send(database: Database, tmp_path: Path) -> Send:
 
 
 def original(kvjobs: Kvjobs, job: int, *arguments: str) -> bytes:
-    """Of the documents that wait, which are all that could be read."""
+    """The export of all waiting documents, which are all readable ones."""
     out = Path("out")
     result = kvjobs("export", job, "--format", "original", "--only", "waiting", "-o", out, *arguments)
     assert result.exit_code == 0
@@ -60,9 +60,7 @@ READABLE = {
 
 
 @pytest.mark.parametrize("name", CORPORA)
-def test_every_line_that_could_be_read_comes_out_byte_for_byte(
-    kvjobs: Kvjobs, send: Send, name: str, home: Path
-) -> None:
+def test_every_readable_line_is_exported_byte_for_byte(kvjobs: Kvjobs, send: Send, name: str, home: Path) -> None:
     job = send(CORPORA[name], name)
 
     out = home / "out"
@@ -72,8 +70,8 @@ def test_every_line_that_could_be_read_comes_out_byte_for_byte(
     assert "anew" not in wrote.err
 
 
-def test_the_byte_order_mark_of_a_table_stays_with_its_header(kvjobs: Kvjobs, send: Send) -> None:
-    """Without it Excel takes UTF-8 for an old encoding."""
+def test_the_byte_order_mark_of_a_table_is_kept(kvjobs: Kvjobs, send: Send) -> None:
+    """Without it Excel does not recognize UTF-8."""
     table = '\ufeff"id";"text";"Größe"\r\n"1";"Es regnet.";"ä"\r\n'.encode()
     job = send(table, "a.csv", delimiter=";")
 
@@ -82,7 +80,7 @@ def test_the_byte_order_mark_of_a_table_stays_with_its_header(kvjobs: Kvjobs, se
     assert added == '\ufeff"id";"text";"Größe";"perplexity"\r\n"1";"Es regnet.";"ä";""\r\n'.encode()
 
 
-def test_a_packed_corpus_comes_out_unpacked(kvjobs: Kvjobs, send: Send) -> None:
+def test_a_compressed_corpus_is_exported_uncompressed(kvjobs: Kvjobs, send: Send) -> None:
     import gzip
 
     job = send(gzip.compress(CORPORA["a.txt"]), "a.txt.gz")
@@ -91,7 +89,7 @@ def test_a_packed_corpus_comes_out_unpacked(kvjobs: Kvjobs, send: Send) -> None:
 
 
 @ON_BOTH
-def test_a_condition_chooses_lines(kvjobs: Kvjobs, send: Send) -> None:
+def test_a_condition_selects_lines(kvjobs: Kvjobs, send: Send) -> None:
     job = send(CORPORA["a.csv"], "a.csv")
 
     assert original(kvjobs, job, "--where", "id = '3'") == b'\n"text",id,n\r\n",",3,\n'
@@ -100,7 +98,7 @@ def test_a_condition_chooses_lines(kvjobs: Kvjobs, send: Send) -> None:
 
 @ON_BOTH
 @pytest.mark.parametrize("name", CORPORA)
-def test_a_corpus_that_is_gone_is_written_anew_from_the_database(
+def test_the_lines_of_a_missing_corpus_are_written_from_the_database(
     kvjobs: Kvjobs, send: Send, name: str, tmp_path: Path
 ) -> None:
     job = send(CORPORA[name], name)
@@ -126,7 +124,7 @@ def test_a_corpus_that_is_gone_is_written_anew_from_the_database(
             assert result.out == 'id\ttext\n1\t"a\tb"\n2\t=1\n'
 
 
-def test_a_line_without_an_id_gains_none_and_one_with_the_number_of_its_line_keeps_it(
+def test_a_line_without_an_id_gets_none_and_an_id_equal_to_the_line_number_is_kept(
     kvjobs: Kvjobs, send: Send, tmp_path: Path
 ) -> None:
     job = send(b'{"id": 1, "text": "a"}\n{"text": "b"}\n{"id": "3", "text": "c"}\n')
@@ -163,7 +161,7 @@ def test_every_number_is_exported_to_the_byte_in_every_format(kvjobs: Kvjobs, se
     assert export("original").splitlines(keepends=True)[: len(lines)] == lines
 
 
-def test_a_job_of_an_older_version_says_why_it_cannot(kvjobs: Kvjobs, finished_job: int) -> None:
+def test_a_job_of_an_older_version_is_refused_with_the_reason(kvjobs: Kvjobs, finished_job: int) -> None:
     refused = kvjobs("export", finished_job, "--format", "original")
 
     assert refused.exit_code == 2
@@ -181,10 +179,11 @@ LINES = st.fixed_dictionaries({"text": TEXTS}, optional={"n": VALUES, "id": st.i
 
 @given(lines=st.lists(LINES, min_size=1, max_size=5, unique_by=lambda line: line.get("id", object())), data=st.data())
 @settings(max_examples=times(4), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_the_round_trip_loses_nothing(
+def test_a_round_trip_preserves_every_value(
     kvjobs: Kvjobs, send: Send, tmp_path: Path, lines: list[dict[str, Any]], data: st.DataObject
 ) -> None:
-    """Copied: the bytes; written anew: the values. (A line whose id is the number of another is a duplicate there.)"""
+    """The bytes are equal if copied from the corpus, the values if written from the database. (A line whose id is the
+    line number of another is a duplicate there.)"""
     lines = [line for line in lines if "id" in line] or lines
     spaced = data.draw(st.sampled_from([(",", ":"), (", ", ": "), (" ,\t", " : ")]))
     written = [json.dumps(line, separators=spaced, ensure_ascii=data.draw(st.booleans())) for line in lines]

@@ -1,4 +1,4 @@
-"""The other fields of the corpus' lines, in `--where` and `totals --by`, as people name them."""
+"""The corpus' own fields in `--where` and `totals --by`, under their names."""
 
 import json
 from typing import Any
@@ -53,7 +53,7 @@ CONDITIONS = [
 
 
 @ON_BOTH
-def test_a_field_of_the_corpus_is_a_column_of_its_own_kind(kvjobs: Kvjobs, own_fields: int) -> None:
+def test_a_field_of_the_corpus_is_a_column_with_the_type_of_its_value(kvjobs: Kvjobs, own_fields: int) -> None:
     for condition, expected in CONDITIONS:
         result = kvjobs("export", own_fields, "--where", condition)
         assert (result.exit_code, ids(result.out)) == (0, expected), condition
@@ -71,15 +71,15 @@ REFUSED = [
 
 
 @ON_BOTH
-def test_a_name_that_no_document_has_is_answered_with_those_that_there_are(kvjobs: Kvjobs, own_fields: int) -> None:
-    for condition, said in REFUSED:
+def test_an_unknown_field_is_refused_with_the_existing_fields(kvjobs: Kvjobs, own_fields: int) -> None:
+    for condition, message in REFUSED:
         result = kvjobs("export", own_fields, "--where", condition)
         assert (result.exit_code, result.out) == (2, ""), condition
-        assert said in result.err
+        assert message in result.err
 
 
 @ON_BOTH
-def test_a_field_that_only_a_late_document_has_is_found(kvjobs: Kvjobs, add_job: AddJob) -> None:
+def test_a_field_that_only_a_later_document_has_is_found(kvjobs: Kvjobs, add_job: AddJob) -> None:
     lines = [Line(f"d{number}", "译", fields={"n": 1}) for number in range(120)]
     job = add_job(*lines, Line("z", "译", fields={"late": {"n": 2}}))
 
@@ -87,7 +87,7 @@ def test_a_field_that_only_a_late_document_has_is_found(kvjobs: Kvjobs, add_job:
 
 
 @ON_BOTH
-def test_totals_are_by_a_field_however_it_is_named(kvjobs: Kvjobs, own_fields: int) -> None:
+def test_totals_can_be_grouped_by_a_field_of_any_name(kvjobs: Kvjobs, own_fields: int) -> None:
     def groups(field: str) -> list[tuple[Any, int]]:
         return [(row["group"], row["documents"]) for row in kvjobs("totals", own_fields, "--by", field, "--json").json]
 
@@ -102,7 +102,7 @@ def test_totals_are_by_a_field_however_it_is_named(kvjobs: Kvjobs, own_fields: i
 
 
 @ON_BOTH
-def test_totals_by_a_field_show_every_value_as_it_is(kvjobs: Kvjobs, add_job: AddJob) -> None:
+def test_totals_by_a_field_show_every_value_unchanged(kvjobs: Kvjobs, add_job: AddJob) -> None:
     big = 12345678901234567890123
     values = [10, 9, 0.12345678, big, {"n": big}, True, "x", None]
     lines = (Line(f"d{i}", result=Score(6.0, 3, 2, 12), fields={"v": value}) for i, value in enumerate(values))
@@ -113,7 +113,9 @@ def test_totals_by_a_field_show_every_value_as_it_is(kvjobs: Kvjobs, add_job: Ad
     as_json = [row["group"] for row in kvjobs("totals", job, "--by", "v", "--json").json]
 
     assert (shown[:3], as_json[:3]) == (["0.12345678", "9", "10"], [0.12345678, 9, 10])
-    assert shown[3] == str(big) if isinstance(as_json[3], int) else float(shown[3]) == float(big)  # SQLite: a double
+    assert (
+        shown[3] == str(big) if isinstance(as_json[3], int) else float(shown[3]) == float(big)
+    )  # SQLite reads it as a double
     assert as_json[3] == pytest.approx(big, rel=1e-15)
     assert shown[4:] == ["x", "true", f'{{"n":{big}}}', "-"]
     assert as_json[4:] == ["x", True, {"n": big}, None]

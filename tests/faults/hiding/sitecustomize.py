@@ -1,4 +1,4 @@
-"""On PYTHONPATH: a stand-in for hidepid. /proc shows a process only itself, and every other process
+"""On PYTHONPATH: simulates hidepid. A process sees only itself in /proc, and every other process
 belongs to another user."""
 
 import os
@@ -16,7 +16,7 @@ def _read_if_own(path):
 
 def _kill_if_own(pid, number):
     if number == 0 and pid != os.getpid():
-        _kill(pid, 0)  # raises ProcessLookupError where there is no such process, as the kernel does
+        _kill(pid, 0)  # raises ProcessLookupError if there is no such process, as the kernel does
         raise PermissionError(1, "Operation not permitted")
     _kill(pid, number)
 

@@ -33,7 +33,7 @@ def hang():
 
 
 def spin():
-    """Hold the interpreter's lock for ever."""
+    """Hold the interpreter's lock and never release it."""
     import ctypes
 
     libc = ctypes.PyDLL(None)
@@ -86,7 +86,7 @@ def poison(module):
                 yield [(index, [dataclasses.replace(one, log_prob=nan) for one in best]) for index, best in found]
 
         outcomes, learned, timings = [], {}, []
-        for text in texts:  # one at a time: a segment does not tell its document
+        for text in texts:  # one at a time, because a segment does not name its document
             self.decoder.decode = decode_nan if "((nan))" in text else decode
             try:
                 result = translate(self, [text], options, **rest)

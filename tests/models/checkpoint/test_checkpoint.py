@@ -1,4 +1,4 @@
-"""What is read from a checkpoint folder, and what is said of one that cannot be read."""
+"""What is read from a checkpoint folder, and the message about one that cannot be read."""
 
 import json
 from pathlib import Path
@@ -40,13 +40,13 @@ def test_every_weight_is_read_as_it_was_written(tmp_path, shards):
     assert checkpoint.config["d_model"] == 16
 
 
-def test_the_files_of_a_checkpoint_are_those_that_are_read(tmp_path):
+def test_the_listed_files_of_a_checkpoint_are_those_that_are_read(tmp_path):
     shards = [f"model-0000{i}-of-00002.safetensors" for i in (1, 2)]
     folder = write_marian_checkpoint(tmp_path / "tiny", shards=2)
 
     assert Checkpoint.open(folder).files == ("config.json", "model.safetensors.index.json", *shards)
 
-    write_marian_checkpoint(folder)  # one file beside the shards is preferred, as transformers does
+    write_marian_checkpoint(folder)  # transformers too prefers a single file to shards
     assert Checkpoint.open(folder).files == ("config.json", "model.safetensors")
 
 
@@ -64,13 +64,13 @@ def test_half_precision_is_read_as_float32(tmp_path, dtype, error):
 def test_bf16_keeps_every_bit(folder):
     exact = {
         "final_logits_bias": np.array([[1.0, -2.5, 0.0], [np.inf, -np.inf, 2.0**-130]], np.float32)
-    }  # all are bf16 numbers
+    }  # bf16 can represent all of them
     write_weights(folder, exact, dtype="BF16", shards=1)
 
     np.testing.assert_array_equal(Checkpoint.open(folder).weights["final_logits_bias"], exact["final_logits_bias"])
 
 
-def test_a_single_weight_is_in_memory_at_a_time(tmp_path):
+def test_only_one_weight_is_in_memory_at_a_time(tmp_path):
     import tracemalloc
 
     folder = write_marian_checkpoint(tmp_path / "wide", width=256, ffn=1024, vocab_size=800)
@@ -103,7 +103,7 @@ def test_another_architecture_is_refused_by_name(folder, changes, named):
         Checkpoint.open(folder)
 
 
-def test_an_old_configuration_without_architectures_is_known_by_its_type(folder):
+def test_an_old_configuration_without_architectures_is_recognized_by_its_model_type(folder):
     change_config(folder, architectures=None)
 
     checkpoint = Checkpoint.open(folder)
@@ -111,7 +111,7 @@ def test_an_old_configuration_without_architectures_is_known_by_its_type(folder)
 
 
 @pytest.mark.parametrize("cut", [3, 100, 20_000])
-def test_a_truncated_file_is_a_sentence(folder, cut):
+def test_a_truncated_file_is_refused_with_one_sentence(folder, cut):
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-cut] if cut == 20_000 else file.read_bytes()[:cut])
 
@@ -124,7 +124,7 @@ def test_a_truncated_file_is_a_sentence(folder, cut):
     [(b"", "is empty"), (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "is a Git LFS pointer")],
 )
 @pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
-def test_a_hollow_file_is_a_sentence(folder, name, content, message):
+def test_an_empty_file_or_lfs_pointer_is_refused_with_one_sentence(folder, name, content, message):
     (folder / "model.safetensors").unlink()
     (folder / name).write_bytes(content)
 
@@ -132,7 +132,7 @@ def test_a_hollow_file_is_a_sentence(folder, name, content, message):
         Checkpoint.open(folder)
 
 
-def test_a_quantized_weight_is_refused_when_it_is_asked_for(folder):
+def test_a_quantized_weight_is_refused_when_it_is_read(folder):
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes().replace(b'"F32"', b'"I32"'))
 
@@ -152,7 +152,7 @@ def test_a_missing_shard_is_named(tmp_path):
     ("index", "message"),
     [({}, "no weight_map"), ({"weight_map": {"a": "../../etc/passwd"}}, "'../../etc/passwd', which is not beside it")],
 )
-def test_a_nonsensical_index_is_a_sentence(tmp_path, index, message):
+def test_an_invalid_index_is_refused_with_one_sentence(tmp_path, index, message):
     folder = write_marian_checkpoint(tmp_path / "tiny", shards=2)
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
@@ -160,7 +160,7 @@ def test_a_nonsensical_index_is_a_sentence(tmp_path, index, message):
         Checkpoint.open(folder)
 
 
-def test_a_folder_without_weights_says_which_it_lacks(folder):
+def test_a_folder_without_weights_is_refused_with_the_files_it_needs(folder):
     (folder / "model.safetensors").rename(folder / "tf_model.h5")
 
     assert not has_weights(folder)
@@ -168,7 +168,7 @@ def test_a_folder_without_weights_says_which_it_lacks(folder):
         Checkpoint.open(folder)
 
 
-def test_a_pickle_is_read_where_there_is_nothing_better(folder):
+def test_a_pickle_is_read_if_there_is_no_safetensors_file(folder):
     expected = dict(Checkpoint.open(folder).weights)
     write_pickle(folder / "pytorch_model.bin", expected)
     assert Checkpoint.open(folder).files == ("config.json", "model.safetensors")

@@ -1,4 +1,4 @@
-"""The layout of a causal export shows in the inputs of its graph."""
+"""The layout of a causal export is recognized by the inputs of its graph."""
 
 from pathlib import Path
 
@@ -11,14 +11,14 @@ from worker.models.model_folder import ModelFolder
 
 
 def write_graph(file: Path, inputs: list[str]) -> None:
-    """A head that says these inputs; nothing runs it."""
+    """Write a graph that declares these inputs; it is never run."""
     tensors = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["B"]) for name in inputs]
     out = onnx.helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, ["B"])
     node = onnx.helper.make_node("Identity", [inputs[0]], ["logits"])
     onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "g", tensors, [out])), file)
 
 
-def test_a_causal_export_is_complete_and_its_layout_shows_in_its_graph(tmp_path):
+def test_a_causal_export_is_complete_and_its_layout_is_read_from_its_graph(tmp_path):
     for layout, inputs in {
         "with past": ["input_ids", "past_key_values.0.key", "past_key_values.0.value"],
         "no cache": ["input_ids", "attention_mask"],

@@ -1,4 +1,4 @@
-"""The bundled model gives what its checkpoint gives in transformers, from text to text."""
+"""The bundled model translates texts as transformers does with its checkpoint."""
 
 import json
 from pathlib import Path
@@ -27,17 +27,17 @@ BUNDLED = Path(worker.demo.__file__).parent / "en-zh"
 
 @pytest.fixture(scope="module")
 def demo(golden_folder: Path) -> Any:
-    """The bundled model, with sentences that it was not trained on."""
+    """The bundled model, and the recorded results of sentences that it was not trained on."""
     golden = json.loads((golden_folder / "demo-en-zh.json").read_text(encoding="utf-8"))
     model = NativeSeq2Seq.open(BUNDLED)
     return SimpleNamespace(model=model, cases=golden["cases"], texts=golden["texts"], sources=golden["sources"])
 
 
 @pytest.mark.parametrize(("rows", "num_sources"), [(1, 8), (3, None), (64, None)])
-def test_the_bundled_model_says_what_its_checkpoint_says_in_transformers(
+def test_the_bundled_model_gives_the_ids_of_its_checkpoint_in_transformers(
     demo: Any, rows: int, num_sources: int | None
 ) -> None:
-    decoder = demo.model.new_decoder()  # one for all: what an earlier search left in its slots must not matter
+    decoder = demo.model.new_decoder()  # shared: what an earlier search left in its slots must not matter
     for case in demo.cases:
         rules = read_generation(
             read_json(BUNDLED / "config.json"),
@@ -49,7 +49,7 @@ def test_the_bundled_model_says_what_its_checkpoint_says_in_transformers(
         assert_golden(found, Case(case["name"], case["settings"], case["hypotheses"][:num_sources]))
 
 
-def test_the_bundled_model_is_what_its_manifest_says_and_is_as_it_would_be_built_today() -> None:
+def test_the_bundled_model_matches_its_manifest_and_the_graphs_built_today() -> None:
     manifest = Manifest.read(BUNDLED)
 
     assert list(manifest.differences(BUNDLED)) == []
@@ -62,13 +62,13 @@ def test_the_bundled_model_is_what_its_manifest_says_and_is_as_it_would_be_built
     assert list(again.node) == list(bundled.node), "build it again: see worker/demo/train.py"
 
 
-def test_texts_become_the_ids_that_the_bundled_model_was_asked_with(demo: Any) -> None:
+def test_texts_are_tokenized_to_the_recorded_ids(demo: Any) -> None:
     tokenizer = MarianTokenizer.open(BUNDLED)
 
     assert [tokenizer.encode(text, None) for text in demo.texts] == demo.sources
 
 
-def test_documents_go_through_the_bundled_model_from_text_to_text(demo: Any) -> None:
+def test_documents_are_translated_by_the_bundled_model(demo: Any) -> None:
     tokenizer = MarianTokenizer.open(BUNDLED)
     greedy = next(case for case in demo.cases if case["name"] == "greedy")
     wanted = [tokenizer.decode(hypotheses[0]["ids"]) for hypotheses in greedy["hypotheses"]]

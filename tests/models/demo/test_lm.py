@@ -25,8 +25,8 @@ def test_every_fluent_document_of_the_example_is_more_likely_than_every_shuffled
     assert 1 < min(found["fluent"]) < max(found["fluent"]) < 50 < min(found["shuffled"])
 
 
-def test_query_likelihood_finds_answers_that_comparing_words_does_not(score: Score) -> None:
-    made = retrieval_set(NUM_DOCUMENTS, 15, SEED)  # the first of the example
+def test_query_likelihood_finds_answers_that_bm25_does_not(score: Score) -> None:
+    made = retrieval_set(NUM_DOCUMENTS, 15, SEED)  # the first queries of the example set
     before = [
         [found for found, _ in made.candidates[query]].index(document) + 1 for query, document in made.relevant.items()
     ]

@@ -1,4 +1,4 @@
-"""Graphs of a few nodes, as exporters write a setting; nothing runs them."""
+"""Graphs of a few nodes, written as exporters write a setting; they are analysed and never run."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ SOFTMAX = ("Softmax", ["scores"], {})
 
 
 def find(tmp_path: Path, nodes: Sequence[tuple[str, list[Any], dict[str, Any]]], **config: Any) -> Departures:
-    """Of a graph of these nodes, whose inputs are names or constants."""
+    """Departures found in a graph of these nodes: (operator, inputs, attributes); an input is a name or a constant."""
     initializers, made = [], []
     for place, (op, inputs, attributes) in enumerate(nodes):
         names = []
@@ -36,8 +36,8 @@ def find(tmp_path: Path, nodes: Sequence[tuple[str, list[Any], dict[str, Any]]],
     return find_departures(file, CausalConfig.of(SIZES | config, "config.json"))
 
 
-def turned_by(frequencies: np.ndarray, factor: float = 1.0) -> list[tuple[str, list[Any], dict[str, Any]]]:
-    """As Optimum writes it."""
+def rotary_nodes(frequencies: np.ndarray, factor: float = 1.0) -> list[tuple[str, list[Any], dict[str, Any]]]:
+    """The nodes that Optimum writes for rotary embeddings: angles are calculated in the graph, factor as a product."""
     return [
         ("MatMul", [frequencies.astype(np.float32)[:, None], "positions"], {}),
         ("Transpose", ["out.0"], {}),
@@ -47,8 +47,8 @@ def turned_by(frequencies: np.ndarray, factor: float = 1.0) -> list[tuple[str, l
     ]
 
 
-def tables_of(frequencies: np.ndarray, factor: float = 1.0) -> list[tuple[str, list[Any], dict[str, Any]]]:
-    """As genai writes it."""
+def rotary_tables(frequencies: np.ndarray, factor: float = 1.0) -> list[tuple[str, list[Any], dict[str, Any]]]:
+    """The node that onnxruntime-genai writes for rotary embeddings: cosines and sines are tables, factor included."""
     angles = np.outer(np.arange(POSITIONS), frequencies)
     tables = [(factor * function(angles)).astype(np.float16) for function in (np.cos, np.sin)]
     return [("GroupQueryAttention", ["q", "k", "v", "", "", "ends", "longest", *tables], {})]

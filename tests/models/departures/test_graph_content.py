@@ -12,9 +12,9 @@ from worker.models.departures.graph_content import GraphContent
 
 
 @pytest.mark.parametrize("place", ["in the graph", "in a file of its own"])
-def test_large_constants_are_read_when_somebody_asks(tmp_path, place):
+def test_large_constants_are_read_on_demand(tmp_path, place):
     large = np.random.default_rng(0).normal(size=(600, 512)).astype(np.float32)  # 1.2 MB
-    floats = helper.make_tensor("floats", TensorProto.FLOAT, large.shape, large.ravel())  # not laid out as bytes
+    floats = helper.make_tensor("floats", TensorProto.FLOAT, large.shape, large.ravel())  # no raw bytes
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", "large"], ["y"])],
         "large",
@@ -37,7 +37,7 @@ def test_large_constants_are_read_when_somebody_asks(tmp_path, place):
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", json.dumps({}).encode()])
-def test_what_is_no_graph_is_said(tmp_path, content):
+def test_a_file_that_is_not_a_graph_is_refused(tmp_path, content):
     (tmp_path / "model.onnx").write_bytes(content)
 
     with pytest.raises(ModelError, match=r"model\.onnx is not an ONNX graph"):

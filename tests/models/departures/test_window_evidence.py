@@ -1,4 +1,4 @@
-"""Sliding windows: which are seen in a graph, and which limit the length of texts."""
+"""Sliding windows: which are found in a graph, and which limit the length of texts."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ BAND = np.tri(POSITIONS, dtype=bool) & ~np.tri(POSITIONS, k=-16, dtype=bool)
         {"model_type": "gpt_neo", "window_size": 16, "attention_layers": ["global", "local"]},
     ],
 )
-def test_a_window_that_is_not_seen_is_a_limit(tmp_path, asked):
+def test_a_window_that_the_graph_lacks_limits_the_length_of_texts(tmp_path, asked):
     limit = find(tmp_path, [("Add", ["heads", np.int64(16 * 16)], {}), SOFTMAX], **asked).limit
 
     assert limit is not None
@@ -50,20 +50,20 @@ def test_a_window_that_is_not_seen_is_a_limit(tmp_path, asked):
         {"model_type": "mistral", "sliding_window": POSITIONS},
     ],
 )
-def test_a_window_that_no_layer_has_is_none(tmp_path, asked):
+def test_a_window_that_no_layer_uses_is_no_limit(tmp_path, asked):
     assert find(tmp_path, [SOFTMAX], **asked) == Departures()
 
 
 @pytest.mark.parametrize("is_exact", [True, False])
-def test_fused_attention_has_its_windows_layer_by_layer(tmp_path, monkeypatch, is_exact):
-    """Where onnxruntime counts them as models do."""
+def test_windows_of_fused_attention_are_read_layer_by_layer(tmp_path, monkeypatch, is_exact):
+    """They count only if onnxruntime's windows have the length that models mean."""
     monkeypatch.setattr(window_evidence, "windows_are_exact", lambda: is_exact)
 
     def is_limited(asked: dict[str, Any], *windows: int) -> bool:
         nodes = [("GroupQueryAttention", ["q"], {"local_window_size": window}) for window in windows]
         return find(tmp_path, nodes, **asked).limit is not None
 
-    gemma = {"model_type": "gemma2", "sliding_window": 16}  # each second layer sees all
+    gemma = {"model_type": "gemma2", "sliding_window": 16}  # every second layer has no window
     assert is_limited(MISTRAL, 16, 16, 16) is not is_exact
     assert is_limited(gemma, 16, -1, 16) is not is_exact
     assert is_limited(gemma, -1, 16, -1)

@@ -1,4 +1,4 @@
-"""Causal graphs: the same bytes each time, a tied head stored once, weights that do not fit refused."""
+"""Causal graphs: the same bytes each time, a tied head is stored once, weights that do not fit are refused."""
 
 from pathlib import Path
 
@@ -31,10 +31,10 @@ def test_the_same_weights_give_the_same_bytes(tmp_path: Path, family: str, preci
         model = onnx.load(str(tmp_path / "one" / file), load_external_data=False)
         assert model.ir_version == IR_VERSION
         assert {opset.domain: opset.version for opset in model.opset_import}[""] == OPSET
-        assert len({node.name for node in model.graph.node}) == len(model.graph.node), "profiles name every node"
+        assert len({node.name for node in model.graph.node}) == len(model.graph.node), "needed for profiles"
 
 
-def test_a_tied_head_of_several_blocks_takes_no_bytes_of_its_own(tmp_path: Path) -> None:
+def test_a_tied_head_of_several_blocks_is_not_stored_twice(tmp_path: Path) -> None:
     size = 2 * BLOCK + 5
     sizes = {}
     for tied in (True, False):

@@ -1,4 +1,4 @@
-"""What a Marian graph is built of: sizes that are understood, weights that are there, the same bytes each time."""
+"""Building Marian graphs: the same bytes each time, and missing weights are refused by name."""
 
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ def test_the_same_weights_give_the_same_bytes(tmp_path: Path, family: str, preci
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("precision", Precision)
-def test_graphs_are_such_as_the_format_asks_for_and_old_runtimes_read(
+def test_graphs_are_valid_and_use_versions_that_old_runtimes_read(
     tmp_path: Path, family: str, precision: Precision
 ) -> None:
     write_marian(tmp_path, config_of(family), weights_of(family), precision=precision)
@@ -50,13 +50,13 @@ def test_graphs_are_such_as_the_format_asks_for_and_old_runtimes_read(
         model = onnx.load(str(tmp_path / file), load_external_data=False)
         assert model.ir_version == IR_VERSION == 10
         assert {opset.domain: opset.version for opset in model.opset_import}[""] == OPSET == 21
-        assert len({node.name for node in model.graph.node}) == len(model.graph.node), "profiles name every node"
+        assert len({node.name for node in model.graph.node}) == len(model.graph.node), "needed for profiles"
         assert {"encoder": 1, "decoder": 9}[model.graph.name] <= len(model.graph.input)
 
 
 @pytest.mark.parametrize("precision", Precision)
 def test_a_decoder_for_beams_needs_no_new_weights(tmp_path: Path, precision: Precision) -> None:
-    """The one for single rows comes out as it was written; one for four beams refers to the same tensors."""
+    """The graph for single rows is rebuilt as it was written; the one for four beams refers to the same tensors."""
     config = config_of("tiny-relu-separate")
     write_marian(tmp_path, config, weights_of("tiny-relu-separate"), precision=precision)
     size = (tmp_path / WEIGHTS).stat().st_size
@@ -80,7 +80,7 @@ def test_a_missing_tensor_is_named(tmp_path: Path) -> None:
         write_marian(tmp_path, config_of("tiny-swish-tied"), weights, precision=Precision.FP32)
 
 
-def test_int8_keeps_the_largest_number_of_each_column_and_zeros(tmp_path: Path) -> None:
+def test_int8_keeps_the_largest_number_of_each_column_and_zeros_exactly(tmp_path: Path) -> None:
     weights = weights_of("tiny-relu-separate")
     weights["model.decoder.layers.0.fc1.weight"][3] = 0
     write_marian(tmp_path, config_of("tiny-relu-separate"), weights, precision=Precision.INT8)

@@ -1,4 +1,4 @@
-"""The file of weights: where tensors lie, that the same ones give the same bytes, and that graphs share them."""
+"""The weights file: alignment, the same bytes for the same tensors, and sharing between graphs."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def drawn(shapes: list[list[int]], dtype: type) -> dict[str, np.ndarray]:
 
 
 def write(file: Path, arrays: dict[str, np.ndarray]) -> None:
-    """A graph that refers to all of them, beside the file."""
+    """Write the arrays to a weights file, and beside it a graph that refers to all of them."""
     with WeightsFile(file) as weights:
         net = GraphBuilder("all of them", weights)
         for name, array in arrays.items():
@@ -34,7 +34,7 @@ def write(file: Path, arrays: dict[str, np.ndarray]) -> None:
 
 
 @given(shapes=SHAPES, dtype=DTYPES)
-def test_what_is_kept_is_read_again(
+def test_tensors_are_read_back_as_they_were_written(
     tmp_path_factory: pytest.TempPathFactory, shapes: list[list[int]], dtype: type
 ) -> None:
     folder, arrays = tmp_path_factory.mktemp("weights"), drawn(shapes, dtype)
@@ -50,8 +50,8 @@ def test_what_is_kept_is_read_again(
         np.testing.assert_array_equal(written.map(tensor.name, folder), array)
 
 
-def test_every_tensor_begins_with_a_page(tmp_path: Path) -> None:
-    """What mmap asks for: else onnxruntime would read each into memory of its own."""
+def test_every_tensor_begins_at_a_page(tmp_path: Path) -> None:
+    """mmap requires it; otherwise onnxruntime would copy each tensor into memory."""
     write(tmp_path / "weights.data", drawn([[3, 5], [1], [4096], [4097]], np.int8))
 
     tensors = onnx.load(str(tmp_path / "weights.onnx"), load_external_data=False).graph.initializer
@@ -73,7 +73,7 @@ def test_the_same_tensors_give_the_same_bytes(tmp_path: Path) -> None:
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
 
 
-def test_a_tensor_that_two_graphs_use_is_there_once(tmp_path: Path) -> None:
+def test_a_tensor_that_two_graphs_use_is_stored_once(tmp_path: Path) -> None:
     array, asked = np.arange(1000, dtype=np.float32), []
 
     def load() -> np.ndarray:
@@ -88,16 +88,16 @@ def test_a_tensor_that_two_graphs_use_is_there_once(tmp_path: Path) -> None:
     assert (tmp_path / "weights.data").read_bytes() == array.tobytes()
 
 
-def test_a_file_that_is_there_is_never_written_over(tmp_path: Path) -> None:
-    (tmp_path / "weights.data").write_bytes(b"somebody's")
+def test_an_existing_weights_file_is_never_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "weights.data").write_bytes(b"of another program")
 
     with pytest.raises(FileExistsError):
         WeightsFile(tmp_path / "weights.data")
-    assert (tmp_path / "weights.data").read_bytes() == b"somebody's"
+    assert (tmp_path / "weights.data").read_bytes() == b"of another program"
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xff no graph"])
-def test_a_graph_that_cannot_be_read_is_a_sentence(tmp_path: Path, content: bytes | None) -> None:
+def test_an_unreadable_graph_is_refused_with_one_sentence(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "decoder.onnx").write_bytes(content)
 

@@ -1,4 +1,4 @@
-"""The head of an ONNX file is what onnx says it is, read without its weights."""
+"""The header of an ONNX file is read without its weights, and equals what the onnx package reads."""
 
 from pathlib import Path
 
@@ -14,9 +14,9 @@ FILES = sorted(GOLDEN.glob("*/*.onnx"))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.name}")
-def test_a_header_gives_what_a_session_and_onnx_give(file: Path) -> None:
+def test_a_header_equals_what_a_session_and_onnx_report(file: Path) -> None:
     options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # opens ten times as fast
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # ten times faster to open
     session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     model = onnx.load(file)
 
@@ -30,7 +30,7 @@ def test_a_header_gives_what_a_session_and_onnx_give(file: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2, 10, 100, 1_000, 10_000])
-def test_a_part_of_a_graph_has_no_header(tmp_path: Path, kept: int) -> None:
+def test_a_truncated_graph_has_no_header(tmp_path: Path, kept: int) -> None:
     whole = GOLDEN / "tiny-swish-tied" / "decoder_model.onnx"
     (tmp_path / "part.onnx").write_bytes(whole.read_bytes()[:kept])
 
@@ -38,14 +38,14 @@ def test_a_part_of_a_graph_has_no_header(tmp_path: Path, kept: int) -> None:
 
 
 @pytest.mark.parametrize("content", [b"nonsense", b"\xff" * 100, b"version https://git-lfs.github.com/spec/v1\n"])
-def test_what_is_no_graph_has_no_header(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_graph_has_no_header(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "other.onnx").write_bytes(content)
 
     assert read_header(tmp_path / "other.onnx") is None
     assert read_header(tmp_path / "missing.onnx") is None
 
 
-def test_an_axis_without_a_name_varies_too(tmp_path: Path) -> None:
+def test_an_axis_without_a_name_is_variable_too(tmp_path: Path) -> None:
     value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.BFLOAT16, [None, "length", 3])
     graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "g", [value], [value])
     onnx.save(onnx.helper.make_model(graph), tmp_path / "g.onnx")

@@ -1,4 +1,4 @@
-"""Real graphs say of themselves what the made-up ones of tests/unit say."""
+"""The inputs and outputs of real graphs equal those of the made-up graphs in tests/unit."""
 
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ def two(**changes: Any) -> dict[str, GraphSignature]:
     return {ENCODER: encoder(), DECODER: decoder(DECODER), WITH_PAST: decoder(WITH_PAST, **changes)}
 
 
-def test_real_graphs_say_what_made_up_ones_say(golden_folder: Path, open_tiny: Any) -> None:
+def test_real_graphs_have_the_layout_of_the_made_up_graphs(golden_folder: Path, open_tiny: Any) -> None:
     tiny = open_tiny("tiny-relu-tied", "two")
 
     assert tiny.model.graphs.layout.kind is LayoutKind.TWO_DECODERS

@@ -1,4 +1,4 @@
-"""Which model may do which task, and what is said where it may not."""
+"""Which model can do which task, and the message if it cannot."""
 
 import shutil
 from pathlib import Path
@@ -10,7 +10,7 @@ from jobs.spec import Bos, RerankOptions, ScoreOptions, Task, TranslateOptions, 
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.checkpoints import write_marian_checkpoint
 from tests.models.bigrams import write_export
-from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit, advise_departures, advise_precision, advise_queue
@@ -19,7 +19,7 @@ from worker.models import registry
 
 @pytest.fixture(scope="module")
 def models_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With the translation model opus-tiny. To be read only."""
+    """A models folder with the translation model opus-tiny; tests must not change it."""
     folder = tmp_path_factory.mktemp("seq2seq")
     add_model(Request(source=str(write_marian_checkpoint(folder / "opus-tiny"))), folder / "models")
     return folder / "models"
@@ -33,8 +33,8 @@ def test_a_translation_model_translates(models_dir: Path) -> None:
 
 
 def test_more_translations_than_the_model_keeps_hypotheses_are_refused(models_dir: Path) -> None:
-    """A job that asked for them could only be paused, and no `resume` would help it."""
-    beams = open_translation_model(models_dir / "opus-tiny").generation.num_beams
+    """Such a job could only be paused, and no `resume` would help."""
+    beams = open_seq2seq_model(models_dir / "opus-tiny").generation.num_beams
 
     assert admit(Task.TRANSLATE, "opus-tiny", models_dir, TranslateOptions(n_best=beams))
     with pytest.raises(SpecError, match=rf"n_best is {beams + 1}, .* keeps {beams}: give --beam-size {beams + 1} or"):
@@ -56,23 +56,23 @@ def test_a_translation_model_scores_pairs(models_dir: Path) -> None:
         ("bos", ScoreOptions(bos=Bos.EOS)),
     ],
 )
-def test_pairs_have_no_windows(models_dir: Path, name: str, options: ScoreOptions) -> None:
+def test_options_for_windows_are_refused_for_pairs(models_dir: Path, name: str, options: ScoreOptions) -> None:
     with pytest.raises(SpecError, match=f"opus-tiny is a translation model, which scores .*: leave --{name} out"):
         admit(Task.SCORE, "opus-tiny", models_dir, options)
 
 
-def test_a_language_that_the_model_does_not_know_is_refused_for_pairs_too(models_dir: Path) -> None:
+def test_an_unknown_target_language_is_refused_for_pairs_too(models_dir: Path) -> None:
     with pytest.raises(SpecError, match="fra"):
         admit(Task.SCORE, "opus-tiny", models_dir, ScoreOptions(target_language="fra"))
 
 
-def test_reranking_takes_a_language_model(models_dir: Path) -> None:
+def test_reranking_needs_a_causal_language_model(models_dir: Path) -> None:
     message = r"the task rerank needs a causal language model, and opus-tiny is a translation model: .* bundled demo-lm"
     with pytest.raises(SpecError, match=message):
         admit(Task.RERANK, "opus-tiny", models_dir, RerankOptions())
 
 
-def test_without_a_name_the_bundled_model_of_the_task_is_meant(
+def test_without_a_name_the_bundled_model_of_the_task_is_used(
     models_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(registry.BUNDLED, "demo-lm", tmp_path / "none")
@@ -92,14 +92,14 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def causal_dir(checkpoint: Path) -> Path:
-    """With the language model tiny. To be read only."""
+    """A models folder with the causal language model tiny; tests must not change it."""
     add_model(Request(source=str(checkpoint)), checkpoint.parent / "models")
     return checkpoint.parent / "models"
 
 
 @pytest.fixture
 def own_causal_dir(causal_dir: Path, tmp_path: Path) -> Path:
-    """A copy, to be written to."""
+    """A copy of this models folder that a test may change."""
     return Path(shutil.copytree(causal_dir, tmp_path / "models"))
 
 
@@ -112,7 +112,7 @@ def test_a_language_model_scores_texts_and_reranks(causal_dir: Path, task: Task,
     assert (spec.model, spec.options) == ("tiny", options)
 
 
-def test_whether_pairs_are_scored_is_the_models_kind_and_not_an_option(causal_dir: Path) -> None:
+def test_whether_pairs_are_scored_follows_from_the_kind_of_the_model(causal_dir: Path) -> None:
     assert admit(Task.SCORE, "tiny", causal_dir, ScoreOptions(pairs=True)).options == ScoreOptions(pairs=False)
 
 
@@ -131,7 +131,7 @@ def test_whether_pairs_are_scored_is_the_models_kind_and_not_an_option(causal_di
         (Task.SCORE, ScoreOptions(target_language="fra"), "tiny is a causal language model, which has none"),
     ],
 )
-def test_what_a_language_model_cannot_follow_is_refused(
+def test_options_that_a_language_model_cannot_serve_are_refused(
     causal_dir: Path, task: Task, options: ScoreOptions, message: str
 ) -> None:
     with pytest.raises(SpecError, match=message):
@@ -146,7 +146,7 @@ def test_a_tokenizer_of_another_model_is_refused(own_causal_dir: Path) -> None:
         admit(Task.SCORE, "tiny", own_causal_dir, ScoreOptions())
 
 
-def test_fp16_is_for_the_queue_of_gpus(own_causal_dir: Path, checkpoint: Path) -> None:
+def test_fp16_belongs_to_the_gpu_queue_and_fp32_to_the_cpu_queue(own_causal_dir: Path, checkpoint: Path) -> None:
     add_model(Request(source=str(checkpoint), precision=Precision.FP16), own_causal_dir)
 
     assert "is for GPUs" in (advise_queue("tiny-fp16", own_causal_dir, "cpu") or "")
@@ -156,7 +156,7 @@ def test_fp16_is_for_the_queue_of_gpus(own_causal_dir: Path, checkpoint: Path) -
         advise_queue("tiny", own_causal_dir, "gpu")
 
 
-def test_an_approximation_says_so(own_causal_dir: Path, checkpoint: Path) -> None:
+def test_a_model_in_int8_comes_with_advice_to_verify_it(own_causal_dir: Path, checkpoint: Path) -> None:
     add_model(Request(source=str(checkpoint), precision=Precision.INT8), own_causal_dir)
     rough = admit(Task.SCORE, "tiny-int8", own_causal_dir, ScoreOptions())
 
@@ -164,13 +164,15 @@ def test_an_approximation_says_so(own_causal_dir: Path, checkpoint: Path) -> Non
     assert advise_precision(admit(Task.SCORE, "tiny", own_causal_dir, ScoreOptions()), own_causal_dir) is None
 
 
-def test_how_an_export_differs_from_its_configuration_is_said_at_submit(own_causal_dir: Path, tmp_path: Path) -> None:
+def test_departures_of_an_export_from_its_configuration_are_reported_at_submit(
+    own_causal_dir: Path, tmp_path: Path
+) -> None:
     export = write_export(tmp_path / "export", model_type="mistral", sliding_window=16)
     add_model(Request(source=str(export)), own_causal_dir)
 
     for name in (str(export), "export"):
-        (said,) = advise_departures(admit(Task.SCORE, name, own_causal_dir, ScoreOptions()), own_causal_dir)
-        assert said.startswith(
+        (sentence,) = advise_departures(admit(Task.SCORE, name, own_causal_dir, ScoreOptions()), own_causal_dir)
+        assert sentence.startswith(
             f"Model {name} reads at most 16 tokens at once: config.json asks for sliding_window = 16"
         )
     with pytest.raises(SpecError, match="max_length is 17, but the model takes at most 16 tokens"):

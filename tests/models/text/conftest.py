@@ -1,4 +1,4 @@
-"""Tiny Marian tokenizers, one for each family of published models, trained in a second."""
+"""Tiny Marian tokenizers, one for each family of published models; training them takes a second."""
 
 import io
 import json
@@ -36,7 +36,7 @@ def train_spm(sentences: list[str], **options: Any) -> bytes:
 
 
 def pieces_of(*models: bytes) -> list[str]:
-    """Every piece that can come out of these models, each once; no special ones."""
+    """Every ordinary piece of these SentencePiece models, each once."""
     pieces: dict[str, None] = {}
     for content in models:
         spm = sentencepiece.SentencePieceProcessor(model_proto=content)
@@ -78,13 +78,13 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     random.Random(5).shuffle(shuffled)
     source_only, target_only = sorted(pieces_of(english)), sorted(pieces_of(chinese), reverse=True)
     return {
-        # eos first, pad last, one vocabulary for both sides
+        # eos first, pad last, a joint vocabulary
         "opus": write_folder(root / "opus", english, chinese, ["</s>", "<unk>", *both, "<pad>"]),
-        # the same, in another order
+        # the same pieces in another order
         "shuffled": write_folder(
             root / "shuffled", english, chinese, ["<unk>", *shuffled[:50], "</s>", "<pad>", *shuffled[50:]]
         ),
-        # ids in the middle of nowhere, pad after eos, a vocabulary a side, of different lengths
+        # special ids in the middle, pad after eos, separate vocabularies of different lengths
         "tc-big": write_folder(
             root / "tc-big",
             english,
@@ -109,7 +109,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "chinese": write_folder(
             root / "chinese", chinese, english, ["</s>", "<unk>", *pieces_of(chinese, english), "<pad>"]
         ),
-        # knows neither `<` nor Latin letters: `</s>` is to it one unknown piece
+        # has neither `<` nor Latin letters, so that `</s>` is one unknown piece
         "cyrillic": write_folder(
             root / "cyrillic", russian, chinese, ["</s>", "<unk>", *pieces_of(russian, chinese), "<pad>"]
         ),

@@ -21,10 +21,10 @@ from tests.small_tokenizers import KINDS, byte_fallback, byte_level, metaspace, 
 from tests.tokenizer_configs import CASES, TEXTS, write_case
 from worker.text.causal_tokenizer import CausalTokenizer
 
-# As transformers has it (tests/golden/make_tokenizer_config_golden.py).
+# Recorded from transformers by tests/golden/make_tokenizer_config_golden.py.
 RECORDED = json.loads((GOLDEN / "tokenizer_config.json").read_text(encoding="utf-8"))
 
-# Letters that the tokenizers know, others of each width in UTF-8, marks that combine, white space, a control character.
+# Letters of the vocabularies, letters of each width in UTF-8, combining marks, white space, a control character.
 TEXT = st.text(
     st.sampled_from("helo wrd字龍é😀🇫🇷\u0301\u0308ﬁ\u00a0\u3000\n\t\x07<|>/s[]▁Ġ") | st.characters(), max_size=30
 )
@@ -46,8 +46,8 @@ def tokenizer(folder: Path) -> CausalTokenizer:
 
 
 @pytest.fixture(scope="module")
-def theirs(folder: Path) -> Tokenizer:
-    """What the library makes of the same file."""
+def reference(folder: Path) -> Tokenizer:
+    """The tokenizers library's own tokenizer for the same file."""
     return Tokenizer.from_file(str(folder / "tokenizer.json"))
 
 
@@ -57,7 +57,7 @@ def level(tmp_path_factory: pytest.TempPathFactory) -> CausalTokenizer:
 
 
 def pieces(tokenizer: CausalTokenizer, text: str) -> list[tuple[str, bytes]]:
-    """Each token as people read it, and the bytes of the text where it stands."""
+    """Each token as readable text, with the bytes of the text that it covers."""
     encoded = tokenizer.encode(text)
     content = text.encode("utf-8", "surrogatepass")
     return [
@@ -67,17 +67,17 @@ def pieces(tokenizer: CausalTokenizer, text: str) -> list[tuple[str, bytes]]:
 
 
 @given(text=TEXT.filter(lambda text: "<" not in text and "[" not in text and not re.search("[\ud800-\udfff]", text)))
-def test_ids_are_those_of_the_library(tokenizer: CausalTokenizer, theirs: Tokenizer, text: str) -> None:
-    """What hides the special tokens changes nothing else."""
-    assert tokenizer.encode(text).ids == theirs.encode(text, add_special_tokens=False).ids
+def test_ids_equal_those_of_the_library(tokenizer: CausalTokenizer, reference: Tokenizer, text: str) -> None:
+    """Treating special tokens as plain text changes no other id."""
+    assert tokenizer.encode(text).ids == reference.encode(text, add_special_tokens=False).ids
 
 
 @given(text=TEXT)
 @example(text="")
 @example(text="e\u0301\u0301字")
 @example(text="\ud800a\udfff")
-def test_offsets_rise_and_leave_out_nothing_but_white_space(tokenizer: CausalTokenizer, text: str) -> None:
-    """Each byte has at most one token; those before the first and between tokens that have none are white space,
+def test_offsets_rise_and_skip_only_white_space(tokenizer: CausalTokenizer, text: str) -> None:
+    """Each byte belongs to at most one token; bytes without a token, before the first or in between, are white space
     or, before the first, characters that the tokenizer drops."""
     encoded = tokenizer.encode(text)
     content = text.encode("utf-8", "surrogatepass")
@@ -98,7 +98,7 @@ def test_the_tokens_of_a_byte_level_model_tile_the_text(level: CausalTokenizer, 
     assert [0, *encoded.stops] == [*encoded.starts, len(content)]
 
 
-def test_a_character_cut_into_bytes_has_a_byte_for_each(tmp_path: Path) -> None:
+def test_a_character_cut_into_byte_tokens_gives_each_token_one_byte(tmp_path: Path) -> None:
     fallback = opened(tmp_path / "fallback", byte_fallback())
 
     assert pieces(opened(tmp_path / "level", byte_level()), "o龍") == [
@@ -108,7 +108,7 @@ def test_a_character_cut_into_bytes_has_a_byte_for_each(tmp_path: Path) -> None:
         ("<0x8D>", b"\x8d"),
     ]
     assert pieces(fallback, "龍字") == [
-        (" ", b""),  # put there by the tokenizer: no text
+        (" ", b""),  # added by the tokenizer: no text
         ("<0xE9>", b"\xe9"),
         ("<0xBE>", b"\xbe"),
         ("<0x8D>", b"\x8d"),
@@ -117,7 +117,7 @@ def test_a_character_cut_into_bytes_has_a_byte_for_each(tmp_path: Path) -> None:
     assert pieces(fallback, "hel") == [(" h", b"h"), ("el", b"el")]
 
 
-def test_offsets_are_of_the_text_before_it_was_normalized(tmp_path: Path) -> None:
+def test_offsets_refer_to_the_text_before_normalization(tmp_path: Path) -> None:
     assert pieces(opened(tmp_path / "bert", word_piece()), "  HELLO  CAFÉ cafe\u0301\x07") == [
         ("hello", b"HELLO"),
         ("cafe", "CAFÉ".encode()),
@@ -143,8 +143,8 @@ def test_special_tokens_in_a_text_are_plain_text(tokenizer: CausalTokenizer, kin
     assert not special & {token for token, _ in pieces(tokenizer, text)}
 
 
-def test_a_special_token_that_merges_could_find_whole_is_plain_text(tmp_path: Path) -> None:
-    """With `ignore_merges`, as Llama 3 has it, a word that stands in the vocabulary is taken as it is."""
+def test_a_special_token_is_plain_text_even_if_it_is_in_the_vocabulary_as_a_word(tmp_path: Path) -> None:
+    """With `ignore_merges`, as in Llama 3, a word that is in the vocabulary becomes one token."""
     folder = write(tmp_path, byte_level(ignore_merges=True))
     description = json.loads((folder / "tokenizer.json").read_text())
     description["model"]["vocab"]["end"] = len(description["model"]["vocab"])
@@ -156,23 +156,23 @@ def test_a_special_token_that_merges_could_find_whole_is_plain_text(tmp_path: Pa
     assert len(CausalTokenizer.open(folder).encode("end").ids) > 1
 
 
-def test_a_special_token_that_text_is_made_of_stays(tmp_path: Path) -> None:
-    """`!` is the padding of some models; a text may still say it."""
+def test_a_special_token_that_is_ordinary_text_stays_usable(tmp_path: Path) -> None:
+    """`!` is the padding of some models, but a text may contain it."""
     tokenizer = byte_level()
     tokenizer.add_special_tokens(["!", "hello"])
 
     assert [text for text, _ in pieces(opened(tmp_path, tokenizer), "hello!")] == ["hello", "!"]
 
 
-def test_added_tokens_that_are_not_special_are_found(tmp_path: Path) -> None:
+def test_added_tokens_that_are_not_special_are_recognized(tmp_path: Path) -> None:
     tokenizer = byte_level()
     tokenizer.add_tokens(["<tool>"])
 
     assert ("<tool>", b"<tool>") in pieces(opened(tmp_path, tokenizer), "a <tool>é")
 
 
-def test_nothing_is_put_around_cut_off_or_filled_up(tmp_path: Path) -> None:
-    """Whatever the file says."""
+def test_no_token_is_added_and_nothing_is_truncated_or_padded(tmp_path: Path) -> None:
+    """Whatever the settings in the file."""
     tokenizer = metaspace()
     plain = opened(tmp_path / "plain", tokenizer).encode("hello world").ids
     tokenizer.enable_truncation(3)
@@ -182,14 +182,14 @@ def test_nothing_is_put_around_cut_off_or_filled_up(tmp_path: Path) -> None:
     assert len(plain) > 3
 
 
-def test_decoding_gives_the_text_back(tokenizer: CausalTokenizer, kind: str) -> None:
+def test_decoding_gives_back_the_text(tokenizer: CausalTokenizer, kind: str) -> None:
     text = "hello world"
     special = tokenizer.max_id + 1 if kind == "byte-level" else 1
 
     assert tokenizer.decode([special, *tokenizer.encode(text).ids]) == text
 
 
-def test_a_lone_surrogate_counts_as_a_replacement_character(tokenizer: CausalTokenizer) -> None:
+def test_a_lone_surrogate_is_encoded_as_the_replacement_character(tokenizer: CausalTokenizer) -> None:
     assert tokenizer.encode("he\ud83dl").ids == tokenizer.encode("he\ufffdl").ids
 
 
@@ -198,7 +198,7 @@ def test_a_lone_surrogate_counts_as_a_replacement_character(tokenizer: CausalTok
     [
         ({}, None, None),
         ({"tokenizer_config": {"bos_token": "<s>", "eos_token": {"content": "</s>", "lstrip": False}}}, 1, 2),
-        # transformers reads special_tokens_map.json over an old tokenizer_config.json, and not at all beside a new one.
+        # transformers: special_tokens_map.json overrides an old tokenizer_config.json; beside a new one it is ignored.
         ({"tokenizer_config": {"bos_token": "<s>"}, "special_tokens_map": {"bos_token": "</s>"}}, 2, None),
         (
             {
@@ -208,21 +208,21 @@ def test_a_lone_surrogate_counts_as_a_replacement_character(tokenizer: CausalTok
             1,
             None,
         ),
-        # A tokenizer of transformers has no BOS that only config.json names: it has that of its files, or of its class.
+        # transformers ignores a BOS that only config.json names: it takes that of the tokenizer's files or class.
         ({"config": {"bos_token_id": 1, "eos_token_id": 2}}, None, 2),
         ({"config": {"bos_token_id": 2, "model_type": "llama"}}, 1, None),
         ({"config": {"model_type": "llama"}, "tokenizer_config": {"tokenizer_class": "Qwen2Tokenizer"}}, None, None),
         ({"tokenizer_config": {"tokenizer_class": "LlamaTokenizerFast"}}, 1, None),
         ({"tokenizer_config": {"tokenizer_class": "LlamaTokenizer", "bos_token": None}}, None, None),
-        ({"config": {"tokenizer_class": "GPT2Tokenizer"}}, None, None),  # <|endoftext|>, which this vocabulary lacks
-        # Of EOS the model's files speak where the tokenizer's are silent, and not where they say that there is none.
+        ({"config": {"tokenizer_class": "GPT2Tokenizer"}}, None, None),  # <|endoftext|> is not in this vocabulary
+        # The model's files give the EOS if the tokenizer's files do not mention one, but not if those set it to null.
         ({"config": {"eos_token_id": 2}, "tokenizer_config": {"eos_token": None}}, None, None),
         ({"config": {"eos_token_id": 1}, "generation_config": {"eos_token_id": [2, 1]}}, None, 2),
-        # A configuration class writes its defaults whatever the vocabulary has there.
+        # A configuration class writes its default ids even if they do not fit the vocabulary.
         ({"config": {"bos_token_id": 5, "eos_token_id": 99999}}, None, None),
     ],
 )
-def test_bos_and_eos_are_those_that_the_files_name(
+def test_bos_and_eos_are_read_from_the_files(
     tmp_path: Path, files: dict[str, Any], bos: int | None, eos: int | None
 ) -> None:
     tokenizer = opened(tmp_path, metaspace(), **files)
@@ -231,7 +231,7 @@ def test_bos_and_eos_are_those_that_the_files_name(
 
 
 def test_the_vocabulary_ends_after_its_highest_id(tmp_path: Path) -> None:
-    """What is never in a text, `<|im_start|>` and padding, is in the vocabulary and never given to a model."""
+    """`<|im_start|>` and padding count as part of the vocabulary, although no text is encoded to them."""
     plain = byte_level()
     size = plain.get_vocab_size()
     plain.add_special_tokens(["<pad>"])
@@ -275,10 +275,10 @@ def test_a_damaged_folder_is_refused_by_the_file_at_fault(
 
 
 @given(data=st.data())
-def test_whatever_a_damaged_file_says_is_a_model_error_or_a_tokenizer(
+def test_any_damaged_file_gives_a_model_error_or_a_working_tokenizer(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    """One value anywhere in the file replaced by another kind."""
+    """One value anywhere in the file is replaced by one of another type."""
     folder = tmp_path_factory.getbasetemp() / "damaged"
     if not folder.exists():
         write(folder, metaspace())
@@ -301,7 +301,7 @@ def test_whatever_a_damaged_file_says_is_a_model_error_or_a_tokenizer(
         tokenizer.encode("hello </s>")
 
 
-def test_a_tokenizer_without_a_word_for_a_character_says_so(tmp_path: Path) -> None:
+def test_a_character_that_the_tokenizer_cannot_encode_is_reported(tmp_path: Path) -> None:
     tokenizer = opened(tmp_path, Tokenizer(Unigram([("a", -1.0)])))
 
     assert len(tokenizer.encode("aa").ids) == 2
@@ -309,8 +309,8 @@ def test_a_tokenizer_without_a_word_for_a_character_says_so(tmp_path: Path) -> N
         tokenizer.encode("ab")
 
 
-def test_other_threads_go_on_while_a_long_text_is_cut(tmp_path: Path) -> None:
-    """A lane that tokenizes does not hold up the others: the interpreter's lock is free meanwhile."""
+def test_other_threads_run_while_a_long_text_is_tokenized(tmp_path: Path) -> None:
+    """A lane that tokenizes does not block the others: the library releases the interpreter's lock."""
     tokenizer = opened(tmp_path, byte_level())
     text = "hello world 字 " * 20_000
     num_ticks, is_cut = 0, threading.Event()
@@ -323,7 +323,7 @@ def test_other_threads_go_on_while_a_long_text_is_cut(tmp_path: Path) -> None:
     thread = threading.Thread(target=tick)
     thread.start()
     num_before = num_ticks
-    # The library's part alone: what `encode` does with its answer is Python.
+    # Only the library's part: `encode` processes its result in Python, with the lock.
     tokenizer._tokenizer.encode_batch([text], add_special_tokens=False)
     num_meanwhile = num_ticks - num_before
     is_cut.set()
@@ -332,19 +332,19 @@ def test_other_threads_go_on_while_a_long_text_is_cut(tmp_path: Path) -> None:
     assert num_meanwhile > 10
 
 
-# --- what other files change
+# --- effects of other files
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_other_files_change_what_they_change_in_transformers(tmp_path: Path, name: str) -> None:
+def test_other_files_have_the_same_effect_as_in_transformers(tmp_path: Path, name: str) -> None:
     tokenizer = CausalTokenizer.open(write_case(tmp_path / "model", name))
 
     assert [tokenizer.encode(text).ids for text in TEXTS] == RECORDED["ids"][name]
 
 
-def test_the_golden_ids_tell_a_space_and_an_added_token_apart(tmp_path: Path) -> None:
-    silent, spoken = (f"outermost False, GPT2Tokenizer, {said}" for said in ("silent", True))
+def test_the_golden_texts_cover_a_space_and_an_added_token(tmp_path: Path) -> None:
+    without, with_flag = (f"outermost False, GPT2Tokenizer, {flag}" for flag in ("silent", True))
     plain = CausalTokenizer.open(write(tmp_path, byte_level())).encode(TEXTS[9]).ids
 
-    assert RECORDED["ids"][silent] != RECORDED["ids"][spoken]
+    assert RECORDED["ids"][without] != RECORDED["ids"][with_flag]
     assert RECORDED["ids"]["a plain one, new"][9] != plain

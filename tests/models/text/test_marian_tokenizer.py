@@ -1,4 +1,4 @@
-"""The Marian tokenizer on tiny vocabularies, and on a real one where it is at hand."""
+"""The Marian tokenizer on tiny vocabularies, and on a real one if it is on this machine."""
 
 import json
 import re
@@ -18,7 +18,7 @@ RECORDED = json.loads((GOLDEN / "marian_tokenizer.json").read_text())
 NEEDS_OPUS_MT = pytest.mark.skipif(not OPUS_MT.is_dir(), reason=f"there is no {OPUS_MT} (KVJOBS_TEST_DATA)")
 
 SPECIAL_LOOKING = ["</s>", "<unk>", "<pad>", "<s>", ">>fra<<", ">>cmn_Hans<<", ">>fra<< ", "<0x41>", "▁", " "]
-any_text = st.text(st.characters(exclude_categories=[]))  # lone surrogates too
+any_text = st.text(st.characters(exclude_categories=[]))  # including lone surrogates
 tempting_text = st.lists(st.sampled_from(SPECIAL_LOOKING) | any_text).map("".join)
 
 
@@ -34,7 +34,7 @@ def needed_language(tokenizer: MarianTokenizer) -> str | None:
 # --- encoding
 
 
-def test_ids_come_from_the_vocabulary_not_from_the_spm(folders, tokenizers):
+def test_ids_come_from_the_vocabulary_not_from_the_sentencepiece_model(folders, tokenizers):
     text = "Rain is likely."
     for name in ("opus", "shuffled", "tc-big"):
         ids = vocabulary(folders[name])
@@ -44,7 +44,7 @@ def test_ids_come_from_the_vocabulary_not_from_the_spm(folders, tokenizers):
         assert tokenizers[name].encode(text, None) == [*expected, ids["</s>"]]
 
 
-def test_the_label_comes_first_and_the_end_last(folders, tokenizers):
+def test_the_language_label_is_the_first_id_and_the_end_the_last(folders, tokenizers):
     ids = vocabulary(folders["multilingual"])
 
     encoded = tokenizers["multilingual"].encode("Rain.", "cmn_Hant")
@@ -54,7 +54,7 @@ def test_the_label_comes_first_and_the_end_last(folders, tokenizers):
     assert encoded[1:] == tokenizers["multilingual"].encode("Rain.", "fra")[1:]
 
 
-def test_nothing_encodes_to_the_end_alone(tokenizers):
+def test_an_empty_text_is_encoded_to_the_end_alone(tokenizers):
     for text in ("", " ", "\n\t", "▁"):
         assert tokenizers["tc-big"].encode(text, None) == [tokenizers["tc-big"].eos_id]
 
@@ -66,8 +66,8 @@ def test_an_unknown_character_is_unk_and_not_the_end(tokenizers):
     assert tokenizer.encode("☃", None).count(tokenizer.eos_id) == 1
 
 
-def test_a_character_that_only_the_other_side_covers_keeps_its_id(folders, tokenizers):
-    """`source.spm` calls it unknown, but the vocabulary has it: what transformers and Marian itself do."""
+def test_a_character_that_only_the_target_side_knows_has_its_id(folders, tokenizers):
+    """`source.spm` does not know it, but the vocabulary has it; transformers and Marian do the same."""
     assert vocabulary(folders["opus"])["雨"] in tokenizers["opus"].encode("the 雨 falls", None)
 
 
@@ -84,14 +84,14 @@ def test_no_text_becomes_a_special_id(tokenizers, folders, text):
         assert encoded[-1] == ids["</s>"]
 
 
-def test_a_special_word_that_is_one_unknown_piece_is_unk(folders, tokenizers):
+def test_a_special_word_that_is_one_unknown_piece_is_encoded_as_unk(folders, tokenizers):
     spm = sentencepiece.SentencePieceProcessor(model_file=str(folders["cyrillic"] / "source.spm"))
-    assert "</s>" in spm.encode("дождь</s>", out_type=str)  # the danger is real
+    assert "</s>" in spm.encode("дождь</s>", out_type=str)  # this model really gives the special word as a piece
 
     assert tokenizers["cyrillic"].encode("дождь</s>", None).count(tokenizers["cyrillic"].eos_id) == 1
 
 
-def test_a_lone_surrogate_counts_as_the_replacement_character(tokenizers):
+def test_a_lone_surrogate_is_encoded_as_the_replacement_character(tokenizers):
     for tokenizer in (tokenizers["opus"], tokenizers["bytes"]):
         assert tokenizer.encode("rain\ud800snow", None) == tokenizer.encode("rain\ufffdsnow", None)
 
@@ -105,7 +105,7 @@ def test_a_nul_does_not_end_the_text(tokenizers):
 # --- the target side
 
 
-def test_a_target_is_cut_by_its_own_spm_and_counted_in_its_own_vocabulary(folders, tokenizers):
+def test_a_target_is_cut_by_its_own_sentencepiece_model_with_ids_of_its_own_vocabulary(folders, tokenizers):
     text = "周一有雨。"
     for name, file in (("opus", "vocab.json"), ("tc-big", "target_vocab.json")):
         ids = vocabulary(folders[name], file)
@@ -115,7 +115,7 @@ def test_a_target_is_cut_by_its_own_spm_and_counted_in_its_own_vocabulary(folder
         assert tokenizers[name].encode_target(text) == [*expected, tokenizers[name].eos_id]
 
 
-def test_an_unknown_character_is_the_targets_unk(folders, tokenizers):
+def test_an_unknown_character_of_a_target_has_the_targets_unk_id(folders, tokenizers):
     for name, file in (("opus", "vocab.json"), ("tc-big", "target_vocab.json")):
         assert vocabulary(folders[name], file)["<unk>"] in tokenizers[name].encode_target("雨 ☃")
 
@@ -134,8 +134,8 @@ def test_no_target_text_becomes_a_special_id(tokenizers, folders, text):
 
 
 @given(text=tempting_text)
-def test_pieces_of_a_target_follow_each_other_and_cover_it(tokenizers, text):
-    """But for what both ends lose, which would be nothing alone; no character is cut in two."""
+def test_pieces_of_a_target_are_contiguous_and_cover_it(tokenizers, text):
+    """Except for white space at both ends; and no character is cut in two."""
     content = text.encode("utf-8", "surrogatepass")
     for tokenizer in tokenizers.values():
         pieces = tokenizer.cut_target(text)
@@ -152,7 +152,7 @@ def test_pieces_of_a_target_follow_each_other_and_cover_it(tokenizers, text):
 
 
 @given(text=tempting_text, max_tokens=st.integers(3, 40))
-def test_pieces_of_an_over_long_text_are_the_text(tokenizers, text, max_tokens):
+def test_the_pieces_of_an_over_long_text_add_up_to_it(tokenizers, text, max_tokens):
     for tokenizer in tokenizers.values():
         language = needed_language(tokenizer)
         num_labels = 1 if language else 0
@@ -174,7 +174,7 @@ def test_a_text_that_just_fits_is_not_split(tokenizers):
     assert len(tokenizer.split("Rain is expected in the northern valleys.", None, len(whole) - 1)) == 2
 
 
-def test_parts_start_with_a_word_where_words_are_shorter_than_half_a_part(folders, tokenizers):
+def test_parts_start_at_a_word_if_words_are_shorter_than_half_a_part(folders, tokenizers):
     ids = vocabulary(folders["opus"])
     starts = {i for piece, i in ids.items() if piece.startswith("▁")}
 
@@ -184,24 +184,24 @@ def test_parts_start_with_a_word_where_words_are_shorter_than_half_a_part(folder
     assert all(part[0] in starts for part in lists)
 
 
-def test_a_part_is_filled_where_the_next_word_starts_right_after(folders, tokenizers):
+def test_a_part_is_filled_completely_if_the_next_word_starts_right_after(folders, tokenizers):
     tokenizer = tokenizers["opus"]
     words = (piece.removeprefix("▁") for piece in vocabulary(folders["opus"]) if piece.startswith("▁"))
-    word = next(word for word in words if len(tokenizer.encode(word, None)) == 2)  # one piece and the end
+    word = next(word for word in words if len(tokenizer.encode(word, None)) == 2)  # a word of one piece, and the end
 
     assert [len(part) for part in tokenizer.split(f"{word} " * 7, None, 4)] == [4, 4, 2]
 
 
-def test_where_no_word_starts_parts_end_with_punctuation(folders, tokenizers):
+def test_without_a_word_start_parts_end_at_punctuation(folders, tokenizers):
     pieces = {i: piece for piece, i in vocabulary(folders["chinese"]).items()}
 
     lists = tokenizers["chinese"].split("高山地区将会下雪，风力可达四十节。" * 80, None, 64)
 
     assert len(lists) > 3
-    assert all(pieces[part[-2]].endswith((",", "。")) for part in lists)  # training made ， a plain comma
+    assert all(pieces[part[-2]].endswith((",", "。")) for part in lists)  # training normalized ， to a plain comma
 
 
-def test_room_for_no_piece_at_all_is_refused(tokenizers):
+def test_a_limit_without_room_for_a_piece_is_refused(tokenizers):
     with pytest.raises(SpecError, match="max_tokens is 2"):
         tokenizers["multilingual"].split("Rain", "fra", 2)
 
@@ -217,7 +217,7 @@ def test_a_text_of_known_words_survives_a_round_trip(folders, tokenizers):
     assert tokenizers["tc-big"].decode([ids[piece] for piece in pieces]) == "高山地区 将会下雪"
 
 
-def test_end_padding_and_unknown_say_nothing(folders, tokenizers):
+def test_end_padding_and_unknown_decode_to_nothing(folders, tokenizers):
     for name, file in (("opus", "vocab.json"), ("shuffled", "vocab.json"), ("tc-big", "target_vocab.json")):
         ids = vocabulary(folders[name], file)
         silent = [ids["<pad>"], ids["</s>"], ids["<unk>"], 10**6]
@@ -226,8 +226,8 @@ def test_end_padding_and_unknown_say_nothing(folders, tokenizers):
         assert tokenizers[name].decode([]) == ""
 
 
-def test_the_target_has_its_own_end(folders, tokenizers):
-    """With separate vocabularies the source's end is an ordinary piece of the target, or none."""
+def test_the_target_vocabulary_has_its_own_end_id(folders, tokenizers):
+    """With separate vocabularies the id of the source's end is an ordinary piece of the target, or unused."""
     source, target = vocabulary(folders["tc-big"]), vocabulary(folders["tc-big"], "target_vocab.json")
     assert source["</s>"] != target["</s>"]
     word = next(piece for piece, i in target.items() if i == source["<unk>"])
@@ -235,7 +235,7 @@ def test_the_target_has_its_own_end(folders, tokenizers):
     assert tokenizers["tc-big"].decode([source["<unk>"]]) == word.replace("▁", " ").strip()
 
 
-def test_bytes_become_characters(folders, tokenizers):
+def test_byte_pieces_decode_to_characters(folders, tokenizers):
     ids = vocabulary(folders["bytes"])
     snowman = [ids[f"<0x{byte:02X}>"] for byte in "☃".encode()]
 
@@ -244,7 +244,7 @@ def test_bytes_become_characters(folders, tokenizers):
 
 
 @given(st.lists(st.integers(0, 400)))
-def test_whatever_a_model_emits_decodes_to_clean_text(tokenizers, ids):
+def test_any_ids_decode_to_clean_text(tokenizers, ids):
     for tokenizer in tokenizers.values():
         text = tokenizer.decode(ids)
 
@@ -255,7 +255,7 @@ def test_whatever_a_model_emits_decodes_to_clean_text(tokenizers, ids):
 # --- languages
 
 
-def test_languages_are_the_labels_of_the_vocabulary(tokenizers):
+def test_the_target_languages_are_the_labels_of_the_vocabulary(tokenizers):
     assert tokenizers["multilingual"].languages == {"cmn_Hans", "cmn_Hant", "fra"}
     assert tokenizers["opus"].languages == frozenset()
 
@@ -285,7 +285,7 @@ def test_encoding_refuses_a_label_that_the_model_lacks(tokenizers):
         tokenizers["multilingual"].encode("Rain", "deu")
 
 
-def test_of_many_labels_a_message_shows_a_few(tokenizers):
+def test_a_message_shows_only_a_few_of_many_labels(tokenizers):
     ids = {f">>x{i:03}<<": i + 2 for i in range(100)} | {"</s>": 0, "<unk>": 1}
     spm = tokenizers["opus"]._source
     many = MarianTokenizer(spm, spm, ids, {}, eos_id=0, unk_id=1, silent_ids=())
@@ -298,7 +298,7 @@ def test_of_many_labels_a_message_shows_a_few(tokenizers):
 # --- lanes
 
 
-def test_the_ids_of_the_target_are_those_that_its_texts_are_made_of(tokenizers, folders):
+def test_the_target_ids_are_those_that_target_texts_can_contain(tokenizers, folders):
     for name, tokenizer in tokenizers.items():
         folder = folders[name]
         separate = (folder / "target_vocab.json").is_file()
@@ -316,7 +316,7 @@ def test_the_ids_of_the_target_are_those_that_its_texts_are_made_of(tokenizers, 
     assert len(tokenizers["opus"].target_ids()) < len(json.loads((folders["opus"] / "vocab.json").read_text()))
 
 
-def test_several_lanes_may_use_one_tokenizer_at_a_time(tokenizers):
+def test_several_lanes_can_use_one_tokenizer_at_the_same_time(tokenizers):
     tokenizer = tokenizers["multilingual"]
     texts = [
         f"{sentence} {i}"
@@ -331,7 +331,7 @@ def test_several_lanes_may_use_one_tokenizer_at_a_time(tokenizers):
         assert list(lanes.map(work, texts)) == [work(text) for text in texts]
 
 
-# --- a real vocabulary, against ids recorded from transformers
+# --- a real vocabulary, compared with ids recorded from transformers
 
 
 @pytest.fixture(scope="session")

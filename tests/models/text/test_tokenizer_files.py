@@ -1,4 +1,4 @@
-"""What a person is told when the files of a tokenizer are missing, broken, or not of one model."""
+"""The message for the user if the files of a tokenizer are missing, broken, or of different models."""
 
 import json
 import re
@@ -54,7 +54,7 @@ def test_files_that_contradict_each_other_are_refused(folders, tmp_path, name, e
         MarianTokenizer.open(folder)
 
 
-def test_where_only_the_configuration_knows_the_end_it_is_believed(folders, tmp_path):
+def test_the_end_id_is_taken_from_the_configuration_if_the_vocabulary_has_none(folders, tmp_path):
     folder = copy_without(folders["opus"], tmp_path / "copy", "vocab.json")
     ids = json.loads((folders["opus"] / "vocab.json").read_text())
     del ids["</s>"], ids["<pad>"]
@@ -63,7 +63,7 @@ def test_where_only_the_configuration_knows_the_end_it_is_believed(folders, tmp_
     assert MarianTokenizer.open(folder).encode("", None) == [0]
 
 
-def test_a_list_of_one_end_is_an_end(folders, tmp_path):
+def test_a_list_with_one_end_id_is_accepted(folders, tmp_path):
     folder = copy_without(folders["opus"], tmp_path / "copy", "config.json")
     (folder / "config.json").write_text(json.dumps({"eos_token_id": [0]}))
 

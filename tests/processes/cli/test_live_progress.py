@@ -1,4 +1,4 @@
-"""The line of progress on a terminal: its width, the names in it, messages above it."""
+"""The progress line on a terminal: its width, the names in it, and messages above it."""
 
 import os
 import pty
@@ -25,7 +25,7 @@ def test_control_characters_in_a_name_cannot_leave_the_progress_line(home: Path,
 
 
 @ON_SQLITE
-def test_a_narrow_terminal_drops_whole_parts_and_never_half_a_number(home: Path, add_job: AddJob) -> None:
+def test_a_narrow_terminal_drops_whole_parts_and_never_cuts_a_number(home: Path, add_job: AddJob) -> None:
     rejected = [Line(None, status=DocumentStatus.REJECTED, text=None) for _ in range(12)]
     job = add_job(*(Line(f"d{number}", "译") for number in range(120)), *rejected, name="a-name-of-forty-letters-or-so")
 
@@ -35,7 +35,7 @@ def test_a_narrow_terminal_drops_whole_parts_and_never_half_a_number(home: Path,
     assert re.search(r"job 1 ━+ 132/132 documents \(100\.0 %\), 12 not ok\r", shown)
 
 
-def test_a_message_stands_above_the_line_that_moves() -> None:
+def test_a_message_is_printed_above_the_progress_line() -> None:
     code = (
         "from jobs.cli.render import live_progress, messages\n"
         "with live_progress.progress() as shown: messages.print_message('a message')"
@@ -45,22 +45,22 @@ def test_a_message_stands_above_the_line_that_moves() -> None:
 
 
 def in_a_terminal(*arguments: str, columns: int = 120, code: str = "") -> str:
-    """What `kvjobs`, or this code, writes to a terminal."""
-    ours, theirs = pty.openpty()
+    """What `kvjobs`, or this code, writes to a terminal of this width."""
+    terminal, stream = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", code] if code else [sys.executable, "-m", "jobs.cli.main", *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
+        stdin=stream,
+        stdout=stream,
+        stderr=stream,
         env=os.environ | {"TERM": "xterm", "COLUMNS": str(columns), "NO_COLOR": "1"},
     )
-    os.close(theirs)
+    os.close(stream)
     written = b""
     while True:
         try:
-            written += os.read(ours, 65536)
+            written += os.read(terminal, 65536)
         except OSError:  # the other end is closed
             break
-    os.close(ours)
+    os.close(terminal)
     process.wait()
     return written.decode()

@@ -19,7 +19,7 @@ HEAVY = (
 )
 
 
-# A command may know its settings and how to write JSON.
+# A command may load settings and JSON, which the bare help may not.
 HEAVY_FOR_A_COMMAND = (
     *("sqlalchemy", "celery", "kombu", "redis", "rich", "onnxruntime", "numpy", "alembic"),
     *("zstandard", "onnx", "tokenizers", "psycopg", "asyncio"),
@@ -32,7 +32,7 @@ def python(code: str, *arguments: str, **options: Any) -> "subprocess.CompletedP
     )
 
 
-def test_help_loads_nothing_heavy() -> None:
+def test_help_loads_no_heavy_module() -> None:
     code = f"""
 import sys
 from jobs.cli.main import run
@@ -43,7 +43,7 @@ print("LOADED", [name for name in {HEAVY} if name in sys.modules])
 
 
 def test_the_help_of_no_command_loads_a_database_a_broker_or_a_model() -> None:
-    """One process for all: what any of them loads is loaded at the end."""
+    """All helps run in one process, which at the end has every module that any of them loads."""
     code = f"""
 import sys
 import click
@@ -64,7 +64,7 @@ print("LOADED", [name for name in {HEAVY_FOR_A_COMMAND} if name in sys.modules])
 
 
 def test_no_command_of_jobs_loads_a_model(home: Path) -> None:
-    """One process for all."""
+    """All commands run in one process."""
     code = """
 import sys
 from jobs.cli.main import run
@@ -89,7 +89,7 @@ for arguments in ["export", "--help"], ["query", "--help"], ["ls"], ["show", "1"
             "Error: cannot write to standard output (it is closed); redirect it to a file or a program",
         ),
         ("--version >/dev/full", 1, "Error: cannot write to standard output (No space left on device)"),
-        # More than the buffer holds: it is written before the end.
+        # Larger than the buffer, so that it is written before the end.
         ("submit --help >&-", 1, "Error: cannot write to standard output (it is closed)"),
         ("submit --help >/dev/full", 1, "Error: cannot write to standard output (No space left on device)"),
         ("ls >&- <&-", 0, "There is no job yet"),
@@ -97,7 +97,7 @@ for arguments in ["export", "--help"], ["query", "--help"], ["ls"], ["show", "1"
         ("--help | true", 0, ""),
     ],
 )
-def test_a_closed_stream_is_at_most_one_sentence(
+def test_a_closed_stream_is_reported_with_at_most_one_sentence(
     home: Path, call: str, exit_code: int, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
@@ -112,7 +112,7 @@ def test_a_closed_stream_is_at_most_one_sentence(
     assert done.stderr.count("\n") == bool(says)
 
 
-def test_output_is_buffered_whatever_the_environment_says(home: Path) -> None:
+def test_output_is_buffered_even_if_the_environment_disables_it(home: Path) -> None:
     """An unbuffered write may be partial, and a full disk would not be noticed at the end."""
     done = subprocess.run(
         ["bash", "-c", f"{sys.executable} -m jobs.cli.main --help >/dev/full"],
@@ -127,8 +127,8 @@ def test_output_is_buffered_whatever_the_environment_says(home: Path) -> None:
     assert done.stderr.startswith("Error: cannot write to standard output (No space left on device); redirect it to ")
 
 
-def test_a_closed_pipe_is_no_error(home: Path) -> None:
-    """As in `kvjobs query ... | head -1`."""
+def test_a_closed_pipe_is_not_an_error(home: Path) -> None:
+    """`kvjobs query ... | head -1` closes the pipe."""
     numbers = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 200000) select i from n"
     code = "import sys; from jobs.cli.main import main; sys.argv = ['kvjobs', *sys.argv[1:]]; main()"
     process = subprocess.Popen(

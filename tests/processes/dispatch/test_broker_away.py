@@ -18,14 +18,14 @@ def silent_server() -> Iterator[str]:
         yield f"redis://127.0.0.1:{server.getsockname()[1]}/0"
 
 
-@pytest.mark.parametrize("place", ["silent", "nobody", "no such host"])
-def test_a_broker_that_is_away_costs_a_few_seconds(
+@pytest.mark.parametrize("place", ["silent", "no socket", "no such host"])
+def test_a_submit_with_an_unresponsive_broker_takes_a_few_seconds(
     silent_server: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(broker, "ANSWER_S", 0.4)
     urls = {
         "silent": silent_server,
-        "nobody": f"redis+socket://{tmp_path}/redis.sock",
+        "no socket": f"redis+socket://{tmp_path}/redis.sock",
         "no such host": "redis://host.invalid/0",
     }
     app = make_app(urls[place])

@@ -47,7 +47,7 @@ def sandbox(arguments: WorkerArguments, spec: JobSpec) -> Iterator[Sandbox]:
 
 
 def child_of(pid: int) -> int:
-    """The pid of the sandbox; other tests may have left a resource tracker of multiprocessing behind."""
+    """The pid of the sandbox; other tests may have left a resource tracker of multiprocessing as a further child."""
     threads = Path(f"/proc/{pid}/task").iterdir()
     children = [int(child) for thread in threads for child in (thread / "children").read_text().split()]
     (child,) = [
@@ -58,8 +58,8 @@ def child_of(pid: int) -> int:
     return child
 
 
-def test_it_processes_batch_after_batch_and_ignores_signals_to_stop(sandbox: Sandbox) -> None:
-    os.kill(child_of(os.getpid()), signal.SIGTERM)  # as systemd does to every process of a service
+def test_a_sandbox_processes_several_batches_and_ignores_sigterm(sandbox: Sandbox) -> None:
+    os.kill(child_of(os.getpid()), signal.SIGTERM)  # systemd sends it to every process of a service
 
     first, second = sandbox.process(BATCH), sandbox.process(BATCH[:1])
 
@@ -68,7 +68,7 @@ def test_it_processes_batch_after_batch_and_ignores_signals_to_stop(sandbox: San
     assert len(first.learned) == 2
 
 
-def test_its_death_is_reported_with_the_signal(sandbox: Sandbox) -> None:
+def test_the_death_of_a_sandbox_is_reported_with_the_signal(sandbox: Sandbox) -> None:
     os.kill(child_of(os.getpid()), signal.SIGKILL)
 
     with pytest.raises(SandboxDied, match="was killed by SIGKILL") as death:
@@ -76,10 +76,10 @@ def test_its_death_is_reported_with_the_signal(sandbox: Sandbox) -> None:
     assert death.value.code == "killed"
 
 
-def test_a_process_that_stays_silent_is_killed(
+def test_a_sandbox_without_a_sign_of_life_is_killed(
     arguments: WorkerArguments, spec: JobSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox_module, "TRACEBACK_S", 0.2)  # a stopped process prints none
+    monkeypatch.setattr(sandbox_module, "TRACEBACK_S", 0.2)  # a stopped process prints no traceback
     sandbox = Sandbox(arguments, spec, lambda: 0.5, lambda: False)
     os.kill(child_of(os.getpid()), signal.SIGSTOP)
 
@@ -89,7 +89,7 @@ def test_a_process_that_stays_silent_is_killed(
     assert death.value.code == "hung"
 
 
-def test_a_lane_that_is_asked_to_stop_does_not_wait_for_it(arguments: WorkerArguments, spec: JobSpec) -> None:
+def test_a_lane_that_is_asked_to_stop_does_not_wait_for_its_sandbox(arguments: WorkerArguments, spec: JobSpec) -> None:
     stop = [False]
     sandbox = Sandbox(arguments, spec, lambda: 60.0, lambda: stop[0])
     os.kill(child_of(os.getpid()), signal.SIGSTOP)
@@ -125,7 +125,7 @@ sandbox.process((PlannedDocument(0, "((hang))", 10),))
 """
 
 
-def test_a_sandbox_that_hangs_ends_when_its_lane_s_process_ends_however_that_happens(
+def test_a_hanging_sandbox_ends_when_the_process_of_its_lane_ends_in_any_way(
     arguments: WorkerArguments, spec: JobSpec
 ) -> None:
     holder = subprocess.Popen(
@@ -140,7 +140,7 @@ def test_a_sandbox_that_hangs_ends_when_its_lane_s_process_ends_however_that_hap
     pid = child_of(holder.pid)
     started = float(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     process = ProcessId(ProcessId.current().machine, pid, started)
-    time.sleep(0.5)  # it is processing its document, and never reads its connection again
+    time.sleep(0.5)  # it is in its document now, and does not read its connection any more
     assert not process.is_dead()
 
     holder.kill()

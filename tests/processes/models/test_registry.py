@@ -6,7 +6,7 @@ import sys
 from tests.places import CHECKOUT
 
 
-def test_asking_for_names_and_files_loads_neither_onnxruntime_nor_numpy():
+def test_looking_up_models_and_their_files_loads_neither_onnxruntime_nor_numpy():
     heavy = {"numpy", "onnxruntime", "sentencepiece"}
     code = (
         "import sys, worker.models.registry, worker.models.contents.layout_name\n"

@@ -1,4 +1,4 @@
-"""Whether a worker of this machine is alive, by its own answer: without a database, a broker or a wait."""
+"""The health check of a worker on this machine through its socket, without a database or a broker."""
 
 import socket
 import subprocess
@@ -25,8 +25,8 @@ def settings(home: Path) -> Settings:
 
 
 @contextmanager
-def mute(settings: Settings, pid: int) -> Iterator[None]:
-    """A process that holds its socket and does not answer, as one that hangs."""
+def hanging_worker(settings: Settings, pid: int) -> Iterator[None]:
+    """The socket of a worker that accepts connections but does not answer, as if it hangs."""
     folder, prefix = place(settings)
     folder.mkdir(exist_ok=True)
     with socket.socket(socket.AF_UNIX) as listener, address(folder / f"{prefix}{pid}-abcd1234.sock") as name:
@@ -52,7 +52,7 @@ print("LOADED", [name for name in ("sqlalchemy", "celery", "kombu", "redis", "nu
 
 
 @pytest.mark.parametrize(("lives", "exit_code"), [(True, 0), (False, 1)])
-def test_the_exit_code_is_the_answer_of_the_worker(
+def test_the_exit_code_follows_the_answer_of_the_worker(
     settings: Settings, kvjobs: Kvjobs, lives: bool, exit_code: int
 ) -> None:
     with serve_health(settings, lambda: replace(WELL, lives=lives)):
@@ -61,15 +61,15 @@ def test_the_exit_code_is_the_answer_of_the_worker(
     assert (result.exit_code, [row["lives"] for row in result.json]) == (exit_code, [lives])
 
 
-def test_a_worker_that_does_not_answer_is_not_alive_and_delays_no_other(settings: Settings) -> None:
-    with mute(settings, 55), serve_health(settings, lambda: WELL), mute(settings, 66):
+def test_a_worker_that_does_not_answer_counts_as_dead_and_does_not_delay_the_others(settings: Settings) -> None:
+    with hanging_worker(settings, 55), serve_health(settings, lambda: WELL), hanging_worker(settings, 66):
         found = ask(settings, 0.2)
 
     assert {(one.pid, one.lives) for one in found} == {(55, False), (66, False), (123, True)}
 
 
-def test_the_socket_of_a_killed_worker_is_no_worker_and_the_next_one_removes_it(settings: Settings) -> None:
-    with mute(settings, 55):
+def test_the_socket_of_a_killed_worker_is_ignored_and_removed_by_the_next_worker(settings: Settings) -> None:
+    with hanging_worker(settings, 55):
         pass
 
     assert ask(settings, 0.2) == []
@@ -78,14 +78,14 @@ def test_the_socket_of_a_killed_worker_is_no_worker_and_the_next_one_removes_it(
     assert list((settings.home / FOLDER).iterdir()) == []
 
 
-def test_workers_of_another_machine_or_on_another_database_are_not_asked_about(settings: Settings) -> None:
+def test_workers_of_another_machine_or_another_database_are_not_checked(settings: Settings) -> None:
     with serve_health(settings, lambda: replace(WELL, machine="another boot")):
         assert ask(settings, 0.2) == []
     with serve_health(replace(settings, database="postgresql://host/jobs"), lambda: WELL):
         assert ask(settings, 0.2) == []
 
 
-def test_a_home_whose_path_is_too_long_for_a_socket_answers_too(settings: Settings) -> None:
+def test_the_socket_works_even_if_the_path_of_the_home_is_too_long_for_one(settings: Settings) -> None:
     deep = replace(settings, home=settings.home / ("d" * LONGEST_ADDRESS))
 
     with serve_health(deep, lambda: WELL):
@@ -95,7 +95,7 @@ def test_a_home_whose_path_is_too_long_for_a_socket_answers_too(settings: Settin
 
 
 def test_a_worker_whose_home_is_read_only_runs_without_the_socket(settings: Settings) -> None:
-    settings.home.joinpath(FOLDER).touch()  # in the place of the folder
+    settings.home.joinpath(FOLDER).touch()  # a file where the folder would be
 
     with serve_health(settings, lambda: WELL):
         assert ask(settings, 0.2) == []

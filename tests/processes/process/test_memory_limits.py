@@ -1,4 +1,4 @@
-"""Limits of memory: each test in a process of its own, since a limit cannot be lifted."""
+"""Memory limits; each test runs in its own process, because a limit cannot be raised again."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ def run(program: str) -> str:
 
 def test_an_allocation_beyond_the_limit_raises_memory_error() -> None:
     for limit in ("limit_to_machine", "limit_to_free"):
-        said = run(f"""
+        output = run(f"""
 import os, resource
 from worker.process import memory_limits
 memory_limits.{limit}()
@@ -27,13 +27,13 @@ except MemoryError:
 bytearray(100 << 20)
 print("and the process goes on")
 """)
-        assert said.splitlines() == ["limited", "refused", "and the process goes on"]
+        assert output.splitlines() == ["limited", "refused", "and the process goes on"]
 
 
-def test_a_control_group_may_have_less_than_the_machine(tmp_path: Path) -> None:
+def test_the_limit_follows_a_control_group_that_has_less_memory_than_the_machine(tmp_path: Path) -> None:
     (tmp_path / "memory.max").write_text("1000000000\n")
     (tmp_path / "memory.current").write_text("400000000\n")
-    said = run(f"""
+    output = run(f"""
 import resource
 from pathlib import Path
 from worker.process import memory_limits
@@ -44,25 +44,25 @@ used = memory_limits._data_size()
 memory_limits.limit_to_free()
 print(resource.getrlimit(resource.RLIMIT_DATA)[0] - used < 700_000_000)
 """)
-    assert said.splitlines() == ["1000000000", "True"]
+    assert output.splitlines() == ["1000000000", "True"]
 
 
-def test_the_kernel_kills_a_sandbox_first() -> None:
-    said = run(
+def test_the_oom_score_makes_the_kernel_kill_a_sandbox_first() -> None:
+    output = run(
         "from worker.process.memory_limits import set_oom_score; set_oom_score(1000); "
         "print(open('/proc/self/oom_score_adj').read())"
     )
 
-    assert said == "1000"
+    assert output == "1000"
 
 
-def test_a_real_model_that_lacks_memory_gives_the_same_translations_in_smaller_calls() -> None:
-    said = run("""
+def test_a_real_model_with_too_little_memory_gives_the_same_translations_in_smaller_calls() -> None:
+    output = run("""
 import logging, resource, sys
 from pathlib import Path
 from jobs.spec import TranslateOptions
 from worker.demo.examples import lines
-from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.result_memory import NoMemory
 from worker.engine.tasks.translation import Translator
 from worker.process.memory_limits import _data_size
@@ -72,7 +72,7 @@ import json
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
 texts = [json.loads(line)["text"] for line in lines(40, seed=5, references=False)]
 folder = Path("worker/demo/en-zh")
-model, tokenizer = open_translation_model(folder), MarianTokenizer.open(folder)
+model, tokenizer = open_seq2seq_model(folder), MarianTokenizer.open(folder)
 
 def translate():
     translator = Translator(model, tokenizer)
@@ -84,5 +84,5 @@ _, short = translate()
 resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 print("equal" if [one.text for one in translate()[1]] == [one.text for one in short] else "different")
 """)
-    assert "256 sentences do not fit into memory" in said
-    assert said.endswith("\nequal")
+    assert "256 sentences do not fit into memory" in output
+    assert output.endswith("\nequal")

@@ -1,4 +1,4 @@
-"""Wake-ups of lanes: none is lost, and idle is reported only when all lanes have looked for work."""
+"""Wake-ups of lanes: none is lost, and the worker reports idle only after all lanes have looked for work."""
 
 import threading
 import time
@@ -38,7 +38,7 @@ def test_a_wake_up_reaches_every_lane() -> None:
 def test_a_wake_up_while_a_lane_looks_for_work_is_not_lost() -> None:
     wakeup = Wakeup()
     seen = wakeup.count
-    wakeup.wake()  # while it leases
+    wakeup.wake()  # while the lane is leasing
 
     started = time.monotonic()
     wakeup.wait(LONG_S, seen)
@@ -46,7 +46,7 @@ def test_a_wake_up_while_a_lane_looks_for_work_is_not_lost() -> None:
     assert time.monotonic() - started < 1
 
 
-def test_idle_is_reported_when_all_lanes_wait_with_the_wake_ups_that_they_had_seen() -> None:
+def test_idle_is_reported_when_all_lanes_wait_and_none_has_missed_a_wake_up() -> None:
     reported: list[int] = []
     wakeup = Wakeup(2, reported.append)
     first = waiting(wakeup, 0)
@@ -58,7 +58,7 @@ def test_idle_is_reported_when_all_lanes_wait_with_the_wake_ups_that_they_had_se
     first.join(5), second.join(5)
     waiting(wakeup, 3)
     time.sleep(0.05)
-    assert reported == [0]  # the other has not looked since
+    assert reported == [0]  # the other lane has not looked for work since
     waiting(wakeup, 3)
     until(lambda: reported == [0, 3])
 
@@ -67,14 +67,14 @@ def test_a_lane_that_missed_a_wake_up_does_not_count_as_idle() -> None:
     reported: list[int] = []
     wakeup = Wakeup(2, reported.append)
     wakeup.wake()
-    wakeup.wait(LONG_S, 0)  # returns at once
+    wakeup.wait(LONG_S, 0)  # returns at once, because of the missed wake-up
     waiting(wakeup, 1)
     time.sleep(0.05)
 
     assert reported == []
 
 
-def test_idle_is_reported_once_however_often_the_lanes_look() -> None:
+def test_idle_is_reported_once_even_if_lanes_look_for_work_again() -> None:
     reported: list[int] = []
     wakeup = Wakeup(1, reported.append)
 
@@ -84,7 +84,7 @@ def test_idle_is_reported_once_however_often_the_lanes_look() -> None:
     assert reported == [0]
 
 
-def test_once_closed_nothing_waits() -> None:
+def test_after_close_no_lane_waits() -> None:
     wakeup = Wakeup()
     lane = waiting(wakeup, 0)
 

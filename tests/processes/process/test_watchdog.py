@@ -1,4 +1,4 @@
-"""The watchdog of a process that hangs or was stopped."""
+"""The watchdog of a process that hangs or was suspended."""
 
 import os
 import signal
@@ -49,7 +49,7 @@ def start(kind: str, lease_s: float) -> "subprocess.Popen[str]":
     return process
 
 
-def test_a_process_that_hangs_says_where_and_ends() -> None:
+def test_a_hanging_process_prints_where_it_hangs_and_ends() -> None:
     process = start("sleep", 60)
 
     _, errors = process.communicate(timeout=20)
@@ -59,7 +59,7 @@ def test_a_process_that_hangs_says_where_and_ends() -> None:
     assert "most recent call first" in errors
 
 
-def test_a_process_that_keeps_the_interpreter_s_lock_ends_too() -> None:
+def test_a_process_that_holds_the_interpreters_lock_ends_too() -> None:
     process = start("spin", 0.2)
 
     _, errors = process.communicate(timeout=20)
@@ -68,10 +68,10 @@ def test_a_process_that_keeps_the_interpreter_s_lock_ends_too() -> None:
     assert "Timeout" in errors
 
 
-def test_a_process_that_was_stopped_past_its_lease_goes_on() -> None:
+def test_a_process_suspended_past_its_lease_continues() -> None:
     process = start("steps", 0.5)
     os.kill(process.pid, signal.SIGSTOP)
-    time.sleep(1)  # twice the lease, and longer than the time to hang
+    time.sleep(1)  # twice the lease, and longer than the watchdog's limit
     os.kill(process.pid, signal.SIGCONT)
 
     output, errors = process.communicate(timeout=20)

@@ -1,4 +1,4 @@
-"""A database and other processes: alembic, a second process that creates the same file, a full disk."""
+"""Databases with alembic as a program, with a second process that creates the same file, and on a full disk."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from jobs.store.database import Database
 from tests.places import CHECKOUT
 
 
-def test_alembic_itself_finds_nothing_to_do(database: Database) -> None:
+def test_the_alembic_command_finds_nothing_to_migrate(database: Database) -> None:
     url = database.engine.url.render_as_string(hide_password=False)
 
     checked = subprocess.run(
@@ -43,7 +43,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_full_disk_is_said_plainly_and_work_goes_on_once_there_is_room(tiny_disk: Path) -> None:
+def test_a_full_disk_is_reported_and_writing_works_again_once_there_is_room(tiny_disk: Path) -> None:
     database = Database.open(f"sqlite:///{tiny_disk / 'kvjobs.db'}")
     with database.writing() as connection:
         connection.execute(text("CREATE TABLE t (x BLOB)"))
@@ -66,7 +66,7 @@ def _free(folder: Path) -> int:
     return status.f_bavail * status.f_frsize
 
 
-def test_two_processes_may_make_the_same_new_database_at_once(tmp_path: Path) -> None:
+def test_two_processes_can_create_the_same_database_at_once(tmp_path: Path) -> None:
     code = f"from jobs.store.database import Database; Database.open('sqlite:///{tmp_path / 'new.db'}')"
     both = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) for _ in range(2)]
 

@@ -1,4 +1,4 @@
-"""Regular expressions in a tokenizer.json that are slow, and those of published models, which are not."""
+"""Slow regular expressions in a tokenizer.json are refused; those of published models are accepted."""
 
 import json
 import shutil
@@ -16,10 +16,10 @@ from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
 from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.tokenizer_trial import try_tokenizer
-from worker.warm import WarmModels
+from worker.warm_models import WarmModels
 
-GIVES_UP = "(a+)+b"  # twice as many ways for each letter more
-NEVER_ENDS = "a+a+b"  # for each place to begin, the square of the letters that follow
+ABORTS = "(a+)+b"  # the number of ways doubles with each letter
+TAKES_MINUTES = "a+a+b"  # from each start, the square of the number of letters that follow
 LLAMA_3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
     r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -27,16 +27,16 @@ LLAMA_3 = (
 
 
 def with_expression(folder: Path, expression: str, place: str = "pre_tokenizer") -> Path:
-    """Let the tokenizer of a folder cut, or replace, by a regular expression first."""
+    """Make the tokenizer of a folder split, or replace, by this regular expression first."""
     file = folder / "tokenizer.json"
-    said: dict[str, Any] = json.loads(file.read_text())
+    tokenizer: dict[str, Any] = json.loads(file.read_text())
     pattern = {"Regex": expression}
     if place == "normalizer":
-        said["normalizer"] = {"type": "Replace", "pattern": pattern, "content": " "}
+        tokenizer["normalizer"] = {"type": "Replace", "pattern": pattern, "content": " "}
     else:
         split = {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
-        said["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, said["pre_tokenizer"]]}
-    file.write_text(json.dumps(said))
+        tokenizer["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, tokenizer["pre_tokenizer"]]}
+    file.write_text(json.dumps(tokenizer))
     return folder
 
 
@@ -46,32 +46,32 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("place", ["pre_tokenizer", "normalizer"])
-def test_an_expression_that_gives_up_on_a_run_of_letters_is_refused(folder, place):
+def test_an_expression_that_aborts_on_a_run_of_letters_is_refused(folder, place):
     with pytest.raises(ModelError, match=r"tiny/tokenizer\.json holds a regular expression that aborts on a line of"):
-        try_tokenizer(with_expression(folder, GIVES_UP, place))
+        try_tokenizer(with_expression(folder, ABORTS, place))
 
 
-def test_an_expression_that_takes_minutes_is_refused_when_its_time_is_over(folder):
+def test_an_expression_that_takes_minutes_is_refused_at_the_time_limit(folder):
     with pytest.raises(ModelError, match=r"a regular expression that takes more than 1 s for a line of 4,000"):
-        try_tokenizer(with_expression(folder, NEVER_ENDS), deadline_s=1.0)
+        try_tokenizer(with_expression(folder, TAKES_MINUTES), deadline_s=1.0)
 
 
-def test_the_expressions_of_published_models_pass(folder):
+def test_the_expressions_of_published_models_are_accepted(folder):
     try_tokenizer(with_expression(folder, LLAMA_3))
 
 
-def test_it_is_refused_when_a_model_is_added_and_when_a_job_is_submitted(folder, tmp_path):
+def test_such_an_expression_is_refused_by_models_add_and_by_submit(folder, tmp_path):
     added = Path(add_model(Request(source=str(folder)), tmp_path / "models").path)
-    bomb = with_expression(Path(shutil.copytree(folder, tmp_path / "bomb")), GIVES_UP)
+    bomb = with_expression(Path(shutil.copytree(folder, tmp_path / "bomb")), ABORTS)
 
     with pytest.raises(ModelError, match="aborts on a line"):
         add_model(Request(source=str(bomb)), tmp_path / "models")
-    with_expression(added, GIVES_UP)
+    with_expression(added, ABORTS)
     with pytest.raises(ModelError, match="aborts on a line"):
         admit(Task.SCORE, "tiny", tmp_path / "models", ScoreOptions())
 
 
-def test_a_text_on_which_an_expression_gives_up_fails_alone(folder, tmp_path):
+def test_a_text_on_which_an_expression_aborts_fails_without_affecting_others(folder, tmp_path):
     models_dir = tmp_path / "models"
     add_model(Request(source=str(with_expression(folder, "(z+)+b"))), models_dir)
     lane = Lane(0, WarmModels(models_dir, threads=1))

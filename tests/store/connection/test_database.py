@@ -44,8 +44,8 @@ def test_a_database_from_a_newer_version_is_refused_and_left_alone(tmp_path: Pat
         Database.open(url)
 
 
-def test_a_database_that_is_refused_is_closed_at_once(tmp_path: Path) -> None:
-    """A worker that waits for its database opens it again and again: each refusal used to leave two or three files
+def test_a_refused_database_is_closed_at_once(tmp_path: Path) -> None:
+    """A worker that waits for its database opens it repeatedly; each refusal used to leave two or three files
     open until Python collected its garbage."""
     file = tmp_path / "kvjobs.db"
     with closing(sqlite3.connect(file)) as connection:
@@ -53,7 +53,7 @@ def test_a_database_that_is_refused_is_closed_at_once(tmp_path: Path) -> None:
             "CREATE TABLE alembic_version (version_num); INSERT INTO alembic_version VALUES (9999)"
         )
 
-    with pytest.raises(StoreError, match="newer kvjobs") as refused:  # its traceback keeps what was not closed
+    with pytest.raises(StoreError, match="newer kvjobs") as refused:  # the traceback would keep unclosed files alive
         Database.open(f"sqlite:///{file}")
 
     assert _open_files_below(tmp_path) == [], refused.traceback
@@ -62,12 +62,12 @@ def test_a_database_that_is_refused_is_closed_at_once(tmp_path: Path) -> None:
 def _open_files_below(folder: Path) -> list[str]:
     names = []
     for descriptor in os.listdir("/proc/self/fd"):
-        with suppress(FileNotFoundError):  # the descriptor that lists them
+        with suppress(FileNotFoundError):  # the descriptor of this listing itself
             names.append(os.readlink(f"/proc/self/fd/{descriptor}"))
     return [name for name in names if Path(name).is_relative_to(folder)]
 
 
-def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "kvjobs.db"
     file.write_bytes(b"my thesis, only copy" * 100)
 
@@ -94,7 +94,7 @@ def test_a_locked_database_is_a_transient_error(tmp_path: Path) -> None:
     impatient.close()
 
 
-def test_a_reader_is_never_held_up_by_a_writer(database: Database) -> None:
+def test_a_reader_never_waits_for_a_writer(database: Database) -> None:
     with database.writing() as connection:
         connection.execute(text("DELETE FROM jobs"))
         with database.reading() as reader:
@@ -148,8 +148,8 @@ def test_a_pool_without_a_free_connection_is_a_transient_error(sqlite: Database)
     narrow.close()
 
 
-def test_a_thread_that_writes_all_the_time_does_not_starve_the_others(sqlite: Database) -> None:
-    """SQLite's own waiting lets a busy writer in again and again before one that waits."""
+def test_a_thread_that_writes_continuously_does_not_starve_the_others(sqlite: Database) -> None:
+    """SQLite's own lock wait may favour a busy writer repeatedly over a waiting one."""
     turns: list[str] = []
     begun = threading.Event()
 
@@ -172,7 +172,7 @@ def test_a_thread_that_writes_all_the_time_does_not_starve_the_others(sqlite: Da
     assert turns.index("patient") < 50
 
 
-def test_a_transaction_that_raises_leaves_nothing(sqlite: Database) -> None:
+def test_a_transaction_that_raises_is_rolled_back(sqlite: Database) -> None:
     def half() -> None:
         with sqlite.writing() as connection:
             connection.execute(text("CREATE TABLE half_made (n INTEGER)"))
@@ -193,7 +193,7 @@ def test_a_file_that_is_replaced_while_it_is_open_is_opened_again(tmp_path: Path
     with database.writing() as connection:
         connection.exec_driver_sql("CREATE TABLE since_the_copy (x)")
 
-    for log in ("kvjobs.db-wal", "kvjobs.db-shm"):  # SQLite would apply it to whatever has the file's name
+    for log in ("kvjobs.db-wal", "kvjobs.db-shm"):  # SQLite would apply them to any file of this name
         (tmp_path / log).unlink()
     copy.replace(file)
 
@@ -212,7 +212,7 @@ def test_a_file_that_was_deleted_is_an_error_and_is_not_created_again(tmp_path: 
 
     file.rename(tmp_path / "elsewhere.db")
 
-    for _ in range(3):  # the pool forgets the connection, and opens the file anew
+    for _ in range(3):  # the pool drops the connection and opens the file again
         with pytest.raises(StoreError, match="was deleted while it was in use"), database.writing():
             pass
     assert not file.exists()
@@ -237,7 +237,7 @@ def test_a_connection_that_the_server_ended_is_a_transient_error_and_the_next_on
         assert connection.execute(text("SELECT 1")).scalar() == 1
 
 
-def test_all_idle_connections_of_the_pool_may_be_cut(postgresql: Database) -> None:
+def test_the_database_works_after_all_idle_connections_were_cut(postgresql: Database) -> None:
     with postgresql.reading(), postgresql.reading(), postgresql.reading():
         pass
     everyone_else = (
@@ -258,7 +258,7 @@ def test_a_server_that_does_not_answer_is_a_transient_error() -> None:
 
 @pytest.fixture
 def crossed(postgresql: Database) -> Iterator[None]:
-    """Two rows, in a table that goes again: the database is shared, and `db check` calls strange tables differences."""
+    """A table with two rows, dropped afterwards: the database is shared, and `db check` reports unknown tables."""
     with postgresql.writing() as connection:
         connection.execute(text("CREATE TABLE crossed (n INTEGER PRIMARY KEY, x INTEGER)"))
         connection.execute(text("INSERT INTO crossed VALUES (1, 0), (2, 0)"))
@@ -323,7 +323,7 @@ def test_two_upgrades_at_once_wait_for_each_other() -> None:
         database.close()
 
 
-def test_a_thread_that_waits_for_an_answer_gets_an_error_when_the_connections_are_cut(postgresql: Database) -> None:
+def test_cutting_the_connections_raises_in_a_thread_that_waits_for_an_answer(postgresql: Database) -> None:
     raised: list[Exception] = []
     asking = threading.Event()
 
@@ -352,28 +352,28 @@ def test_a_thread_that_waits_for_an_answer_gets_an_error_when_the_connections_ar
 
 @pytest.fixture
 def worker_like(postgresql: Database) -> Iterator[Database]:
-    """A database as a worker opens it, only less patient."""
+    """A database opened as a worker opens it, but with shorter timeouts."""
     url = postgresql.engine.url.render_as_string(hide_password=False)
     database = Database.open(url, busy_timeout_s=0.2, silence_s=0.2)
     yield database
     database.close()
 
 
-def test_a_worker_that_stops_in_the_middle_of_a_transaction_holds_its_locks_for_no_longer_than_a_lease(
+def test_a_worker_suspended_in_a_transaction_holds_its_locks_no_longer_than_a_lease(
     postgresql: Database, worker_like: Database
 ) -> None:
     def sleep_with_a_lock() -> None:
         with worker_like.writing() as connection:
             connection.execute(text("LOCK TABLE posts"))
             with postgresql.writing() as other:
-                other.execute(text("LOCK TABLE posts"))  # as soon as the server has ended the first one
+                other.execute(text("LOCK TABLE posts"))  # succeeds once the server has ended the first transaction
             connection.execute(text("SELECT 1"))
 
     with pytest.raises(TransientError, match="was lost"):
         sleep_with_a_lock()
 
 
-def test_a_worker_waits_for_a_lock_for_no_longer_than_for_a_locked_file(
+def test_a_worker_waits_for_a_lock_no_longer_than_for_a_locked_file(
     postgresql: Database, worker_like: Database
 ) -> None:
     with postgresql.writing() as connection:

@@ -11,7 +11,7 @@ def wait_until_waiting(lock: FairLock, number: int) -> None:
         time.sleep(0.001)
 
 
-def test_threads_acquire_in_the_order_in_which_they_asked() -> None:
+def test_threads_acquire_the_lock_in_the_order_of_their_requests() -> None:
     lock, order = FairLock(), list[int]()
     assert lock.acquire(0)
 
@@ -43,7 +43,7 @@ def test_an_acquire_that_timed_out_delays_no_other_thread() -> None:
     assert lock.acquire(0)
 
 
-def test_a_thread_that_releases_and_asks_again_comes_after_those_who_wait() -> None:
+def test_a_thread_that_releases_and_acquires_again_queues_behind_waiting_threads() -> None:
     lock, order = FairLock(), list[str]()
     assert lock.acquire(0)
 

@@ -1,4 +1,4 @@
-"""What people submit lies where nobody but them can read it."""
+"""The database is stored so that only its owner can read it."""
 
 import os
 import stat
@@ -21,7 +21,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_new_database_and_its_companions_are_for_their_owner(tmp_path: Path) -> None:
+def test_a_new_database_with_its_wal_files_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     file = tmp_path / "home" / "kvjobs.db"
     database = Database.connect(f"sqlite:///{file}")
 

@@ -1,4 +1,4 @@
-"""A BEIR folder and a TREC run become queries with candidates, whatever the order of the lines."""
+"""A BEIR folder and a TREC run become queries with candidates, for any order of the lines."""
 
 import gzip
 import json
@@ -71,7 +71,7 @@ def test_each_query_of_the_run_is_a_document_with_its_candidates(folder: Path) -
     assert [record[:4] for record in read(folder, RUN)] == [(0, "q2", False, 1), (1, "q1", False, 3)]
 
 
-def test_lines_in_any_order_are_read_by_their_scores_as_trec_eval_does(folder: Path) -> None:
+def test_candidates_are_ordered_by_score_as_in_trec_eval_and_not_by_line_or_rank(folder: Path) -> None:
     run = "q1 Q0 d3 1 1 x\nq2 Q0 d1 1 5 x\n\nq1 Q0 d2 2 7.5 x\nq1 Q0 d1 3 1 x\n"
 
     found = [(query_id, [one.id for one in candidates]) for query_id, _, candidates in queries_of(read(folder, run))]
@@ -87,10 +87,10 @@ IDS = st.sampled_from(["d1", "d2", "d3", "d4", "é"])
     st.lists(st.tuples(IDS, st.text("ab \n", max_size=3))),
     st.lists(st.tuples(st.sampled_from("xyz"), IDS, st.integers(-3, 3)), min_size=1, unique_by=lambda line: line[:2]),
 )
-def test_it_is_the_join_of_the_three_files(
+def test_the_result_equals_a_join_of_the_three_files_in_memory(
     tmp_path: Path, corpus: list[tuple[str, str]], run: list[tuple[str, str, int]]
 ) -> None:
-    """Against a join in memory."""
+
     folder = beir(
         tmp_path / "some",
         ({"_id": document, "text": text} for document, text in corpus),
@@ -122,7 +122,7 @@ def test_compressed_files_read_the_same(folder: Path, suffix: str, pack: Callabl
     assert read(folder, pack(RUN.encode())) == plain
 
 
-def test_the_digest_of_what_was_read_is_that_of_the_files(folder: Path) -> None:
+def test_the_digest_of_the_data_read_equals_that_of_the_files(folder: Path) -> None:
     def check(reading: BeirReader) -> None:
         digest, num_bytes = hash_files(BeirRun(folder, folder.parent / "a.run"))
         assert (reading.digest(), reading.bytes_read) == (digest, num_bytes)
@@ -132,20 +132,20 @@ def test_the_digest_of_what_was_read_is_that_of_the_files(folder: Path) -> None:
     read(folder, RUN, check)
 
 
-def test_the_last_line_of_an_id_counts_as_where_beir_loads_it(tmp_path: Path) -> None:
+def test_of_several_lines_with_one_id_the_last_counts_as_in_beir(tmp_path: Path) -> None:
     twice = [{"_id": "d1", "text": "old"}, {"_id": "d1", "text": "new"}]
     folder = beir(tmp_path / "beir", twice, [*QUERIES, {"_id": "q1", "text": "again?"}])
 
     assert queries_of(read(folder, "q1 Q0 d1 1 9 x")) == [("q1", "again?", [Candidate("d1", "new", 9.0)])]
 
 
-def test_a_document_that_the_corpus_lacks_stays_without_a_text(folder: Path) -> None:
+def test_a_candidate_that_the_corpus_lacks_has_no_text(folder: Path) -> None:
     ((_, _, candidates),) = queries_of(read(folder, "q1 Q0 gone 1 9 x\nq1 Q0 d3 2 8 x\n"))
 
     assert candidates == [Candidate("gone", None, 9.0), Candidate("d3", "Wind.", 8.0)]
 
 
-def test_a_query_that_is_in_no_file_is_rejected_and_the_others_are_not(folder: Path) -> None:
+def test_a_query_that_the_queries_file_lacks_is_rejected_alone(folder: Path) -> None:
     unknown, known = read(folder, "q9 Q0 d1 1 9 x\nq1 Q0 d1 1 9 x\n")
 
     assert isinstance(known, Document)
@@ -154,7 +154,7 @@ def test_a_query_that_is_in_no_file_is_rejected_and_the_others_are_not(folder: P
     assert "queries.jsonl has no query 'q9'" in unknown.reason
 
 
-def test_a_document_that_a_query_found_twice_is_rejected(folder: Path) -> None:
+def test_a_query_with_the_same_candidate_twice_is_rejected(folder: Path) -> None:
     (record,) = read(folder, "q1 Q0 d1 1 9 x\nq1 Q0 d2 2 8 x\nq1 Q0 d1 3 7 x\n")
 
     assert isinstance(record, Rejected)
@@ -173,7 +173,7 @@ def test_a_document_that_a_query_found_twice_is_rejected(folder: Path) -> None:
         (b"q1 Q0 d\xff 1 2 x", "it is not UTF-8"),
     ],
 )
-def test_a_line_that_is_not_of_a_run_refuses_the_run_and_is_named(folder: Path, line: str | bytes, why: str) -> None:
+def test_a_run_with_an_invalid_line_is_refused_and_the_line_named(folder: Path, line: str | bytes, why: str) -> None:
     line = line.encode() if isinstance(line, str) else line
 
     with pytest.raises(CorpusError) as error:
@@ -193,7 +193,7 @@ def test_a_line_that_is_not_of_a_run_refuses_the_run_and_is_named(folder: Path, 
         ("queries.jsonl", b'{"_id": true, "text": "x"}', "queries.jsonl, line 2: there is no id"),
     ],
 )
-def test_what_is_wrong_with_a_file_names_it_and_the_line(folder: Path, name: str, content: bytes, why: str) -> None:
+def test_an_invalid_line_is_refused_with_its_file_and_number(folder: Path, name: str, content: bytes, why: str) -> None:
     (folder / name).write_bytes(b'{"_id": "d9", "text": "x"}\n' + content)
 
     with pytest.raises(CorpusError) as error:
@@ -202,7 +202,7 @@ def test_what_is_wrong_with_a_file_names_it_and_the_line(folder: Path, name: str
     assert why in str(error.value)
 
 
-def test_files_that_are_not_there_are_named(folder: Path) -> None:
+def test_missing_and_empty_files_are_named(folder: Path) -> None:
     with pytest.raises(CorpusError, match="no-such: there is no such file"):
         BeirRun(folder, folder / "no-such")
     with pytest.raises(CorpusError, match="there is no line in it"):

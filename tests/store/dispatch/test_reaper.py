@@ -1,4 +1,4 @@
-"""Whose shards are freed: workers whose process is dead, or whose heartbeat stopped."""
+"""The reaper frees the shards of workers whose process is dead or whose heartbeat has stopped."""
 
 from sqlalchemy import select
 
@@ -30,7 +30,7 @@ def test_the_shards_of_a_process_that_is_dead_are_free_at_once(
     assert not any_alive(database, 60)
 
 
-def test_a_living_process_keeps_its_shards_until_its_lease_runs_out(
+def test_a_live_process_keeps_its_shards_until_its_lease_expires(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     add_waiting_job(documents=2, per_shard=2)
@@ -45,7 +45,9 @@ def test_a_living_process_keeps_its_shards_until_its_lease_runs_out(
     assert reap(database) == 1
 
 
-def test_nothing_is_known_of_a_process_on_another_machine(database: Database, add_waiting_job: AddWaitingJob) -> None:
+def test_a_process_on_another_machine_is_judged_by_its_heartbeat(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
     add_waiting_job(documents=2, per_shard=2)
     worker_id = enter(database, ProcessId("another boot", 1, 1.0))
     leases.lease(database, worker_id, 0, lease_s=3600)
@@ -56,7 +58,7 @@ def test_nothing_is_known_of_a_process_on_another_machine(database: Database, ad
 
 
 def test_a_live_worker_that_was_marked_as_stopped_comes_back_with_its_next_heartbeat(database: Database) -> None:
-    worker_id = enter(database, dead_process())  # as somebody took it for
+    worker_id = enter(database, dead_process())  # the live worker is taken for a dead process
     reap(database)
     assert not any_alive(database, 60)
 
@@ -64,10 +66,10 @@ def test_a_live_worker_that_was_marked_as_stopped_comes_back_with_its_next_heart
 
     assert any_alive(database, 60)
     assert reap(database) == 0
-    assert any_alive(database, 60), "it was judged by its process again"
+    assert any_alive(database, 60), "its process was checked again"
 
 
-def test_a_worker_of_an_unknown_machine_lives_by_its_heartbeat(database: Database) -> None:
+def test_a_worker_of_an_unknown_machine_counts_as_alive_by_its_heartbeat(database: Database) -> None:
     enter(database, ProcessId("", dead_process().pid, 1.0))
 
     reap(database)
@@ -76,7 +78,7 @@ def test_a_worker_of_an_unknown_machine_lives_by_its_heartbeat(database: Databas
     assert not any_alive(database, -1)
 
 
-def test_a_worker_that_was_marked_as_stopped_is_not_alive(database: Database) -> None:
+def test_a_worker_marked_as_stopped_does_not_count_as_alive(database: Database) -> None:
     worker_id = register(database, device="cpu", provider="test", lanes=1)
     record_heartbeat(database, worker_id, WorkerStats(kv_bytes=7))
 

@@ -1,4 +1,4 @@
-"""Who takes back what: a dead process is seen on its own machine, a silent one by the holder of the role."""
+"""Who takes back which leases: those of a dead process any process of its machine, expired ones the role holder."""
 
 import pytest
 from sqlalchemy import select, update
@@ -18,37 +18,39 @@ from worker.process import reaper_thread
 from worker.process.reaper_thread import ReaperThread
 
 
-def test_leases_that_ran_out_are_left_to_the_holder_of_the_role(database: Database, add_job: AddJob) -> None:
+def test_expired_leases_are_left_to_the_holder_of_the_reaper_role(database: Database, add_job: AddJob) -> None:
     add_job(Line("a"))
     worker_id = enter(database, ProcessId("another boot", 1, 1.0))
     leases.lease(database, worker_id, 0, lease_s=-1)
-    acquire_role(database, REAPER, "theirs", 60)
+    acquire_role(database, REAPER, "other", 60)
 
-    assert reap(database, "ours") == 0
+    assert reap(database, "this") == 0
 
-    release_role(database, REAPER, "theirs")
-    assert reap(database, "ours") == 1
-    assert reap(database, "ours") == 0
+    release_role(database, REAPER, "other")
+    assert reap(database, "this") == 1
+    assert reap(database, "this") == 0
 
 
-def test_a_dead_process_of_this_machine_needs_no_role(database: Database, add_job: AddJob) -> None:
+def test_leases_of_a_dead_process_on_this_machine_are_freed_without_the_role(
+    database: Database, add_job: AddJob
+) -> None:
     add_job(Line("a"))
     leases.lease(database, enter(database, dead_process()), 0, lease_s=60)
-    acquire_role(database, REAPER, "theirs", 60)
+    acquire_role(database, REAPER, "other", 60)
 
-    assert reap(database, "ours") == 1
+    assert reap(database, "this") == 1
 
 
-def test_where_nothing_has_run_out_nobody_takes_the_role(database: Database, add_job: AddJob) -> None:
+def test_without_an_expired_lease_the_role_is_not_taken(database: Database, add_job: AddJob) -> None:
     add_job(Line("a"))
     leases.lease(database, register(database, device="cpu", provider="test", lanes=1), 0, lease_s=60)
 
-    reap(database, "ours")
+    reap(database, "this")
 
-    assert acquire_role(database, REAPER, "theirs", 60)
+    assert acquire_role(database, REAPER, "other", 60)
 
 
-def test_a_cancel_that_was_interrupted_is_finished(
+def test_the_reaper_finishes_an_interrupted_cancel(
     database: Database, add_job: AddJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_id = add_job(Line("a"), Line("b"))
@@ -60,15 +62,17 @@ def test_a_cancel_that_was_interrupted_is_finished(
     with pytest.raises(KeyboardInterrupt, match="in-cancel"):
         jobs.cancel(database, job_id)
 
-    assert reap(database) == 0  # no shard was taken back from anybody
+    assert reap(database) == 0  # no lease was taken back
 
     with database.reading() as connection:
         assert connection.execute(select(tables.Job.state)).scalar() == "cancelled"
         assert find_contradictions(connection, job_id) == []
 
 
-def test_a_cancel_that_was_interrupted_before_the_job_ended_is_finished(database: Database, add_job: AddJob) -> None:
-    """Its shards were all closed when it died, one by a worker that ended just before."""
+def test_the_reaper_finishes_a_cancel_that_was_interrupted_after_its_last_shard(
+    database: Database, add_job: AddJob
+) -> None:
+    """All shards were closed when the cancel died; a worker had closed the last one."""
     job_id = add_job(Line("a", "一"))
     with database.writing() as connection:
         connection.execute(update(tables.Job).values(state="running", finished_at=None, cancel_requested_at=db_time()))
@@ -80,10 +84,8 @@ def test_a_cancel_that_was_interrupted_before_the_job_ended_is_finished(database
         assert find_contradictions(connection, job_id) == []
 
 
-def test_the_shards_of_a_child_are_free_as_soon_as_its_parent_knows_that_it_ended(
-    database: Database, add_job: AddJob
-) -> None:
-    """Nothing is known of processes elsewhere, nor where /proc is hidden; of its own child a parent knows."""
+def test_the_shards_of_a_child_are_free_as_soon_as_its_parent_sees_it_end(database: Database, add_job: AddJob) -> None:
+    """Elsewhere, or with /proc hidden, dead processes cannot be seen; but a parent is told that its child ended."""
     add_job(Line("a"))
     worker_id = enter(database, ProcessId("another boot", 1, 1.0))
     leases.lease(database, worker_id, 0, lease_s=60)
@@ -98,7 +100,7 @@ def test_the_shards_of_a_child_are_free_as_soon_as_its_parent_knows_that_it_ende
     assert not any_alive(database, 60)
 
 
-def test_after_an_outage_live_workers_get_time_to_reconnect(
+def test_after_a_database_outage_live_workers_get_time_to_reconnect(
     database: Database, add_job: AddJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_job(Line("a"))
@@ -108,11 +110,11 @@ def test_after_an_outage_live_workers_get_time_to_reconnect(
     monkeypatch.setattr(reaper_thread.time, "monotonic", lambda: now[0])
     reaper = ReaperThread(database, lease_s=60)
 
-    def be_away(*_: object, **__: object) -> int:
-        raise TransientError("away")
+    def unavailable(*_: object, **__: object) -> int:
+        raise TransientError("unavailable")
 
-    with monkeypatch.context() as away:
-        away.setattr(reaper_thread, "reap", be_away)
+    with monkeypatch.context() as outage:
+        outage.setattr(reaper_thread, "reap", unavailable)
         reaper.reap()
     now[0] += 600
     reaper.reap()
@@ -127,11 +129,11 @@ def test_after_an_outage_live_workers_get_time_to_reconnect(
     assert reaper.num_freed == 1
 
 
-def test_a_database_that_can_only_be_read_is_not_back(postgresql: Database) -> None:
+def test_a_read_only_database_counts_as_unavailable(postgresql: Database) -> None:
     url = postgresql.engine.url.update_query_dict({"options": "-c default_transaction_read_only=on"})
     read_only = Database.connect(url.render_as_string(hide_password=False))
 
     with pytest.raises(TransientError, match="takes no writes"):
-        reap(read_only, "ours", silent_too=False)
+        reap(read_only, "this", silent_too=False)
 
     read_only.close()

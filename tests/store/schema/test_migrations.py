@@ -1,4 +1,4 @@
-"""What an older database holds is there after the upgrade, to the row."""
+"""An upgrade keeps every row of an older database."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ Rows = dict[str, list[dict[str, Any]]]
 
 @pytest.fixture
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    """As version 0003 left it: two jobs, of which the first has an open lease, and the log of a third shard that is
+    """A database of version 0003: two jobs, of which the first has an open lease, and the log of a third shard that is
     gone."""
     if request.param == "sqlite":
         yield from _older(f"sqlite:///{tmp_path / 'kvjobs.db'}")
@@ -91,7 +91,7 @@ def test_an_upgrade_keeps_every_row(database: Database) -> None:
     assert differences(database.engine) == []
 
 
-def test_work_goes_on_after_an_upgrade(database: Database) -> None:
+def test_work_continues_after_an_upgrade(database: Database) -> None:
     upgrade(database.engine)
 
     lease_expiry.expire_workers(database, [8])
@@ -102,7 +102,7 @@ def test_work_goes_on_after_an_upgrade(database: Database) -> None:
 
 
 @ON_SQLITE
-def test_an_upgraded_file_goes_on_above_every_number_that_it_has_seen(database: Database) -> None:
+def test_new_ids_in_an_upgraded_file_are_above_all_earlier_ones(database: Database) -> None:
     upgrade(database.engine)
 
     with database.reading() as connection:
@@ -114,7 +114,7 @@ def test_an_upgraded_file_goes_on_above_every_number_that_it_has_seen(database: 
 
 
 @ON_SQLITE
-def test_an_upgraded_file_checks_its_foreign_keys_again(database: Database) -> None:
+def test_foreign_keys_are_enforced_again_after_an_upgrade(database: Database) -> None:
     upgrade(database.engine)
 
     with database.writing() as connection:

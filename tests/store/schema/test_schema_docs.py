@@ -1,4 +1,4 @@
-"""docs/schema.md is the real schema, and leaves no column unexplained."""
+"""docs/schema.md equals the schema and explains every column."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ DESCRIPTIONS = {
 
 @pytest.fixture(scope="module")
 def schema() -> Iterator[Connection]:
-    """Our tables and views, in memory."""
+    """A connection to an SQLite database in memory with all tables and views."""
     engine = create_engine("sqlite://")
     with engine.connect() as connection:
         Base.metadata.create_all(connection)
@@ -30,7 +30,7 @@ def schema() -> Iterator[Connection]:
     engine.dispose()
 
 
-def test_the_page_is_what_the_schema_says() -> None:
+def test_the_page_equals_the_generated_reference() -> None:
     assert PAGE.read_text(encoding="utf-8") == reference(), (
         "run: python -m jobs.store.schema.reference > docs/schema.md"
     )
@@ -41,7 +41,7 @@ def test_every_view_is_described() -> None:
 
 
 @pytest.mark.parametrize("view", VIEW_COLUMNS)
-def test_the_columns_of_a_view_are_described_in_their_order(schema: Connection, view: str) -> None:
+def test_the_columns_of_a_view_are_described_in_the_order_of_the_view(schema: Connection, view: str) -> None:
     assert list(VIEW_COLUMNS[view].columns) == [column["name"] for column in inspect(schema).get_columns(view)]
 
 

@@ -1,4 +1,4 @@
-"""The types in docs/schema.md are those that PostgreSQL has for the columns."""
+"""The types in docs/schema.md are the types of the columns in PostgreSQL."""
 
 from sqlalchemy import text
 
@@ -9,7 +9,7 @@ from tests.databases import ON_POSTGRESQL
 
 TYPES = {
     "bigint": "integer",
-    "numeric": "integer",  # a sum of integers
+    "numeric": "integer",  # the type of a sum of integers
     "double precision": "float",
     "boolean": "boolean",
     "bytea": "bytes",
@@ -19,7 +19,7 @@ TYPES = {
 
 
 @ON_POSTGRESQL
-def test_every_column_has_the_type_that_the_page_says(database: Database) -> None:
+def test_every_column_has_the_documented_type(database: Database) -> None:
     views = {name: view.columns for name, view in VIEW_COLUMNS.items()}
     with database.reading() as connection:
         rows = connection.execute(
@@ -30,9 +30,9 @@ def test_every_column_has_the_type_that_the_page_says(database: Database) -> Non
         ).all()
 
     found = {(row.table_name, row.column_name): TYPES[row.data_type] for row in rows}
-    told = {
+    documented = {
         (name, column): described.type
         for name, columns in {**views, **table_descriptions()}.items()
         for column, described in columns.items()
     }
-    assert found == told
+    assert found == documented

@@ -1,4 +1,4 @@
-"""Submitting into each database: with the options of a test, or in batches of five documents."""
+"""Fixtures that submit corpora into each database, with small shards and batches."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from tests.store.submission.killing import corpus_of
 
 @pytest.fixture
 def send(database: Database, tmp_path: Path) -> Submit:
-    """Submit these bytes: send(b"...", name="nightly"); the file's name is corpus.jsonl."""
+    """A function that submits these bytes as corpus.jsonl: send(b"...", name="nightly")."""
 
     def call(data: bytes, spec: JobSpec = SPEC, file: str = "corpus.jsonl", **how: Any) -> SubmittedJob:
         path = tmp_path / file
@@ -41,7 +41,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A corpus of 20 documents, which are 4 batches."""
+    """A corpus of 20 documents, submitted in 4 batches."""
     path = tmp_path / "corpus.jsonl"
     path.write_bytes(corpus_of(*(f"good {number}" for number in range(20))))
     return path

@@ -1,4 +1,4 @@
-"""Small corpora to submit, and what a submit has written."""
+"""Small corpora to submit, and queries of the rows that a submit has written."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Submit = Callable[..., SubmittedJob]
 
 
 def lines(*texts: str | None) -> bytes:
-    """A line a text; None is a line that cannot be read."""
+    """One JSON line per text; None gives a line that cannot be read."""
     return b"".join(b"{\n" if text is None else json.dumps({"text": text}).encode() + b"\n" for text in texts)
 
 

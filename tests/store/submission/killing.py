@@ -1,4 +1,4 @@
-"""Submits that are killed between two batches, and all that they have written."""
+"""Submits that are killed between two batches, and queries of all the rows that they have written."""
 
 import json
 from collections.abc import Callable
@@ -21,7 +21,7 @@ SPEC = JobSpec(task=Task.TRANSLATE, model="tiny", model_revision="r1", options=T
 
 
 class Killed(BaseException):
-    """The process is gone."""
+    """In place of the death of the process."""
 
 
 def corpus_of(*texts: str) -> bytes:
@@ -33,14 +33,14 @@ def send(database: Database, path: Path, **how: Any) -> SubmittedJob:
 
 
 def kill_after(num_batches: int) -> Callable[[IngestProgress], None]:
-    """Progress that kills the submit after so many batches."""
-    told = count(1)
+    """A progress callback that kills the submit after this number of batches."""
+    reported = count(1)
 
-    def tell(progress: IngestProgress) -> None:
-        if next(told) >= num_batches:
+    def report(progress: IngestProgress) -> None:
+        if next(reported) >= num_batches:
             raise Killed
 
-    return tell
+    return report
 
 
 def killed(database: Database, path: Path, num_batches: int = 2, **how: Any) -> None:
@@ -49,7 +49,7 @@ def killed(database: Database, path: Path, num_batches: int = 2, **how: Any) -> 
 
 
 def everything(database: Database, job_id: int) -> dict[str, list[dict[str, Any]]]:
-    """All rows of a job, without the numbers and times that differ between any two."""
+    """All rows of a job, without the ids and times that differ between any two jobs."""
     found = {}
     with database.reading() as connection:
         for table in (Document, Shard, JobCounts):

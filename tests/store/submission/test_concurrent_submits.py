@@ -1,4 +1,4 @@
-"""Two submits of one corpus, and a submit whose job is cancelled, restarted or abandoned meanwhile."""
+"""Two submits of one corpus, and a submit whose job is cancelled, restarted or abandoned at the same time."""
 
 import threading
 from contextlib import suppress
@@ -30,14 +30,14 @@ def test_two_submits_of_one_corpus_make_one_job(
 ) -> None:
     reference = replace(SPEC, model_revision="reference")
     expected = everything(database, send(database, path, spec=reference).job_id)
-    told = count(1)
+    reported = count(1)
 
-    def let_the_other_in(progress: IngestProgress) -> None:
-        if next(told) == after:
+    def run_the_other(progress: IngestProgress) -> None:
+        if next(reported) == after:
             with suppress(Killed):
                 send(database, path, on_progress=kill_after(batches_of_other) if batches_of_other < 4 else None)
 
-    first = send(database, path, on_progress=let_the_other_in)
+    first = send(database, path, on_progress=run_the_other)
 
     assert (first.state, first.documents) == (JobState.RUNNING, 20)
     assert everything(database, first.job_id) == expected
@@ -79,9 +79,9 @@ def test_a_submit_stops_when_its_job_is_cancelled(database: Database, path: Path
     assert len(everything(database, 1)["Document"]) == 6
 
 
-def test_a_submit_stops_when_its_job_is_started_again(database: Database, path: Path) -> None:
+def test_a_submit_stops_when_another_submit_starts_its_job_again(database: Database, path: Path) -> None:
     def start_anew(progress: IngestProgress) -> None:
-        lifecycle.abandon(database, 1, "somebody gave it up")
+        lifecycle.abandon(database, 1, "given up by a user")
         killed(database, path, 1)
 
     with pytest.raises(KvjobsError, match="started again"):
@@ -91,8 +91,8 @@ def test_a_submit_stops_when_its_job_is_started_again(database: Database, path: 
 
 
 def test_a_submit_stops_when_its_job_is_abandoned_or_removed(database: Database, path: Path) -> None:
-    with pytest.raises(KvjobsError, match=r"abandoned .*somebody gave it up"):
-        send(database, path, on_progress=lambda progress: lifecycle.abandon(database, 1, "somebody gave it up"))
+    with pytest.raises(KvjobsError, match=r"abandoned .*given up by a user"):
+        send(database, path, on_progress=lambda progress: lifecycle.abandon(database, 1, "given up by a user"))
     with pytest.raises(KvjobsError, match="job 1 was removed"):
         send(database, path, on_progress=lambda progress: lifecycle.remove(database, 1))
 
@@ -100,7 +100,7 @@ def test_a_submit_stops_when_its_job_is_abandoned_or_removed(database: Database,
 
 
 @pytest.mark.parametrize("verb", ["abandon", "remove"])
-def test_an_ingest_killed_while_it_is_abandoned_starts_from_the_beginning(
+def test_after_a_kill_while_an_ingest_is_abandoned_the_next_submit_starts_from_the_beginning(
     database: Database, path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     expected = everything(database, send(database, path, spec=replace(SPEC, model_revision="reference")).job_id)

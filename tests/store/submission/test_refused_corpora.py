@@ -1,4 +1,4 @@
-"""A corpus that is refused as a whole: without a document, with too many rejected lines, changed while it is read."""
+"""Corpora that are refused as a whole: no documents, too many rejected lines, or changed while being read."""
 
 import gzip
 import re
@@ -53,7 +53,7 @@ def test_a_corpus_without_documents_leaves_no_job(database: Database, send: Subm
     ],
 )
 @ON_SQLITE
-def test_a_corpus_of_which_nothing_can_be_used_is_refused_with_what_was_probably_meant(
+def test_a_corpus_without_a_usable_line_is_refused_with_the_probably_intended_options(
     database: Database, send: Submit, file: str, data: bytes, says: str
 ) -> None:
     with pytest.raises(CorpusError, match=re.escape(says)) as caught:
@@ -77,17 +77,19 @@ def test_rejected_lines_before_the_first_document_are_all_stored(
         send(lines(*[None] * 50))
 
 
-def test_strict_refuses_the_file_lists_the_first_lines_and_leaves_no_job(database: Database, send: Submit) -> None:
+def test_strict_refuses_a_file_with_rejected_lines_lists_the_first_and_leaves_no_job(
+    database: Database, send: Submit
+) -> None:
     corpus = lines("good", *[None] * 30, "good")
 
     with pytest.raises(CorpusError) as caught:
         send(corpus, strict=True, name="nightly")
 
-    head, *told = str(caught.value).split("\n")
+    head, *listed = str(caught.value).split("\n")
     assert "30 of 32 documents cannot be read" in head
-    assert told[0].startswith("  line 2: the line is not JSON")
-    assert len(told) == 21
-    assert told[-1] == "  ... and 10 more"
+    assert listed[0].startswith("  line 2: the line is not JSON")
+    assert len(listed) == 21
+    assert listed[-1] == "  ... and 10 more"
     assert num_jobs(database) == 0
     assert (
         rows(database, Document, "position") == rows(database, Shard, "id") == rows(database, JobCounts, "job_id") == []
@@ -95,14 +97,16 @@ def test_strict_refuses_the_file_lists_the_first_lines_and_leaves_no_job(databas
     assert send(corpus, name="nightly").rejected == 30
 
 
-def test_strict_sees_duplicate_ids_and_takes_a_good_corpus(send: Submit) -> None:
+def test_strict_refuses_duplicate_ids_and_accepts_a_good_corpus(send: Submit) -> None:
     with pytest.raises(CorpusError, match="line 2: the id '1' was used before, on line 1"):
         send(b'{"id": 1, "text": "x"}\n' * 2, strict=True)
 
     assert send(lines("x"), strict=True).prior_state == PriorState.NEW
 
 
-def test_strict_refuses_a_corpus_that_a_job_has_already_and_leaves_that_job(database: Database, send: Submit) -> None:
+def test_strict_refuses_a_corpus_that_was_submitted_already_and_keeps_that_job(
+    database: Database, send: Submit
+) -> None:
     first = send(lines("x", None))
 
     with pytest.raises(CorpusError, match="1 of 2"):
@@ -116,7 +120,7 @@ def test_a_corpus_that_ends_too_early_fails_its_job_and_frees_its_name(
     database: Database, send: Submit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shards, "BATCH_DOCUMENTS", 500)
-    # More than BUFFER_BYTES of jobs/corpus/unpacking.py: a batch is written before the end is found missing.
+    # More than BUFFER_BYTES of jobs/corpus/unpacking.py: a batch is written before the missing end is detected.
     packed = gzip.compress(b"".join(b'{"id": %d, "text": "%s"}\n' % (n, b"x" * 250) for n in range(1_500)))
 
     with pytest.raises(CorpusError, match="ends too early"):
@@ -135,12 +139,12 @@ def test_a_file_that_changes_while_it_is_read_fails_its_job(
 ) -> None:
     real = lifecycle.begin
 
-    def meddle(*args: Any) -> Any:
+    def change_the_file(*args: Any) -> Any:
         (tmp_path / "corpus.jsonl").write_bytes(data.replace(b"last", b"LAST"))
         return real(*args)
 
     data = lines(*["x" * 1000] * 1000, "last")
-    monkeypatch.setattr(lifecycle, "begin", meddle)
+    monkeypatch.setattr(lifecycle, "begin", change_the_file)
     with pytest.raises(CorpusError, match="changed while it was read"):
         send(data, name="nightly")
 

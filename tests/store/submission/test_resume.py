@@ -1,4 +1,4 @@
-"""A submit that was killed, or that finds its file changed, continues with the same job: nothing is lost or doubled."""
+"""A submit that was killed, or whose file has changed, continues the same job: nothing is lost or written twice."""
 
 import json
 import sqlite3
@@ -41,7 +41,7 @@ LINE = st.sampled_from(
     lines=st.lists(st.tuples(LINE, st.integers(0, 12)), min_size=1, max_size=30),
     kills=st.lists(st.integers(1, 4), max_size=3),
 )
-def test_a_killed_submit_ends_with_the_rows_of_an_undisturbed_one(
+def test_a_resumed_submit_writes_the_same_rows_as_an_uninterrupted_one(
     database: Database, tmp_path: Path, lines: list[tuple[str, int]], kills: list[int]
 ) -> None:
     path = tmp_path / "corpus.jsonl"
@@ -63,22 +63,22 @@ def test_a_killed_submit_ends_with_the_rows_of_an_undisturbed_one(
 def test_a_killed_submit_continues_where_it_stopped(database: Database, path: Path) -> None:
     killed(database, path, 2)
     assert states(database) == [(1, "ingesting")]
-    told: list[IngestProgress] = []
+    reported: list[IngestProgress] = []
 
-    resumed = send(database, path, on_progress=told.append)
+    resumed = send(database, path, on_progress=reported.append)
 
     assert (resumed.job_id, resumed.prior_state, resumed.documents) == (1, PriorState.RESUMED, 20)
-    assert [progress.documents for progress in told] == [18, 20]
+    assert [progress.documents for progress in reported] == [18, 20]
 
 
-def test_a_submit_killed_before_its_end_is_only_finished(database: Database, path: Path) -> None:
+def test_a_submit_killed_after_its_last_batch_is_only_closed(database: Database, path: Path) -> None:
     killed(database, path, 4)
 
     assert send(database, path).prior_state == PriorState.RESUMED
     assert states(database) == [(1, "running")]
 
 
-def test_a_killed_submit_of_another_job_of_the_corpus_continues_too(database: Database, path: Path) -> None:
+def test_a_killed_submit_of_a_further_job_of_the_same_corpus_continues_too(database: Database, path: Path) -> None:
     send(database, path)
     killed(database, path, again=True)
 
@@ -93,7 +93,7 @@ def test_a_killed_submit_of_another_job_of_the_corpus_continues_too(database: Da
     ("module", "broken"),
     [(bulk_insert, "_insert_documents"), (bulk_insert, "_reject_duplicates"), (lifecycle, "_read")],
 )
-def test_a_transaction_that_fails_leaves_nothing_half_written(
+def test_a_failed_transaction_is_rolled_back_completely(
     database: Database, path: Path, monkeypatch: pytest.MonkeyPatch, module: Any, broken: str
 ) -> None:
     killed(database, path, 2)
@@ -167,7 +167,7 @@ def test_a_cancelled_submit_continues_once_its_job_is_retried(database: Database
 
 def test_a_submit_that_was_cancelled_before_its_first_document_can_be_repeated(database: Database, path: Path) -> None:
     send(database, path)
-    with database.writing() as connection:  # as it is between `begin` and the first batch
+    with database.writing() as connection:  # the state between `begin` and the first batch
         begun = {"state": JobState.INGESTING, "ingested": 0, "ingest_digest": None, "ingested_at": None}
         connection.execute(update(Job).values(begun))
         for table in (Document, Shard):
@@ -231,7 +231,7 @@ def test_a_submit_of_a_restored_file_continues(database: Database, path: Path) -
     assert send(database, path).prior_state == PriorState.RESUMED
 
 
-def test_another_file_or_spec_is_not_taken_for_a_change(database: Database, path: Path) -> None:
+def test_another_file_or_spec_is_a_new_job_and_not_a_changed_one(database: Database, path: Path) -> None:
     killed(database, path)
     other = path.with_name("other.jsonl")
     other.write_bytes(corpus_of("x"))

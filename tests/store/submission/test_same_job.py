@@ -1,4 +1,4 @@
-"""When two submits are the same job, and which name it has."""
+"""When two submits give the same job, and which name it has."""
 
 import io
 from dataclasses import replace
@@ -20,7 +20,7 @@ from tests.store.submission.corpora import GREEDY, SPEC, Submit, lines, num_jobs
 
 
 @ON_SQLITE
-def test_a_delimiter_makes_another_job_only_where_it_is_not_that_of_the_format(
+def test_a_delimiter_makes_another_job_only_if_it_differs_from_that_of_the_format(
     database: Database, tmp_path: Path
 ) -> None:
     def job_of(data: bytes, **how: Any) -> int:
@@ -35,7 +35,7 @@ def test_a_delimiter_makes_another_job_only_where_it_is_not_that_of_the_format(
 
 
 @pytest.mark.parametrize("name", ["17", "٣", "last", "-x", "", " a", "a\n", "a\x1b[0m", "a" * 101])
-def test_a_name_that_could_not_be_used_is_refused(database: Database, send: Submit, name: str) -> None:
+def test_an_unusable_name_is_refused(database: Database, send: Submit, name: str) -> None:
     with pytest.raises(SpecError, match="the name"):
         send(lines("x"), name=name)
 
@@ -43,7 +43,7 @@ def test_a_name_that_could_not_be_used_is_refused(database: Database, send: Subm
 
 
 @pytest.mark.parametrize("name", ["nightly", "2026-11-21", "v1.2", "夜间", "a b"])
-def test_other_names_are_taken(send: Submit, name: str) -> None:
+def test_usable_names_are_accepted(send: Submit, name: str) -> None:
     assert send(lines("x"), name=name).name == name
 
 
@@ -56,7 +56,7 @@ def test_the_name_of_another_job_is_refused(database: Database, send: Submit) ->
     assert num_jobs(database) == 1
 
 
-def test_a_job_keeps_its_name_and_one_without_takes_one(send: Submit) -> None:
+def test_a_job_keeps_its_name_and_a_nameless_job_takes_a_later_one(send: Submit) -> None:
     first = send(lines("x"))
 
     assert send(lines("x"), name="a") == replace(first, name="a", prior_state=PriorState.RUNNING, without_id=0)
@@ -97,7 +97,7 @@ def test_again_makes_another_job_each_time(database: Database, send: Submit) -> 
     assert send(lines("x")).job_id == jobs[0]
 
 
-def test_standard_input_is_the_same_job_by_what_came_through_it(
+def test_two_submits_from_standard_input_are_the_same_job_if_their_content_is_the_same(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pipe(data: bytes) -> SubmittedJob:

@@ -1,4 +1,4 @@
-"""A corpus becomes a job: its documents, shards and counters, its ids, and the progress that is reported."""
+"""A corpus becomes a job: documents, shards, counters, ids, and the reported progress."""
 
 import gzip
 import json
@@ -18,7 +18,7 @@ from tests.databases import ON_SQLITE
 from tests.store.submission.corpora import SPEC, Submit, lines, rows
 
 
-def test_a_corpus_becomes_documents_in_its_order(database: Database, send: Submit) -> None:
+def test_documents_are_stored_in_the_order_of_the_corpus(database: Database, send: Submit) -> None:
     corpus = b'{"id": 7, "text": "one", "lang": "en"}\n\n{"id": "b", "text": "two"}\n{"text": "three"}\n'
 
     submitted = send(corpus)
@@ -32,7 +32,7 @@ def test_a_corpus_becomes_documents_in_its_order(database: Database, send: Submi
     ]
 
 
-def test_the_job_stores_what_was_asked(database: Database, send: Submit, tmp_path: Path) -> None:
+def test_the_job_stores_its_options_and_its_source(database: Database, send: Submit, tmp_path: Path) -> None:
     submitted = send(lines("a"), name="nightly", priority=3)
 
     columns = ("name", "task", "model", "model_revision", "options", "options_digest", "source", "state", "priority")
@@ -53,7 +53,7 @@ def test_the_job_stores_what_was_asked(database: Database, send: Submit, tmp_pat
 
 
 @pytest.mark.usefixtures("small_shards")
-def test_shards_wait_for_a_worker_and_hold_every_document_once(database: Database, send: Submit) -> None:
+def test_shards_are_ready_and_contain_every_document_once(database: Database, send: Submit) -> None:
     texts = ["a" * 4, "a" * 4, "a" * 100, "a" * 4, None, "a" * 4, None, None, None, "a" * 4]
 
     submitted = send(lines(*texts))
@@ -63,14 +63,14 @@ def test_shards_wait_for_a_worker_and_hold_every_document_once(database: Databas
         (0, 2, 2, "cpu", "ready", 0, 0, 0),
         (2, 3, 25, "cpu", "ready", 0, 0, 0),
         (3, 6, 2, "cpu", "ready", 0, 0, 0),
-        (9, 10, 1, "cpu", "ready", 0, 0, 0),  # 6 to 8 are all rejected: nothing to do, no shard
+        (9, 10, 1, "cpu", "ready", 0, 0, 0),  # 6 to 8 are all rejected, so they have no shard
     ]
     assert all(available_at is not None for (available_at,) in rows(database, Shard, "available_at"))
     assert (submitted.shards, submitted.estimated_tokens) == (4, 30)
 
 
 @pytest.mark.usefixtures("small_shards")
-def test_the_counters_are_a_recount(database: Database, send: Submit) -> None:
+def test_the_counters_equal_a_recount(database: Database, send: Submit) -> None:
     send(b'{"id": 1, "text": "x"}\n' * 4 + lines("a" * 50, None, "b", " "))
 
     counts = ("documents", "rejected", "shards", "shards_open", "estimated_tokens", "succeeded", "estimated_done")
@@ -80,7 +80,7 @@ def test_the_counters_are_a_recount(database: Database, send: Submit) -> None:
         assert connection.scalar(select(func.sum(Shard.estimated_tokens))) == 15
 
 
-def test_nothing_left_to_do_is_done_at_once(database: Database, send: Submit) -> None:
+def test_a_job_without_documents_to_process_is_done_at_once(database: Database, send: Submit) -> None:
     submitted = send(b'{"id": 1}\n{"id": 1, "text": "x"}\n')
 
     assert (submitted.state, submitted.documents, submitted.rejected, submitted.shards) == (JobState.DONE, 2, 2, 0)
@@ -96,7 +96,7 @@ def test_hostile_text_is_stored_as_it_is(database: Database, send: Submit) -> No
     assert [text for (text,) in rows(database, Document, "text")] == hostile
 
 
-def test_a_rejected_line_keeps_its_place_its_reason_and_a_usable_id(database: Database, send: Submit) -> None:
+def test_a_rejected_line_keeps_its_position_its_reason_and_a_usable_id(database: Database, send: Submit) -> None:
     send(b'{"id": "a"}\n{\n{"id": "c", "text": "x"}\n')
 
     columns = ("position", "external_id", "line", "text", "status", "error_code", "estimated_tokens")
@@ -142,15 +142,15 @@ def test_ids_are_compared_within_a_job_only(send: Submit) -> None:
 
 @pytest.mark.usefixtures("small_shards")
 def test_progress_is_reported_after_each_batch(send: Submit) -> None:
-    told: list[IngestProgress] = []
+    reported: list[IngestProgress] = []
     data = lines(*["x"] * 11, None)
 
-    submitted = send(data, on_progress=told.append)
+    submitted = send(data, on_progress=reported.append)
 
-    assert [progress.documents for progress in told] == [6, 12]
-    assert [progress.rejected for progress in told] == [0, 1]
-    assert {(progress.job_id, progress.num_bytes) for progress in told} == {(submitted.job_id, len(data))}
-    assert told[-1].bytes_read == len(data)
+    assert [progress.documents for progress in reported] == [6, 12]
+    assert [progress.rejected for progress in reported] == [0, 1]
+    assert {(progress.job_id, progress.num_bytes) for progress in reported} == {(submitted.job_id, len(data))}
+    assert reported[-1].bytes_read == len(data)
 
 
 @ON_SQLITE
@@ -158,14 +158,14 @@ def test_progress_is_reported_while_lines_are_blank(
     database: Database, send: Submit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "REPORT_EVERY_S", 0.0)
-    told: list[IngestProgress] = []
+    reported: list[IngestProgress] = []
     packed = gzip.compress(b"\n" * 1_000_000 + lines("x"))
 
-    submitted = send(packed, file="a.jsonl.gz", on_progress=told.append)
+    submitted = send(packed, file="a.jsonl.gz", on_progress=reported.append)
 
-    while_blank = [progress for progress in told if progress.job_id is None]
+    while_blank = [progress for progress in reported if progress.job_id is None]
     assert len(while_blank) > 2
     assert all(progress.documents == 0 for progress in while_blank)
-    numbers = [progress.lines for progress in told]
+    numbers = [progress.lines for progress in reported]
     assert numbers == sorted(numbers)
-    assert (told[-1].job_id, told[-1].documents, told[-1].lines) == (submitted.job_id, 1, 1_000_001)
+    assert (reported[-1].job_id, reported[-1].documents, reported[-1].lines) == (submitted.job_id, 1, 1_000_001)

@@ -1,4 +1,4 @@
-"""Conditions on documents: what they choose, compared with a reference in Python that evaluates one at a time."""
+"""Conditions on documents: the chosen rows are compared with a Python reference that evaluates one at a time."""
 
 import json
 import operator
@@ -51,12 +51,12 @@ LONG = (
 )
 
 
-# The reference: a value is None, a Fraction (or an infinite float), a text, a truth, or what else JSON has. ----------
+# The reference: a value is None, a Fraction (or an infinite float), a text, a boolean, a list or an object. ----------
 
 
 @dataclass(frozen=True)
 class Term:
-    """What a person would write, and what it says of a document."""
+    """The text of an expression, and the function that gives its value for a document."""
 
     source: str
     of: Callable[[dict[str, Any]], Any]
@@ -112,7 +112,7 @@ def _like(text: str | None, pattern: str) -> bool | None:
 
 
 def _read(written: str) -> Any:
-    """A number of JSON, exactly; beyond what any database holds, infinite or nothing."""
+    """A JSON number as an exact fraction; beyond the range of the databases, infinity or zero."""
     value = Decimal(written)
     if value and value.adjusted() > 350:
         return float("inf") if value > 0 else float("-inf")
@@ -125,7 +125,7 @@ def _number_in(text: str) -> Any:
 
 
 def _null_free(value: Any) -> Any:
-    """As the databases read it: without U+0000."""
+    """The value as the databases read it, with U+0000 replaced."""
     if isinstance(value, str):
         return value.replace("\0", "\ufffd")
     if isinstance(value, dict):
@@ -155,7 +155,7 @@ documents = st.one_of(
     st.tuples(
         st.dictionaries(st.sampled_from(NAMES), st.one_of(scalars, nested.map(_object)), max_size=6),
         st.sampled_from([{}, *({"long": number} for number in LONG), {"\0": "1"}, {"\x01": '"\\\\"'}]),
-        st.sampled_from(["", '"n": "shadowed", ']),  # the last of two is the one that counts
+        st.sampled_from(["", '"n": "shadowed", ']),  # of two members with one name, the last counts
     ).map(lambda parts: "{" + parts[2] + _object(parts[0] | parts[1])[1:] if parts[0] or parts[1] else "{}"),
 )
 
@@ -313,7 +313,7 @@ conditions = st.recursive(
 
 @given(st.lists(documents, min_size=1, max_size=6), st.lists(conditions, min_size=1, max_size=4))
 @settings(max_examples=times(10), suppress_health_check=list(HealthCheck))
-def test_both_databases_choose_the_documents_that_the_python_reference_chooses(
+def test_both_databases_choose_the_same_documents_as_the_reference(
     database: Database, written: list[str | None], asked: list[Term]
 ) -> None:
     read = [
@@ -325,7 +325,7 @@ def test_both_databases_choose_the_documents_that_the_python_reference_chooses(
         assert found == expected, (term.source, written)
 
 
-def test_every_pair_of_values_compares_as_in_the_python_reference(database: Database) -> None:
+def test_every_pair_of_values_compares_as_in_the_reference(database: Database) -> None:
     values = [*map(json.dumps, TEXTS), *NUMBERS, "true", "false", "null", "[1]"]
     pairs = [(a, b) for a in values for b in values]
     written = [f'{{"a": {a}, "b": {b}}}' for a, b in pairs]
@@ -363,7 +363,7 @@ def test_postgresql_compares_numbers_exactly_beyond_a_double(postgresql: Databas
 
 
 def chosen(database: Database, written: Sequence[str | None], conditions: Sequence[str]) -> list[list[int]]:
-    """The positions that each condition chooses among documents of these fields."""
+    """For each condition, the positions of the documents that it chooses, among documents with these fields."""
     dialect = database.engine.dialect.name
     with database.engine.connect() as connection, connection.begin() as transaction:
         job_id = _insert(connection, written)

@@ -1,4 +1,4 @@
-"""An engine that answers at once, and what a lane needs besides."""
+"""An engine that answers at once, a lease keeper, and a query, for tests of a lane."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from worker.process.lease_keeper import LeaseKeeper
 
 
 class Echo:
-    """An engine that gives each text back; `before` runs before each batch, and changes what the test needs."""
+    """An engine that returns each text unchanged; `before` is called with the batch number before each batch."""
 
     number = 0
     warm = ()

@@ -1,4 +1,4 @@
-"""A worker waits for an unreachable database, and not for a file that is no database."""
+"""A worker waits for an unreachable database, but not for a file that is not a database."""
 
 import sqlite3
 from pathlib import Path
@@ -54,10 +54,10 @@ def test_a_worker_that_is_asked_to_stop_does_not_wait(database: Database, home: 
 
 
 @ON_SQLITE
-def test_a_worker_that_has_run_waits_whatever_the_error_of_its_database(database: Database, home: Path) -> None:
+def test_a_worker_that_has_already_run_waits_after_any_error_of_its_database(database: Database, home: Path) -> None:
     database.close()
     good = (home / "kvjobs.db").read_bytes()
-    (home / "kvjobs.db").write_text("this is no database until the copy is restored" * 50)
+    (home / "kvjobs.db").write_text("not a database until the copy is restored" * 50)
     pauses: list[float] = []
 
     def pause(seconds: float) -> bool:
@@ -74,7 +74,7 @@ def test_a_worker_that_has_run_waits_whatever_the_error_of_its_database(database
 
 
 def test_an_error_that_waiting_cannot_resolve_is_raised_at_once(home: Path) -> None:
-    (home / "kvjobs.db").write_text("this is no database, however long one waits for it" * 50)
+    (home / "kvjobs.db").write_text("not a database, and waiting does not change that" * 50)
 
     with pytest.raises(StoreError, match="not a database"):
         connect_with_retry(settings_of(home / "kvjobs.db"), lambda seconds: pytest.fail("it waited"))

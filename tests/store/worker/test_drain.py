@@ -21,7 +21,7 @@ from worker.drain import drain
 from worker.process.watchdog import Watchdog
 
 
-def test_a_lane_drains_every_job_there_is(database: Database, add_waiting_job: AddWaitingJob) -> None:
+def test_a_lane_processes_all_jobs(database: Database, add_waiting_job: AddWaitingJob) -> None:
     for _ in range(3):
         add_waiting_job(documents=5, per_shard=2)
 
@@ -41,7 +41,7 @@ def test_the_times_of_leasing_and_recording_are_recorded(database: Database, add
     assert phases == ["queue", "record"]
 
 
-def test_a_worker_that_stops_finishes_its_batch_and_gives_the_rest_back(
+def test_a_stopping_worker_finishes_its_batch_and_releases_the_rest(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     add_waiting_job(documents=6, per_shard=6, tokens=MAX_TOKENS // 2)
@@ -77,23 +77,23 @@ def test_a_lane_that_lost_its_lease_stops_between_two_steps_and_drops_its_batch(
     add_waiting_job(documents=2, per_shard=2)
     keeper = keeper_of(database, lease_s=-1.0)
 
-    def outlive_its_lease(batch: int, should_stop: Callable[[], bool]) -> None:
+    def expire_the_lease(batch: int, should_stop: Callable[[], bool]) -> None:
         if keeper.lease_s > 0:
             return
         lease_expiry.expire(database)
         keeper.lease_s = 60.0
         keeper.record_heartbeat(WorkerStats())
         assert should_stop()
-        raise Stopped("as the engine does")
+        raise Stopped("stopped between two steps, as an engine does")
 
-    drain(database, Echo(before=outlive_its_lease), keeper)  # type: ignore[arg-type]
+    drain(database, Echo(before=expire_the_lease), keeper)  # type: ignore[arg-type]
 
     with database.reading() as connection:
         events = connection.execute(select(tables.ShardEvent.event).order_by(tables.ShardEvent.id)).scalars().all()
     assert events == ["leased", "expired", "leased", "recorded", "finished"]
 
 
-def test_a_result_after_the_lease_is_dropped_and_the_next_lease_computes_it(
+def test_a_result_after_the_lease_expired_is_dropped_and_computed_again(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     add_waiting_job(documents=2, per_shard=2)
@@ -111,7 +111,7 @@ def test_a_result_after_the_lease_is_dropped_and_the_next_lease_computes_it(
     assert events == ["leased", "expired", "stale_commit", "leased", "recorded", "finished"]
 
 
-def test_a_model_that_cannot_run_pauses_its_job_and_the_next_job_goes_on(
+def test_a_model_that_cannot_run_pauses_its_job_and_the_next_job_continues(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     bad, good = add_waiting_job(documents=2, priority=1), add_waiting_job(documents=2)
@@ -131,7 +131,7 @@ def test_a_model_that_cannot_run_pauses_its_job_and_the_next_job_goes_on(
     assert jobs[good].state == "done"
 
 
-def test_a_batch_waits_for_a_database_that_is_locked_or_refuses(
+def test_a_batch_is_kept_while_the_database_is_locked_or_refuses_writes(
     database: Database, add_waiting_job: AddWaitingJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_waiting_job(documents=2, per_shard=2)
@@ -151,10 +151,10 @@ def test_a_batch_waits_for_a_database_that_is_locked_or_refuses(
     assert scalar(database, tables.JobCounts.succeeded) == 2
 
 
-def test_a_batch_that_the_database_refuses_for_its_values_is_not_tried_for_ever(
+def test_a_batch_whose_values_the_database_refuses_is_not_retried_for_ever(
     database: Database, add_waiting_job: AddWaitingJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process ends with the shard leased: after a few deaths the job is paused."""
+    """The process ends while it holds the lease; after a few such deaths the job is paused."""
     add_waiting_job(documents=2, per_shard=2)
 
     def record(*arguments: Any, **options: Any) -> None:
@@ -169,10 +169,10 @@ def test_a_batch_that_the_database_refuses_for_its_values_is_not_tried_for_ever(
 
 
 @pytest.mark.parametrize("error", [TransientError("the connection was lost"), StoreError("permission denied")])
-def test_a_shard_dropped_in_an_outage_of_the_database_is_given_back(
+def test_a_shard_dropped_in_a_database_outage_is_released(
     database: Database, add_waiting_job: AddWaitingJob, error: StoreError
 ) -> None:
-    """The heartbeat prolongs all leases of its worker: no other would ever get the shard."""
+    """Otherwise the heartbeat would extend its lease with the others, and no worker would ever get the shard."""
     add_waiting_job(documents=2, per_shard=2)
     keeper = keeper_of(database)
 

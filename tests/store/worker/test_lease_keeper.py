@@ -1,4 +1,4 @@
-"""The leases of the lanes of one process, kept alive by its heartbeat."""
+"""The leases of the lanes of one process, which its heartbeat extends."""
 
 from sqlalchemy import delete, select
 
@@ -22,7 +22,7 @@ def keeper_of(database: Database) -> LeaseKeeper:
     return LeaseKeeper(database, 1, lease_s=60.0, heartbeat_s=60.0)
 
 
-def test_a_lane_that_takes_the_expired_shard_of_another_keeps_it_when_the_other_ends(
+def test_a_lane_that_leased_the_expired_shard_of_another_lane_keeps_it_when_that_lane_ends(
     database: Database, add_waiting_job: AddWaitingJob
 ) -> None:
     add_waiting_job(documents=2, per_shard=2)
@@ -35,7 +35,7 @@ def test_a_lane_that_takes_the_expired_shard_of_another_keeps_it_when_the_other_
     keeper.end(slept)
     keeper.record_heartbeat(WorkerStats())
 
-    assert lease_expiry.expire(database) == 0  # the heartbeat has prolonged it
+    assert lease_expiry.expire(database) == 0  # the heartbeat has extended it
     assert not keeper.must_stop(taken)
 
 
@@ -55,8 +55,8 @@ def test_of_two_lanes_with_leases_of_one_shard_only_the_older_has_to_stop(
         assert connection.execute(select(tables.Shard.job_id)).scalar() == job
 
 
-def test_a_worker_that_is_about_to_retire_sends_no_heartbeat(database: Database) -> None:
-    """The heartbeat would clear the time at which it stopped."""
+def test_a_stopping_worker_sends_no_heartbeat(database: Database) -> None:
+    """A heartbeat would clear the recorded time of its stop."""
     worker_id = register(database, device="cpu", provider="test", lanes=1)
     keeper = LeaseKeeper(database, worker_id, lease_s=60.0, heartbeat_s=60.0)
     keeper.close()
@@ -67,7 +67,7 @@ def test_a_worker_that_is_about_to_retire_sends_no_heartbeat(database: Database)
     assert not any_alive(database, 60)
 
 
-def test_a_worker_that_a_restored_database_does_not_know_registers_again(database: Database) -> None:
+def test_a_worker_missing_from_a_restored_database_registers_again(database: Database) -> None:
     def register_worker() -> int:
         return register(database, device="cpu", provider="test", lanes=1)
 

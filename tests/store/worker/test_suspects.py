@@ -1,4 +1,4 @@
-"""What the store records of the search for a document that kills its process."""
+"""What is recorded during the search for a document that kills its process."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ from worker.engine.tasks.batch_result import BatchResult
 
 @pytest.fixture
 def suspect(database: Database, add_waiting_job: AddWaitingJob) -> int:
-    """A job whose only shard was leased when two processes died."""
+    """A job on whose only shard two processes have died."""
     job = add_waiting_job(documents=6, per_shard=6, tokens=1000)
     for _ in range(2):
         leases.lease(database, 1, 0, -1.0)
@@ -36,13 +36,13 @@ def events(database: Database) -> list[tuple[str, int | None]]:
     return [(row.event, row.documents) for row in rows][4:]
 
 
-def test_suspects_never_run_in_the_lane_s_own_process(database: Database, suspect: int) -> None:
+def test_suspects_never_run_in_the_process_of_the_lane(database: Database, suspect: int) -> None:
     sandboxes, engine = poison(2), Echo()
 
     drain(database, engine, keeper_of(database), open_sandbox=sandboxes)  # type: ignore[arg-type]
 
     assert sandboxes.tried[0] == [0, 1, 2, 3]
-    assert engine.batches == 1, "the second batch is none of theirs"
+    assert engine.batches == 1, "only the second batch, without suspects, runs in the lane"
     assert events(database) == [
         ("leased", None),
         ("died", 4),
@@ -84,7 +84,9 @@ def test_a_model_that_always_kills_pauses_its_job_and_quarantines_nothing(databa
     assert scalar(database, tables.Shard.state) == "ready"
 
 
-def test_too_many_deaths_give_the_shard_back(database: Database, suspect: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_too_many_deaths_the_shard_is_released(
+    database: Database, suspect: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("jobs.store.circuit_breaker.MAX_DEATHS", 2)
     drain(database, Echo(), keeper_of(database), open_sandbox=poison(2))  # type: ignore[arg-type]
 

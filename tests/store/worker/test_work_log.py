@@ -12,7 +12,7 @@ from tests.store.worker.echo import Echo, keeper_of
 from worker.drain import drain
 
 
-def test_each_job_and_each_shard_is_logged_at_its_begin_and_its_end(
+def test_the_begin_and_the_end_of_each_job_and_each_shard_are_logged(
     database: Database, add_waiting_job: AddWaitingJob, caplog: pytest.LogCaptureFixture
 ) -> None:
     job_id = add_waiting_job(documents=3, per_shard=2)
@@ -20,9 +20,9 @@ def test_each_job_and_each_shard_is_logged_at_its_begin_and_its_end(
     with caplog.at_level(logging.INFO):
         drain(database, Echo(), keeper_of(database))  # type: ignore[arg-type]
 
-    said = [re.sub(r"(?<=shard )\d+|[\d.]+ s$", "*", message) for message in caplog.messages]
-    assert said[0].startswith(f"job {job_id}: begun here (translate with ")
-    assert said[1:] == [
+    messages = [re.sub(r"(?<=shard )\d+|[\d.]+ s$", "*", message) for message in caplog.messages]
+    assert messages[0].startswith(f"job {job_id}: begun here (translate with ")
+    assert messages[1:] == [
         f"job {job_id}: shard * begun by lane 0, 2 documents to do",
         f"job {job_id}: shard * done after *",
         f"job {job_id}: shard * begun by lane 0, 1 document to do",
@@ -31,7 +31,7 @@ def test_each_job_and_each_shard_is_logged_at_its_begin_and_its_end(
     ]
 
 
-def test_a_shard_that_is_given_back_is_logged_and_no_end_of_the_job(
+def test_a_released_shard_is_logged_without_an_end_of_the_job(
     database: Database, add_waiting_job: AddWaitingJob, caplog: pytest.LogCaptureFixture
 ) -> None:
     add_waiting_job(documents=2, per_shard=2)

@@ -10,7 +10,15 @@ from worker.cli.models.verify import verify
 
 @click.group()
 def models() -> None:
-    """List, add, inspect and verify models."""
+    """List, add, inspect and verify models.
+
+    Two small models are bundled. Others are added from the Hugging Face hub or from a folder, and lie in the folder
+    that the setting models_dir names (kvjobs config).
+
+    \b
+    kvjobs models add Helsinki-NLP/opus-mt-en-de
+    kvjobs models verify opus-mt-en-de
+    """
 
 
 for command in (ls, add, inspect, verify):

@@ -18,7 +18,7 @@ from worker.models.model_kind import ModelKind
 from worker.models.registry import DEFAULT_MODEL, find_model
 
 if TYPE_CHECKING:
-    from worker.model_tools.verify.protocol import Family
+    from worker.model_tools.verify.protocol import VerifiedFamily
 
 CHECK_FIELDS = ("name", "against", "verdict", "num_segments", "exact", "tokens", "chrf", "drift", "note")
 CHECK_COLUMNS = (
@@ -91,7 +91,7 @@ def verify(
     source_language: str,
     target_language: str | None,
 ) -> int:
-    """Verify a model against its checkpoint and itself.
+    """Check that a model computes what its checkpoint computes.
 
     Translation models: tokens with the KV cache against those without; native graphs against the checkpoint (through
     transformers if it is installed, else a numpy implementation); int8 and fp16 against fp32. The table shows the share
@@ -117,13 +117,13 @@ def verify(
         raise SpecError(f"{name} is {ModelKind.CAUSAL.noun}, which has no --target-language: leave it out")
     if not is_causal and checkpoint is not None:
         raise SpecError(f"--checkpoint is for exported causal models, and {name} translates: leave it out")
-    from worker.model_tools.verify.causal import CausalFamily  # loads onnxruntime
-    from worker.model_tools.verify.seq2seq import Seq2SeqFamily
+    from worker.model_tools.verify.causal import VerifiedCausal  # loads onnxruntime
+    from worker.model_tools.verify.seq2seq import VerifiedSeq2Seq
     from worker.model_tools.verify.verify import verify as run_checks
 
-    family: Family = CausalFamily()
+    family: VerifiedFamily = VerifiedCausal()
     if not is_causal:
-        family = Seq2SeqFamily(source_language=source_language, target_language=target_language)
+        family = VerifiedSeq2Seq(source_language=source_language, target_language=target_language)
     texts = family.read_sample(folder, sample, limit)
     print_message(f"{folder.name}: {counted(len(texts), family.unit)} ...")
     checks = list(run_checks(folder, texts, family, other=other, checkpoint=Path(checkpoint) if checkpoint else None))

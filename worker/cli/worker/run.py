@@ -25,16 +25,20 @@ from jobs.settings import hide_passwords
 @click.option("--drain", is_flag=True, help="Stop when no work is left.")
 @click.pass_context
 def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: str, drain: bool) -> int:
-    """Run a worker.
+    """Process submitted jobs.
 
-    It leases shards of the submitted jobs, keeps their models loaded, and stops on Ctrl-C or SIGTERM after its current
-    batch. Any number of workers can run at once, on any number of machines; with a broker, hints wake them.
+    A worker takes parts of the submitted jobs one after another and keeps their models loaded. It stops on Ctrl-C or
+    SIGTERM after its current batch. Any number of workers can run at once, on any number of machines that reach the
+    database; with a broker, they are told of new jobs.
+
+    A worker on a CPU serves the queue cpu, one on a GPU the queues cpu and gpu. The queue model:NAME is every job of
+    one model: `kvjobs worker --queues model:demo-lm`.
     """
     if ctx.invoked_subcommand:
         return 0
     # Loaded here: `worker ls` needs none of it.
     from worker.engine.runtime.device import check_device, lanes_of
-    from worker.process.child import Child
+    from worker.process.child_handle import Child
     from worker.process.connect import connect_with_retry
     from worker.process.stderr_log import log_to_stderr
     from worker.supervisor import stop_on_signals, supervise

@@ -13,7 +13,8 @@ class GroupResults:
         self._incomplete: dict[int, dict[int, LogProbs]] = {}  # by group, by suffix
 
     def add(self, group: int, suffix: int, log_probs: LogProbs) -> list[LogProbs] | None:
-        """All of the group in the order of its suffixes, if this was the last of them; else None."""
+        """Add the result of one suffix. Returns the results of all suffixes of the group, in their order, if this was
+        the last missing one; else None."""
         found = self._incomplete.setdefault(group, {})
         found[suffix] = log_probs
         if len(found) < len(self._groups[group].suffixes):

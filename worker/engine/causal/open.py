@@ -10,7 +10,7 @@ from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.models.manifest import has_native_graphs
 
 
-def open_language_model(
+def open_causal_model(
     folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (CPU_PROVIDER,)
 ) -> CausalModel:
     """Open the model in `folder`; raise ModelError now, not at the first document."""

@@ -109,7 +109,8 @@ class _Node:
     groups: list[tuple[int, int, int]] = field(default_factory=list)  # start, stop, tokens shared
 
     def close(self, stop: int, num_tokens: int, group_cost: float, suffix_cost: float) -> None:
-        """The last pair of the node is known: make it one group, if that saves more than the groups below."""
+        """Called when the last pair of the node is known: make the node one group if that saves more than the groups
+        below it."""
         num_pairs = stop - self.start
         num_in_suffixes = num_tokens - num_pairs * self.depth
         saved = (num_pairs - 1) * self.depth - group_cost - suffix_cost * num_in_suffixes
@@ -122,7 +123,7 @@ class _Node:
 
 
 def _divide(pairs: Iterable[Pair], group_cost: float, suffix_cost: float) -> list[tuple[int, list[Pair]]]:
-    """Every pair in one group, and with each group the length of its prefix."""
+    """Divide the pairs into groups; with each group comes the length of its prefix."""
     in_order = sorted(pairs)  # pairs with a common prefix are neighbours; `path` leads from the root to the last one
     num_tokens = [0, *accumulate(len(given) + len(scored) for given, scored in in_order)]
     path = [_Node(0, 0)]

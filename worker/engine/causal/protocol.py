@@ -1,5 +1,5 @@
 """
-What tasks ask of a causal language model, whether its graphs are native or exported.
+The interface of a causal language model for tasks; native and exported graphs both implement it.
 
 Knows: sequences of ids, and that some share a prefix. Does not know: text, windows, templates, graphs.
 """
@@ -22,7 +22,7 @@ LogProbs = NDArray[np.float32]  # natural logarithms, one a token
 class Group:
     """Sequences with a common prefix, which is computed once. Only the suffixes are scored.
 
-    Without a prefix nothing predicts the first token of a suffix, so that token is not scored.
+    Without a prefix, the first token of a suffix has no context and is not scored.
     """
 
     prefix: Sequence[int]
@@ -30,7 +30,7 @@ class Group:
 
     @property
     def longest(self) -> int:
-        """Tokens of its longest sequence."""
+        """The length of its longest sequence, in tokens."""
         return len(self.prefix) + max(map(len, self.suffixes))
 
 
@@ -54,11 +54,11 @@ class CausalModel(Protocol):
 
     @property
     def max_positions(self) -> int:
-        """The longest sequence that is fed, in tokens."""
+        """The longest sequence that the model reads, in tokens."""
 
     @property
     def vocab_size(self) -> int:
-        """Ids are below it."""
+        """The size of the vocabulary: ids are below it."""
 
     def computes_in_float32(self) -> bool:
         """Whether the graphs compute in float32 throughout, so that only the order of sums can change a result."""

@@ -7,7 +7,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class BufferStats:
-    """Of one buffer, or summed over several. The heartbeat's thread reads them while the lane works."""
+    """The counts of one buffer, or the sums over several. The heartbeat's thread reads them while the lane works."""
 
     num_bytes: int = 0  # held, used or not
     allocations: int = 0  # times that memory was allocated

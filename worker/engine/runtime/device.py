@@ -37,12 +37,12 @@ class Device:
 
 
 def check_device(name: str) -> str:
-    """The name itself; raise SpecError for a name that is no device, or one that onnxruntime cannot use here."""
+    """The name itself; raise SpecError for a name that is not a device, or one that onnxruntime cannot use here."""
     if name == CPU:
         return name
     if not re.fullmatch(r"cuda:\d+", name):
         raise SpecError(f"there is no device {name!r}; it can be cpu, or cuda:0 for the first GPU")
-    # In another process: the parent of a worker never loads onnxruntime.
+    # Asked in another process, because the parent of a worker never loads onnxruntime.
     listed = subprocess.run([sys.executable, "-P", "-c", _LIST_PROVIDERS], capture_output=True, text=True, check=False)
     if CUDA_PROVIDER not in listed.stdout.split():
         raise SpecError(

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 
 class GrowingBuffer:
-    """Numbers of one type, one after the other. Grows where it is too small, and never shrinks."""
+    """A block of memory for numbers of one type. It grows when it is too small, and never shrinks."""
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self.allocations = 0
@@ -16,18 +16,18 @@ class GrowingBuffer:
 
     @property
     def num_bytes(self) -> int:
-        """Memory held, used or not."""
+        """Bytes held, used or not."""
         return self._memory.nbytes
 
     @property
     def size(self) -> int:
-        """How many numbers there is room for."""
+        """How many numbers fit."""
         return self._memory.size
 
     def lay_out(self, shape: tuple[int, ...]) -> NDArray[Any]:
         """An array at the start of the memory; its content is whatever was there.
 
-        Where the memory has to grow, the old one is freed first, unless an array over it is still in use.
+        If the block has to grow, the old one is freed first, unless an array over it is still in use.
         """
         size = math.prod(shape)
         if self.size < size:
@@ -37,5 +37,5 @@ class GrowingBuffer:
         return self._memory[:size].reshape(shape)
 
     def release(self) -> None:
-        """Hold no memory. An array over it keeps it."""
+        """Free the memory; an array over it that is still in use keeps it alive."""
         self._memory = np.empty(0, self._memory.dtype)

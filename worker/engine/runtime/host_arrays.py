@@ -7,7 +7,7 @@ from onnxruntime import IOBinding
 
 
 def bind_input(binding: IOBinding, name: str, array: NDArray[Any]) -> None:
-    """Feed a contiguous array, which has to outlive the run. For a GPU it is copied now, and not when the graph runs
+    """Feed a contiguous array, which has to outlive the run. For a GPU it is copied now, not when the graph runs
     (IOBinding::BindInput)."""
     binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 

@@ -1,4 +1,4 @@
-"""The precision of native graphs, and whether this machine computes right in it."""
+"""The precision of native graphs, and whether this machine computes it correctly."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +12,8 @@ from worker.models.manifest import Manifest
 
 
 def native_precision(folder: Path, manifest: Manifest, providers: Sequence[Provider]) -> Precision:
-    """The precision of the native graphs in `folder`; raise ModelError where the device cannot run them, or would
-    compute other numbers."""
+    """The precision of the native graphs in `folder`; raise ModelError if the device cannot run them, or would
+    compute wrong results."""
     if Device.of(providers).kind != "cpu" and not runs_on_gpu(manifest):
         raise ModelError(needs_half(folder.name, manifest.precision))
     precision = Precision(manifest.precision or Precision.FP32)

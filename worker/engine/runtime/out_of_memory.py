@@ -1,11 +1,12 @@
-"""Model calls that run out of memory: recognized, and tried again with half as much."""
+"""Model calls that run out of memory: how to recognize them, and how to try again with half as much."""
 
 import logging
 from dataclasses import dataclass
 
 log = logging.getLogger(__name__)
 
-# onnxruntime raises Fail or RuntimeException for any reason; only the text names it. Of its CPU arena, C++, and CUDA.
+# onnxruntime raises Fail or RuntimeException for any reason; only the message tells. These are the
+# messages of its CPU arena, of C++ and of CUDA.
 _SIGNS = ("failed to allocate memory", "bad_alloc", "bfcarena", "out of memory", "cuda_error_out_of_memory")
 
 
@@ -25,7 +26,7 @@ def halve_on_out_of_memory(size: int, what: str, *, least: int = 1) -> "Attempt"
 
 @dataclass(slots=True)
 class Attempt:
-    """A block that works on `size` rows, tokens or the like at once.
+    """The run of a block that works on `size` rows, tokens or the like at once.
 
     Not a generator of contextlib: from Python 3.12 on, one that ends an error leaves it in a reference cycle, and the
     arrays of the call with it.
@@ -38,7 +39,7 @@ class Attempt:
 
     @property
     def half(self) -> int:
-        """What to try next, the larger half; not below `least`."""
+        """The size to try next: the larger half, but at least `least`."""
         return max(self.least, (self.size + 1) // 2)
 
     def __enter__(self) -> "Attempt":

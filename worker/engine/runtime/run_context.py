@@ -1,4 +1,4 @@
-"""What accompanies one call of a task: may it go on, and how long did each part take?"""
+"""The context of one call of a task: whether it may go on, and how long each part took."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -10,13 +10,13 @@ from worker.engine.runtime.timing import Counted, Stopwatch
 
 
 def never() -> bool:
-    """The run is not to stop."""
+    """A `should_stop` that never stops the run."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """Passed from a task down to every model call. Not shared between lanes."""
+    """Passed from a task down to every model call. Lanes do not share one."""
 
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
     should_stop: Callable[[], bool] = never
@@ -32,11 +32,7 @@ class RunContext:
         """Time the block: see `Stopwatch.measure`."""
         return self.stopwatch.measure(phase, step=step, rows=rows, tokens=tokens, past_length=past_length)
 
-    def end_batch(self) -> None:
-        """See `Stopwatch.end_batch`."""
-        self.stopwatch.end_batch()
-
     @property
     def timings(self) -> list[StepTiming]:
-        """All that was measured so far."""
+        """See `Stopwatch.timings`."""
         return self.stopwatch.timings

@@ -47,8 +47,9 @@ def open_session(
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-    # A waiting thread gives its core to another lane. Decoder of 6 layers, D 512, V 65,001, 32 rows, two busy cores:
-    # two lanes of one thread 711 rows/s, one lane of two threads 690, and 459 where its threads spin.
+    # A thread that waits does not spin by default: another lane can use its core. Decoder of 6 layers, D 512,
+    # V 65,001, 32 rows, two busy cores: two lanes of one thread 711 rows/s, one lane of two threads 690, and 459
+    # where its threads spin.
     options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spinning else "0")
     options.log_severity_level = 3  # errors only: its warnings are about choices of the exporter
     if graph is not None:

@@ -1,4 +1,4 @@
-"""Where the seconds go: a `StepTiming` for every model call and every other phase of a batch."""
+"""Timing: a `StepTiming` for every model call and every other phase of a batch."""
 
 import time
 from collections.abc import Iterator
@@ -17,12 +17,17 @@ class Counted:
 
 
 class Stopwatch:
-    """Collects the timings of one call of a task. Not shared between lanes."""
+    """Collects the timings of one batch of documents. Lanes do not share one."""
 
     def __init__(self, mode: Timing = Timing.STEPS) -> None:
-        self.timings: list[StepTiming] = []
         self._mode = mode
-        self._sums: dict[str, StepTiming] = {}  # of the current batch, by phase
+        self._steps: list[StepTiming] = []
+        self._sums: dict[str, StepTiming] = {}  # by phase, in the mode `batches`
+
+    @property
+    def timings(self) -> list[StepTiming]:
+        """One for each measured block; in the mode `batches` one for each phase, their sum."""
+        return [*self._steps, *self._sums.values()]
 
     @contextmanager
     def measure(
@@ -37,18 +42,13 @@ class Stopwatch:
             return
         timing = StepTiming(phase, step, rows, counted.tokens, past_length, seconds)
         if self._mode is Timing.STEPS:
-            self.timings.append(timing)
+            self._steps.append(timing)
         else:
             self._sums[phase] = _sum(self._sums.get(phase), timing)
 
-    def end_batch(self) -> None:
-        """In the mode `batches`: record the sums so far as those of one batch."""
-        self.timings.extend(self._sums.values())
-        self._sums.clear()
-
 
 def _sum(one: StepTiming | None, other: StepTiming) -> StepTiming:
-    """Both together: every field but the step number is added, so a mean is a field divided by `calls`."""
+    """The sum of two timings: every field except the step number is added; a mean is a field divided by `calls`."""
     if one is None:
         return StepTiming(other.phase, 0, other.rows, other.tokens, other.past_length, other.seconds, other.calls)
     return StepTiming(

@@ -25,11 +25,11 @@ _IMPOSSIBLE = np.float32(-1e9)  # the score of a hypothesis that does not exist,
 
 @dataclass(slots=True)
 class _Beams:
-    """m hypotheses of each of n sentences: running ones, ended ones, or candidates for both."""
+    """m hypotheses for each of n sentences: all running, all ended, or all candidates to become either."""
 
-    scores: Floats  # (n, m): what they are ranked by
+    scores: Floats  # (n, m): the hypotheses are ranked by these
     log_probs: Floats  # (n, m)
-    tokens: Ids  # (n, m, T), the start token first; of ended ones, `lengths` tokens after it count
+    tokens: Ids  # (n, m, T), the start token first; of an ended one, the `lengths` tokens after it
     lengths: Ids  # (n, m); 0 where there is no hypothesis
     truncated: Flags  # (n, m)
     parents: Ids  # (n, m): the beam that a candidate continues
@@ -55,11 +55,11 @@ class _Beams:
         return chosen
 
     def with_hypotheses(self, other: Self) -> Self:
-        """The same sentences, with the hypotheses of both."""
+        """The hypotheses of both, for the same sentences."""
         return self._joined(other, axis=1)
 
     def with_sentences(self, other: Self) -> Self:
-        """The sentences of both."""
+        """The hypotheses of both, for the sentences of both."""
         return self._joined(other, axis=0)
 
     def select(self, sentences: Ids) -> Self:
@@ -75,7 +75,7 @@ class _Beams:
 
 
 class BeamSearch:
-    """Running sentences, each with k beams and with a length of its own."""
+    """The running sentences. Each has k beams; sentences may have different lengths."""
 
     def __init__(self, rules: GenerationConfig, *, first_step_rows: int) -> None:
         self._rules = rules
@@ -93,7 +93,7 @@ class BeamSearch:
 
     @property
     def last_ids(self) -> Ids:
-        """The id that each row is fed next (R,)."""
+        """The id that the decoder reads next in each row (R,)."""
         tokens = self._running.tokens
         last = np.take_along_axis(tokens, (self._lengths - 1)[:, None, None], axis=2)[:, :, 0]  # (n, k)
         ids = np.empty_like(last)
@@ -105,7 +105,7 @@ class BeamSearch:
         rules, count, k = self._rules, len(sentences), self._rules.num_beams
         room = self._running.tokens.shape[2]
         running = _Beams.blank(count, k, rules.start_id, room)
-        running.scores[:, 0] = 0.0  # all beams are equal at first: only one of them counts
+        running.scores[:, 0] = 0.0  # the beams are equal at first, so one gets the score 0 and the others do not count
         self._running = self._running.with_sentences(running)
         self._ended = self._ended.with_sentences(_Beams.blank(count, k, rules.start_id, room))
         self._sentences = np.concatenate((self._sentences, np.asarray(sentences, np.int64)))
@@ -119,15 +119,16 @@ class BeamSearch:
         for beams in (self._running, self._ended):
             beams.tokens = with_capacity(beams.tokens, int(self._lengths.max()))
         candidates, broken = self._candidates(logits, scales)  # (n, 2k), (n,)
-        steps = self._lengths  # (n,): tokens generated, with the candidates' own
+        steps = self._lengths  # (n,): tokens generated, the candidates' new one included
         last = steps == rules.max_new_tokens  # (n,)
         new = np.take_along_axis(candidates.tokens, steps[:, None, None], axis=2)[:, :, 0]  # (n, 2k)
         ends = (new == rules.eos_id) | last[:, None]
 
-        # Running beams: the best k that do not end. Each beam ends in one candidate at most, so k of 2k do not.
+        # Running beams: the best k candidates that do not end. At most one candidate of each beam ends, so at least k
+        # of the 2k go on.
         self._running = candidates.best(np.where(ends, candidates.scores + _IMPOSSIBLE, candidates.scores), k)
 
-        # Ended ones: an end counts only among the k best; the other k candidates are there to keep k beams running.
+        # Ended hypotheses: only those among the k best candidates. The other k are there to keep k beams running.
         ends[:, k:] = False
         candidates.lengths = np.where(ends, steps[:, None], 0)
         penalty = np.asarray(steps[:, None] ** rules.length_penalty, np.float32)
@@ -147,7 +148,7 @@ class BeamSearch:
 
     @property
     def _width(self) -> int:
-        """Rows of a sentence at the next step."""
+        """The number of rows that each sentence has at the next step."""
         is_first = self._first_step_rows < self._rules.num_beams and len(self._lengths) and self._lengths[0] == 1
         return self._first_step_rows if is_first else self._rules.num_beams
 
@@ -175,7 +176,8 @@ class BeamSearch:
         values = values.reshape(n, width, some)[sentences, places]  # by beam again
         ids = ids.reshape(n, width, some)[sentences, places]
         if width < k and vocab_size <= 4 * k + len(rules.suppressed_ids):
-            # One beam of so small a vocabulary lacks 2k candidates: the impossible ones of the other beams fill up.
+            # The vocabulary is so small that one beam has fewer than 2k candidates: the impossible ones of the other
+            # beams fill the rest.
             values, ids, before, width = np.repeat(values, k, axis=1), np.repeat(ids, k, axis=1), running.scores, k
         scores = (values + before[:, :, None]).reshape(n, -1)  # (n, width * some)
         ids = ids.reshape(n, -1)
@@ -194,7 +196,7 @@ class BeamSearch:
         return _Beams(scores, scores, tokens, np.zeros_like(ids), truncated, parents), broken
 
     def _truncated(self, logits: Floats, parents: Ids, ids: Ids, places: Ids, forced: Ids | None) -> Flags:
-        """Whether a candidate (n, 2k) ends at the limit of tokens, and not at the model's own end of sentence."""
+        """Whether each candidate (n, 2k) ends because of the token limit, and not with the model's end-of-sentence."""
         truncated = np.zeros(ids.shape, np.bool_)
         eos_id, width = self._rules.eos_id, self._width
         for index in np.flatnonzero(self._lengths == self._rules.max_new_tokens).tolist():
@@ -208,8 +210,8 @@ class BeamSearch:
     def _may_improve(self, steps: Ids) -> Flags:
         """Whether the best running beam of each sentence may still beat the worst ended hypothesis (n,).
 
-        As in transformers this is a guess, by the score that the running beam has at this length (or, with
-        early_stopping = "never", would have at the greatest length).
+        An estimate, as in transformers: the running beam's score is taken at its present length (or, with
+        early_stopping = "never", at the greatest length).
         """
         rules = self._rules
         if rules.early_stopping == "never" and rules.length_penalty > 0:
@@ -220,7 +222,7 @@ class BeamSearch:
         return np.asarray(best > worst)
 
     def _reorder(self, done: Flags, width: int) -> RowOrder:
-        """Drop the sentences that are done, and give every beam of the others a row."""
+        """Drop the sentences that are done, and assign a row to every beam of the others."""
         k = self._rules.num_beams
         old = np.zeros_like(self._rows) if width < k else self._rows  # (n, k)
         parents = np.take_along_axis(old, self._running.parents, axis=1)  # (n, k): the old row of each beam's parent
@@ -239,7 +241,7 @@ class BeamSearch:
         return order
 
     def _results(self, index: int) -> list[Hypothesis]:
-        """The ended hypotheses of one sentence; fewer than k where the first tokens are forced."""
+        """The ended hypotheses of one sentence; fewer than k if its first tokens were forced."""
         ended = self._ended
         return [
             Hypothesis(
@@ -280,5 +282,5 @@ def _assign_rows(parents: Ids) -> Ids:
 
 
 def _top(scores: Floats, count: int) -> Ids:
-    """The places of the `count` highest scores of each row, best first, equal ones in order."""
+    """The columns of the `count` highest scores of each row, best first; equal ones keep their order."""
     return np.argsort(-scores, axis=1, kind="stable")[:, :count]

@@ -50,9 +50,9 @@ class GenerationConfig:
     length_penalty: float = 1.0  # exponent on length when ranking finished beams
     early_stopping: EarlyStopping = False  # stop a sentence when num_beams hypotheses have ended
     suppressed_ids: tuple[int, ...] = ()  # never generated
-    unlisted_pad_id: int | None = None  # the one of them that kvjobs adds: padding, where the model does not list it
-    begin_suppressed_ids: tuple[int, ...] = ()  # never the first token that is not forced
-    bad_sequences: tuple[tuple[int, ...], ...] = ()  # of two ids or more, never generated in this order
+    unlisted_pad_id: int | None = None  # the one of them that kvjobs added: padding, if the model does not list it
+    begin_suppressed_ids: tuple[int, ...] = ()  # never generated as the first token that is not forced
+    bad_sequences: tuple[tuple[int, ...], ...] = ()  # sequences of two ids or more that are never generated
     forced_bos_id: int | None = None  # the first token
     forced_eos_id: int | None = None  # the last token, where max_new_tokens is reached
     repetition_penalty: float = 1.0
@@ -60,7 +60,7 @@ class GenerationConfig:
     renormalize_logits: bool = False  # after the rules, before scores are summed
 
     def with_options(self, options: TranslateOptions, *, max_positions: int) -> Self:
-        """These rules, with the options of a job in their place; lengths stay within the model's positions. Raises
+        """These rules, overridden by the options of a job; lengths stay within the model's positions. Raises
         SpecError if the job wants more hypotheses than the search keeps."""
         wanted: dict[str, Any] = {
             "num_beams": options.beam_size,
@@ -83,7 +83,7 @@ def read_generation(
     config: Mapping[str, Any], generation: Mapping[str, Any] | None, *, vocab_size: int, max_positions: int
 ) -> GenerationConfig:
     """The rules that config.json and generation_config.json (None: there is none) set together; raise ModelError for
-    a value that makes no sense.
+    a value that is not valid.
 
     As in transformers, generation_config.json alone holds the settings if it exists, and config.json adds only ids that
     it leaves out. Without a maximum length, the positions of the model are the maximum (transformers would stop after

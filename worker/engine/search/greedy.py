@@ -19,10 +19,10 @@ Rescore = Callable[[Floats, Floats, Floats], tuple[Ids, Floats, Floats]]
 
 
 class GreedySearch:
-    """Running rows, each with a length of its own."""
+    """The running rows, one per sentence; rows may have different lengths."""
 
     def __init__(self, rules: GenerationConfig, rescore: Rescore | None = None) -> None:
-        """`rescore` finds the best ids exactly where logits come with scales, and are approximate."""
+        """`rescore`: called for logits that come with scales, which are approximate; finds the exact best ids."""
         self._rules = rules
         self._rescore = rescore
         self._sentences = np.empty(0, np.int64)  # (R,): the sentence of each row
@@ -37,7 +37,7 @@ class GreedySearch:
 
     @property
     def last_ids(self) -> Ids:
-        """The id that each row is fed next (R,)."""
+        """The id that the decoder reads next in each row (R,)."""
         last: Ids = self._tokens[np.arange(len(self._tokens)), self._lengths - 1]
         return last
 

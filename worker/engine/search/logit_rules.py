@@ -19,7 +19,7 @@ Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
 
 _BLOCK, _SMALL_BLOCK = 64, 8  # see `top_k`
-_SHORT = 4096  # ids: up to here all rows at once; a numpy call for each row would cost more than its work
+_SHORT = 4096  # ids: up to here one numpy call computes all rows, because a call per row costs more than its work
 _LOG2_E = np.float32(np.log2(np.e))
 _MIN_SUM, _MAX_SUM = np.float32(1e-20), np.float32(1e30)  # between them a sum of exponentials is exact in float32
 
@@ -85,9 +85,9 @@ def log_normalizer(logits: Floats, scales: Floats | None = None) -> Floats:
 def top_k(scores: Floats, k: int) -> tuple[Floats, Ids]:
     """The k highest scores of each row and their ids, best first: (R, k) each.
 
-    They lie in at most k blocks, which are the k blocks with the highest peaks, so only those are searched (0.5 ms;
-    argpartition over whole rows 22 ms). Block b holds every `num_blocks`-th id, from b on: a maximum
-    over the *first* axis of (block, num_blocks) is one pass of vector instructions.
+    The k highest scores lie in the k blocks whose maxima are highest, so only those blocks are searched (0.5 ms;
+    argpartition over whole rows 22 ms). Block b holds every `num_blocks`-th id, from b on, because a maximum over the
+    *first* axis of (block, num_blocks) is one pass of vector instructions.
     """
     num_rows, vocab_size = scores.shape
     block = _BLOCK if vocab_size >= 8 * k * _BLOCK else _SMALL_BLOCK
@@ -113,20 +113,20 @@ def top_k(scores: Floats, k: int) -> tuple[Floats, Ids]:
 
 
 def _by_length(tokens: Ids, lengths: Ids) -> Iterator[tuple[Ids, Ids]]:
-    """Rows with equally many tokens (m,), and those tokens (m, length)."""
+    """Yield groups of rows that have equally many tokens: the rows (m,), and their tokens (m, length)."""
     for length in np.unique(lengths).tolist():
         rows = np.flatnonzero(lengths == length)
         yield rows, tokens[rows, :length]
 
 
 def _penalize(logits: Floats, rows: Ids, tokens: Ids, penalty: float) -> None:
-    """Make tokens that a row already has less likely in it."""
+    """Make the tokens that a row already contains less likely (the repetition penalty)."""
     present = logits[rows[:, None], tokens]  # (m, length)
     logits[rows[:, None], tokens] = np.where(present < 0, present * penalty, present / penalty)
 
 
 def _forbid(logits: Floats, steps: Ids, rules: GenerationConfig) -> None:
-    """Forbid tokens whatever the tokens before them."""
+    """Forbid the tokens that the rules exclude at this step, whatever tokens came before."""
     if rules.suppressed_ids:
         logits[:, rules.suppressed_ids] = -np.inf
     if rules.min_new_tokens:

@@ -1,4 +1,4 @@
-"""Rows that begin and end at different times, as greedy and beam search both have them."""
+"""Functions that greedy and beam search share: rows of sentences that begin and end at different times."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from worker.engine.search.logit_rules import Ids
 
 Flags = NDArray[np.bool_]
 
-# Row i continues what was row order[i], and rows that are not in it are dropped. None: all rows stay as they are.
+# Row i continues what was row order[i]; rows that are not in the order are dropped. None: nothing changes.
 RowOrder = Ids | None
 
 _CAPACITY = 32  # tokens allocated for a new sentence
@@ -39,7 +39,7 @@ def compact_rows(stays: Flags) -> Ids:
 
 
 def with_capacity(tokens: NDArray[Any], index: int) -> NDArray[Any]:
-    """`tokens`, enlarged if necessary so that the last axis has `index`."""
+    """`tokens`, enlarged if necessary so that `index` is valid on the last axis."""
     capacity = tokens.shape[-1]
     if index < capacity:
         return tokens

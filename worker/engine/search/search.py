@@ -1,5 +1,5 @@
 """
-Greedy search and beam search over decoding steps, token for token as `generate` of transformers.
+Greedy search and beam search over decoding steps; they give the tokens that `generate` of transformers gives.
 
 Knows: scores and ids. Does not know: sessions, tokenizers, caches. A sentence leaves as soon as its result is known,
 another may take its place at any step, and no result depends on the other sentences.
@@ -22,14 +22,14 @@ class Steps(Protocol):
     """A decoder, step by step, as a search drives it."""
 
     def step(self, last_ids: Ids) -> Floats:
-        """Append one id to each row (R,); return the logits of the next (R, V), which the caller may change."""
+        """Append one id to each row (R,). Returns the logits of the next id (R, V), which the caller may change."""
 
     def select(self, rows: Ids) -> None:
         """Let row i continue what was row rows[i]; rows that are not in `rows` are dropped."""
 
 
 class Search(Protocol):
-    """Running sentences: their tokens and scores."""
+    """The running sentences of a search: their tokens and scores."""
 
     @property
     def num_sentences(self) -> int: ...
@@ -56,7 +56,7 @@ def search(steps: Steps, num_rows: int, rules: GenerationConfig) -> list[list[Hy
 
 
 def run_search(running: Search, steps: Steps, num_rows: int) -> list[list[Hypothesis]]:
-    """Run a search without sentences with `num_rows` that begin together, to their end."""
+    """Run an empty search to its end, with `num_rows` sentences that begin together."""
     running.admit(range(num_rows))
     found: dict[int, list[Hypothesis]] = {}
     while running.num_sentences:

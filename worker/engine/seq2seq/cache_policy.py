@@ -1,12 +1,12 @@
-"""The cache policy of a job, in steps of a search."""
+"""The cache policy of a job as a number of decoding steps."""
 
 from jobs.spec import CachePolicy
 
-NEVER_CACHED = 1 << 30  # steps: more than any search makes
+NEVER_CACHED = 1 << 30  # steps: more than any search has
 
 
 def uncached_steps(policy: CachePolicy) -> int:
-    """How many steps, from the first on, run the whole prefix without the cache: none, N or all."""
+    """How many steps, counted from the first, run the whole prefix without the cache: none, N or all."""
     match policy.mode:
         case "off":
             return NEVER_CACHED

@@ -10,7 +10,7 @@ from worker.engine.seq2seq.protocol import Seq2SeqModel
 from worker.models.manifest import has_native_graphs
 
 
-def open_translation_model(
+def open_seq2seq_model(
     folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (CPU_PROVIDER,)
 ) -> Seq2SeqModel:
     """Open the model in `folder`; raise ModelError now, not at the first document."""

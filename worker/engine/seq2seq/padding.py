@@ -17,7 +17,7 @@ class PaddedBatch:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens without padding."""
+        """The number of tokens, padding excluded."""
         return int(self.attention_mask.sum())
 
     @property

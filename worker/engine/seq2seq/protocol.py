@@ -1,5 +1,5 @@
 """
-What tasks ask of a translation model, whether its graphs are native or exported.
+The interface of a translation model for tasks; native and exported graphs both implement it.
 
 Knows: segments and pairs as ids. Does not know: text, graphs, sessions.
 """
@@ -43,7 +43,7 @@ class Decoder(Protocol):
 
 
 class TargetScorer(Protocol):
-    """One lane's scorer of given targets. It keeps no memory between calls."""
+    """Scores given targets, for one lane. It keeps no memory between calls."""
 
     def has_ids(self, ids: Sequence[int]) -> NDArray[np.bool_]:
         """Which of these ids the model's head has."""
@@ -61,7 +61,7 @@ class Seq2SeqModel(Protocol):
 
     @property
     def generation(self) -> GenerationConfig:
-        """The model's own rules of search."""
+        """The search settings of the model's own files."""
 
     @property
     def max_positions(self) -> int:
@@ -75,10 +75,10 @@ class Seq2SeqModel(Protocol):
         """Raise SpecError where the graphs cannot follow `policy`."""
 
     def new_decoder(self, policy: CachePolicy = CachePolicy()) -> Decoder:  # noqa: B008 - frozen
-        """The buffers of one lane; raises SpecError where the graphs cannot follow `policy`."""
+        """A decoder with its own buffers, for one lane. Raises SpecError if the graphs cannot follow `policy`."""
 
     def new_scorer(self) -> TargetScorer:
-        """One lane's scorer of given targets."""
+        """A scorer of given targets, for one lane."""
 
 
 def decode_all(

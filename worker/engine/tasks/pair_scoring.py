@@ -84,7 +84,6 @@ class PairScorer:
             read = [self._tokenize(text, options) for text in texts]
             pairs = [pair for pair in read if isinstance(pair, _Pair)]
             counted.tokens = sum(len(pair.ids.source) + len(pair.ids.target) for pair in pairs)
-        run.end_batch()
         scored = iter(self._run([pair.ids for pair in pairs], options, run))
         outcomes: list[Outcome] = [
             one if isinstance(one, Failed) else _outcome(one, next(scored), options) for one in read
@@ -104,7 +103,6 @@ class PairScorer:
                 found.update(zip(batch, log_probs, strict=True))
             if not attempt.fits:
                 batches.extendleft((batch[attempt.half :], batch[: attempt.half]))
-            run.end_batch()
         return [found[place] for place in range(len(pairs))]
 
     def _tokenize(self, text: str, options: ScoreOptions) -> _Pair | Failed:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from jobs.errors import ModelError, SpecError
+from jobs.errors import ModelError
 from jobs.outcome import Failed, Flag, Outcome, Ranking
 from jobs.ranking import NON_FINITE, Judged, rank
 from jobs.spec import RerankOptions
@@ -30,6 +30,7 @@ from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.prompt_templates import TEMPLATES, Template
+from worker.engine.tasks.sequence_limit import sequence_limit
 from worker.engine.tasks.tokenizers import TextTokenizer, check_vocabulary
 
 NO_QUERY = "the query holds no text"
@@ -85,7 +86,7 @@ class Reranker:
         that cannot be scored keeps its rank, with the reason as its error. No candidate or query affects the score of
         another.
         """
-        max_length = self._max_length(options)
+        max_length = sequence_limit(self.model, options.max_length)
         template = Template.parse(options.template or TEMPLATES[options.method])
         run = RunContext(Stopwatch(options.timing), should_stop)
         with run.measure("tokenize", rows=len(payloads)) as counted:
@@ -93,31 +94,19 @@ class Reranker:
             queries = [_read(payload, sequences) for payload in payloads]
             pairs = [one.pair for query in queries if query for one in query.candidates if one.pair]
             counted.tokens = sum(len(given) + len(scored) for given, scored in pairs)
-        run.end_batch()
         grouped = group_by_prefix(pairs) if options.prefix_cache else group_separately(pairs)
         found = read_all(self.reader, grouped.groups, run) if grouped.groups else []
-        run.end_batch()
         members = iter(grouped.members)
         return BatchResult(
             outcomes=[
                 _rank(query, [next(members) for one in query.candidates if one.pair], found, options.fusion)
                 if query
-                else Failed("bad-payload", "the document is no query with candidates")
+                else Failed("bad-payload", "the document is not a query with candidates")
                 for query in queries
             ],
             learned={},
             timings=run.timings,
         )
-
-    def _max_length(self, options: RerankOptions) -> int:
-        if options.max_length is None:
-            return self.model.max_positions
-        if options.max_length > self.model.max_positions:
-            raise SpecError(
-                f"max_length is {options.max_length}, but the model takes at most {self.model.max_positions} tokens: "
-                "lower --max-length"
-            )
-        return options.max_length
 
 
 class _Sequences:

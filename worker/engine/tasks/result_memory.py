@@ -1,5 +1,6 @@
 """The memory of earlier results, as tasks see it: keys in, stored results out. Does not know: where they are stored."""
 
+import hashlib
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -18,6 +19,11 @@ class ResultMemory(Protocol):
 
     def recall_scores(self, keys: Sequence[bytes]) -> dict[bytes, Score]:
         """The stored scores, by key, of those keys that have one."""
+
+
+def memory_key(memory: ResultMemory, text: str) -> bytes:
+    """The key under which the memory stores the result of a segment or a document."""
+    return hashlib.sha256(memory.digest + text.encode("utf-8", "surrogatepass")).digest()
 
 
 class NoMemory:

@@ -3,7 +3,6 @@
 Knows: scores and keys. Does not know: the database, models. (Translation reuses single segments: `translation.py`.)
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -11,23 +10,27 @@ from typing import Protocol
 from jobs.outcome import Score
 from jobs.spec import ScoreOptions
 from worker.engine.tasks.batch_result import BatchResult
-from worker.engine.tasks.result_memory import ResultMemory
+from worker.engine.tasks.result_memory import ResultMemory, memory_key
 
 
-class Scorer(Protocol):
+class DocumentScorer(Protocol):
     """Computes the score of every text."""
 
     def score(self, texts: Sequence[str], options: ScoreOptions, *, should_stop: Callable[[], bool]) -> BatchResult: ...
 
 
 def score_with_reuse(
-    scorer: Scorer, texts: Sequence[str], options: ScoreOptions, memory: ResultMemory, should_stop: Callable[[], bool]
+    scorer: DocumentScorer,
+    texts: Sequence[str],
+    options: ScoreOptions,
+    memory: ResultMemory,
+    should_stop: Callable[[], bool],
 ) -> BatchResult:
     """Score every text. With `options.reuse`, texts in the memory are not computed, and equal texts are computed once;
     without it, the memory is neither read nor extended. Raises what the scorer raises."""
     if not options.reuse or not texts:
         return scorer.score(texts, options, should_stop=should_stop)
-    keys = [hashlib.sha256(memory.digest + text.encode("utf-8", "surrogatepass")).digest() for text in texts]
+    keys = [memory_key(memory, text) for text in texts]
     known = memory.recall_scores(list(dict.fromkeys(keys)))
     unknown = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
     if not unknown:

@@ -28,6 +28,7 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import merge_flags
+from worker.engine.tasks.sequence_limit import sequence_limit
 from worker.engine.tasks.tokenizers import TextTokenizer, check_vocabulary
 from worker.engine.tasks.windows import TokenWindow, cut
 from worker.text.causal_tokenizer import Encoded
@@ -92,14 +93,12 @@ class Scorer:
             documents = [self._encode(text, rules, options) for text in texts]
             known = [document for document in documents if isinstance(document, _Document)]
             counted.tokens = sum(len(document.encoded.ids) for document in known)
-        run.end_batch()
         windows = [(document, window) for document in known for window in document.windows]
         groups = [_group(document.sequence, window) for document, window in windows]
         if groups:
             for index, (log_probs,) in self.reader.read(groups, run):
                 document, window = windows[index]
                 document.log_probs[window.first_scored : window.stop] = log_probs
-            run.end_batch()
         return BatchResult(
             outcomes=[self._assemble(document, options) for document in documents],
             learned={},
@@ -111,14 +110,9 @@ class Scorer:
         if options.pairs:
             raise SpecError(
                 "pairs are scored by a translation model, as log p(target | source), and this is a language model: "
-                "leave --pairs out, or choose another model"
+                "choose another model with --model"
             )
-        max_positions = self.model.max_positions
-        max_length = max_positions if options.max_length is None else options.max_length
-        if max_length > max_positions:
-            raise SpecError(
-                f"max_length is {max_length}, but the model takes at most {max_positions} tokens: lower --max-length"
-            )
+        max_length = sequence_limit(self.model, options.max_length)
         stride = max(1, max_length // 2) if options.stride is None else options.stride
         if stride >= max_length:
             raise SpecError(

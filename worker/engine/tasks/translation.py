@@ -9,7 +9,6 @@ Translating documents.
 Knows: one model, one lane. Does not know: jobs, shards, tables.
 """
 
-import hashlib
 import logging
 import math
 from collections.abc import Callable, Sequence, Set
@@ -25,7 +24,7 @@ from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.protocol import Decoder, Seq2SeqModel
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import join_document, join_pieces, merge_flags, runs_away
-from worker.engine.tasks.result_memory import ResultMemory
+from worker.engine.tasks.result_memory import ResultMemory, memory_key
 from worker.engine.tasks.tokenizers import TranslationTokenizer
 from worker.text.segments import Span, segment
 
@@ -83,7 +82,7 @@ class Translator:
         run = RunContext(Stopwatch(options.timing), should_stop)
         with run.measure("segment", rows=len(texts)):
             sentences, documents = _cut(texts, options)
-        keys = [_key(memory.digest, sentence) for sentence in sentences]
+        keys = [memory_key(memory, sentence) for sentence in sentences]
         known = memory.recall(keys) if options.reuse and keys else {}
         unknown = [index for index, key in enumerate(keys) if key not in known]
         results = self._translate_sentences([sentences[index] for index in unknown], rules, options, run)
@@ -116,14 +115,12 @@ class Translator:
             ]
             pieces = [ids for parts in split for ids in parts]
             counted.tokens = sum(map(len, pieces))
-        run.end_batch()
         results: dict[int, SegmentTranslation] = {}
         for found in self.decoder.decode(pieces, rules, run, batch_size=options.batch_size):
             num_tokens = sum(len(one.ids) for _, hypotheses in found for one in hypotheses[: options.n_best])
             with run.measure("detokenize", rows=len(found), tokens=num_tokens):
                 for index, hypotheses in found:
                     results[index] = self._to_text(pieces[index], hypotheses[: options.n_best], rules)
-            run.end_batch()
         in_order = iter(results[index] for index in range(len(pieces)))
         return [join_pieces([next(in_order) for _ in parts], options.n_best) for parts in split]
 
@@ -183,10 +180,6 @@ def _assemble(
         num_reused=sum(not (occurrence.is_first and occurrence.index in new) for occurrence in document.sentences),
         n_best=n_best,
     )
-
-
-def _key(memory_digest: bytes, sentence: str) -> bytes:
-    return hashlib.sha256(memory_digest + sentence.encode("utf-8", "surrogatepass")).digest()
 
 
 def _is_finite(result: SegmentTranslation) -> bool:

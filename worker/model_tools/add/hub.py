@@ -67,7 +67,7 @@ class Hub:
 
     @classmethod
     def of_environment(cls) -> Self:
-        """From the environment; raise SpecError for an endpoint that is not a URL."""
+        """The hub that the environment names. Raises SpecError for an endpoint that is not a URL."""
         from huggingface_hub import constants
 
         if urlsplit(constants.ENDPOINT).scheme not in ("http", "https"):

@@ -55,10 +55,10 @@ def copy_marian_export(folder: Path, origin: Origin) -> Manifest:
 
 def try_marian(folder: Path) -> None:
     """Open the model as a worker does; raise ModelError where that fails."""
-    from worker.engine.seq2seq.open import open_translation_model  # loads onnxruntime
+    from worker.engine.seq2seq.open import open_seq2seq_model  # loads onnxruntime
 
     MarianTokenizer.open(folder)
-    open_translation_model(folder)
+    open_seq2seq_model(folder)
 
 
 def head_size(folder: Path, manifest: Manifest) -> int | None:

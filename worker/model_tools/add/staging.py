@@ -136,7 +136,8 @@ def taken(published: Path) -> str:
 
 
 def _new_root(models_dir: Path) -> tuple[Path, int]:
-    """A new folder, and its lock, held. Another process may remove it before it is locked; then another one."""
+    """A new folder and its lock, which is held. If another process removes the folder before it is locked, another
+    folder is made."""
     while True:
         root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=models_dir))
         lock = os.open(root / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from worker.engine.causal.open import open_language_model
+from worker.engine.causal.open import open_causal_model
 from worker.graphs.causal_weights import CausalSizes
 from worker.graphs.file_names import BODY, HEAD
 from worker.model_tools.inspect.cache_fields import cache_fields, native_cache_dtype
@@ -20,7 +20,7 @@ from worker.text.causal_tokenizer import CausalTokenizer
 WITH_PAST, NO_CACHE = "with past", "no cache"
 
 
-class CausalFamily:
+class InspectedCausal:
     """Causal language models."""
 
     kind = ModelKind.CAUSAL
@@ -78,5 +78,5 @@ class CausalFamily:
 
     def open_model(self, folder: Path) -> Fields:
         """`warnings` are the departures of the graph from its configuration, found when the model is opened."""
-        model = open_language_model(folder)
+        model = open_causal_model(folder)
         return {"max_positions": model.max_positions, "warnings": tuple(model.departures.warnings())}

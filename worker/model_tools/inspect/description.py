@@ -34,7 +34,7 @@ class GraphDescription:
     is_used: bool  # by the layout; a folder may have other graphs
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
-    ir_version: int | None  # None: the file is no graph; then opsets and producer are empty
+    ir_version: int | None  # None: the file is not a graph; then opsets and producer are empty
     opsets: Mapping[str, int]  # version by domain; that of ONNX itself is ""
     producer: str | None
     problem: str | None  # why onnxruntime cannot open it

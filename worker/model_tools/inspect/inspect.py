@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import ModelError
-from worker.model_tools.inspect.causal import CausalFamily
+from worker.model_tools.inspect.causal import InspectedCausal
 from worker.model_tools.inspect.description import ModelDescription, OpenedGraphs, collecting, file_sizes
-from worker.model_tools.inspect.protocol import Family
-from worker.model_tools.inspect.seq2seq import Seq2SeqFamily
+from worker.model_tools.inspect.protocol import InspectedFamily
+from worker.model_tools.inspect.seq2seq import InspectedSeq2Seq
 from worker.models.contents.kind import kind_of
 from worker.models.contents.present_files import has_weights
 from worker.models.contents.required_files import check_files
@@ -74,12 +74,12 @@ def inspect_model(folder: ModelFolder) -> ModelDescription:
     )
 
 
-def _family_of(folder: ModelFolder) -> Family:
+def _family_of(folder: ModelFolder) -> InspectedFamily:
     try:
         is_causal = kind_of(folder) is ModelKind.CAUSAL
     except ModelError:  # a damaged manifest, which is reported as a problem
         is_causal = False
-    return CausalFamily() if is_causal else Seq2SeqFamily()
+    return InspectedCausal() if is_causal else InspectedSeq2Seq()
 
 
 def _manifest_fields(manifest: Manifest | None) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 """
-What `inspect` asks of a model family. `seq2seq` and `causal` implement it.
+The interface of a model family for `inspect`. `seq2seq.py` and `causal.py` implement it.
 
 Each method reads one source and returns fields of `ModelDescription`, by name. It raises ModelError if the source is
 broken; `inspect` then goes on with the next source.
@@ -17,7 +17,7 @@ Fields = Mapping[str, Any]  # of ModelDescription
 Graphs = Mapping[str, GraphSignature]
 
 
-class Family(Protocol):
+class InspectedFamily(Protocol):
     """The part of `inspect` that depends on the model family."""
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.graphs.file_names import DECODER, ENCODER
 from worker.graphs.marian_weights import MarianSizes
 from worker.model_tools.inspect.cache_fields import cache_fields, native_cache_dtype
@@ -17,7 +17,7 @@ from worker.models.model_kind import ModelKind
 from worker.text.marian_tokenizer import MarianTokenizer
 
 
-class Seq2SeqFamily:
+class InspectedSeq2Seq:
     """Translation models."""
 
     kind = ModelKind.TRANSLATION
@@ -76,7 +76,7 @@ class Seq2SeqFamily:
 
     def open_model(self, folder: Path) -> Fields:
         """Refused search settings, and a merged graph that rejects a past, only show when the model is opened."""
-        model = open_translation_model(folder)
+        model = open_seq2seq_model(folder)
         return {"max_positions": model.max_positions, "unlisted_pad_id": model.generation.unlisted_pad_id}
 
 

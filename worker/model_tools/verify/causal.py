@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from jobs.errors import ModelError
 from jobs.spec import Timing
-from worker.engine.causal.open import open_language_model
+from worker.engine.causal.open import open_causal_model
 from worker.engine.causal.protocol import CausalModel, Group, LogProbs, read_all
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
@@ -45,12 +45,12 @@ from worker.text.causal_tokenizer import CausalTokenizer
 
 _MAX_UNCACHED = 16  # documents that are read alone, or by the reference, which has no cache
 _MAX_LENGTH = 8192  # tokens of a document that goes past a limit
-_MARGIN = 64  # tokens that it goes past it
-_MAX_BYTES = 1 << 30  # of the logits of a document that is read in one call
-_JOINED_LENGTH = 1024  # tokens of the one document that is put together of all, so that it is read in several pieces
+_MARGIN = 64  # tokens by which that document goes past the limit
+_MAX_BYTES = 1 << 30  # the largest logits of a document that is read in one call
+_JOINED_LENGTH = 1024  # tokens of a document joined from all others, long enough to be read in several pieces
 
 
-class CausalFamily:
+class VerifiedCausal:
     """Causal language models."""
 
     unit = "document"
@@ -66,7 +66,7 @@ class CausalFamily:
 
     def run(self, folder: ModelFolder, sample: Sample) -> "CausalRun":
         """Documents that are longer than the model's positions are cut."""
-        model = open_language_model(folder.path)
+        model = open_causal_model(folder.path)
         joined = _joined(sample, model)
         past_limits, untried = _past_limits(sample, model, CausalConfig.read(folder.path))
         past_limits = [ids for ids in past_limits if len(ids) != len(joined)]
@@ -74,7 +74,7 @@ class CausalFamily:
         return CausalRun(model, documents, num_compared=max(_MAX_UNCACHED, len(past_limits) + 1), untried=untried)
 
     def export_checkpoint(self, folder: ModelFolder, manifest: Manifest | None) -> Path | None:
-        """The one that the export was compared with when it was added, or weights that lie beside it."""
+        """The checkpoint that the export was compared with when it was added, else weights beside the export."""
         named = Path(manifest.checkpoint) if manifest and manifest.checkpoint else folder.path
         return named if has_weights(named) else None
 
@@ -84,7 +84,7 @@ class CausalFamily:
 
 def check_sample(folder: ModelFolder, sample: Sample, checkpoint: Path) -> Check:
     """Compare an export with its checkpoint, on the sample and on documents of up to 1,024 tokens past its limits."""
-    model = open_language_model(folder.path)
+    model = open_causal_model(folder.path)
     past_limits, _ = _past_limits(sample, model, CausalConfig.read(folder.path), _JOINED_LENGTH)
     documents = [*past_limits, *_cut(sample, model)]
     return CausalRun(model, documents, num_compared=len(documents)).check_checkpoint(checkpoint)
@@ -112,7 +112,7 @@ class CausalRun:
         yield _compare("cache", "each document whole", *_read_behind_prefixes(self._model, self._few), tolerance)
 
     def check_checkpoint(self, checkpoint: Path) -> Check:
-        """Left out where the reference does not know the checkpoint."""
+        """The check against the checkpoint; left out if the reference does not know its architecture."""
         try:
             reference = open_causal_reference(checkpoint)
         except ModelError as error:
@@ -122,15 +122,15 @@ class CausalRun:
         return _compare("checkpoint", reference.name, self._log_probs[: len(self._few)], theirs, tolerance)
 
     def compare(self, name: str, against: str, other: Path) -> Check:
-        """All documents, as far as both models have positions."""
-        theirs = open_language_model(other)
+        """Compare all documents, each cut to the positions that both models have."""
+        theirs = open_causal_model(other)
         common = _cut(self._documents, theirs)
         ours = self._log_probs if common == self._documents else _read(self._model, common)
         return _compare(name, against, ours, _read(theirs, common))
 
 
 def _joined(sample: Sample, model: CausalModel) -> list[int]:
-    """One long document, put together of all."""
+    """One long document, joined from all."""
     return list(islice(chain.from_iterable(sample), min(model.max_positions, _JOINED_LENGTH)))
 
 
@@ -155,7 +155,7 @@ def _cut(documents: Sample, model: CausalModel) -> list[list[int]]:
 
 
 def _read(model: CausalModel, documents: Sample) -> list[LogProbs]:
-    """Log-probabilities of each document, (T - 1,): the first token has nothing before it."""
+    """Log-probabilities of each document, (T - 1,): the first token has no context."""
     return [log_probs for (log_probs,) in _read_groups(model, [Group((), (ids,)) for ids in documents])]
 
 

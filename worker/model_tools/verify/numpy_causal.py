@@ -46,7 +46,7 @@ class NumpyCausal:
         return cls(checkpoint.config, checkpoint.weights)
 
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
-        """Of each token but the first, given those before it: (T - 1,) for each sequence (T,)."""
+        """For each sequence (T,), log p of each token but the first, given the tokens before it: (T - 1,)."""
         table = self._weights["model.embed_tokens.weight"]
         hidden = [table[list(ids)] for ids in sequences]
         for layer in range(int(self._config["num_hidden_layers"])):
@@ -121,7 +121,7 @@ def _linear(x: Floats, weights: Weights, name: str) -> Floats:
 
 
 def _log_probs_of(logits: Floats, ids: Sequence[int]) -> Floats:
-    """(T, V) -> log-probabilities of the tokens after the first, (T - 1,)."""
+    """Logits (T, V) -> log-probabilities of the tokens after the first, (T - 1,)."""
     logits = logits[:-1] - logits[:-1].max(axis=1, keepdims=True)
     chosen: Floats = logits[np.arange(len(logits)), list(ids[1:])] - np.log(np.exp(logits).sum(axis=1))
     return chosen

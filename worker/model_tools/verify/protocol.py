@@ -1,5 +1,5 @@
 """
-What `verify` asks of a model family. `seq2seq` and `causal` implement it.
+The interface of a model family for `verify`. `seq2seq.py` and `causal.py` implement it.
 
 Knows: models as samples of ids and checks. Does not know: how a family runs or compares.
 """
@@ -16,7 +16,7 @@ from worker.models.model_folder import ModelFolder
 Sample = Sequence[Sequence[int]]  # ids: segments with their end-of-sentence, or documents
 
 
-class Family(Protocol):
+class VerifiedFamily(Protocol):
     """The part of `verify` that depends on the model family."""
 
     @property
@@ -29,7 +29,7 @@ class Family(Protocol):
 
     @property
     def no_checkpoint(self) -> str:
-        """Why an export is not compared with a checkpoint, and what to compare it with."""
+        """A sentence: why an export is not compared with a checkpoint, and what to compare it with instead."""
 
     def read_sample(self, folder: ModelFolder, corpus: str | None, limit: int) -> Sample:
         """The first `limit` different texts of a corpus as ids of the model; without a corpus, of weather bulletins.
@@ -55,10 +55,10 @@ class ModelRun(Protocol):
         """Whether the model computes in fp32, so that results must equal those of its checkpoint."""
 
     def self_checks(self) -> Iterator[Check]:
-        """The model against itself: batching and caching must not change a result."""
+        """Compare the model with itself: batching and caching must not change a result."""
 
     def check_checkpoint(self, checkpoint: Path) -> Check:
-        """Against a reference implementation that reads the checkpoint."""
+        """Compare the model with a reference implementation that reads the checkpoint."""
 
     def compare(self, name: str, against: str, other: Path) -> Check:
-        """Against the model in the folder `other`. Nothing has to be equal."""
+        """Compare the model with the one in the folder `other`. Nothing has to be equal."""

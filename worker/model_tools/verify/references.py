@@ -21,10 +21,10 @@ class Seq2SeqReference(Protocol):
 
     @property
     def name(self) -> str:
-        """What a check says the model was compared with."""
+        """The name of the reference in the results of a check."""
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Floats:
-        """Of what follows each id of `target` (T,), which begins with the start token: (T, V)."""
+        """The logits (T, V) of the id that follows each id of `target` (T,), which begins with the start token."""
 
 
 class CausalReference(Protocol):
@@ -32,10 +32,10 @@ class CausalReference(Protocol):
 
     @property
     def name(self) -> str:
-        """What a check says the model was compared with."""
+        """The name of the reference in the results of a check."""
 
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
-        """Of each token but the first, given those before it: (T - 1,) for each sequence (T,)."""
+        """For each sequence (T,), log p of each token but the first, given the tokens before it: (T - 1,)."""
 
 
 def open_seq2seq_reference(folder: Path) -> Seq2SeqReference:
@@ -44,7 +44,7 @@ def open_seq2seq_reference(folder: Path) -> Seq2SeqReference:
 
 
 def open_causal_reference(folder: Path) -> CausalReference:
-    """Likewise; raises ModelError for a checkpoint that the reference does not know, too."""
+    """As `open_seq2seq_reference`; also raises ModelError for a checkpoint that the reference does not know."""
     return TransformersCausal.open(folder) if _has_transformers() else NumpyCausal.open(folder)
 
 

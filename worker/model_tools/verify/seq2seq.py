@@ -22,7 +22,7 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 from worker.engine.search.generation_config import GenerationConfig
 from worker.engine.search.hypothesis import Hypothesis
-from worker.engine.seq2seq.open import open_translation_model
+from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.seq2seq.protocol import Seq2SeqModel, decode_all
 from worker.graphs.marian import write_marian
 from worker.graphs.precision import Precision
@@ -48,7 +48,7 @@ _MAX_POSITIONS = 512  # of a segment, where config.json does not name the model'
 DecodeText = Callable[[Sequence[int]], str]
 
 
-class Seq2SeqFamily:
+class VerifiedSeq2Seq:
     """Translation models."""
 
     unit = "segment"
@@ -75,10 +75,10 @@ class Seq2SeqFamily:
 
     def run(self, folder: ModelFolder, sample: Sample) -> "Seq2SeqRun":
         decode_text = MarianTokenizer.open(folder.path).decode
-        return Seq2SeqRun(open_translation_model(folder.path), read_manifest(folder), sample, decode_text)
+        return Seq2SeqRun(open_seq2seq_model(folder.path), read_manifest(folder), sample, decode_text)
 
     def export_checkpoint(self, folder: ModelFolder, manifest: Manifest | None) -> Path | None:
-        """None: exports are compared with other models alone."""
+        """None: exports of translation models are compared only with other models."""
         return None
 
     def write_fp32(self, folder: Path, checkpoint: Checkpoint) -> None:
@@ -144,8 +144,8 @@ class Seq2SeqRun:
         )
 
     def compare(self, name: str, against: str, other: Path) -> Check:
-        """Translations under the model's own search settings, with chrF."""
-        theirs = _decode(open_translation_model(other), self._sample, self._search)
+        """Compare translations under the model's own search settings, with chrF."""
+        theirs = _decode(open_seq2seq_model(other), self._sample, self._search)
         return _compare(name, against, self._searched, theirs, decode_text=self._decode_text)
 
     @cached_property
@@ -157,7 +157,7 @@ class Seq2SeqRun:
         return _decode(self._model, self._sample, self._search)
 
     def _log_softmax(self, logits: Floats) -> Floats:
-        """Of the ids that the model's head keeps; changes `logits`."""
+        """Log-probabilities over the ids that the model's head keeps, in place of `logits`."""
         if self._head_ids is not None:
             kept = np.full(logits.shape[1], -np.inf, np.float32)
             kept[list(self._head_ids)] = 0.0
@@ -175,7 +175,7 @@ def _compare(
     *,
     decode_text: DecodeText | None = None,
 ) -> Check:
-    """Ids position by position. With `decode_text` nothing has to be equal, and the texts are compared as well."""
+    """Compare ids position by position. With `decode_text` nothing has to be equal, and texts are compared as well."""
     pairs = list(zip(ours, theirs, strict=True))
     num_same = sum(one.ids == other.ids for one, other in pairs)
     same_ids = [a == b for one, other in pairs for a, b in zip(*_padded(one.ids, other.ids), strict=True)]
@@ -199,13 +199,13 @@ def _compare(
 
 
 def _padded(one: Sequence[int], other: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Equally long; the missing ids of the shorter one equal nothing."""
+    """Both, equally long: the shorter one is filled up with values that equal no id."""
     longest = max(len(one), len(other))
     return [*one, *[-1] * (longest - len(one))], [*other, *[-2] * (longest - len(other))]
 
 
 def _chrf(ours: Sequence[str], theirs: Sequence[str]) -> float | None:
-    """Of all texts together; None where sacrebleu is not installed."""
+    """The chrF of all texts together; None if sacrebleu is not installed."""
     if not find_spec("sacrebleu"):
         return None
     import sacrebleu

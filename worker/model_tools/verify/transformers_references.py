@@ -34,7 +34,7 @@ class TransformersMarian:
         return cls(MarianMTModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True).eval())
 
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Floats:
-        """Of what follows each id of `target` (T,): (T, V)."""
+        """The logits (T, V) of the id that follows each id of `target` (T,)."""
         import torch
 
         with torch.no_grad():
@@ -70,7 +70,7 @@ class TransformersCausal:
         return cls(model.eval())
 
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
-        """Of each token but the first, given those before it: (T - 1,) for each sequence (T,)."""
+        """For each sequence (T,), log p of each token but the first, given the tokens before it: (T - 1,)."""
         return [self._log_probs_of(ids) for ids in sequences]
 
     def _log_probs_of(self, ids: Sequence[int]) -> Floats:

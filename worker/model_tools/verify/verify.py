@@ -21,7 +21,7 @@ from jobs.errors import SpecError
 from worker.graphs.precision import Precision
 from worker.model_tools.origin import find_checkpoint
 from worker.model_tools.verify.checks import Check, Verdict
-from worker.model_tools.verify.protocol import Family, ModelRun, Sample
+from worker.model_tools.verify.protocol import ModelRun, Sample, VerifiedFamily
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.contents.required_files import check_files
 from worker.models.file_names import CONFIGURATION
@@ -32,7 +32,7 @@ from worker.models.model_folder import ModelFolder, read_manifest
 def verify(
     folder: ModelFolder,
     sample: Sample,
-    family: Family,
+    family: VerifiedFamily,
     *,
     other: ModelFolder | None = None,
     checkpoint: Path | None = None,
@@ -55,7 +55,7 @@ def verify(
         yield run.compare("model", other.name, other.path)
 
 
-def _check_native(folder: ModelFolder, manifest: Manifest, family: Family, run: ModelRun) -> Iterator[Check]:
+def _check_native(folder: ModelFolder, manifest: Manifest, family: VerifiedFamily, run: ModelRun) -> Iterator[Check]:
     """Native graphs against the checkpoint of their manifest, and approximations against fp32."""
     checkpoint, why = find_checkpoint(manifest)
     if checkpoint is None:
@@ -68,13 +68,13 @@ def _check_native(folder: ModelFolder, manifest: Manifest, family: Family, run: 
             yield run.compare("precision", "fp32", Path(place))
 
 
-def _check_export(checkpoint: Path | None, family: Family, run: ModelRun) -> Check:
+def _check_export(checkpoint: Path | None, family: VerifiedFamily, run: ModelRun) -> Check:
     if checkpoint is None:
         return Check(name="checkpoint", against="", verdict=Verdict.LEFT_OUT, note=family.no_checkpoint)
     return run.check_checkpoint(checkpoint)
 
 
-def _build_fp32(place: Path, model: Path, checkpoint: Path, manifest: Manifest, family: Family) -> None:
+def _build_fp32(place: Path, model: Path, checkpoint: Path, manifest: Manifest, family: VerifiedFamily) -> None:
     """Write to `place` the model that `model` would be in fp32 with the full head, with the same settings."""
     family.write_fp32(place, Checkpoint.open(checkpoint))
     for name in CONFIGURATION:
@@ -91,7 +91,7 @@ def _build_fp32(place: Path, model: Path, checkpoint: Path, manifest: Manifest, 
     (place / MANIFEST).write_bytes(exact.to_bytes())
 
 
-def _check_same_vocabulary(folder: ModelFolder, other: ModelFolder, family: Family) -> None:
+def _check_same_vocabulary(folder: ModelFolder, other: ModelFolder, family: VerifiedFamily) -> None:
     check_files(other)
     for name in family.tokenizer_files:
         if (folder.path / name).read_bytes() != (other.path / name).read_bytes():

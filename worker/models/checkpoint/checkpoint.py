@@ -38,7 +38,7 @@ _NUM_SHOWN = 3  # tensors in an error message
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What graphs are built from. A weight is read from the disk on each access."""
+    """A checkpoint from which graphs are built. A weight is read from the disk on each access."""
 
     folder: Path
     architecture: str  # model_type of one of `ARCHITECTURES`
@@ -110,7 +110,7 @@ def _check_tensors(folder: Path, architecture: str, config: Mapping[str, Any], n
     if unread:
         some = ", ".join(unread[:_NUM_SHOWN]) + (f" and {len(unread) - _NUM_SHOWN} more" if unread[_NUM_SHOWN:] else "")
         raise ModelError(
-            f"{folder} has tensors that are no part of a {architecture} network as config.json describes it ({some}), "
+            f"{folder} has tensors that are not part of a {architecture} network as config.json describes it ({some}), "
             "so its graph would compute something else: take the checkpoint that belongs to this config.json; if "
             "the tensors are not needed, save it again with transformers, which leaves them out"
         )

@@ -147,7 +147,7 @@ def _read_old(file: Path) -> tuple[Mapping[str, _View], dict[str, int]]:
 
 def _views(unpickled: Any) -> Mapping[str, _View]:
     if not isinstance(unpickled, dict) or not all(isinstance(value, _View) for value in unpickled.values()):
-        raise _Refused(f"its outermost object is no dictionary of tensors, but of the type {type(unpickled).__name__}")
+        raise _Refused(f"its outermost object ({type(unpickled).__name__}) is not a dictionary of tensors")
     return unpickled
 
 

@@ -1,4 +1,4 @@
-"""Which kind of model a folder holds. Standard library alone."""
+"""Which kind of model a folder holds. Needs only the standard library."""
 
 from worker.models.contents.present_files import causal_graph_name, has_graph
 from worker.models.file_names import CONFIG, ENCODER, GENAI_CONFIG
@@ -8,8 +8,8 @@ from worker.models.model_kind import ModelKind, names_causal
 
 
 def kind_of(folder: ModelFolder) -> ModelKind:
-    """By its manifest, else by what its graphs are called, else by config.json; raises ModelError where the file that
-    says it is damaged."""
+    """The kind of the model in a folder: by its manifest, else by the names of its graphs, else by config.json. Raises
+    ModelError if the manifest is damaged."""
     if manifest := read_manifest(folder):
         return ModelKind.of_architecture(manifest.architecture)
     path = folder.path

@@ -1,4 +1,4 @@
-"""In which layout the graphs of a folder are, without opening a session."""
+"""The layout of the graphs in a folder, found without opening a session."""
 
 from pathlib import Path
 
@@ -10,9 +10,10 @@ from worker.models.model_kind import ModelKind
 
 
 def layout_of(folder: ModelFolder) -> str | None:
-    """kv, merged, two decoders, with past or no cache; None where its files make no layout.
+    """kv, merged, two decoders, with past or no cache; None if its files do not form a known layout.
 
-    The names of the files tell it. Of a causal export its graph does, and numpy and onnx are loaded to read it.
+    File names decide, except for a causal export: there the inputs of the graph do, and reading them loads numpy and
+    onnx.
     """
     if (manifest := read_manifest(folder)) and manifest.layout == "kv":
         return "kv"
@@ -29,7 +30,7 @@ def layout_of(folder: ModelFolder) -> str | None:
 
 
 def _causal_layout(path: Path) -> str | None:
-    """By the inputs of its graph; None where there is none that can be read."""
+    """With past or no cache, by the inputs of the graph; None if there is no graph that can be read."""
     from worker.models.layout.graph_header import read_header  # loads numpy and onnx
 
     name = causal_graph_name(path)

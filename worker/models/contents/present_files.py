@@ -1,4 +1,4 @@
-"""Which graphs and weights lie in a folder, by the names of its files. Standard library alone."""
+"""Which graphs and weights lie in a folder, by the names of its files. Needs only the standard library."""
 
 from pathlib import Path
 
@@ -22,11 +22,11 @@ def has_graph(path: Path, name: str) -> bool:
 
 
 def graph_place(path: Path, name: str) -> Path:
-    """Where the graphs of an export are that has the graph `name`: in the folder, or in its folder `onnx`."""
+    """The folder that holds the graph `name` of an export: the model's folder, or the folder `onnx` in it."""
     folder, inner = graph_places(path)
     return folder if (folder / name).is_file() or not inner.is_dir() else inner
 
 
 def causal_graph_name(path: Path) -> str:
-    """onnxruntime-genai chooses a name and writes it down; all other exporters have the same."""
+    """The file name of a causal export's graph: the one in genai_config.json, else that of all other exporters."""
     return genai_filename(path) or CAUSAL_GRAPH

@@ -1,8 +1,8 @@
 """
 Whether the files that a model needs are all in its folder.
 
-Knows: which files the models of each kind and layout need. Does not know: what is inside a graph. Standard library
-alone.
+Knows: which files the models of each kind and layout need. Does not know: what is inside a graph. Needs only the
+standard library.
 
     translation   encoder_model.onnx + decoders, source.spm, target.spm, vocab.json     native: encoder, decoder
     causal        model.onnx, tokenizer.json                                            native: body, head

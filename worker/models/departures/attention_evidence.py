@@ -56,9 +56,9 @@ def layer_scale_departures(content: GraphContent, config: CausalConfig) -> Itera
     layers = config.num_hidden_layers
     if not config.content.get("scale_attn_by_inverse_layer_idx") or not layers or layers < 2:
         return
-    if not config.hidden_size or not config.num_attention_heads:
+    root = _root_of_head_size(config)
+    if root is None:
         return
-    root = math.sqrt(config.hidden_size / config.num_attention_heads)
     if fused := _fused(content):
         scales = [float(node.attributes.get("scale", 0.0)) or 1 / root for node in fused]
         shown = len(scales) == layers and all(_is_near(one, 1 / root / (n + 1)) for n, one in enumerate(scales))
@@ -80,9 +80,9 @@ def score_scale_departures(content: GraphContent, config: CausalConfig) -> Itera
     transformers, which exporters trace, divides them all the same."""
     if config.content.get("model_type") != "gpt2" or config.content.get("scale_attn_weights") is not False:
         return
-    if not config.hidden_size or not config.num_attention_heads:
+    root = _root_of_head_size(config)
+    if root is None:
         return
-    root = math.sqrt(config.hidden_size / config.num_attention_heads)
     if fused := _fused(content):
         divides = root != 1 and any(
             _is_near(float(node.attributes.get("scale", 0.0)) or 1 / root, 1 / root) for node in fused
@@ -116,6 +116,13 @@ def alibi_departures(content: GraphContent, config: CausalConfig) -> Iterator[De
             f"config.json asks for the alibi of Falcon, which transformers rounds to bfloat16 (with {heads} heads at "
             "nearly every position), and the graph does not round it"
         )
+
+
+def _root_of_head_size(config: CausalConfig) -> float | None:
+    """What attention divides scores by; None if the configuration lacks the sizes."""
+    if not config.hidden_size or not config.num_attention_heads:
+        return None
+    return math.sqrt(config.hidden_size / config.num_attention_heads)
 
 
 def _score_factors(content: GraphContent) -> Iterator[str]:

@@ -84,6 +84,6 @@ def departures_in(folder: Path) -> Departures:
 
 
 def find_departures(file: Path, config: CausalConfig) -> Departures:
-    """Compare the graph in `file` with its configuration; raise ModelError for a file that is no graph."""
+    """Compare the graph in `file` with its configuration; raise ModelError for a file that is not a graph."""
     content = GraphContent.read(file)
     return Departures.of([one for check in _CHECKS for one in check(content, config)])

@@ -1,7 +1,8 @@
 """
 The three kinds of departures of a graph from its configuration.
 
-Their texts are written into the manifests of models: in another wording, a departure would be reported twice.
+Their texts are stored in the manifests of models. A changed wording would make `inspect` report a departure twice: as
+stored, and as found again.
 """
 
 from dataclasses import dataclass

@@ -89,7 +89,7 @@ class GraphContent:
 
     @classmethod
     def read(cls, file: Path) -> Self:
-        """Read `file`; raise ModelError where that is no ONNX graph."""
+        """Read `file`; raise ModelError where that is not an ONNX graph."""
         from google.protobuf.message import DecodeError
 
         try:
@@ -245,7 +245,7 @@ def _large(file: Path, content: BinaryIO, span: Span) -> dict[str, ConstantTenso
 
 
 def _constant(tensor: "TensorProto", file: Path) -> dict[str, ConstantTensor]:
-    """By its name; empty for a type that is not needed here, and for a file outside of the folder."""
+    """The constant by its name; empty for a type that is not needed here, and for data outside of the folder."""
     from onnx import numpy_helper
 
     if tensor.data_type not in _DTYPES:

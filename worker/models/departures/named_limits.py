@@ -1,12 +1,12 @@
 """
-The limits that a configuration names: lengths of text from which on a causal model may compute something else.
+The limits that a configuration names: text lengths beyond which a causal model may compute differently.
 
     max_position_embeddings (n_positions, max_seq_len, seq_length ...)    number of positions
     original_max_position_embeddings                                      where rotary scaling may begin
     sliding_window, window_size, attention_chunk_size                     how many tokens a token attends to
     alibi                                                                 Falcon's, where bfloat16 begins to round it
 
-Knows: names. Does not know: whether a graph keeps to them.
+Knows: names of settings. Does not know: whether a graph follows them.
 """
 
 from collections.abc import Mapping

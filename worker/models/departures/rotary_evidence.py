@@ -81,7 +81,7 @@ def rotary_departures(content: GraphContent, config: CausalConfig) -> Iterator[D
 def _local(
     constants: "_RopeConstants", content: GraphContent, config: CausalConfig, rope: _ConfiguredRope
 ) -> Iterator[Departure]:
-    """Gemma-3's layers with a window have a base of their own."""
+    """A contradiction where no layer has the base frequency that Gemma-3 sets for its layers with a window."""
     base = config.content.get("rope_local_base_freq")
     if not isinstance(base, int | float) or base <= 0:
         return
@@ -158,7 +158,7 @@ class _RopeConstants:
 
     @classmethod
     def of(cls, content: GraphContent, count: int, num_rows: int) -> "_RopeConstants":
-        """For heads with `count` rotated pairs; of each table the first `num_rows`."""
+        """The constants for heads with `count` rotated pairs; of each table the first `num_rows` rows."""
         of_branches = (one for node in content.nodes for branch in node.branches for one in branch)
         used = (one for name, one in content.constants.items() if any(True for _ in content.consumers(name)))
         floats = [one for one in (*used, *filter(None, of_branches)) if one.dtype.kind == "f"]
@@ -169,7 +169,8 @@ class _RopeConstants:
         )
 
     def have(self, frequencies: Floats, factor: float) -> bool:
-        """Whether the graph rotates so: by frequencies with a factor beside them, or by tables that hold both."""
+        """Whether the graph rotates by these frequencies and this factor: given as two constants, or as tables that
+        hold both."""
         if self.have_vector(frequencies):
             return factor == 1.0 or self.have_number(factor)
         return self._have_table(np.cos, frequencies, factor) and self._have_table(np.sin, frequencies, factor)
@@ -193,12 +194,12 @@ def _values(constant: ConstantTensor) -> Floats:
 
 
 def _is_table(constant: ConstantTensor, count: int) -> bool:
-    """(R, F), or (R, 2 F) whose two parts are equal."""
+    """Whether the constant may be a table: (R, F), or (R, 2 F) with two equal halves."""
     return len(constant.shape) == 2 and constant.shape[0] > 1 and constant.shape[1] in (count, 2 * count)
 
 
 def _configured_rope(config: CausalConfig) -> _ConfiguredRope | None:
-    """None where the configuration names no frequencies, or a scaling that is not known here."""
+    """The rotation that the configuration asks for; None if it names no frequencies, or a scaling unknown here."""
     scaling = _scaling(config)
     if not isinstance(scaling, Mapping) or any(isinstance(value, Mapping) for value in scaling.values()):
         return None
@@ -240,7 +241,7 @@ def _plain(base: float, count: int) -> Floats:
 
 
 def _configured_longrope(config: CausalConfig, scaling: Mapping[str, Any], plain: Floats) -> _ConfiguredRope:
-    """As `_compute_longrope_parameters` of transformers' modeling_rope_utils.py."""
+    """The rotation of longrope, as in `_compute_longrope_parameters` of transformers' modeling_rope_utils.py."""
     short, long = (np.asarray(scaling[name], np.float64) for name in ("short_factor", "long_factor"))
     if not len(short) == len(long) == len(plain):
         raise ValueError("there is a factor for each rotated pair")

@@ -51,7 +51,7 @@ class CausalConfig:
 
     @classmethod
     def of(cls, content: Mapping[str, Any], file: Path | str) -> Self:
-        """From the content of `file`."""
+        """The configuration, from the content of `file`."""
         sizes = {
             key: next((content[name] for name in names if content.get(name) is not None), None)
             for key, names in _NAMES.items()

@@ -27,6 +27,7 @@ from jobs.errors import ModelError
 from worker.models.export_advice import EXPORT_CAUSAL
 from worker.models.file_names import CAUSAL_GRAPH, graph_places
 from worker.models.layout.causal_config import CausalConfig, genai_filename
+from worker.models.layout.configured_sizes import ConfiguredSize, agreed_axis_size, axis_size, float_type
 from worker.models.layout.graph_signature import GraphSignature, Tensor
 
 # Ids are int64. The last is transformers.js's: the number of logits to compute, from the end; 0: all.
@@ -42,10 +43,6 @@ _NAMES = (
 _PARTS = ("key", "value")
 _STACKED = re.compile(r"past_(\d+)")  # keys and values of a layer in one tensor, [2, batch, heads, past, size]
 _PAST = re.compile(r"past_key_values\.(\d+)\.(?:key|value)|past_(?:key|value)_(\d+)")
-_DTYPES: dict[str, np.dtype[Any]] = {
-    "tensor(float)": np.dtype(np.float32),
-    "tensor(float16)": np.dtype(np.float16),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +124,8 @@ def read_causal_layout(graph: GraphSignature, config: CausalConfig) -> CausalLay
         )
     return CausalLayout(
         cache=_read_cache(graph, config) if any(map(_PAST.fullmatch, graph.inputs)) else None,
-        vocab_size=_agree(graph, logits, 2, config, "vocab_size"),
-        logits_dtype=_dtype(graph, logits),
+        vocab_size=agreed_axis_size(graph, logits, 2, _configured(config, "vocab_size")),
+        logits_dtype=float_type(graph, logits),
         has_mask=MASK in graph.inputs,
         has_positions=POSITIONS in graph.inputs,
         num_logits_rank=len(graph.inputs[NUM_LOGITS].shape) if NUM_LOGITS in graph.inputs else None,
@@ -173,10 +170,10 @@ def _read_cache(graph: GraphSignature, config: CausalConfig) -> CausalPast:
             )
     return CausalPast(
         num_layers=len(layers),
-        num_heads=_size(graph, first, 1, config, "num_key_value_heads"),
+        num_heads=axis_size(graph, first, 1, _configured(config, "num_key_value_heads")),
         head_size=_head_size(graph, first, config),
         value_size=_head_size(graph, value, config),
-        dtype=_dtype(graph, first),
+        dtype=float_type(graph, first),
         names=tuple(names),
     )
 
@@ -184,7 +181,7 @@ def _read_cache(graph: GraphSignature, config: CausalConfig) -> CausalPast:
 def _head_size(graph: GraphSignature, part: Tensor, config: CausalConfig) -> int:
     """H of keys or of values: of the graph, else `head_dim`, else the width divided among the heads."""
     if isinstance(part.shape[3], int) or config.head_dim or not (config.hidden_size and config.num_attention_heads):
-        return _size(graph, part, 3, config, "head_dim")
+        return axis_size(graph, part, 3, _configured(config, "head_dim"))
     return config.hidden_size // config.num_attention_heads
 
 
@@ -213,31 +210,5 @@ def _check_input(graph: GraphSignature, tensor: Tensor) -> None:
         )
 
 
-def _agree(graph: GraphSignature, tensor: Tensor, axis: int, config: CausalConfig, key: str) -> int:
-    """The size of one axis, on which graph and configuration must not differ."""
-    size, configured = tensor.shape[axis], getattr(config, key)
-    if isinstance(size, int) and configured is not None and configured != size:
-        raise ModelError(
-            f"{graph.file} has {tensor.name} as {list(tensor.shape)}, but {config.file} says {key} = {configured}: the "
-            "files belong to different models"
-        )
-    return _size(graph, tensor, axis, config, key)
-
-
-def _size(graph: GraphSignature, tensor: Tensor, axis: int, config: CausalConfig, key: str) -> int:
-    """The size of one axis: from the graph; from the configuration only where the graph leaves it open."""
-    size, configured = tensor.shape[axis], getattr(config, key)
-    if isinstance(size, int):
-        return size
-    if configured is None:
-        raise ModelError(
-            f"neither {graph.file} ({tensor.name} is {list(tensor.shape)}) nor {config.file} ({key}) gives the size: "
-            "export the model again, with its config.json"
-        )
-    return int(configured)
-
-
-def _dtype(graph: GraphSignature, tensor: Tensor) -> np.dtype[Any]:
-    if tensor.type not in _DTYPES:
-        raise ModelError(f"{graph.file} has {tensor.name} as {tensor.type}; supported are float and float16")
-    return _DTYPES[tensor.type]
+def _configured(config: CausalConfig, key: str) -> ConfiguredSize:
+    return ConfiguredSize(config.file, key, getattr(config, key))

@@ -32,7 +32,7 @@ class GraphHeader:
     outputs: tuple[Tensor, ...]
 
     def signature(self, file: Path) -> GraphSignature:
-        """The signature, as a session gives it."""
+        """The signature that a session of this graph would report."""
         inputs, outputs = ({one.name: one for one in some} for some in (self.inputs, self.outputs))
         return GraphSignature(str(file), inputs, outputs)
 
@@ -87,7 +87,7 @@ def _read(content: BinaryIO) -> GraphHeader:
 def fields_of(content: BinaryIO, span: Span | None = None) -> Iterator[tuple[int, int | Span]]:
     """Number and content of each field of a message: the whole file, or a span of it.
 
-    Raises ValueError where it is no protobuf, or ends too early.
+    Raises ValueError where it is not protobuf, or ends too early.
     """
     span = span or Span(0, content.seek(0, os.SEEK_END))
     at = span.start
@@ -126,7 +126,7 @@ def _varint(content: BinaryIO) -> int:
 
 
 def _tensor(info: "ValueInfoProto") -> Tensor:
-    """As onnxruntime describes it: tensor(float), and names for axes that vary."""
+    """An input or output as onnxruntime describes it: type tensor(float), and names for axes that vary."""
     from onnx import TensorProto
 
     described = info.type.tensor_type

@@ -1,5 +1,5 @@
 """
-The inputs and outputs of one graph, as an onnxruntime session or the head of its file describes them.
+The inputs and outputs of one graph, as an onnxruntime session or the header of its file describes them.
 
 Knows: names, types, shapes. Does not know: what they are for.
 """

@@ -26,6 +26,7 @@ import numpy as np
 from jobs.errors import ModelError
 from worker.models.export_advice import ADD, EXPORT
 from worker.models.file_names import DECODER, ENCODER, MERGED, WITH_PAST, graph_places
+from worker.models.layout.configured_sizes import ConfiguredSize, agreed_axis_size, float_type
 from worker.models.layout.graph_signature import GraphSignature, Tensor
 
 _ENCODER_INPUTS = {"input_ids", "attention_mask"}
@@ -46,12 +47,6 @@ _VARYING = {
 }
 _PAST_VARYING = (0, 2)
 _PAST = re.compile(r"past_key_values\.(\d+)\.(decoder|encoder)\.(key|value)")
-_DTYPES: dict[str, np.dtype[Any]] = {
-    "tensor(float)": np.dtype(np.float32),
-    "tensor(float16)": np.dtype(np.float16),
-    "tensor(int64)": np.dtype(np.int64),
-    "tensor(bool)": np.dtype(np.bool_),
-}
 
 
 class LayoutKind(enum.StrEnum):
@@ -81,7 +76,7 @@ class CacheShape:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class Seq2SeqLayout:
     """What a decoder needs to know of a model's graphs."""
 
     kind: LayoutKind
@@ -114,7 +109,7 @@ def find_graphs(folder: Path) -> dict[str, Path]:
     )
 
 
-def read_layout(graphs: Mapping[str, GraphSignature], config: Mapping[str, Any]) -> Layout:
+def read_layout(graphs: Mapping[str, GraphSignature], config: Mapping[str, Any]) -> Seq2SeqLayout:
     """The layout of these graphs (by file name); raise ModelError where no decoder can run it."""
     encoder, first = graphs[ENCODER], graphs[MERGED if MERGED in graphs else DECODER]
     cached = first if MERGED in graphs else graphs.get(WITH_PAST)
@@ -135,13 +130,13 @@ def read_layout(graphs: Mapping[str, GraphSignature], config: Mapping[str, Any])
     hidden = _output(encoder, "last_hidden_state")
     logits = _output(first, "logits")
     target_vocab = "decoder_vocab_size" if config.get("decoder_vocab_size") is not None else "vocab_size"
-    return Layout(
+    return Seq2SeqLayout(
         kind=LayoutKind.MERGED if MERGED in graphs else LayoutKind.TWO_DECODERS if cached else LayoutKind.NO_CACHE,
         cache=cache,
-        width=_agree(encoder, hidden, -1, config, "d_model"),
-        vocab_size=_agree(first, logits, -1, config, target_vocab),
-        hidden_dtype=_dtype(encoder, hidden),
-        logits_dtype=_dtype(first, logits),
+        width=_size(encoder, hidden, -1, config, "d_model"),
+        vocab_size=_size(first, logits, -1, config, target_vocab),
+        hidden_dtype=float_type(encoder, hidden),
+        logits_dtype=float_type(first, logits),
     )
 
 
@@ -168,9 +163,9 @@ def _read_cache(first: GraphSignature, cached: GraphSignature, config: Mapping[s
         sizes["d_model / decoder_attention_heads"] = config["d_model"] // config["decoder_attention_heads"]
     shape = CacheShape(
         num_layers=len(layers),
-        num_heads=_agree(cached, example, 1, sizes, grouped),
-        head_size=_agree(cached, example, 3, sizes, head_size),
-        dtype=_dtype(cached, example),
+        num_heads=_size(cached, example, 1, sizes, grouped),
+        head_size=_size(cached, example, 3, sizes, head_size),
+        dtype=float_type(cached, example),
     )
     for side, source in (("decoder", cached), ("encoder", first)):
         for past, present in shape.names(side):
@@ -225,25 +220,5 @@ def _output(graph: GraphSignature, name: str) -> Tensor:
     return graph.outputs[name]
 
 
-def _agree(graph: GraphSignature, tensor: Tensor, axis: int, config: Mapping[str, Any], key: str) -> int:
-    """The size of one axis: from the graph; from config.json only where the graph leaves it open."""
-    size, configured = tensor.shape[axis], config.get(key)
-    if isinstance(size, int):
-        if configured is not None and configured != size:
-            raise ModelError(
-                f"{graph.file} has {tensor.name} as {list(tensor.shape)}, but config.json says {key} = {configured}: "
-                "the files belong to different models"
-            )
-        return size
-    if configured is None:
-        raise ModelError(
-            f"neither {graph.file} ({tensor.name} is {list(tensor.shape)}) nor config.json ({key}) gives the size: "
-            "export the model again, with its config.json"
-        )
-    return int(configured)
-
-
-def _dtype(graph: GraphSignature, tensor: Tensor) -> np.dtype[Any]:
-    if tensor.type not in _DTYPES:
-        raise ModelError(f"{graph.file} has {tensor.name} as {tensor.type}; supported are float and float16")
-    return _DTYPES[tensor.type]
+def _size(graph: GraphSignature, tensor: Tensor, axis: int, config: Mapping[str, Any], key: str) -> int:
+    return agreed_axis_size(graph, tensor, axis, ConfiguredSize("config.json", key, config.get(key)))

@@ -1,4 +1,4 @@
-"""A processor that cuts sums of int8 products must compute none. This one does not cut; another is played."""
+"""On a processor whose int8 sums saturate, int8 must not be used. This processor is exact; the other is simulated."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +22,7 @@ Add = Callable[[Precision], Path]
 
 @pytest.fixture
 def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Add:
-    """A model in a precision, made while the processor was sound; its head is screened, however small."""
+    """A function that makes a model in a precision, before the probe is patched; even its tiny head is screened."""
     monkeypatch.setattr(marian, "LARGE_HEAD", 8)
     write_marian_checkpoint(tmp_path / "checkpoint")
     file = tmp_path / "checkpoint" / "model.safetensors"
@@ -37,25 +37,25 @@ def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Add:
     return make
 
 
-def cut(*_: Any) -> bool:
+def inexact(*_: Any) -> bool:
     return False
 
 
-def test_this_processor_is_exact() -> None:
-    assert int8_is_exact(), "the tests of int8 mean nothing where it is not"
+def test_this_processor_computes_int8_exactly() -> None:
+    assert int8_is_exact(), "without exact int8, the int8 tests are meaningless"
 
 
-def test_a_model_in_int8_is_refused_where_its_logits_would_be_wrong(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_in_int8_is_refused_on_an_inexact_processor(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = add(Precision.INT8)
-    monkeypatch.setattr(native_precision, "int8_is_exact", cut)
+    monkeypatch.setattr(native_precision, "int8_is_exact", inexact)
 
     with pytest.raises(ModelError, match=r"lacks VNNI.*--precision fp32"):
         NativeSeq2Seq.open(folder)
 
 
-def test_no_head_is_screened_where_the_screen_would_be_wrong(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_head_is_screened_in_int8_on_an_inexact_processor(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = add(Precision.FP32)
     assert NativeSeq2Seq.open(folder).graphs.screened_decoder() is not None
-    monkeypatch.setattr(native_graphs, "int8_is_exact", cut)
+    monkeypatch.setattr(native_graphs, "int8_is_exact", inexact)
 
     assert NativeSeq2Seq.open(folder).graphs.screened_decoder() is None

@@ -1,4 +1,4 @@
-"""Files that cannot be opened, and what a person is told."""
+"""ONNX files that cannot be opened, and the message for the user."""
 
 import shutil
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>404</html>", b"hello" * 100])
-def test_what_is_no_graph_is_to_be_downloaded_again(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_graph_is_to_be_downloaded_again(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "model.onnx"
     file.write_bytes(content)
 
@@ -30,7 +30,7 @@ def test_what_is_no_graph_is_to_be_downloaded_again(tmp_path: Path, content: byt
         open_session(file)
 
 
-def test_half_a_graph_is_to_be_downloaded_again(tmp_path: Path, graph: bytes) -> None:
+def test_a_truncated_graph_is_to_be_downloaded_again(tmp_path: Path, graph: bytes) -> None:
     file = tmp_path / "model.onnx"
     file.write_bytes(graph[: len(graph) // 2])
 
@@ -38,7 +38,7 @@ def test_half_a_graph_is_to_be_downloaded_again(tmp_path: Path, graph: bytes) ->
         open_session(file)
 
 
-def test_a_git_lfs_pointer_is_recognised(tmp_path: Path) -> None:
+def test_a_git_lfs_pointer_is_recognized(tmp_path: Path) -> None:
     file = tmp_path / "model.onnx"
     file.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n")
 
@@ -46,7 +46,7 @@ def test_a_git_lfs_pointer_is_recognised(tmp_path: Path) -> None:
         open_session(file)
 
 
-def test_an_ir_version_that_is_too_new_says_which_one_is_needed(tmp_path: Path, graph: bytes) -> None:
+def test_an_ir_version_that_is_too_new_is_reported_with_what_to_upgrade(tmp_path: Path, graph: bytes) -> None:
     assert graph[:2] == b"\x08\x08", "field 1, IR version 8"
     file = tmp_path / "model.onnx"
     file.write_bytes(b"\x08\x63" + graph[2:])
@@ -55,7 +55,7 @@ def test_an_ir_version_that_is_too_new_says_which_one_is_needed(tmp_path: Path, 
         open_session(file)
 
 
-def test_an_operator_that_is_unknown_is_named(tmp_path: Path, graph: bytes) -> None:
+def test_an_unknown_operator_is_named(tmp_path: Path, graph: bytes) -> None:
     file = tmp_path / "model.onnx"
     file.write_bytes(graph.replace(b"\x22\x07Softmax", b"\x22\x07Softmix"))
 
@@ -63,7 +63,7 @@ def test_an_operator_that_is_unknown_is_named(tmp_path: Path, graph: bytes) -> N
         open_session(file)
 
 
-def test_a_folder_is_no_graph(tmp_path: Path) -> None:
+def test_a_folder_is_not_a_graph(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="does not exist"):
         open_session(tmp_path)
 
@@ -76,7 +76,7 @@ def test_a_session_runs_with_the_threads_it_was_given(golden_folder: Path) -> No
     assert session.get_providers() == ["CPUExecutionProvider"]
 
 
-def test_a_model_that_cannot_be_opened_is_found_when_it_is_opened(tmp_path: Path, golden_folder: Path) -> None:
+def test_a_broken_graph_fails_when_the_model_is_opened(tmp_path: Path, golden_folder: Path) -> None:
     from worker.engine.seq2seq.exported.model import ExportedSeq2Seq
 
     for file in ("config.json", "generation_config.json", "encoder_model.onnx"):
@@ -88,7 +88,7 @@ def test_a_model_that_cannot_be_opened_is_found_when_it_is_opened(tmp_path: Path
 
 
 @pytest.mark.parametrize("place", ["../weights.data", "linked.data", "/weights.data"])
-def test_weights_that_a_graph_seeks_outside_of_its_folder_are_not_read(tmp_path: Path, place: str) -> None:
+def test_weights_outside_of_the_folder_of_the_graph_are_not_read(tmp_path: Path, place: str) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     np.arange(4, dtype=np.float32).tofile(tmp_path / "weights.data")

@@ -1,4 +1,4 @@
-"""The measurement behind `kvjobs bench cache`; how fast this machine is, is no test."""
+"""The measurement behind `kvjobs bench cache`; the speeds themselves are not tested."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from worker.engine.tasks.cache_report import measure_cache
 
 @pytest.mark.parametrize("num_beams", [1, 3])
 @pytest.mark.parametrize("target_tokens", [2, 12])
-def test_both_ways_take_the_same_steps_and_say_the_same(tiny: Any, num_beams: int, target_tokens: int) -> None:
+def test_both_ways_take_the_same_steps_and_generate_the_same_ids(tiny: Any, num_beams: int, target_tokens: int) -> None:
     report = measure_cache(
         tiny.model, tiny.sources, target_tokens=target_tokens, num_beams=num_beams, batch_size=4, repeats=1
     )
@@ -25,7 +25,7 @@ def test_both_ways_take_the_same_steps_and_say_the_same(tiny: Any, num_beams: in
     assert report.buffer_reuses > 0
 
 
-def test_ids_that_differ_are_counted(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_different_ids_are_counted(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from worker.engine.tasks import cache_report
 
     decode = cache_report._decode

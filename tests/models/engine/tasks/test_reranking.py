@@ -1,4 +1,4 @@
-"""Reranking over a network, tiny and random: what is shared is computed in other calls, and comes out the same."""
+"""Reranking with a tiny random network: sharing prefixes changes the calls, but no result."""
 
 import json
 from pathlib import Path
@@ -61,12 +61,12 @@ def test_sharing_changes_no_score_and_no_order(reranker: Reranker, options: dict
             [found.score for found in other.candidates], abs=1e-5
         )
         assert one.num_computed + one.num_shared == other.num_computed
-        assert one.candidates[-1].error, "the empty candidate has its old place"
+        assert one.candidates[-1].error, "the empty candidate keeps its rank"
         assert Flag.KEPT_ORDER in one.flags
         assert (Flag.TRUNCATED in one.flags) is ("max_length" in options)
 
 
-def test_a_query_ranks_as_it_does_alone(reranker: Reranker) -> None:
+def test_a_query_is_ranked_the_same_alone_and_in_a_batch(reranker: Reranker) -> None:
     lines = payloads("when will the rain come to the north?", "is there snow?")
 
     for line, together in zip(lines, rerank(reranker, lines), strict=True):

@@ -1,4 +1,4 @@
-"""What `models add` makes of each kind of source, and that nothing half-made stays behind."""
+"""What `models add` makes of each kind of source, and that a failure leaves nothing behind."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def checkpoint(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def export(tmp_path: Path) -> Path:
-    """An Optimum folder with the graphs of every layout."""
+    """A folder of an Optimum export with the graphs of every layout."""
     folder = shutil.copytree(TINY, tmp_path / "exported")
     (folder / "decoder_model_without_past.onnx").unlink()
     config = json.loads((folder / "config.json").read_text())
@@ -60,7 +60,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def test_weights_of_an_export_that_are_a_link_to_another_place_are_not_copied(add, export, tmp_path, models_dir):
+def test_external_weights_that_link_out_of_the_export_are_not_copied(add, export, tmp_path, models_dir):
     (tmp_path / "secret").write_text("secret")
     (export / "encoder_model.onnx_data").symlink_to(tmp_path / "secret")
 
@@ -72,7 +72,7 @@ def test_weights_of_an_export_that_are_a_link_to_another_place_are_not_copied(ad
 # --- checkpoints
 
 
-def test_a_checkpoint_becomes_a_model_of_its_name(add, checkpoint, models_dir):
+def test_a_checkpoint_becomes_a_model_with_the_name_of_its_folder(add, checkpoint, models_dir):
     added = add(checkpoint)
 
     folder = find_model("opus-tiny", models_dir)
@@ -87,7 +87,7 @@ def test_a_checkpoint_becomes_a_model_of_its_name(add, checkpoint, models_dir):
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-def test_the_form_of_the_weights_changes_no_byte_of_the_graphs(add, checkpoint, models_dir, zipped):
+def test_the_file_format_of_the_weights_changes_no_byte_of_the_graphs(add, checkpoint, models_dir, zipped):
     add(checkpoint, name="safetensors")
     write_pickle(checkpoint / "pytorch_model.bin", dict(Checkpoint.open(checkpoint).weights), zipped=zipped)
     (checkpoint / "model.safetensors").unlink()
@@ -99,8 +99,8 @@ def test_the_form_of_the_weights_changes_no_byte_of_the_graphs(add, checkpoint, 
     assert one == other
 
 
-def test_a_checkpoint_as_they_were_published_at_first_gives_the_same_graphs(add, checkpoint, models_dir):
-    """config.json that spells out what never varied, a pickle with every name of a tied tensor, no second size."""
+def test_a_checkpoint_in_the_oldest_published_form_gives_the_same_graphs(add, checkpoint, models_dir):
+    """A config.json with all constant settings, a pickle with every name of a tied tensor, no decoder_vocab_size."""
     add(checkpoint, name="today")
     config = json.loads((checkpoint / "config.json").read_text())
     for name in ("decoder_vocab_size", "share_encoder_decoder_embeddings", "dtype", "transformers_version"):
@@ -115,7 +115,7 @@ def test_a_checkpoint_as_they_were_published_at_first_gives_the_same_graphs(add,
     positions = np.zeros((64, 16), np.float32)
     for side in ("encoder", "decoder"):
         weights[f"model.{side}.embed_tokens.weight"] = weights["model.shared.weight"]
-        weights[f"model.{side}.embed_positions.weight"] = positions  # never read: they are sines
+        weights[f"model.{side}.embed_positions.weight"] = positions  # never read: sine positions are computed
     write_pickle(checkpoint / "pytorch_model.bin", weights, zipped=False)
 
     add(checkpoint, name="then")
@@ -124,7 +124,7 @@ def test_a_checkpoint_as_they_were_published_at_first_gives_the_same_graphs(add,
     assert all(one[name] == other[name] for name in one if name.endswith((".onnx", ".data")))
 
 
-def test_the_manifest_says_what_was_read_and_what_was_written(add, checkpoint, models_dir):
+def test_the_manifest_records_the_source_and_the_written_files(add, checkpoint, models_dir):
     add(checkpoint)
 
     manifest = Manifest.read(models_dir / "opus-tiny")
@@ -136,7 +136,7 @@ def test_the_manifest_says_what_was_read_and_what_was_written(add, checkpoint, m
     assert manifest.versions["onnx"] == onnx.__version__
 
 
-def test_a_source_whose_place_means_nothing_elsewhere_can_be_called_by_what_made_it(add, checkpoint, models_dir):
+def test_a_temporary_source_can_be_recorded_under_another_name(add, checkpoint, models_dir):
     add(checkpoint, made_by="python -m worker.demo.train")
 
     manifest = Manifest.read(models_dir / "opus-tiny")
@@ -152,7 +152,7 @@ def test_the_same_input_gives_the_same_bytes(add, checkpoint, models_dir, precis
     assert contents(models_dir / "one") == contents(models_dir / "other")
 
 
-def test_graphs_stay_within_what_older_runtimes_read(add, checkpoint, models_dir):
+def test_graphs_can_be_read_by_older_runtimes(add, checkpoint, models_dir):
     add(checkpoint)
 
     for file in (models_dir / "opus-tiny").glob("*.onnx"):
@@ -173,20 +173,20 @@ def test_graphs_stay_within_what_older_runtimes_read(add, checkpoint, models_dir
         ({"precision": Precision.INT8, "name": "mine"}, "mine", "target"),
     ],
 )
-def test_name_and_head_follow_the_precision_unless_they_are_said(add, checkpoint, options, name, head):
+def test_name_and_head_follow_the_precision_unless_they_are_given(add, checkpoint, options, name, head):
     added = add(checkpoint, **options)
 
     assert (added.name, added.head) == (name, head)
 
 
-def test_the_name_of_here_is_that_of_the_folder(add, checkpoint, monkeypatch):
+def test_a_model_added_from_the_current_folder_has_the_name_of_the_folder(add, checkpoint, monkeypatch):
     monkeypatch.chdir(checkpoint)
 
     assert add(".").name == "opus-tiny"
 
 
 @pytest.mark.parametrize("target_vocab_size", [None, 60])
-def test_a_target_head_keeps_what_a_translation_can_contain(add, tmp_path, models_dir, target_vocab_size):
+def test_a_target_head_keeps_the_ids_that_a_translation_can_contain(add, tmp_path, models_dir, target_vocab_size):
     add(write_marian_checkpoint(tmp_path / "tiny", target_vocab_size=target_vocab_size), head=HeadChoice.TARGET)
 
     ids = Manifest.read(models_dir / "tiny").head_ids
@@ -208,7 +208,7 @@ def test_a_target_head_keeps_what_a_translation_can_contain(add, tmp_path, model
 
 
 @pytest.mark.parametrize("place", [".", "onnx"])
-def test_an_export_is_copied_with_the_graphs_that_it_uses(add, export, models_dir, place):
+def test_an_export_is_copied_with_only_the_graphs_that_are_used(add, export, models_dir, place):
     (export / place).mkdir(exist_ok=True)
     for file in export.glob("*.onnx"):
         file.rename(export / place / file.name)
@@ -230,7 +230,7 @@ def test_an_export_is_copied_with_the_graphs_that_it_uses(add, export, models_di
     assert all(contents(export)[name] == content for name, content in contents(folder).items() if "kvjobs" not in name)
 
 
-def test_an_export_that_cannot_run_gets_no_name(add, export, models_dir):
+def test_an_export_that_cannot_run_is_not_added(add, export, models_dir):
     (export / "decoder_model_merged.onnx").write_bytes(b"nonsense")
 
     with pytest.raises(ModelError, match=r"/exported/decoder_model_merged\.onnx is not an ONNX graph"):
@@ -238,7 +238,7 @@ def test_an_export_that_cannot_run_gets_no_name(add, export, models_dir):
     assert os.listdir(models_dir) == []
 
 
-def test_external_weights_come_along(add, export, models_dir):
+def test_external_weights_are_copied_with_their_graphs(add, export, models_dir):
     for name in ("decoder_model_merged.onnx_data", "encoder_model.onnx.data", "shared.data", "other_model.onnx_data"):
         (export / name).write_text(name)
 
@@ -249,14 +249,14 @@ def test_external_weights_come_along(add, export, models_dir):
     assert "other_model.onnx_data" not in copied
 
 
-def test_a_checkpoint_beside_an_export_is_what_graphs_are_built_of(add, checkpoint):
+def test_graphs_are_built_from_a_checkpoint_even_if_an_export_is_beside_it(add, checkpoint):
     for file in TINY.glob("*.onnx"):
         shutil.copy(file, checkpoint)
 
     assert add(checkpoint).layout == "kv"
 
 
-def test_a_model_of_ours_is_copied_as_it_is(add, checkpoint, models_dir, tmp_path):
+def test_a_model_that_kvjobs_made_is_copied_unchanged(add, checkpoint, models_dir, tmp_path):
     add(checkpoint, precision=Precision.INT8)
     moved = (models_dir / "opus-tiny-int8").rename(tmp_path / "moved")
     (moved / "notes.txt").touch()
@@ -268,7 +268,7 @@ def test_a_model_of_ours_is_copied_as_it_is(add, checkpoint, models_dir, tmp_pat
     assert contents(models_dir / "moved") == contents(moved)
 
 
-def test_a_model_of_ours_that_was_damaged_is_refused(add, checkpoint, models_dir):
+def test_a_damaged_model_that_kvjobs_made_is_refused(add, checkpoint, models_dir):
     add(checkpoint)
     weights = models_dir / "opus-tiny" / "weights.data"
     weights.write_bytes(weights.read_bytes()[:-1] + b"!")
@@ -279,7 +279,7 @@ def test_a_model_of_ours_that_was_damaged_is_refused(add, checkpoint, models_dir
 
 
 @pytest.mark.parametrize("options", [{"precision": Precision.INT8}, {"head": HeadChoice.FULL}])
-def test_options_that_graphs_have_no_use_for_are_refused(add, export, models_dir, options):
+def test_options_for_building_graphs_are_refused_for_an_export(add, export, models_dir, options):
     (option, value) = next(iter(options.items()))
 
     with pytest.raises(SpecError, match=f"--{option} {value} is a choice for building graphs, .* used as they are"):
@@ -287,11 +287,11 @@ def test_options_that_graphs_have_no_use_for_are_refused(add, export, models_dir
     assert os.listdir(models_dir) == []
 
 
-# --- what cannot be
+# --- refusals
 
 
 @pytest.mark.parametrize("name", ["", "a/b", ".hidden", "..", "/", "a\0"])
-def test_what_cannot_be_a_name_is_refused(add, checkpoint, models_dir, name):
+def test_an_invalid_name_is_refused(add, checkpoint, models_dir, name):
     with pytest.raises(SpecError, match="cannot be the name of a model"):
         add(checkpoint, name=name)
     assert not models_dir.exists()
@@ -305,7 +305,7 @@ def test_a_name_that_is_taken_is_refused_before_any_work(add, checkpoint, models
         add(checkpoint)
 
 
-def test_force_replaces_what_was_there(add, checkpoint, models_dir):
+def test_force_replaces_the_old_model(add, checkpoint, models_dir):
     add(checkpoint)
     before = contents(models_dir / "opus-tiny")
 
@@ -315,7 +315,7 @@ def test_force_replaces_what_was_there(add, checkpoint, models_dir):
     assert os.listdir(models_dir) == ["opus-tiny"]
 
 
-def test_a_failing_force_keeps_what_was_there(add, checkpoint, models_dir):
+def test_a_failing_force_keeps_the_old_model(add, checkpoint, models_dir):
     add(checkpoint)
     before = contents(models_dir / "opus-tiny")
     (checkpoint / "model.safetensors").write_bytes(b"cut")
@@ -328,7 +328,7 @@ def test_a_failing_force_keeps_what_was_there(add, checkpoint, models_dir):
 
 
 @pytest.mark.parametrize("source", ["", "nothing", "./nothing/here", "/no/such/folder", "a/b/c", "a\0b", "x" * 5000])
-def test_what_is_neither_folder_nor_id_is_not_found(add, source, models_dir):
+def test_a_source_that_is_neither_a_folder_nor_an_id_is_not_found(add, source, models_dir):
     with pytest.raises(NotFoundError, match="neither a folder nor an id"):
         add(source, name="any")
     assert not models_dir.exists()
@@ -369,7 +369,7 @@ def spoil_names(folder: Path) -> None:
         (lambda folder: (folder / "model.safetensors").unlink(), "has no weights"),
     ],
 )
-def test_a_checkpoint_that_cannot_become_a_model_is_a_sentence_and_leaves_nothing(
+def test_an_unusable_checkpoint_is_refused_with_one_sentence_and_leaves_nothing_behind(
     add, checkpoint, models_dir, spoil, message
 ):
     spoil(checkpoint)

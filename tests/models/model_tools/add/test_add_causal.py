@@ -1,4 +1,4 @@
-"""What `models add` makes of causal language models: built from checkpoints of each family, copied from exports."""
+"""`models add` for causal language models: built from checkpoints of each family, or copied from exports."""
 
 import json
 import os
@@ -13,12 +13,12 @@ from jobs.errors import ModelError, SpecError
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.causal_exports import BASE, Export, write_checkpoint, write_letters
 from tests.models.bigrams import write_export
-from worker.engine.causal.open import open_language_model
+from worker.engine.causal.open import open_causal_model
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Added, Request, add_model
 from worker.model_tools.add.target_ids import HeadChoice
 from worker.model_tools.verify import causal, references
-from worker.model_tools.verify.causal import CausalFamily
+from worker.model_tools.verify.causal import VerifiedCausal
 from worker.model_tools.verify.numpy_causal import NumpyCausal
 from worker.model_tools.verify.verify import verify
 from worker.models.contents.kind import kind_of
@@ -69,13 +69,13 @@ def test_a_checkpoint_of_each_family_becomes_a_model(add, models_dir, tmp_path, 
     assert (added.kind, added.layout, added.precision) == ("causal", "kv", precision)
     assert (added.head, added.head_size) == (None, None)
     assert (kind_of(folder), layout_of(folder)) == (ModelKind.CAUSAL, "kv")
-    assert open_language_model(folder.path).max_positions == 128
+    assert open_causal_model(folder.path).max_positions == 128
     manifest = Manifest.read(folder.path)
     assert (manifest.architecture, manifest.precision, manifest.head) == (family, precision, None)
     assert list(manifest.differences(folder.path)) == []
 
 
-def test_the_manifest_says_what_was_read_and_what_was_written(add, checkpoint, models_dir):
+def test_the_manifest_records_the_source_and_the_written_files(add, checkpoint, models_dir):
     add(checkpoint)
 
     manifest = Manifest.read(models_dir / "tiny")
@@ -92,7 +92,7 @@ def test_the_same_input_gives_the_same_bytes(add, checkpoint, models_dir):
     assert one.num_bytes == other.num_bytes
 
 
-def test_a_model_of_ours_is_copied_as_it_is(add, checkpoint, models_dir, tmp_path):
+def test_a_model_that_kvjobs_made_is_copied_unchanged(add, checkpoint, models_dir, tmp_path):
     add(checkpoint, precision=Precision.INT8)
     moved = (models_dir / "tiny-int8").rename(tmp_path / "moved")
 
@@ -102,7 +102,7 @@ def test_a_model_of_ours_is_copied_as_it_is(add, checkpoint, models_dir, tmp_pat
 
 
 @pytest.mark.parametrize("head", HeadChoice)
-def test_a_head_is_a_choice_for_translation_models(add, checkpoint, models_dir, head):
+def test_the_head_option_is_refused_for_a_causal_model(add, checkpoint, models_dir, head):
     with pytest.raises(SpecError, match=r"--head is a choice for translation models, and .*/tiny is a causal language"):
         add(checkpoint, head=head)
     assert os.listdir(models_dir) == []
@@ -129,16 +129,16 @@ def test_an_export_is_copied_with_its_weights(add, models_dir, tmp_path, place, 
     }  # fmt: skip
     assert (kind_of(folder), layout_of(folder)) == (ModelKind.CAUSAL, layout)
     assert Manifest.read(folder.path).architecture == "gpt2"
-    assert open_language_model(folder.path).max_positions == 64
+    assert open_causal_model(folder.path).max_positions == 64
 
 
-def test_an_export_for_genai_is_copied_by_the_name_that_its_graph_has(add, models_dir, tmp_path):
+def test_the_graph_of_a_genai_export_is_copied_under_its_own_name(add, models_dir, tmp_path):
     export = write_export(tmp_path / "exported")
     (export / "model.onnx").rename(export / "decoder.onnx")
     (export / "config.json").unlink()
     decoder = {"filename": "decoder.onnx", "head_size": 4, "num_attention_heads": 2, "num_hidden_layers": 1}
-    said = {"model": {"type": "phi3", "context_length": 64, "vocab_size": 300, "decoder": decoder}}
-    (export / "genai_config.json").write_text(json.dumps(said))
+    written = {"model": {"type": "phi3", "context_length": 64, "vocab_size": 300, "decoder": decoder}}
+    (export / "genai_config.json").write_text(json.dumps(written))
 
     add(export)
 
@@ -147,7 +147,7 @@ def test_an_export_for_genai_is_copied_by_the_name_that_its_graph_has(add, model
     check_files(ModelFolder("exported", models_dir / "exported"))
 
 
-def test_an_export_that_says_nothing_of_its_architecture_is_causal_all_the_same(add, models_dir, tmp_path):
+def test_an_export_without_an_architecture_is_recognized_as_causal_by_its_graph(add, models_dir, tmp_path):
     export = write_export(tmp_path / "exported")
     (export / "config.json").write_text('{"vocab_size": 300, "model_type": "marian"}')
 
@@ -157,21 +157,21 @@ def test_an_export_that_says_nothing_of_its_architecture_is_causal_all_the_same(
 
 
 @pytest.mark.parametrize("options", [{"precision": Precision.INT8}, {"head": HeadChoice.FULL}])
-def test_options_that_graphs_have_no_use_for_are_refused(add, tmp_path, options):
+def test_options_for_building_graphs_are_refused_for_an_export(add, tmp_path, options):
     with pytest.raises(SpecError, match=r"is a choice for building graphs, .* used as they are"):
         add(write_export(tmp_path / "exported"), **options)
 
 
-def test_a_checkpoint_beside_an_export_is_what_graphs_are_built_of(add, checkpoint):
+def test_graphs_are_built_from_a_checkpoint_even_if_an_export_is_beside_it(add, checkpoint):
     onnx.save(onnx.load(write_export(checkpoint.parent / "exported") / "model.onnx"), checkpoint / "model.onnx")
 
     assert add(checkpoint).layout == "kv"
 
 
-# --- exports that are not what their configuration describes
+# --- exports that differ from their configuration
 
 
-def test_an_export_that_contradicts_its_configuration_is_taken_only_by_name(add, models_dir, tmp_path):
+def test_an_export_that_contradicts_its_configuration_is_added_only_if_accepted_by_option(add, models_dir, tmp_path):
     export = write_export(tmp_path / "exported", clip_qkv=8.0)
 
     with pytest.raises(ModelError, match=r"/exported/model\.onnx is not the model that .*/exported/config\.json descr"):
@@ -179,20 +179,20 @@ def test_an_export_that_contradicts_its_configuration_is_taken_only_by_name(add,
     assert os.listdir(models_dir) == []
 
     added = add(export, accept_departures=True)
-    (said,) = added.warnings
-    assert "clip_qkv = 8, and the graph clips nothing at it" in said
+    (sentence,) = added.warnings
+    assert "clip_qkv = 8, and the graph clips nothing at it" in sentence
     manifest = Manifest.read(Path(added.path))
     assert (manifest.accepts_departures, manifest.departures) == (True, added.warnings)
-    assert open_language_model(Path(added.path)).max_positions == 64
+    assert open_causal_model(Path(added.path)).max_positions == 64
 
 
-def test_what_limits_an_export_is_said_when_it_is_added(add, tmp_path):
+def test_the_limits_of_an_export_are_reported_when_it_is_added(add, tmp_path):
     added = add(write_export(tmp_path / "exported", model_type="mistral", sliding_window=16))
 
     assert added.warnings == (
         "reads at most 16 tokens at once: config.json asks for sliding_window = 16, which is not seen in the graph",
     )
-    assert open_language_model(Path(added.path)).max_positions == 16
+    assert open_causal_model(Path(added.path)).max_positions == 16
     assert add(write_export(tmp_path / "another")).warnings == ()
 
 
@@ -203,13 +203,13 @@ def in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def letters(tmp_path: Path) -> Path:
-    """An export whose tokenizer has a token a letter."""
+    """An export whose tokenizer makes one token per letter."""
     folder = Export().write(tmp_path / "exported", rope_theta=BASE, architectures=["OlmoForCausalLM"])
     write_letters(folder)
     return folder
 
 
-def test_an_export_is_compared_with_the_checkpoint_that_is_named(add, tmp_path, letters, in_numpy):
+def test_an_export_is_compared_with_the_checkpoint_given_by_option(add, tmp_path, letters, in_numpy):
     checkpoint = write_checkpoint(tmp_path / "checkpoint", Export())
 
     added = add(letters, checkpoint=str(checkpoint))
@@ -217,11 +217,11 @@ def test_an_export_is_compared_with_the_checkpoint_that_is_named(add, tmp_path, 
     assert added.warnings == ()
     model = find_model("exported", Path(added.path).parent)
     assert Manifest.read(model.path).checkpoint == str(checkpoint)
-    found = {check.name: check for check in verify(model, [[3, 4, 5, 6, 7, 8]], CausalFamily())}
+    found = {check.name: check for check in verify(model, [[3, 4, 5, 6, 7, 8]], VerifiedCausal())}
     assert (found["checkpoint"].against, found["checkpoint"].verdict) == ("checkpoint, in numpy", "same")
 
 
-def test_an_export_that_says_something_else_than_its_checkpoint_is_taken_only_by_name(
+def test_an_export_that_differs_from_its_checkpoint_is_added_only_if_accepted_by_option(
     add, tmp_path, models_dir, letters, in_numpy
 ):
     checkpoint = write_checkpoint(tmp_path / "checkpoint", Export(), changed=0.2)
@@ -232,12 +232,12 @@ def test_an_export_that_says_something_else_than_its_checkpoint_is_taken_only_by
         add(letters, checkpoint=str(checkpoint))
     assert os.listdir(models_dir) == []
 
-    (said,) = add(letters, checkpoint=str(checkpoint), accept_departures=True).warnings
-    assert said.startswith("differs from its checkpoint by ")
+    (sentence,) = add(letters, checkpoint=str(checkpoint), accept_departures=True).warnings
+    assert sentence.startswith("differs from its checkpoint by ")
 
 
-def test_a_checkpoint_says_what_an_export_without_configuration_has_to_do(add, tmp_path, letters, in_numpy):
-    """genai writes sizes alone."""
+def test_an_export_without_a_configuration_is_checked_against_that_of_its_checkpoint(add, tmp_path, letters, in_numpy):
+    """onnxruntime-genai writes only the sizes."""
     (letters / "config.json").unlink()
     (letters / "genai_config.json").write_text(json.dumps({"model": {"context_length": 96, "decoder": {}}}))
     checkpoint = write_checkpoint(tmp_path / "checkpoint", Export(), clip_qkv=8.0)
@@ -249,12 +249,10 @@ def test_a_checkpoint_says_what_an_export_without_configuration_has_to_do(add, t
         add(letters, checkpoint=str(checkpoint))
 
 
-def test_a_checkpoint_of_an_architecture_that_is_not_built_may_lie_beside_its_export(
-    add, tmp_path, letters, monkeypatch
-):
+def test_an_export_beside_an_unsupported_checkpoint_is_added_without_a_comparison(add, tmp_path, letters, monkeypatch):
     checkpoint = write_checkpoint(tmp_path / "checkpoint", Export())
     (letters / "model.safetensors").write_bytes((checkpoint / "model.safetensors").read_bytes())
-    monkeypatch.setattr(references, "find_spec", lambda name: None)  # nobody but numpy, which knows four families
+    monkeypatch.setattr(references, "find_spec", lambda name: None)  # leaves the numpy reference
 
     added = add(letters)
 
@@ -262,14 +260,14 @@ def test_a_checkpoint_of_an_architecture_that_is_not_built_may_lie_beside_its_ex
     assert added.warnings[0].startswith("was not compared with its checkpoint: ")
 
 
-def test_a_checkpoint_is_named_where_there_is_one(add, tmp_path, letters, checkpoint):
+def test_the_checkpoint_option_needs_an_existing_checkpoint_and_an_export(add, tmp_path, letters, checkpoint):
     with pytest.raises(SpecError, match=r"--checkpoint .*/nowhere is not a folder with a checkpoint"):
         add(letters, checkpoint=str(tmp_path / "nowhere"))
     with pytest.raises(SpecError, match="--checkpoint is for exports"):
         add(checkpoint, checkpoint=str(checkpoint))
 
 
-# --- what cannot be
+# --- refusals
 
 
 def no_tokenizer(folder: Path) -> None:
@@ -315,7 +313,7 @@ def spoil_names(folder: Path) -> None:
         (lambda folder: (folder / "model.safetensors").unlink(), "has no weights"),
     ],
 )
-def test_a_checkpoint_that_cannot_become_a_model_is_a_sentence_and_leaves_nothing(
+def test_an_unusable_checkpoint_is_refused_with_one_sentence_and_leaves_nothing_behind(
     add, checkpoint, models_dir, spoil, message
 ):
     spoil(checkpoint)
@@ -325,7 +323,7 @@ def test_a_checkpoint_that_cannot_become_a_model_is_a_sentence_and_leaves_nothin
     assert os.listdir(models_dir) == []
 
 
-def test_an_export_that_cannot_run_gets_no_name(add, models_dir, tmp_path):
+def test_an_export_that_cannot_run_is_not_added(add, models_dir, tmp_path):
     export = write_export(tmp_path / "exported")
     (export / "model.onnx").write_bytes(b"nonsense")
 

@@ -1,4 +1,4 @@
-"""What is said about a model folder, whole or broken. The graphs are the tiny ones of the golden files."""
+"""`models inspect` of a model folder, sound or broken; the graphs are the tiny ones of the golden files."""
 
 import io
 import json
@@ -53,7 +53,7 @@ def folder(every_layout: Path) -> Path:
 
 @pytest.fixture
 def every_layout(tmp_path: Path, spm: bytes) -> Path:
-    """The same with every graph of every layout: 0.1 s for all to be opened."""
+    """The same folder with every graph of every layout; opening all takes 0.1 s."""
     folder = shutil.copytree(TINY, tmp_path / "tiny")
     keep_graphs(folder, [name for names in GRAPHS.values() for name in names])
     config = read(folder / "config.json")
@@ -103,13 +103,13 @@ def test_a_model_that_runs_is_described_from_its_graphs(every_layout, layout):
     assert [graph.file for graph in seen.graphs] == sorted(GRAPHS[layout])
 
 
-def test_padding_that_only_kvjobs_forbids_is_named(folder):
-    said = read(folder / "generation_config.json")
+def test_padding_that_kvjobs_forbids_against_the_settings_is_reported(folder):
+    settings = read(folder / "generation_config.json")
     pad_id = read(folder / "config.json")["pad_token_id"]
-    (folder / "generation_config.json").write_text(json.dumps(said | {"bad_words_ids": [[pad_id]]}))
+    (folder / "generation_config.json").write_text(json.dumps(settings | {"bad_words_ids": [[pad_id]]}))
     assert look(folder).unlisted_pad_id is None
 
-    (folder / "generation_config.json").write_text(json.dumps(said | {"bad_words_ids": None}))
+    (folder / "generation_config.json").write_text(json.dumps(settings | {"bad_words_ids": None}))
 
     assert look(folder).unlisted_pad_id == pad_id
     assert f"  padding    id {pad_id} is never generated, though the model's settings allow it" in "\n".join(
@@ -129,7 +129,7 @@ def test_every_input_and_output_is_listed_with_type_and_shape(folder):
     assert (hidden.name, hidden.type, hidden.shape[-1]) == ("last_hidden_state", "tensor(float)", width)
 
 
-def test_graphs_that_the_layout_does_not_use_are_told_apart(every_layout):
+def test_graphs_that_the_layout_does_not_use_are_marked(every_layout):
     used = {graph.file: graph.is_used for graph in look(every_layout).graphs}
 
     assert used == {
@@ -140,7 +140,7 @@ def test_graphs_that_the_layout_does_not_use_are_told_apart(every_layout):
     }
 
 
-def test_revision_and_sizes_are_those_of_the_files(folder):
+def test_revision_and_sizes_equal_those_of_the_files(folder):
     seen = look(folder)
 
     assert seen.revision == ModelFolder("tiny", folder).revision()
@@ -156,7 +156,7 @@ def test_a_description_is_json(folder):
     assert content["graphs"][-1]["inputs"][0]["type"] == "tensor(int64)"
 
 
-def test_a_graph_that_cannot_be_opened_says_why_and_the_others_are_shown(folder):
+def test_a_graph_that_cannot_be_opened_is_shown_with_the_reason_beside_the_others(folder):
     damaged = folder / "decoder_model_merged.onnx"
     damaged.write_bytes(damaged.read_bytes()[:1000])
 
@@ -170,7 +170,7 @@ def test_a_graph_that_cannot_be_opened_says_why_and_the_others_are_shown(folder)
     assert seen.languages == ("deu", "fra")
 
 
-def test_a_damaged_graph_that_is_not_used_is_no_obstacle(every_layout):
+def test_a_damaged_graph_that_is_not_used_is_not_a_problem(every_layout):
     (every_layout / "decoder_with_past_model.onnx").write_bytes(b"not a graph")
 
     seen = look(every_layout)
@@ -222,7 +222,7 @@ def change_graph(file: Path, change: Callable[[onnx.ModelProto], None]) -> None:
 
 
 def fix_axes(model: onnx.ModelProto) -> None:
-    """As an exporter leaves them that was not told which axes vary."""
+    """Fix all axes, as an exporter does without dynamic axes."""
     for axis, size in zip(model.graph.input[0].type.tensor_type.shape.dim, (1, 16), strict=True):
         axis.dim_value = size
 
@@ -239,7 +239,7 @@ def with_newer_operators(model: onnx.ModelProto) -> None:
     model.opset_import[0].version = 99
 
 
-def test_a_graph_with_fixed_axes_says_which_and_how_to_export(folder):
+def test_a_graph_with_fixed_axes_is_reported_with_how_to_export(folder):
     change_graph(folder / "encoder_model.onnx", fix_axes)
 
     (problem,) = look(folder).problems
@@ -248,7 +248,7 @@ def test_a_graph_with_fixed_axes_says_which_and_how_to_export(folder):
     assert "optimum-cli export onnx" in problem
 
 
-def test_an_input_that_nobody_knows_is_named(folder):
+def test_an_unknown_input_is_named(folder):
     change_graph(folder / "decoder_model_merged.onnx", add_input)
 
     (problem,) = look(folder).problems
@@ -263,7 +263,7 @@ def test_an_input_that_nobody_knows_is_named(folder):
         (with_newer_operators, r"operator"),
     ],
 )
-def test_a_graph_that_is_too_new_is_described_all_the_same(folder, change, message):
+def test_a_graph_that_is_too_new_is_still_described(folder, change, message):
     before = look(folder)
     change_graph(folder / "decoder_model_merged.onnx", change)
 
@@ -279,7 +279,7 @@ def test_a_graph_that_is_too_new_is_described_all_the_same(folder, change, messa
 
 
 @pytest.mark.parametrize("layout", GRAPHS)
-def test_what_was_concluded_from_the_graphs_is_said(every_layout, layout):
+def test_the_layout_concluded_from_the_graphs_is_shown(every_layout, layout):
     keep_graphs(every_layout, GRAPHS[layout])
 
     conclusion = look(every_layout).conclusion or ""
@@ -294,31 +294,31 @@ def test_a_checkpoint_is_one_problem(tmp_path):
     assert f"run `kvjobs models add {tmp_path / 'checkpoint'}`" in problem
 
 
-# --- graphs of our own
+# --- native graphs
 
 
 @pytest.fixture(scope="module")
 def added(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("added")
     checkpoint = write_marian_checkpoint(folder / "checkpoint")
-    request = Request(source=str(checkpoint), precision=Precision.INT8, name="ours")
+    request = Request(source=str(checkpoint), precision=Precision.INT8, name="native")
     return Path(add_model(request, folder / "models").path)
 
 
 @pytest.fixture
-def ours(added: Path, tmp_path: Path) -> Path:
-    """A copy, to be spoiled."""
-    return Path(shutil.copytree(added, tmp_path / "ours"))
+def native(added: Path, tmp_path: Path) -> Path:
+    """A copy of the added model that a test may damage."""
+    return Path(shutil.copytree(added, tmp_path / "native"))
 
 
-def test_a_model_of_ours_is_described_from_its_graphs_and_its_manifest(ours, added):
-    seen = look(ours)
+def test_a_native_model_is_described_from_its_graphs_and_its_manifest(native, added):
+    seen = look(native)
 
     assert seen.problems == ()
     assert (seen.layout, seen.precision, seen.head) == ("kv", "int8", "target")
     assert (seen.num_layers, seen.num_heads, seen.head_size, seen.cache_dtype) == (2, 2, 8, "float32")
     assert (seen.width, seen.max_positions, seen.source_vocab_size, seen.target_vocab_size) == (16, 64, 72, 72)
-    assert seen.num_target_ids == len(Manifest.read(ours).head_ids or ())
+    assert seen.num_target_ids == len(Manifest.read(native).head_ids or ())
     assert seen.source == str(added.parents[1] / "checkpoint")
     assert [(graph.file, graph.is_used, graph.producer) for graph in seen.graphs] == [
         ("decoder.onnx", True, "kvjobs"),
@@ -328,28 +328,28 @@ def test_a_model_of_ours_is_described_from_its_graphs_and_its_manifest(ours, add
     assert json.loads(json.dumps(seen.to_dict()))["head"] == "target"
 
 
-def test_files_that_differ_from_the_manifest_are_problems(ours):
-    weights = ours / "weights.data"
+def test_files_that_differ_from_the_manifest_are_problems(native):
+    weights = native / "weights.data"
     weights.write_bytes(bytes([weights.read_bytes()[0] ^ 1]) + weights.read_bytes()[1:])
 
-    (problem,) = look(ours).problems
+    (problem,) = look(native).problems
 
     assert "weights.data has another checksum than kvjobs.json says" in problem
 
 
 @pytest.mark.parametrize("name", ["decoder.onnx", "weights.data", "config.json", "target.spm"])
-def test_a_missing_file_of_ours_is_one_problem(ours, name):
-    (ours / name).unlink()
+def test_a_missing_file_of_a_native_model_is_one_problem(native, name):
+    (native / name).unlink()
 
-    (problem,) = look(ours).problems
+    (problem,) = look(native).problems
 
-    assert f"{ours / name} is missing: `kvjobs models add" in problem
+    assert f"{native / name} is missing: `kvjobs models add" in problem
 
 
-def test_a_damaged_manifest_is_one_problem_and_files_are_listed(ours):
-    (ours / "kvjobs.json").write_text("{")
+def test_a_damaged_manifest_is_one_problem_and_files_are_listed(native):
+    (native / "kvjobs.json").write_text("{")
 
-    seen = look(ours)
+    seen = look(native)
 
     assert "kvjobs.json is not JSON" in seen.problems[0]
     assert "weights.data" in [file.name for file in seen.files]

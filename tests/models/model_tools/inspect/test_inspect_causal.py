@@ -1,4 +1,4 @@
-"""What is said of the folder of a causal language model, whole or not."""
+"""`models inspect` of the folder of a causal language model, sound or broken."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def cache_of(model: ModelDescription) -> tuple[int | None, int | None, int | Non
     return model.num_layers, model.num_query_heads, model.num_heads, model.head_size, model.cache_dtype
 
 
-def test_a_model_of_ours_is_told_from_its_graphs_and_its_configuration(folder):
+def test_a_native_model_is_described_from_its_graphs_and_its_configuration(folder):
     model = inspect_model(folder)
 
     assert (model.kind, model.architecture, model.layout, model.precision) == ("causal", "qwen3", "kv", "fp16")
@@ -44,7 +44,7 @@ def test_a_model_of_ours_is_told_from_its_graphs_and_its_configuration(folder):
     ("has_past", "layout", "cache"),
     [(True, "with past", (1, 2, 2, 4, "float32")), (False, "no cache", (None, 2, None, None, None))],
 )
-def test_an_export_is_told_from_its_graph(tmp_path, has_past, layout, cache):
+def test_an_export_is_described_from_its_graph(tmp_path, has_past, layout, cache):
     model = inspect_model(ModelFolder("exported", write_export(tmp_path / "exported", has_past=has_past)))
 
     assert (model.kind, model.layout, model.precision, model.source) == ("causal", layout, None, None)
@@ -55,7 +55,7 @@ def test_an_export_is_told_from_its_graph(tmp_path, has_past, layout, cache):
     assert ("kvjobs models add" in (model.conclusion or "")) is not has_past
 
 
-def test_what_an_export_does_not_show_is_said(tmp_path):
+def test_settings_that_an_export_lacks_are_reported(tmp_path):
     limited = write_export(tmp_path / "limited", model_type="mistral", sliding_window=16)
     clipped = write_export(tmp_path / "clipped", clip_qkv=8.0)
 
@@ -69,7 +69,7 @@ def test_what_an_export_does_not_show_is_said(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["body.onnx", "weights.data", "tokenizer.json", "config.json"])
-def test_a_file_that_is_missing_is_said_once(folder, name):
+def test_a_missing_file_is_reported_once(folder, name):
     (folder.path / name).unlink()
 
     model = inspect_model(folder)
@@ -79,7 +79,7 @@ def test_a_file_that_is_missing_is_said_once(folder, name):
     assert (model.kind, model.conclusion) == ("causal", None)
 
 
-def test_a_file_that_has_changed_is_said(folder):
+def test_a_changed_file_is_reported(folder):
     file = folder.path / "weights.data"
     file.write_bytes(b"!" + file.read_bytes()[1:])
 
@@ -87,7 +87,7 @@ def test_a_file_that_has_changed_is_said(folder):
     assert "weights.data has another checksum" in problem
 
 
-def test_a_tokenizer_of_another_model_is_said(tmp_path):
+def test_a_tokenizer_of_another_model_is_reported(tmp_path):
     export = write_export(tmp_path / "exported")
     file = export / "tokenizer.json"
     file.write_text(file.read_text().replace('"snow": 264', '"snow": 9000'))
@@ -98,7 +98,7 @@ def test_a_tokenizer_of_another_model_is_said(tmp_path):
     assert model.vocab_size == 300
 
 
-def test_a_checkpoint_is_told_how_to_become_a_model_and_nothing_else(tmp_path):
+def test_a_checkpoint_is_reported_only_with_how_to_add_it(tmp_path):
     checkpoint = write_causal_checkpoint(tmp_path / "tiny", "llama")
 
     model = inspect_model(ModelFolder("tiny", checkpoint))
@@ -108,7 +108,7 @@ def test_a_checkpoint_is_told_how_to_become_a_model_and_nothing_else(tmp_path):
     assert (model.kind, model.layout) == ("causal", None)
 
 
-def test_a_graph_that_is_none_is_said(tmp_path):
+def test_a_file_that_is_not_a_graph_is_reported(tmp_path):
     export = write_export(tmp_path / "exported")
     (export / "model.onnx").write_bytes(b"nonsense")
 

@@ -1,4 +1,4 @@
-"""Whether a translation model computes what it should: right ones pass, wrong ones fail. The reference is numpy's."""
+"""`models verify` of translation models: correct models pass and wrong ones fail. The reference is in numpy."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ from worker.model_tools.origin import find_checkpoint
 from worker.model_tools.verify import seq2seq
 from worker.model_tools.verify.checks import Check
 from worker.model_tools.verify.numpy_marian import NumpyMarian
-from worker.model_tools.verify.seq2seq import Seq2SeqFamily
+from worker.model_tools.verify.seq2seq import VerifiedSeq2Seq
 from worker.model_tools.verify.verify import verify
 from worker.models.manifest import Manifest
 from worker.models.model_folder import ModelFolder
@@ -37,11 +37,11 @@ def in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    """Add a model of a random checkpoint."""
+    """A function that adds a model from a random checkpoint."""
 
     def call(precision: Precision = Precision.FP32, name: str = "tiny", **shape: Any) -> ModelFolder:
         checkpoint = write_marian_checkpoint(tmp_path / f"{name}-checkpoint", **shape)
-        # Of a random model every id is as likely as another: a smaller head would say something else.
+        # A random model may generate any id, so that a smaller head would change the result.
         request = Request(source=str(checkpoint), precision=precision, head=HeadChoice.FULL, name=name)
         added = add_model(request, tmp_path / "models")
         return ModelFolder(name, Path(added.path))
@@ -63,11 +63,11 @@ def sources(count: int = 10, vocab_size: int = 60) -> list[list[int]]:
 
 
 def checks(folder: ModelFolder, **options: Any) -> dict[str, Check]:
-    return {check.name: check for check in verify(folder, sources(), Seq2SeqFamily(), **options)}
+    return {check.name: check for check in verify(folder, sources(), VerifiedSeq2Seq(), **options)}
 
 
 @pytest.mark.parametrize("shape", [{}, {"activation": "relu", "width": 24, "heads": 3}, {"target_vocab_size": 61}])
-def test_graphs_in_fp32_say_what_their_checkpoint_says(make, shape):
+def test_graphs_in_fp32_equal_their_checkpoint(make, shape):
     found = checks(make(**shape))
 
     assert found.keys() == {"slots", "checkpoint"}
@@ -78,7 +78,7 @@ def test_graphs_in_fp32_say_what_their_checkpoint_says(make, shape):
     assert not any(check.has_failed for check in found.values())
 
 
-def test_what_int8_costs_is_measured(make):
+def test_the_difference_of_int8_is_measured(make):
     found = checks(make(Precision.INT8))
 
     assert {name: check.verdict for name, check in found.items()} == {
@@ -93,7 +93,7 @@ def test_what_int8_costs_is_measured(make):
     assert found["precision"].num_segments == 10
 
 
-def test_a_model_that_is_not_its_checkpoint_fails(make):
+def test_a_model_that_differs_from_its_checkpoint_fails(make):
     folder = make()
     decoder = folder.path / "weights.data"
     content = np.fromfile(decoder, np.float32)
@@ -102,19 +102,19 @@ def test_a_model_that_is_not_its_checkpoint_fails(make):
 
     found = checks(folder)
 
-    assert found["slots"].verdict == "same"  # it is consistent, and wrong
+    assert found["slots"].verdict == "same"  # it is consistent with itself, but wrong
     assert found["checkpoint"].verdict == "differs"
     assert found["checkpoint"].has_failed
 
 
-def test_a_model_that_says_nan_fails(make):
+def test_a_model_that_computes_nan_fails(make):
     folder = make()
     np.full((folder.path / "weights.data").stat().st_size // 4, np.nan, np.float32).tofile(folder.path / "weights.data")
 
     assert all(check.has_failed for check in checks(folder).values())
 
 
-def test_an_export_is_compared_with_itself_without_the_cache(export):
+def test_an_export_with_the_cache_is_compared_with_itself_without_it(export):
     found = checks(export)
 
     assert found["cache"].verdict == "same"
@@ -129,7 +129,7 @@ def test_without_a_cache_there_is_nothing_to_compare(export):
     assert checks(export).keys() == {"checkpoint"}
 
 
-def test_two_models_are_compared_by_what_they_say(make):
+def test_two_models_are_compared_by_their_translations(make):
     found = checks(make(Precision.INT8, "one"), other=make(Precision.FP32, "other"))
 
     assert found["model"].against == "other"
@@ -143,7 +143,7 @@ def test_models_of_different_vocabularies_are_not_compared(make):
 
 
 # --- where the checkpoint is
-def test_a_checkpoint_that_is_gone_is_left_out_with_the_reason(make, tmp_path):
+def test_a_missing_checkpoint_is_skipped_with_the_reason(make, tmp_path):
     folder = make()
     shutil.rmtree(tmp_path / "tiny-checkpoint")
 
@@ -153,7 +153,7 @@ def test_a_checkpoint_that_is_gone_is_left_out_with_the_reason(make, tmp_path):
     assert "tiny-checkpoint) is not on this machine" in (check.note or "")
 
 
-def test_a_checkpoint_that_has_changed_is_left_out_with_the_reason(make, tmp_path):
+def test_a_changed_checkpoint_is_skipped_with_the_reason(make, tmp_path):
     folder = make()
     write_marian_checkpoint(tmp_path / "tiny-checkpoint", seed=1)
 
@@ -163,7 +163,7 @@ def test_a_checkpoint_that_has_changed_is_left_out_with_the_reason(make, tmp_pat
     assert "model.safetensors has changed since the model was made" in (check.note or "")
 
 
-def test_a_checkpoint_of_the_hub_is_looked_for_in_the_cache(make, monkeypatch):
+def test_a_checkpoint_of_the_hub_is_searched_in_the_local_cache(make, monkeypatch):
     folder = make()
     manifest = Manifest.read(folder.path)
     asked = []
@@ -179,7 +179,7 @@ def test_a_checkpoint_of_the_hub_is_looked_for_in_the_cache(make, monkeypatch):
     assert asked == [("OWNER/NAME", "config.json", "0123")]
 
 
-def test_a_head_for_the_target_language_is_compared_by_the_ids_that_it_keeps(make, tmp_path):
+def test_a_target_head_is_compared_over_the_ids_that_it_keeps(make, tmp_path):
     checkpoint = write_marian_checkpoint(tmp_path / "checkpoint")
     request = Request(source=str(checkpoint), head=HeadChoice.TARGET, name="target")
     folder = ModelFolder("target", Path(add_model(request, tmp_path / "models").path))

@@ -1,4 +1,4 @@
-"""Whether a causal model computes what it should: right ones pass, wrong ones fail. The reference is numpy's."""
+"""`models verify` of causal models: correct models pass and wrong ones fail. The reference is in numpy."""
 
 import dataclasses
 import math
@@ -15,11 +15,11 @@ from tests.causal_checkpoints import write_causal_checkpoint
 from tests.causal_exports import VOCAB, Export, LongRope
 from tests.models.bigrams import write_export
 from worker.engine.causal.exported import reader as exported_reader
-from worker.engine.causal.open import open_language_model
+from worker.engine.causal.open import open_causal_model
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.verify import causal
-from worker.model_tools.verify.causal import CausalFamily
+from worker.model_tools.verify.causal import VerifiedCausal
 from worker.model_tools.verify.checks import Check
 from worker.model_tools.verify.numpy_causal import NumpyCausal
 from worker.model_tools.verify.verify import verify
@@ -56,7 +56,7 @@ def in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    """Add a model of a random checkpoint."""
+    """A function that adds a model from a random checkpoint."""
 
     def call(
         family: str = "llama", precision: Precision = Precision.FP32, name: str = "tiny", **shape: Any
@@ -69,19 +69,19 @@ def make(tmp_path: Path) -> Make:
 
 
 def documents(count: int = 6) -> list[list[int]]:
-    """One of them is longer than the model's 128 positions."""
+    """Random documents; one is longer than the model's 128 positions."""
     rng = np.random.default_rng(3)
     return [rng.integers(1, 260, length).tolist() for length in (2, 200, *rng.integers(3, 40, count - 2))]
 
 
 def checks(folder: ModelFolder, **options: Any) -> dict[str, Check]:
-    return {check.name: check for check in verify(folder, documents(), CausalFamily(), **options)}
+    return {check.name: check for check in verify(folder, documents(), VerifiedCausal(), **options)}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_graphs_in_fp32_say_what_their_checkpoint_says(make, shape):
+def test_graphs_in_fp32_equal_their_checkpoint(make, shape):
     family, options = SHAPES[shape]
-    if "window" in shape and not windows_are_exact():  # add says so, and makes no model
+    if "window" in shape and not windows_are_exact():  # then `models add` refuses the model
         with pytest.raises(ModelError, match="sliding window"):
             make(family, **options)
         return
@@ -103,7 +103,7 @@ def test_graphs_in_fp32_say_what_their_checkpoint_says(make, shape):
 
 
 @pytest.mark.parametrize("precision", [Precision.INT8, Precision.FP16])
-def test_what_an_approximation_costs_is_measured(make, precision):
+def test_the_difference_of_a_lower_precision_is_measured(make, precision):
     found = checks(make("qwen2", precision))
 
     assert {name: check.verdict for name, check in found.items()} == dict.fromkeys(
@@ -117,18 +117,18 @@ def test_what_an_approximation_costs_is_measured(make, precision):
     assert found["precision"].num_segments == 7
 
 
-def test_perplexity_is_what_the_mean_log_probabilities_say(make):
+def test_perplexity_follows_from_the_mean_log_probability(make):
     exact = make("qwen2", name="other")
     other = checks(exact)["packed"]
 
-    ours, nats = checks(make("qwen2", Precision.INT8, "one"), other=exact)["model"], other.nats or 0.0
-    assert ours.against == "other"
-    assert ours.verdict == "measured"
-    assert ours.num_tokens == other.num_tokens
-    assert ours.perplexity == pytest.approx(math.exp((ours.nats or 0.0) - nats) - 1, rel=1e-3)
+    found, nats = checks(make("qwen2", Precision.INT8, "one"), other=exact)["model"], other.nats or 0.0
+    assert found.against == "other"
+    assert found.verdict == "measured"
+    assert found.num_tokens == other.num_tokens
+    assert found.perplexity == pytest.approx(math.exp((found.nats or 0.0) - nats) - 1, rel=1e-3)
 
 
-def test_a_model_that_is_not_its_checkpoint_fails(make):
+def test_a_model_that_differs_from_its_checkpoint_fails(make):
     folder = make()
     file = folder.path / "weights.data"
     content = np.fromfile(file, np.float32)
@@ -137,11 +137,11 @@ def test_a_model_that_is_not_its_checkpoint_fails(make):
 
     found = checks(folder)
 
-    assert (found["packed"].verdict, found["cache"].verdict) == ("same", "same")  # it is consistent, and wrong
+    assert (found["packed"].verdict, found["cache"].verdict) == ("same", "same")  # consistent, but wrong
     assert found["checkpoint"].has_failed
 
 
-def test_a_model_that_says_nan_fails(make):
+def test_a_model_that_computes_nan_fails(make):
     folder = make()
     file = folder.path / "weights.data"
     np.full(file.stat().st_size // 4, np.nan, np.float32).tofile(file)
@@ -149,7 +149,7 @@ def test_a_model_that_says_nan_fails(make):
     assert all(check.has_failed for check in checks(folder).values())
 
 
-def test_a_model_that_forgets_what_it_read_fails(make, monkeypatch):
+def test_a_reader_that_drops_the_prefix_fails(make, monkeypatch):
     """A reader that drops the prefix of a group gives its suffixes other log-probabilities."""
     folder = make()
     read = causal._read_groups
@@ -165,7 +165,7 @@ def test_a_model_that_forgets_what_it_read_fails(make, monkeypatch):
     assert found["cache"].has_failed
 
 
-def test_int8_that_forgets_what_it_read_fails_too(make, monkeypatch):
+def test_an_int8_reader_that_drops_the_prefix_fails_too(make, monkeypatch):
     folder = make("llama", Precision.INT8)
     read = causal._read_groups
     monkeypatch.setattr(
@@ -198,10 +198,10 @@ def test_an_export_is_compared_with_itself_alone(tmp_path, has_past):
         ({"n_positions": 5000, "original_max_position_embeddings": 64}, [64, 128]),
     ],
 )
-def test_texts_go_past_every_limit_that_a_configuration_names(tmp_path, config, lengths, monkeypatch):
-    """Far ones are named, and not read."""
+def test_texts_exceed_every_limit_that_a_configuration_names(tmp_path, config, lengths, monkeypatch):
+    """Limits that are too long to try are named in the report."""
     monkeypatch.setattr(causal, "_MAX_LENGTH", 600)
-    model = open_language_model(write_export(tmp_path / "exported"))
+    model = open_causal_model(write_export(tmp_path / "exported"))
     made = CausalConfig.of({"n_positions": 64} | config, "config.json")
     model = dataclasses.replace(model, max_positions=made.max_position_embeddings)
 
@@ -213,21 +213,21 @@ def test_texts_go_past_every_limit_that_a_configuration_names(tmp_path, config, 
     )
 
 
-def test_an_export_that_reads_pieces_in_another_way_than_the_whole_fails(tmp_path, monkeypatch):
-    """As genai's graphs with longrope do past the length where their factors change."""
+def test_an_export_that_reads_pieces_differently_from_the_whole_fails(tmp_path, monkeypatch):
+    """genai's graphs with longrope do so beyond the length where their factors change."""
     folder = Export(attention="grouped", rope=LongRope()).write(tmp_path / "exported")
     monkeypatch.setattr(exported_reader, "MAX_TOKENS", 16)
     ids = np.random.default_rng(1).integers(0, VOCAB, 90).tolist()
 
     def packed() -> Check:
-        return next(verify(ModelFolder("exported", folder), [ids], CausalFamily()))
+        return next(verify(ModelFolder("exported", folder), [ids], VerifiedCausal()))
 
     assert packed().verdict == "same"
-    monkeypatch.setattr(departures, "_CHECKS", ())  # as if nobody had seen that
+    monkeypatch.setattr(departures, "_CHECKS", ())  # as if the departure had not been found
     assert packed().has_failed
 
 
-def test_an_export_and_another_are_compared_by_what_they_say(tmp_path):
+def test_two_exports_are_compared_by_their_log_probabilities(tmp_path):
     one, other = (ModelFolder(name, write_export(tmp_path / name)) for name in ("one", "other"))
 
     check = checks(one, other=other)["model"]
@@ -244,7 +244,7 @@ def test_models_of_different_tokenizers_are_not_compared(make):
         checks(make(name="one"), other=other)
 
 
-def test_a_checkpoint_that_is_gone_is_left_out_with_the_reason(make, tmp_path):
+def test_a_missing_checkpoint_is_skipped_with_the_reason(make, tmp_path):
     folder = make(precision=Precision.INT8)
     shutil.rmtree(tmp_path / "tiny-checkpoint")
 
@@ -255,7 +255,7 @@ def test_a_checkpoint_that_is_gone_is_left_out_with_the_reason(make, tmp_path):
     assert "tiny-checkpoint) is not on this machine" in (found["checkpoint"].note or "")
 
 
-def test_what_the_reference_does_not_know_is_left_out_with_the_reason(make):
+def test_a_setting_that_the_reference_lacks_is_skipped_with_the_reason(make):
     yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
 
     check = checks(make(rope_scaling=yarn))["checkpoint"]
@@ -267,7 +267,7 @@ def test_what_the_reference_does_not_know_is_left_out_with_the_reason(make):
 # --- the reference in numpy
 
 
-def test_the_reference_reads_a_sequence_as_it_would_alone(tmp_path):
+def test_the_reference_reads_each_sequence_as_if_alone(tmp_path):
     checkpoint = Checkpoint.open(write_causal_checkpoint(tmp_path / "tiny", "qwen3"))
     reference = NumpyCausal(checkpoint.config, checkpoint.weights)
     sequences = [[5], [7, 8, 9], list(range(1, 60))]
@@ -279,10 +279,10 @@ def test_the_reference_reads_a_sequence_as_it_would_alone(tmp_path):
         np.testing.assert_array_equal(found, reference.log_probs([ids])[0])
     np.testing.assert_allclose(
         together[2][:9], reference.log_probs([list(range(1, 11))])[0], atol=1e-5
-    )  # nothing looks ahead
+    )  # no token attends to later ones
 
 
-def test_the_reference_refuses_what_it_does_not_know(tmp_path):
+def test_the_reference_refuses_settings_that_it_does_not_implement(tmp_path):
     checkpoint = Checkpoint.open(write_causal_checkpoint(tmp_path / "tiny", "llama"))
 
     with pytest.raises(ModelError, match="hidden_act is gelu"):

@@ -1,4 +1,4 @@
-"""Models from the hub: what is downloaded, what is kept, and the error where that fails. The hub is a local server."""
+"""Models from the Hugging Face hub: downloads, the cache, and errors. The hub is a local server."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def partial_files(hub: Hub) -> list[Path]:
 
 
 # --- fetching
-def test_a_model_arrives_as_it_was_published(hub, server, repository):
+def test_a_model_is_downloaded_as_it_was_published(hub, server, repository):
     snapshot = fetch(ID, None, hub)
 
     assert (snapshot.commit, snapshot.note) == (COMMIT, None)
@@ -67,7 +67,7 @@ def test_a_model_arrives_as_it_was_published(hub, server, repository):
     assert partial_files(hub) == []
 
 
-def test_what_is_in_the_cache_is_not_fetched_again(hub, server, repository):
+def test_files_in_the_cache_are_not_downloaded_again(hub, server, repository):
     fetch(ID, None, hub)
     server.requests.clear()
 
@@ -77,14 +77,14 @@ def test_what_is_in_the_cache_is_not_fetched_again(hub, server, repository):
     assert not any(request.path.startswith("/storage") for request in server.requests)
 
 
-def test_requests_name_us_and_nothing_else_about_this_machine(hub, server):
+def test_requests_identify_kvjobs_and_nothing_about_this_machine(hub, server):
     fetch(ID, None, hub)
 
     assert any(request.user_agent.startswith("kvjobs/") for request in server.requests)
     assert not any("torch" in request.user_agent for request in server.requests)
 
 
-def test_a_token_goes_to_the_hub_and_not_to_its_storage(hub, server, monkeypatch):
+def test_the_token_is_sent_to_the_hub_but_not_to_its_storage_server(hub, server, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
 
     fetch(ID, None, hub)
@@ -94,8 +94,8 @@ def test_a_token_goes_to_the_hub_and_not_to_its_storage(hub, server, monkeypatch
 
 
 @pytest.mark.parametrize("cuts", [1, 3])
-def test_a_connection_that_ends_is_taken_up_where_it_ended(hub, server, repository, cuts, monkeypatch):
-    monkeypatch.setattr("time.sleep", lambda seconds: None)  # between two tries
+def test_an_interrupted_download_resumes_where_it_ended(hub, server, repository, cuts, monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # no wait between two attempts
     monkeypatch.setattr(download, "_CHUNK", 500)
     server.wrong.cut_after, server.wrong.cuts = 1_000, cuts
 
@@ -107,7 +107,7 @@ def test_a_connection_that_ends_is_taken_up_where_it_ended(hub, server, reposito
 
 
 def test_a_download_that_was_killed_continues_in_the_next_process(hub, server, repository, home, kvjobs, monkeypatch):
-    write_marian_checkpoint(repository, width=64, vocab_size=8_000)  # more than what one read asks for
+    write_marian_checkpoint(repository, width=64, vocab_size=8_000)  # larger than one read
     server.wrong.cut_after, server.wrong.cuts = 3 << 19, 1_000
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     environment |= {"HF_ENDPOINT": server.endpoint, "HF_HUB_CACHE": str(hub.cache)}
@@ -125,12 +125,14 @@ def test_a_download_that_was_killed_continues_in_the_next_process(hub, server, r
 
     assert added.exit_code == 0, added.err
     assert f"source     {ID} at {COMMIT}" in added.out
-    assert added.err == "Next: kvjobs submit CORPUS --model opus-mt-en-xx --wait\n"  # no bar: it is no terminal
+    assert (
+        added.err == "Next: kvjobs submit CORPUS --model opus-mt-en-xx --wait\n"
+    )  # without a progress bar, since this is not a terminal
     assert server.fetched(repository / "model.safetensors") == [None, f"bytes={1 << 20}-"]
     assert partial_files(hub) == []
 
 
-def test_two_processes_fetch_a_file_once(hub, server, repository):
+def test_two_processes_download_a_file_once(hub, server, repository):
     import threading
 
     threads = [threading.Thread(target=fetch, args=(ID, None, hub)) for _ in range(3)]
@@ -143,7 +145,7 @@ def test_two_processes_fetch_a_file_once(hub, server, repository):
 
 
 # --- without a network
-def test_offline_takes_what_the_cache_has(hub, server):
+def test_offline_uses_the_cache(hub, server):
     fetch(ID, None, hub)
     server.requests.clear()
 
@@ -153,7 +155,7 @@ def test_offline_takes_what_the_cache_has(hub, server):
     assert server.requests == []
 
 
-def test_an_unreachable_hub_is_no_obstacle_to_what_the_cache_has(hub):
+def test_with_an_unreachable_hub_the_cache_is_used(hub):
     fetch(ID, None, hub)
 
     snapshot = fetch(ID, None, Hub(endpoint="http://127.0.0.1:9", cache=hub.cache))
@@ -162,26 +164,26 @@ def test_an_unreachable_hub_is_no_obstacle_to_what_the_cache_has(hub):
     assert "cannot be reached (Connection refused): took" in (snapshot.note or "")
 
 
-def test_offline_without_the_model_is_a_sentence(hub):
+def test_offline_without_the_model_is_refused_with_one_sentence(hub):
     with pytest.raises(KvjobsError, match=f"HF_HUB_OFFLINE is set, and {ID}@v2 is not in the cache"):
         fetch(ID, "v2", Hub(endpoint=hub.endpoint, cache=hub.cache, offline=True))
 
 
-def test_offline_with_a_part_of_the_model_is_a_sentence(hub):
+def test_offline_with_a_part_of_the_model_is_refused_with_one_sentence(hub):
     (fetch(ID, None, hub).folder / "model.safetensors").unlink()
 
     with pytest.raises(KvjobsError, match=f"the cache has only a part of {ID}"):
         fetch(ID, None, Hub(endpoint=hub.endpoint, cache=hub.cache, offline=True))
 
 
-def test_no_network_is_a_sentence_with_the_reason(hub):
+def test_without_a_network_the_error_is_one_sentence_with_the_reason(hub):
     with pytest.raises(
         KvjobsError, match=r"http://127.0.0.1:9 cannot be reached \(Connection refused\), and .* not in"
     ):
         fetch(ID, None, Hub(endpoint="http://127.0.0.1:9", cache=hub.cache))
 
 
-def test_a_hub_that_falls_silent_is_a_sentence_and_keeps_what_came(hub, server, monkeypatch):
+def test_a_hub_that_stops_answering_is_one_sentence_and_the_downloaded_part_is_kept(hub, server, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     server.wrong.cut_after, server.wrong.cuts = 0, 1_000
 
@@ -202,30 +204,30 @@ def test_a_hub_that_falls_silent_is_a_sentence_and_keeps_what_came(hub, server, 
         (503, "Busy", KvjobsError, f"answered 503 for {ID}: try again later"),
     ],
 )
-def test_each_refusal_is_a_sentence(hub, server, status, code, kind, message):
+def test_each_refusal_of_the_hub_is_one_sentence(hub, server, status, code, kind, message):
     server.wrong.refuses = (status, code)
 
     with pytest.raises(kind, match=message):
         fetch(ID, None, hub)
 
 
-def test_a_model_that_is_not_there_is_not_found(hub):
+def test_an_unknown_model_is_not_found(hub):
     with pytest.raises(NotFoundError, match="shows no model Helsinki-NLP/opus-mt-en-yy"):
         fetch("Helsinki-NLP/opus-mt-en-yy", None, hub)
 
 
-def test_a_revision_that_is_not_there_is_not_found(hub):
+def test_an_unknown_revision_is_not_found(hub):
     with pytest.raises(NotFoundError, match=f"{ID} on .* has no revision 'v7'"):
         fetch(ID, "v7", hub)
 
 
 @pytest.mark.parametrize("model_id", ["a--b/c", "a/b..c", "a/" + "x" * 200])
-def test_what_cannot_be_an_id_is_not_found(hub, model_id):
+def test_an_invalid_model_id_is_not_found(hub, model_id):
     with pytest.raises(NotFoundError, match="cannot be the id of a model"):
         fetch(model_id, None, hub)
 
 
-def test_another_architecture_is_refused_before_its_weights_are_fetched(hub, server, repository):
+def test_an_unsupported_architecture_is_refused_before_its_weights_are_downloaded(hub, server, repository):
     (repository / "config.json").write_text('{"architectures": ["GPT2LMHeadModel"]}')
 
     with pytest.raises(ModelError, match=f"{ID} has the architecture GPT2LMHeadModel; .* LlamaForCausalLM"):
@@ -233,7 +235,7 @@ def test_another_architecture_is_refused_before_its_weights_are_fetched(hub, ser
     assert server.fetched(repository / "model.safetensors") == []
 
 
-def test_a_quantized_model_and_an_adapter_are_refused_before_their_weights_are_fetched(hub, server, repository):
+def test_a_quantized_model_and_an_adapter_are_refused_before_their_weights_are_downloaded(hub, server, repository):
     config = json.loads((repository / "config.json").read_text()) | {"quantization_config": {"quant_method": "awq"}}
     (repository / "config.json").write_text(json.dumps(config))
 
@@ -245,7 +247,7 @@ def test_a_quantized_model_and_an_adapter_are_refused_before_their_weights_are_f
     assert not any(request.path.startswith("/storage") for request in server.requests)
 
 
-def test_a_repository_without_a_model_says_what_it_has(hub, repository):
+def test_a_repository_without_a_model_is_refused_with_its_list_of_files(hub, repository):
     for file in repository.iterdir():
         if file.suffix in (".safetensors", ".bin"):
             file.unlink()
@@ -254,7 +256,7 @@ def test_a_repository_without_a_model_says_what_it_has(hub, repository):
         fetch(ID, None, hub)
 
 
-def test_a_repository_without_a_tokenizer_says_which_file_it_lacks(hub, repository):
+def test_a_repository_without_a_tokenizer_is_refused_with_the_missing_file(hub, repository):
     (repository / "target.spm").unlink()
 
     with pytest.raises(ModelError, match=r"has no target\.spm: it is not a Marian model"):
@@ -263,7 +265,7 @@ def test_a_repository_without_a_tokenizer_says_which_file_it_lacks(hub, reposito
 
 @pytest.fixture
 def causal(repository: Path) -> Path:
-    """The repository, with the files of a causal model."""
+    """The repository with the files of a causal model."""
     for name in ("source.spm", "target.spm", "vocab.json"):
         (repository / name).unlink()
     write_causal_checkpoint(repository, "llama")
@@ -271,7 +273,7 @@ def causal(repository: Path) -> Path:
     return repository
 
 
-def test_a_causal_checkpoint_arrives_with_its_tokenizer(hub, causal):
+def test_a_causal_checkpoint_is_downloaded_with_its_tokenizer(hub, causal):
     snapshot = fetch(ID, None, hub)
 
     assert names_in(snapshot.folder) == [
@@ -288,7 +290,9 @@ def test_a_causal_checkpoint_arrives_with_its_tokenizer(hub, causal):
         ("merges.txt", r"has no tokenizer\.json: the tokenizer\. A causal language model is"),
     ],
 )
-def test_a_causal_checkpoint_without_a_tokenizer_is_refused_before_its_weights(hub, server, causal, other, message):
+def test_a_causal_checkpoint_without_a_tokenizer_is_refused_before_its_weights_are_downloaded(
+    hub, server, causal, other, message
+):
     (causal / "tokenizer.json").rename(causal / other)
 
     with pytest.raises(ModelError, match=message):
@@ -296,7 +300,7 @@ def test_a_causal_checkpoint_without_a_tokenizer_is_refused_before_its_weights(h
     assert server.fetched(causal / "model.safetensors") == []
 
 
-def test_a_form_of_a_family_that_is_not_built_is_refused_before_its_weights(hub, server, causal):
+def test_an_unsupported_variant_of_a_family_is_refused_before_its_weights_are_downloaded(hub, server, causal):
     write_causal_checkpoint(causal, "llama", rope_scaling={"rope_type": "longrope"})
 
     with pytest.raises(ModelError, match=f"{ID}: config.json says rope_type = longrope"):
@@ -304,7 +308,7 @@ def test_a_form_of_a_family_that_is_not_built_is_refused_before_its_weights(hub,
     assert server.fetched(causal / "model.safetensors") == []
 
 
-def test_an_export_of_any_causal_model_is_taken(hub, causal):
+def test_an_export_of_any_causal_model_is_downloaded(hub, causal):
     (causal / "config.json").write_text('{"architectures": ["GPT2LMHeadModel"]}')
     (causal / "pytorch_model.bin").unlink()
     (causal / "model.safetensors").rename(causal / "model.onnx")
@@ -313,7 +317,7 @@ def test_an_export_of_any_causal_model_is_taken(hub, causal):
 
 
 # --- damage
-def test_a_file_that_arrives_damaged_is_a_sentence_and_is_not_kept(hub, server, repository):
+def test_a_file_damaged_in_transfer_is_refused_with_one_sentence_and_not_kept(hub, server, repository):
     server.wrong.damages = "model.safetensors"
     with pytest.raises(KvjobsError, match=r"model\.safetensors was damaged on the way: its checksum"):
         fetch(ID, None, hub)
@@ -325,7 +329,7 @@ def test_a_file_that_arrives_damaged_is_a_sentence_and_is_not_kept(hub, server, 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "vocab.json"])
 @pytest.mark.parametrize("offline", [False, True])
-def test_a_file_that_was_damaged_in_the_cache_is_removed_and_fetched_again(hub, repository, name, offline):
+def test_a_file_damaged_in_the_cache_is_removed_and_downloaded_again(hub, repository, name, offline):
     file = fetch(ID, None, hub).folder / name
     blob = file.resolve()
     blob.write_bytes(b"!" + blob.read_bytes()[1:])
@@ -336,7 +340,7 @@ def test_a_file_that_was_damaged_in_the_cache_is_removed_and_fetched_again(hub, 
     assert file.read_bytes() == (repository / name).read_bytes()
 
 
-def test_a_full_disk_is_said_before_anything_is_fetched(hub, server, repository, monkeypatch):
+def test_a_full_disk_is_reported_before_anything_is_downloaded(hub, server, repository, monkeypatch):
     usage = shutil.disk_usage(repository)._replace(free=10)
     monkeypatch.setattr(download.shutil, "disk_usage", lambda path: usage)
 
@@ -345,14 +349,14 @@ def test_a_full_disk_is_said_before_anything_is_fetched(hub, server, repository,
     assert server.fetched(repository / "model.safetensors") == []
 
 
-def test_a_cache_that_cannot_be_written_is_a_sentence(hub, tmp_path):
+def test_an_unwritable_cache_is_reported_with_one_sentence(hub, tmp_path):
     (tmp_path / "file").touch()
 
     with pytest.raises(KvjobsError, match="HF_HOME"):
         fetch(ID, None, Hub(endpoint=hub.endpoint, cache=tmp_path / "file"))
 
 
-def test_a_commit_is_what_the_hub_says_now(hub, server):
+def test_a_branch_is_resolved_to_its_current_commit(hub, server):
     fetch(ID, "main", hub)
 
     resolved = {

@@ -1,4 +1,4 @@
-"""The next `models add` removes what a killed one left behind."""
+"""The next `models add` removes the unfinished folders of a killed one."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ def make(models_dir: Path, name: str, content: str, *, force: bool = False) -> P
         return stage.publish(name, force=force)
 
 
-def test_the_next_process_removes_what_a_killed_one_left(models_dir):
+def test_the_next_process_removes_the_folder_of_a_killed_one(models_dir):
     make(models_dir, "opus", "one")
     with subprocess.Popen(
         [sys.executable, "-c", WORK, str(models_dir)], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True

@@ -88,7 +88,7 @@ def test_two_candidates_with_one_id_are_rejected_and_the_id_is_named(ids: tuple[
     assert repr(str(ids[0])) in reason
 
 
-def test_the_reason_says_what_is_wrong_with_a_candidate() -> None:
+def test_the_reason_names_the_candidate_and_its_error() -> None:
     assert bad_candidate(id=None).startswith("it has no id")
     assert bad_candidate(id="").startswith("it has no id")
     assert bad_candidate(id=1.5).startswith("its id is a number")

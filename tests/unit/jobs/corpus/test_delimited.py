@@ -145,7 +145,7 @@ cells = st.text(st.sampled_from('ab",\t\n\r é=')).filter(lambda text: text.stri
 
 
 @given(rows=st.lists(st.tuples(cells, cells)), delimiter=st.sampled_from(",\t"), end=st.sampled_from(["\n", "\r\n"]))
-def test_what_the_csv_module_writes_is_read_back(rows: list[tuple[str, str]], delimiter: str, end: str) -> None:
+def test_output_of_the_csv_module_is_read_back_unchanged(rows: list[tuple[str, str]], delimiter: str, end: str) -> None:
     file = StringIO()
     writer = csv.writer(file, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL)
     writer.writerows([("id", "text"), *rows])

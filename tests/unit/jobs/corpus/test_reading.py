@@ -225,7 +225,7 @@ def pipe(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
 
 
-def test_standard_input_is_read_as_jsonl_unless_said_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_is_read_as_jsonl_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe(monkeypatch, b'{"text": "one"}\n')
     assert [record.external_id for record in read_corpus(Corpus(path="-"))] == ["1"]
 

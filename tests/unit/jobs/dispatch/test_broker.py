@@ -9,7 +9,7 @@ from jobs.errors import SpecError
 from jobs.queues import Queues
 from jobs.settings import read_settings
 from worker.fleet.app import make_worker_app
-from worker.process.child import Child
+from worker.process.child_handle import Child
 
 
 def test_a_worker_registers_the_task_that_hints_name_and_listens_to_its_queues() -> None:

@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 
-from worker.demo.grammar import bulletin
+from worker.bulletins.grammar import bulletin
+from worker.bulletins.rules import RULES, WORDS
 from worker.demo.paraphrases import DAYS, REGIONS, THINGS
 from worker.demo.question_frames import KINDS
 from worker.demo.questions import Fact, Question, answers, ask, ask_for, facts
-from worker.demo.rules import RULES, WORDS
 
 COMMON = {"a", "at", "in", "of", "on", "the", "to"}
 

@@ -39,7 +39,7 @@ def config_of(family: str, **changed: Any) -> dict[str, Any]:
         ({"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "by types of layers"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5; only 1"),
         ({"head_dim": 7}, "heads of size 7"),
-        ({"num_key_value_heads": 3}, "4 attention heads, which is no multiple of its 3 key/value heads"),
+        ({"num_key_value_heads": 3}, "4 attention heads, which is not a multiple of its 3 key/value heads"),
         ({"hidden_size": "wide"}, "not a size"),
         ({"use_sliding_window": True, "layer_types": ["chunked_attention"] * 2}, "layer_types other than 2 of"),
     ],

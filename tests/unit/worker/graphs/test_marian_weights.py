@@ -20,7 +20,7 @@ def config_of(family: str) -> dict[str, Any]:
         ({"normalize_before": True}, "normalize_before = True; only False"),
         ({"add_final_layer_norm": True}, "add_final_layer_norm"),
         ({"activation_function": "tanh"}, "activation_function = tanh; supported are swish"),
-        ({"decoder_attention_heads": 3}, "is no multiple of its 3 heads"),
+        ({"decoder_attention_heads": 3}, "is not a multiple of its 3 heads"),
         ({"decoder_attention_heads": 1}, "2 heads for the encoder and 1 for the decoder"),
         ({"d_model": None}, "lacks"),
     ],

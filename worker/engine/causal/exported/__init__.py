@@ -1,1 +1,1 @@
-"""Exports of causal models: graphs by Optimum, transformers.js and onnxruntime-genai, whatever they are capable of."""
+"""Exports of causal models: graphs by Optimum, transformers.js and onnxruntime-genai, used as far as each allows."""

@@ -17,7 +17,7 @@ Past = Sequence[NDArray[Any]]  # a key and a value of each layer, (B, K, P, H)
 
 
 class BroadcastPast:
-    """One lane's buffers. All their rows are equal, so the first rows serve a smaller batch."""
+    """One lane's buffers. All their rows are equal, so a smaller batch uses the first rows."""
 
     def __init__(self) -> None:
         self._allocations = self._reuses = 0
@@ -27,11 +27,11 @@ class BroadcastPast:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """Of the repeated keys and values; one reuse for each batch that allocated nothing."""
+        """The memory of the repeated keys and values; a batch that allocates nothing counts as one reuse."""
         return BufferStats(sum(memory.nbytes for memory in tuple(self._memory)), self._allocations, self._reuses)
 
     def begin(self, past: Past) -> None:
-        """Repeat `past` (1, K, P, H) from now on."""
+        """Set the past (1, K, P, H) that is repeated from now on."""
         self._past, self._filled = past, 0
 
     def end(self) -> None:

@@ -1,7 +1,7 @@
 """
 Which calls of an exported causal graph give a row the same logits as the row alone and whole.
 
-No graph declares it. Some attend to padding, some refuse several rows after a past (GroupQueryAttention does:
+No graph declares this. Some attend to padding, some refuse several rows after a past (GroupQueryAttention does:
 "batch_size must be 1 when sequence_length > 1 and past context is given"), some scale activations over the whole batch.
 So opening a model tries each kind of call on a few tokens.
 """
@@ -25,7 +25,7 @@ _Rows = list[NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """True: such a call was tried and is right."""
+    """Which kinds of calls the graph computes correctly. True: such a call was tried and its logits are right."""
 
     batches: bool  # several rows of one length
     pads: bool  # with shorter rows among them, padded on the right

@@ -39,7 +39,7 @@ class ExportedCausalGraph:
         """Run rows of ids, each after its own past (B, K, P, H). Returns logits (B, S, V), and the present
         (B, K, P + S, H); empty if not wanted.
 
-        Beyond a row's end, logits and present mean nothing. `is_quiet`: do not log an error that is raised.
+        Beyond a row's end, logits and present are undefined. `is_quiet`: do not log an error that is raised.
         """
         cache = self.layout.cache
         past_length = past[0].shape[2] if past else 0
@@ -47,7 +47,7 @@ class ExportedCausalGraph:
         ids = np.empty((len(rows), lengths.max()), np.int64)  # (B, S)
         for row, tokens in enumerate(rows):
             ids[row, : len(tokens)] = tokens
-            ids[row, len(tokens) :] = tokens[-1]  # no id that the row does not have: NaN x 0 is NaN, masked or not
+            ids[row, len(tokens) :] = tokens[-1]  # padded with an id of the row itself: NaN x 0 is NaN, masked or not
         mask = (np.arange(past_length + ids.shape[1]) < past_length + lengths[:, None]).astype(np.int64)  # (B, P + S)
         feed: dict[str, NDArray[Any]] = {IDS: ids}
         if self.layout.has_mask:
@@ -55,7 +55,7 @@ class ExportedCausalGraph:
         if self.layout.has_positions:
             feed[POSITIONS] = np.maximum(mask.cumsum(axis=1) - 1, 0)[:, past_length:]
         if self.layout.num_logits_rank is not None:
-            # 0: all. The head is computed even if no logits are wanted, then for one token.
+            # 0: all logits. The graph always computes the head: for one token if no logits are wanted.
             feed[NUM_LOGITS] = np.full((1,) * self.layout.num_logits_rank, not wants_logits, np.int64)
         outputs = [LOGITS] if wants_logits else []
         if cache:

@@ -37,21 +37,21 @@ _MIN_SAVED = 32  # tokens that sharing a prefix has to save, to be worth its cal
 
 @dataclass(frozen=True, slots=True)
 class _Sequence:
-    """A sequence from its beginning, or after a past."""
+    """A sequence that is read from its beginning, or after a past."""
 
     group: int
     suffix: int  # its index in the group
-    ids: Sequence[int]  # all but the last are fed, all but the first are targets
+    ids: Sequence[int]  # the model reads all but the last; all but the first are targets
     num_unscored: int  # targets at the beginning whose log-probabilities are not needed
 
     @property
     def length(self) -> int:
-        """Tokens that are fed."""
+        """The number of tokens that the model reads."""
         return len(self.ids) - 1
 
 
 class ExportedReader:
-    """One lane's buffers. From one `read` to the next they keep memory alone."""
+    """One lane's reader. Between two calls of `read` its buffers keep their memory, not their content."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class ExportedReader:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """Of shared pasts, and of the memory that log-probabilities are computed in."""
+        """The memory of shared pasts, and the scratch memory for log-probabilities."""
         scratch = self._scratch
         return self._shared_past.buffer_stats + (BufferStats() if scratch is None else BufferStats(scratch.nbytes, 1))
 
@@ -100,8 +100,8 @@ class ExportedReader:
         return length * (count - 1) >= _MIN_SAVED if self._capabilities.extends_batches else length >= _MIN_SAVED
 
     def _read_shared(self, group: Group, run: RunContext) -> list[LogProbs]:
-        """All tokens of the prefix but the last become the past. The last is fed with each suffix, whose first token
-        it predicts."""
+        """All tokens of the prefix but the last become the past. The last is read with each suffix, because it predicts
+        the suffix's first token."""
         *beginning, last = group.prefix
         _, past = self._read_in_pieces(beginning, len(beginning), (), run, wants_present=True)
         self._shared_past.begin(past)

@@ -1,1 +1,1 @@
-"""Native graphs of causal models: packed tokens, rows of a cache, log-probabilities in the graph."""
+"""Native graphs of causal models: tokens packed without padding, log-probabilities computed in the graph."""

@@ -27,7 +27,8 @@ from worker.models.departures.window_probe import windows_are_exact
 
 
 class NativeCausalGraphs:
-    """A body, tokens to hidden states, and a head, hidden states and next tokens to log-probabilities."""
+    """The two graphs: the body computes hidden states from tokens, the head log-probabilities from hidden states and
+    the tokens that follow."""
 
     def __init__(
         self, folder: Path, sizes: CausalSizes, precision: Precision, threads: int, providers: Sequence[Provider]
@@ -55,7 +56,7 @@ class NativeCausalGraphs:
         return self._sizes.heads
 
     def new_cache(self) -> SequenceCache:
-        """Keys and values of one sequence."""
+        """An empty cache for the keys and values of one sequence."""
         return SequenceCache(self._sizes.layers, self._sizes.kv_heads, self._sizes.head_size, self._dtype)
 
     def read_from_start(self, rows: PackedRows) -> NDArray[Any]:
@@ -94,7 +95,7 @@ class NativeCausalGraphs:
         }
 
     def _to_dtype(self, bias: NDArray[np.float32]) -> NDArray[Any]:
-        """In float16 the lowest number masks: that of the bias is out of range."""
+        """The bias in the graph's type. In float16 the lowest number masks: that of the bias is out of range."""
         if self._dtype == bias.dtype:
             return bias
         return np.maximum(bias, np.finfo(np.float16).min).astype(self._dtype)

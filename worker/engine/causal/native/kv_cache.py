@@ -1,8 +1,8 @@
 """
 Keys and values of one sequence that is read in several calls.
 
-Past and present are the same memory: a call writes after the tokens that are there. To drop what a call has written,
-the next call is fed a smaller length; positions beyond the length are never read.
+Past and present are the same memory: a call writes behind the cached tokens. To drop what a call has written, the next
+call gets a smaller length; positions beyond the length are never read.
 
 Shapes: C capacity · L layers · K key/value heads · H head size.
 """
@@ -30,7 +30,7 @@ class SequenceCache:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """One reuse for each sequence that found its memory there."""
+        """The memory of the cache; a sequence that allocates nothing counts as one reuse."""
         return BufferStats(self._buffer.num_bytes, self._buffer.allocations, self._reuses)
 
     def begin(self, positions: int) -> None:
@@ -46,7 +46,7 @@ class SequenceCache:
         self._reuses += self._buffer.allocations == before
 
     def bind(self, binding: IOBinding) -> None:
-        """Bind the cache as past and as present of the graph."""
+        """Bind the cache both as the past and as the present of the graph."""
         for number, array in enumerate(self._laid_out):
             layer, part = divmod(number, 2)
             name = f"{layer}.{('key', 'value')[part]}"

@@ -13,15 +13,15 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-_MASKED = np.float32(-1e30)  # added to a score, makes its share 0
+_MASKED = np.float32(-1e30)  # added to a score: the softmax then gives 0
 
 
 @dataclass(frozen=True, slots=True)
 class PackedRows:
-    """The inputs of some tokens."""
+    """The inputs of one call of the body."""
 
     ids: NDArray[np.int64]  # (M,)
-    rows: NDArray[np.int64]  # (B, S): the token at each place; beyond the end of a row any
+    rows: NDArray[np.int64]  # (B, S): the token at each place; any token beyond the end of a row
     places: NDArray[np.int64]  # (M,): the place of each token among the B x S
     positions: NDArray[np.int64]  # (B, S)
     ends: NDArray[np.int32]  # (B,): the last place of each row, past included

@@ -5,8 +5,8 @@ Log-probabilities of sequences from native causal graphs, for one lane: which to
     a sequence too long for one call  in chunks that extend a cache, each token computed once
     many suffixes of one prefix       the prefix once, into the cache; then the suffixes, many per call
 
-The last token of a sequence is a target alone and never fed. Only hidden states that predict a scored token go through
-the head.
+The last token of a sequence is only a target: the model never reads it. Only hidden states that predict a scored token
+go through the head.
 
 Knows: calls and their order, and how much memory one may take. Does not know: graphs, text.
 
@@ -36,7 +36,7 @@ _UNSCORED: LogProbs = np.empty(0, np.float32)  # of a sequence of one token, whi
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one call may take."""
+    """The largest sizes of one call."""
 
     # Of the body. Qwen2.5-0.5B's sizes, one thread, rows of 256: int8 2.6 to 3.0 ms a token and fp32 8.3 to 8.5,
     # whether 256, 512 or 1,024 at once, so what matters is memory.
@@ -60,7 +60,7 @@ class _Sequence:
 
     @property
     def fed(self) -> Sequence[int]:
-        """The ids that go through the body: all but the last."""
+        """The ids that the body reads: all but the last."""
         return self.ids[:-1]
 
     def targets(self) -> NDArray[np.int64]:
@@ -68,7 +68,7 @@ class _Sequence:
 
 
 class PackedReader:
-    """Reads many sequences per call."""
+    """Reads many sequences per call, for one lane."""
 
     def __init__(self, graphs: NativeCausalGraphs, limits: Limits = _LIMITS) -> None:
         self._graphs = graphs
@@ -77,7 +77,7 @@ class PackedReader:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """Of the cache."""
+        """The memory of the cache."""
         return self._cache.buffer_stats
 
     def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
@@ -213,7 +213,7 @@ class _Calls:
             return self._graphs.read_after(cache, rows)
 
     def log_probs(self, hidden: NDArray[Any], targets: NDArray[np.int64]) -> LogProbs:
-        """In calls of about equally many rows."""
+        """The log-probability of each target, computed in calls of about equally many rows."""
         count = -(-len(targets) // self._limits.head_rows)
         parts = []
         for states, ids in zip(np.array_split(hidden, count), np.array_split(targets, count), strict=True):
@@ -227,7 +227,7 @@ class _Calls:
 
 
 def _is_worth_sharing(group: Group) -> bool:
-    """Whether to compute the group's prefix once."""
+    """Whether to compute the group's prefix once, instead of with each suffix."""
     return len(group.prefix) * (len(group.suffixes) - 1) >= _MIN_SAVED
 
 

@@ -1,5 +1,5 @@
 """
-Decoding with exported graphs: padded batches, whose rows begin together.
+Decoding with exported graphs, in padded batches whose rows begin together.
 
 Knows: one model, one lane. Does not know: texts.
 """
@@ -34,7 +34,7 @@ class ExportedDecoder:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """Of the cache and the buffers of a step."""
+        """The memory of the cache and of the step buffers."""
         return self._dropped + self._cache.buffer_stats
 
     def decode(

@@ -22,7 +22,7 @@ from worker.engine.runtime.session import open_session
 from worker.engine.seq2seq.exported.kv_cache import ExportedKVCache
 from worker.models.file_names import DECODER, ENCODER, MERGED, WITH_PAST
 from worker.models.layout.graph_signature import GraphSignature
-from worker.models.layout.seq2seq_layout import Layout, LayoutKind, find_graphs, read_layout
+from worker.models.layout.seq2seq_layout import LayoutKind, Seq2SeqLayout, find_graphs, read_layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,13 @@ class ExportedSeq2SeqGraphs:
     In the merged layout both decoders are one session; the input `use_cache_branch` selects one.
     """
 
-    layout: Layout
+    layout: Seq2SeqLayout
     encoder: onnxruntime.InferenceSession
     first_decoder: onnxruntime.InferenceSession
     next_decoder: onnxruntime.InferenceSession | None
     first_inputs: frozenset[str]
     next_inputs: frozenset[str]
-    dummy_length: int  # merged: the length of the past that a first step is fed
+    dummy_length: int  # merged: the length of the dummy past that the first step gets
 
     @classmethod
     def open(
@@ -85,7 +85,7 @@ class ExportedSeq2SeqGraphs:
         return ExportedKVCache(self.layout.cache)
 
     def dummy_past(self, num_rows: int) -> dict[str, NDArray[Any]]:
-        """The past that a merged graph requires at a first step, and does not read; else empty."""
+        """The past that a merged graph requires at the first step but does not read; empty for other graphs."""
         shape = self.layout.cache
         if shape is None:
             return {}
@@ -93,8 +93,8 @@ class ExportedSeq2SeqGraphs:
         return {past: dummy for side in ("decoder", "encoder") for past, _ in shape.names(side)}
 
     def shrink_arena(self) -> None:
-        """Free the unused memory of the encoder's arena: what a call allocated before it ran out of memory stays there,
-        where nothing else can use it. (Of 120 MB, this freed 116.)"""
+        """Free the unused memory of the encoder's arena: memory that a call allocated before it ran out stays in the
+        arena, where nothing else can use it. (Of 120 MB, this freed 116.)"""
         options = onnxruntime.RunOptions()
         options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
         options.log_severity_level = 4
@@ -103,8 +103,8 @@ class ExportedSeq2SeqGraphs:
             self.encoder.run(["last_hidden_state"], {"input_ids": one, "attention_mask": one}, options)
 
 
-def _dummy_length(file: Path, session: onnxruntime.InferenceSession, layout: Layout) -> int:
-    """The shortest past that a merged graph takes at a first step: 0, or 1 where it refuses 0."""
+def _dummy_length(file: Path, session: onnxruntime.InferenceSession, layout: Seq2SeqLayout) -> int:
+    """The shortest past that a merged graph accepts at the first step: 0, or 1 if it refuses 0."""
     assert layout.cache is not None
     quiet = onnxruntime.RunOptions()
     quiet.log_severity_level = 4  # a refusal is expected, and not logged

@@ -36,7 +36,7 @@ class ExportedKVCache:
     """
 
     def __init__(self, shape: CacheShape | None) -> None:
-        """None: the graph has no cache; only step buffers are kept."""
+        """`shape` None: the graph has no cache, and only step buffers are kept."""
         self.length = 0  # P
         self.rows = 0  # R
         self._allocations = self._reuses = 0
@@ -46,14 +46,14 @@ class ExportedKVCache:
         self._source_length = 0  # S
         self._cross_length = 0  # S, once there are keys and values of the source
         self._source_of: Ids = np.arange(0)  # (R,): the source whose cross-attention keys and values each row holds
-        self._past = 0  # the half of `_self` that is the past
+        self._past = 0  # which half of `_self` is the past: 0 or 1
         self._self = np.empty((2, len(self._self_names), 0), self._shape.dtype)  # (2, 2L, C)
         self._cross = np.empty((len(self._cross_names), 0), self._shape.dtype)  # (2L, C)
         self._steps: dict[str, NDArray[Any]] = {}  # flat
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """Of the cache and the step buffers; one reuse for each batch that found all its memory there."""
+        """The memory of the cache and the step buffers; a batch that allocates nothing counts as one reuse."""
         steps = sum(buffer.nbytes for buffer in tuple(self._steps.values()))
         return BufferStats(self._self.nbytes + self._cross.nbytes + steps, self._allocations, self._reuses)
 
@@ -66,7 +66,7 @@ class ExportedKVCache:
     def bind_prefix(self, binding: IOBinding, length: int) -> None:
         """Bind the outputs of a call that runs a whole prefix to all keys and values; `advance` makes them the past.
 
-        Those of the source are written here, once per batch: later calls do not give them.
+        Those of the source are written by this call alone, once per batch: later calls do not output them.
         """
         before = self._allocations
         self._cross_length = self._source_length
@@ -77,11 +77,11 @@ class ExportedKVCache:
         self._bind_cross(binding.bind_output, which=1)
 
     def bind_source(self, binding: IOBinding) -> None:
-        """Feed the keys and values of the source. They stay bound until the rows change."""
+        """Bind the keys and values of the source as inputs. They stay bound until the rows change."""
         self._bind_cross(binding.bind_input, which=0)
 
     def bind_step(self, binding: IOBinding) -> None:
-        """Feed the past, and bind the present, which is one position longer; `advance` makes it the past."""
+        """Bind the past as input, and the present, one position longer, as output; `advance` makes it the past."""
         self._reserve_self(self.rows, self.length + 1)  # before anything is bound, because it may move the past
         self._bind_self(binding.bind_input, self._past, self.length, which=0)
         self._bind_self(binding.bind_output, 1 - self._past, self.length + 1, which=1)

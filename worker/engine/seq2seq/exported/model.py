@@ -51,10 +51,10 @@ class ExportedSeq2Seq:
         self.graphs.check_cache(policy)
 
     def new_decoder(self, policy: CachePolicy = CachePolicy()) -> ExportedDecoder:  # noqa: B008 - frozen
-        """The buffers of one lane; raises SpecError where the graphs cannot follow `policy`."""
+        """A decoder with its own buffers, for one lane. Raises SpecError if the graphs cannot follow `policy`."""
         self.check_cache(policy)
         return ExportedDecoder(self.graphs, policy, self.pad_id)
 
     def new_scorer(self) -> ExportedScorer:
-        """One lane's scorer of given targets."""
+        """A scorer of given targets, for one lane."""
         return ExportedScorer(self.graphs, self.generation.start_id, self.pad_id)

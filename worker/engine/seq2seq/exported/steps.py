@@ -60,7 +60,7 @@ class ExportedSteps:
         self._next: _Binding | None = None  # from the first cached step on
 
     def step(self, last_ids: Ids) -> Floats:
-        """Append one id to each row (R,); the logits of the next one (R, V), valid until the next step. Raises
+        """Append one id to each row (R,); the logits of the next id (R, V), valid until the next step. Raises
         Stopped if the run is to end."""
         self._run.raise_if_stopped("steps")
         step, self._steps = self._steps, self._steps + 1
@@ -176,6 +176,6 @@ class _Binding:
 
 
 def _uncached_steps(graphs: ExportedSeq2SeqGraphs, policy: CachePolicy) -> int:
-    """How many steps run the whole prefix, one at least; raise SpecError where the graphs cannot follow `policy`."""
+    """How many steps run the whole prefix (at least one). Raises SpecError if the graphs cannot follow `policy`."""
     graphs.check_cache(policy)
     return max(1, uncached_steps(policy)) if graphs.has_cache else NEVER_CACHED

@@ -7,8 +7,9 @@ the bound of the highest can be the best; the logits of these candidates are com
     x . w - X . W  =  x . (w - W) + (x - X) . W       X, W: the hidden state x and the column w after int8 rounding
     |    ...    | <=  |x| |w - W| + |x - X| |W|       (Cauchy-Schwarz)
 
-The result is the token that the float32 head would give. For the normalizer, every id with a share that counts is
-computed in float32 too, as long as those are few. Where they are many, their errors have either sign and cancel out.
+The result is the token that the float32 head would give. For the normalizer, the ids that contribute most
+to it are computed in float32 too, as long as they are few. If they are many, their errors have either sign and cancel
+out.
 
 64 rows x 65,001 ids, D = 512, one core: the float32 head takes 31 ms, the int8 head 4.8 and this 4.6.
 

@@ -36,12 +36,13 @@ class ContinuousDecoder:
         self._graphs = graphs
         self._slots = graphs.new_slots()
         self._dropped = BufferStats()  # of slots that did not fit into memory
-        self._step: tuple[tuple[int, bool], DecodeStep] | None = None  # of the last call, and what it serves
+        # The step of the last call, after the kind of rules that it serves: number of beams, no repetition penalty.
+        self._step: tuple[tuple[int, bool], DecodeStep] | None = None
         self._max_sentences = 0  # that fit into memory; 0: not known
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """Of the slots and the outputs of a step."""
+        """The memory of the slots and of the step's outputs."""
         step = self._step[1].buffer_stats if self._step else BufferStats()
         return self._dropped + self._slots.buffer_stats + step
 
@@ -76,7 +77,7 @@ class ContinuousDecoder:
             yield ended
 
     def _step_for(self, rules: GenerationConfig) -> DecodeStep:
-        """The step of the last call, if it serves these rules too."""
+        """The DecodeStep of the last call, if it serves these rules too; else a new one."""
         kind = rules.num_beams, rules.repetition_penalty == 1.0
         if self._step is None or self._step[0] != kind:
             self._step = kind, DecodeStep(self._graphs, rules)
@@ -84,7 +85,7 @@ class ContinuousDecoder:
 
 
 class _Batch:
-    """Sentences that run in the slots of a lane, until none is left."""
+    """One call of `decode`: sentences that run in the slots of a lane until none is left."""
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class _Batch:
         self._run = run
 
     def steps(self, rules: GenerationConfig) -> Iterator[dict[int, list[Hypothesis]]]:
-        """The hypotheses of the sentences that ended, after each step in which any did."""
+        """Yield the hypotheses of the sentences that ended, after each step in which some did."""
         slots, waiting = self._slots, self._waiting
         search = new_search(rules, rescore=self._step.rescore)
         longest = len(self._segments[waiting[0]])

@@ -1,5 +1,5 @@
 """
-One step of a native decoder for all running rows, and the buffers of its outputs.
+One step of a native decoder over all running rows, and the buffers of its outputs.
 
 Knows: which session runs, and what is bound to it. Does not know: sentences, how a token is chosen.
 
@@ -45,7 +45,7 @@ class DecodeStep:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """Of the outputs; their reuse at every step is not counted."""
+        """The memory of the outputs. Reuse happens at every step and is not counted."""
         buffers = tuple(self._buffers.values())
         return BufferStats(sum(one.num_bytes for one in buffers), sum(one.allocations for one in buffers))
 

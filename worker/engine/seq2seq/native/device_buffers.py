@@ -38,7 +38,7 @@ class DeviceBuffers:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """Of all tensors; reuses are not counted."""
+        """The memory of all tensors. Reuses are not counted."""
         return BufferStats(2 * self._shape.num_layers * self._size * self._shape.dtype.itemsize, self._allocations)
 
     def lay_out(self, rows: int, length: int) -> None:
@@ -57,12 +57,12 @@ class DeviceBuffers:
         return [pattern.format(index // 2, ("key", "value")[index % 2]) for index in range(2 * self._shape.num_layers)]
 
     def bind_inputs(self, binding: IOBinding, names: Sequence[str], rows: int) -> None:
-        """Feed the first rows."""
+        """Bind the first `rows` rows as inputs."""
         for name, buffer in zip(names, self._buffers, strict=True):
             binding.bind_input(name, *self._location, self._tensor(rows), buffer.data_ptr())
 
     def bind_outputs(self, binding: IOBinding, names: Sequence[str], rows: int, *, start: int = 0) -> None:
-        """Write outputs into the rows from `start` on."""
+        """Bind rows from `start` on as outputs."""
         offset = math.prod(self._tensor(start)) * self._shape.dtype.itemsize
         for name, buffer in zip(names, self._buffers, strict=True):
             binding.bind_output(name, *self._location, self._tensor(rows), buffer.data_ptr() + offset)

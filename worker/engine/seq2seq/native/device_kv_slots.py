@@ -2,7 +2,7 @@
 Slots in a device's memory: as `worker.engine.seq2seq.native.kv_slots`, but keys and values never leave the device.
 
 Past and present are the same memory here, too. When rows move, all of them are copied into a second set of buffers, and
-the two sets change roles: a copy within the device, for which no step waits.
+the two sets change roles: a copy within the device that delays no step.
 
 What onnxruntime 1.31 requires on CUDA was read in its sources and documents, not run:
 
@@ -52,7 +52,7 @@ class DeviceKVSlots:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """Of all buffers; one reuse for each `begin` that allocated nothing."""
+        """The memory of all buffers; a `begin` that allocates nothing counts as one reuse."""
         every = (*self._past, *self._cross)
         return sum((buffers.buffer_stats for buffers in every), BufferStats(reuses=self._reuses))
 

@@ -30,7 +30,7 @@ from worker.graphs.precision import Precision
 
 
 class NativeSeq2SeqGraphs:
-    """The encoder and the decoders; those that not every job needs are built when first needed, in a second at most."""
+    """The encoder and the decoders. Decoders that few jobs need are built on first use, in a second at most."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class NativeSeq2SeqGraphs:
         return cross
 
     def encode_for_slots(self, ids: NDArray[np.int64]) -> NDArray[Any] | OrtValue:
-        """The same, in the memory where `new_slots` are: the host's or the device's."""
+        """As `encode`, with the result in the memory where the slots are: the host's or the device's."""
         if not self._on_device:
             return self.encode(ids)
         binding = self._encoder.io_binding()
@@ -85,7 +85,7 @@ class NativeSeq2SeqGraphs:
         return cross
 
     def new_slots(self) -> Slots:
-        """The keys and values of one lane."""
+        """Empty slots for the keys and values of one lane."""
         if not self._on_device:
             return KVSlots(self.shape)
         with self._lock:
@@ -123,7 +123,7 @@ class NativeSeq2SeqGraphs:
             return self._scoring
 
     def screened_decoder(self) -> tuple[InferenceSession, CandidateScreen] | None:
-        """A decoder for greedy search with an approximate head, and what corrects it; None where there is none."""
+        """A decoder for greedy search with an approximate head, and the screen that corrects it; None if unusable."""
         file = self._folder / SCREENED
         with self._lock:
             if self._screened is None and file.is_file() and not self._on_device and int8_is_exact():
@@ -134,6 +134,6 @@ class NativeSeq2SeqGraphs:
             return self._screened
 
     def _open(self, graph: bytes | None) -> InferenceSession:
-        """A graph over the decoder's weights; None: the decoder of the folder."""
+        """Open a graph over the decoder's weights; None: the decoder file itself."""
         file = self._folder / DECODER
         return open_session(file, threads=self._threads, providers=self._providers, graph=graph)

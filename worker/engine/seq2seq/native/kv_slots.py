@@ -60,7 +60,7 @@ class Slots(Protocol):
         """Bind the running rows to the inputs and outputs of a decoder, with capacity for one more position."""
 
     def advance(self) -> None:
-        """Count the position that a step has added to every row."""
+        """Add 1 to the length of every row, after a step has added a position."""
 
 
 class KVSlots:
@@ -87,7 +87,7 @@ class KVSlots:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """Of past and cross-attention; one reuse for each `begin` that allocated nothing."""
+        """The memory of past and cross-attention; a `begin` that allocates nothing counts as one reuse."""
         past, cross = self._past_buffer, self._cross_buffer
         return BufferStats(past.num_bytes + cross.num_bytes, past.allocations + cross.allocations, self._reuses)
 
@@ -141,7 +141,7 @@ class KVSlots:
         self.num_sentences = len(sentences)
 
     def bind(self, binding: IOBinding) -> None:
-        """See `Slots.bind`. What is bound already stays bound."""
+        """See `Slots.bind`. Bindings that are still valid are kept."""
         if self.longest >= self._past.shape[3]:
             self._grow()
         self._longest[0] = self.longest + 1
@@ -178,16 +178,16 @@ class KVSlots:
         self._max_capacity = self._past.shape[3]
 
     def _capacity(self, rows: int, positions: int) -> int:
-        """C: the largest that was needed so far if the memory for it is there, else `positions`."""
+        """The capacity C: the largest needed so far if the memory for it is already allocated, else `positions`."""
         row_size = 2 * self._shape.num_layers * self._shape.num_heads * self._shape.head_size
         fits = rows * self._max_capacity * row_size <= self._past_buffer.size
         return max(positions, self._max_capacity) if fits else positions
 
     def _lay_out(self, buffer: GrowingBuffer, rows: int, length: int) -> NDArray[Any]:
-        """(2 L, rows, N, length, H)."""
+        """An array (2 L, rows, N, length, H) over the buffer."""
         return buffer.lay_out((2 * self._shape.num_layers, rows, self._shape.num_heads, length, self._shape.head_size))
 
 
 def round_up(length: int) -> int:
-    """The capacity for so many positions."""
+    """The capacity for `length` positions: a multiple of `_CAPACITY_STEP`."""
     return max(1, -(-length // _CAPACITY_STEP)) * _CAPACITY_STEP

@@ -81,10 +81,10 @@ class NativeSeq2Seq:
         """Native graphs can follow every policy."""
 
     def new_decoder(self, policy: CachePolicy = CachePolicy()) -> ContinuousDecoder | UncachedDecoder:  # noqa: B008
-        """The buffers of one lane."""
+        """A decoder with its own buffers, for one lane."""
         num_uncached = uncached_steps(policy)
         return UncachedDecoder(self.graphs, num_uncached) if num_uncached else ContinuousDecoder(self.graphs)
 
     def new_scorer(self) -> NativeScorer:
-        """One lane's scorer of given targets."""
+        """A scorer of given targets, for one lane."""
         return NativeScorer(self.graphs, self.generation.start_id)

@@ -52,7 +52,7 @@ class NativeScorer:
 
 
 class _PackedTargets:
-    """The targets of a batch, one after the other."""
+    """The targets of a batch, packed one after the other without padding."""
 
     def __init__(self, pairs: Sequence[IdPair], start_id: int) -> None:
         self._lengths = lengths = np.array([len(pair.target) for pair in pairs])  # (B,)
@@ -63,7 +63,7 @@ class _PackedTargets:
         self.ids[starts] = start_id
 
     def feed(self) -> dict[str, NDArray[Any]]:
-        """The inputs of the body, but for those of cross-attention."""
+        """The inputs of the body, except those of cross-attention."""
         lengths, starts, longest = self._lengths[:, None], self._starts[:, None], int(self._lengths.max())
         columns = np.arange(longest)  # (T,)
         # A row is padded with its own last token, so that a broken row (NaN) does not reach another.
@@ -79,5 +79,5 @@ class _PackedTargets:
         }
 
     def split(self, log_probs: Floats) -> list[Floats]:
-        """(M,) -> an array for each target."""
+        """Split values of all tokens (M,) into an array for each target."""
         return np.split(log_probs, self._starts[1:])

@@ -1,7 +1,7 @@
 """
 The ids that a model's head gives logits for: all of the target vocabulary, or those that the target language needs.
 
-A search counts in rows of the head, everything around it in ids of the vocabulary.
+A search works with row numbers of the head; everything around it works with vocabulary ids.
 """
 
 import dataclasses
@@ -48,7 +48,7 @@ class TargetHead:
         return dataclasses.replace(found, ids=tuple(self.ids[list(found.ids)].tolist()))
 
     def rules(self, rules: GenerationConfig) -> GenerationConfig:
-        """The rules of a search in vocabulary ids -> the same in rows of the head.
+        """The rules of a search, in vocabulary ids -> the same rules in rows of the head.
 
         Ids that the head lacks need not be forbidden; raises ModelError where the rules require one.
         """
@@ -81,7 +81,7 @@ class TargetHead:
         return rows[0]
 
     def _rows(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """The rows of those ids that the head has."""
+        """The rows of `ids`; ids that the head lacks are left out."""
         assert self.ids is not None
         known = self.ids
         rows = np.searchsorted(known, ids)

@@ -40,7 +40,7 @@ class UncachedDecoder:
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """Of the slots."""
+        """The memory of the slots."""
         return self._dropped + self._slots.buffer_stats
 
     def decode(
@@ -102,7 +102,7 @@ class _UncachedSteps:
         self._cross = encode_padded(graphs, sources, run)  # (2 L, B, N, S, H)
 
     def step(self, last_ids: Ids) -> Floats:
-        """Append one id to each row (R,); the logits of the next one (R, V). Raises Stopped if the run is to end."""
+        """Append one id to each row (R,); the logits of the next id (R, V). Raises Stopped if the run is to end."""
         self._run.raise_if_stopped("steps")
         step, self._steps = self._steps, self._steps + 1
         if step >= self._num_uncached:

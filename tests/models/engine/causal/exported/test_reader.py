@@ -1,4 +1,4 @@
-"""Causal graphs in the layouts that others export, against the same network in numpy."""
+"""Causal graphs in the layouts of other exporters, compared with the same network in numpy."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from worker.engine.causal.exported import reader as exported_reader
 from worker.engine.causal.exported.capabilities import Capabilities
 from worker.engine.causal.exported.graph import ExportedCausalGraph
 from worker.engine.causal.exported.model import ExportedCausal
-from worker.engine.causal.open import open_language_model
+from worker.engine.causal.open import open_causal_model
 from worker.engine.causal.protocol import Group, LogProbs
 from worker.engine.runtime.run_context import RunContext
 from worker.models.registry import BUNDLED, DEFAULT_MODEL
@@ -40,7 +40,7 @@ LAYOUTS = {
     "genai, float16": Export(attention="grouped", dtype=np.float16),
     "no past, float16": Export(has_past=False, dtype=np.float16),
 }
-ABLE = {
+EXPECTED_CAPABILITIES = {
     "optimum": Capabilities(batches=True, pads=True, extends=True, extends_batches=True),
     "optimum, no past": Capabilities(batches=True, pads=True, extends=False, extends_batches=False),
     "optimum, no positions": Capabilities(batches=True, pads=True, extends=True, extends_batches=True),
@@ -103,7 +103,7 @@ def ids(rng: np.random.Generator, count: int) -> list[int]:
 
 
 def some_groups(seed: int = 0) -> list[Group]:
-    """Alone and behind prefixes, of one token and of nearly as many as there are positions."""
+    """Groups without and with a prefix, from one token to nearly all positions of the model."""
     rng = np.random.default_rng(seed)
     lone = [Group([], [ids(rng, count)]) for count in (1, 2, 20, 18, 20, POSITIONS)]
     begun = [Group([1], [ids(rng, count)]) for count in (1, 19, POSITIONS - 1)]
@@ -113,7 +113,7 @@ def some_groups(seed: int = 0) -> list[Group]:
     return [*lone, *begun, *shared]
 
 
-def test_every_layout_says_what_the_network_says(layout: str) -> None:
+def test_every_layout_gives_the_log_probs_of_the_network(layout: str) -> None:
     export, groups = LAYOUTS[layout], some_groups()
 
     assert_same(read(MODELS[layout], groups), expected(export, groups), within=tolerance(export))
@@ -123,31 +123,31 @@ def test_every_layout_says_what_the_network_says(layout: str) -> None:
 def test_longrope_is_right_up_to_the_length_where_its_factors_change(
     tmp_path: Path, attention: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An export of Optimum has the short factors alone; one of genai takes the long ones for what comes later."""
+    """Optimum exports only the short factors; a graph of genai uses the long ones for later positions."""
     export = Export(attention=attention, rope=LongRope(original=24))
     model = open_export(tmp_path, export)
     assert model.max_positions == 24
     assert model.departures.limit
     rng = np.random.default_rng(3)
     groups = [Group([], [ids(rng, count)]) for count in (2, 20, 25)] + [Group(ids(rng, 20), [ids(rng, 5), ids(rng, 3)])]
-    monkeypatch.setattr(exported_reader, "MAX_TOKENS", 16)  # in pieces
+    monkeypatch.setattr(exported_reader, "MAX_TOKENS", 16)  # so that sequences are read in pieces
 
     assert_same(read(model, groups), expected(export, groups))
 
     longer = [Group([], [ids(rng, 40)])]
     gap = np.abs(read(model, longer)[0][0] - expected(export, longer)[0][0])
-    assert gap.max() > 0.1, "what the limit is for"
+    assert gap.max() > 0.1, "beyond the limit the graph is wrong"
 
 
-def test_a_graph_that_contradicts_its_configuration_is_refused_unless_it_was_accepted(tmp_path: Path) -> None:
+def test_a_graph_that_contradicts_its_configuration_is_refused_unless_accepted_by_option(tmp_path: Path) -> None:
     folder = Export().write(tmp_path, clip_qkv=8.0)
 
     with pytest.raises(ModelError, match=r"clip_qkv = 8, and the graph clips nothing.*--accept-departures"):
         ExportedCausal.open(folder)
 
 
-def test_alone_is_what_a_batch_gives(layout: str) -> None:
-    """`is_packed=False` runs a sequence at a time, shares no prefix, and is the oracle of the rest."""
+def test_a_batch_gives_each_sequence_what_it_gets_alone(layout: str) -> None:
+    """`is_packed=False`, the reference, runs one sequence at a time and shares no prefix."""
     export, groups = LAYOUTS[layout], some_groups(1)
     within = 2e-5 if export.dtype is np.float32 else 0.1
 
@@ -155,7 +155,9 @@ def test_alone_is_what_a_batch_gives(layout: str) -> None:
 
 
 @pytest.mark.parametrize("tokens", [1, 3, 16])
-def test_pieces_that_extend_the_cache_are_the_whole(layout: str, tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_in_pieces_with_the_cache_equals_reading_at_once(
+    layout: str, tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     export, groups = LAYOUTS[layout], some_groups(2)
     monkeypatch.setattr(exported_reader, "MAX_TOKENS", tokens)
     monkeypatch.setattr(exported_reader, "MIN_PIECE", 1)
@@ -171,7 +173,7 @@ def test_pieces_that_extend_the_cache_are_the_whole(layout: str, tokens: int, mo
 @given(data=st.data())
 @settings(max_examples=times(4), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize("name", ["optimum", "optimum, no past", "reads its padding", "genai"])
-def test_nothing_a_group_gets_depends_on_the_others(
+def test_the_results_of_a_group_do_not_depend_on_other_groups(
     name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name not in MODELS:
@@ -193,13 +195,13 @@ def test_nothing_a_group_gets_depends_on_the_others(
     assert_same(found, expected(LAYOUTS[name], groups))
 
 
-@pytest.mark.parametrize("name", ABLE)
-def test_what_a_graph_is_able_to_do_is_found_out(name: str, tmp_path: Path) -> None:
-    assert open_export(tmp_path, LAYOUTS[name]).capabilities == ABLE[name]
+@pytest.mark.parametrize("name", EXPECTED_CAPABILITIES)
+def test_the_capabilities_of_a_graph_are_detected(name: str, tmp_path: Path) -> None:
+    assert open_export(tmp_path, LAYOUTS[name]).capabilities == EXPECTED_CAPABILITIES[name]
 
 
-def test_a_graph_that_scales_activations_over_the_batch_gets_a_sequence_at_a_time(tmp_path: Path) -> None:
-    """As onnxruntime's dynamic quantization does it: a neighbour, or half of the sequence, changes every row."""
+def test_a_graph_that_scales_activations_over_the_batch_is_run_one_sequence_at_a_time(tmp_path: Path) -> None:
+    """onnxruntime's dynamic quantization does so: another row, or a missing part of the sequence, changes every row."""
     model = open_export(tmp_path, Export(scales_batches=True))
     groups = some_groups(3)
 
@@ -208,25 +210,25 @@ def test_a_graph_that_scales_activations_over_the_batch_gets_a_sequence_at_a_tim
         assert_same([alone], read(model, [groups[index]]), within=0)
 
 
-def test_keys_and_values_that_a_graph_gives_in_half_are_fed_in_half(tmp_path: Path) -> None:
+def test_keys_and_values_in_float16_are_fed_back_in_float16(tmp_path: Path) -> None:
     model = open_export(tmp_path, Export(dtype=np.float16))
 
     _, present = model.graph.call([[1, 2, 3]], wants_logits=False, wants_present=True)
 
     assert {part.dtype for part in present} == {np.dtype(np.float16)}
-    assert {part.shape for part in present} == {(1, 2, 3, HEAD_SIZE)}  # K = 2, and not the 4 heads of the queries
+    assert {part.shape for part in present} == {(1, 2, 3, HEAD_SIZE)}  # 2 key heads, not the 4 query heads
 
 
-def test_the_mask_grows_with_the_cache_and_positions_go_on(tmp_path: Path) -> None:
+def test_mask_and_positions_continue_after_the_cached_prefix(tmp_path: Path) -> None:
     model = open_export(tmp_path, Export())
-    session = Watched(model.graph.session)
+    session = LimitedSession(model.graph.session)
     reader = replace(model, graph=ExportedCausalGraph(model.graph.file, session, model.layout)).new_reader()  # type: ignore[arg-type]
     rng = np.random.default_rng(4)
 
     list(reader.read([Group(ids(rng, 40), [ids(rng, 6), ids(rng, 6), ids(rng, 5)])], RunContext()))
 
     first, second = session.feeds
-    assert first["past_key_values.0.key"].shape == (1, 2, 0, HEAD_SIZE)  # nothing yet; it is fed all the same
+    assert first["past_key_values.0.key"].shape == (1, 2, 0, HEAD_SIZE)  # empty, but the graph requires the input
     assert second["past_key_values.0.key"].shape == (3, 2, 39, HEAD_SIZE)
     assert second["attention_mask"].sum(axis=1).tolist() == [39 + 6, 39 + 6, 39 + 5]
     assert second["attention_mask"].shape == (3, 39 + 6)
@@ -245,7 +247,7 @@ def test_a_prefix_is_computed_once(tmp_path: Path) -> None:
     assert computed == {"optimum": 59 + 10 * 8, "genai": 59 + 10 * 8, "optimum, no past": 10 * 67}
 
 
-def test_padding_is_never_scored_and_stays_small(tmp_path: Path) -> None:
+def test_padding_is_never_scored_and_is_at_most_15_percent(tmp_path: Path) -> None:
     rng = np.random.default_rng(6)
     groups = [Group([], [ids(rng, int(count))]) for count in rng.integers(1, POSITIONS, 60)]
     run = RunContext()
@@ -260,8 +262,8 @@ def test_padding_is_never_scored_and_stays_small(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 20_000, 100_000])
-def test_no_call_gives_more_logits_than_it_may(tmp_path: Path, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the limit is below what the least piece gives, the least piece is what goes through."""
+def test_no_call_gives_more_logits_than_the_limit(tmp_path: Path, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the limit is below the logits of the smallest piece, the smallest piece is used."""
     export, groups = Export(), some_groups(7)
     monkeypatch.setattr(exported_reader, "MAX_BYTES", limit)
     run = RunContext()
@@ -274,7 +276,7 @@ def test_no_call_gives_more_logits_than_it_may(tmp_path: Path, limit: int, monke
     )
 
 
-def test_buffers_are_kept_from_one_prefix_to_the_next(tmp_path: Path) -> None:
+def test_buffers_are_reused_from_one_prefix_to_the_next(tmp_path: Path) -> None:
     rng = np.random.default_rng(8)
     group = Group(ids(rng, 60), [ids(rng, 8) for _ in range(10)])
     reader = open_export(tmp_path, Export()).new_reader()
@@ -288,15 +290,15 @@ def test_buffers_are_kept_from_one_prefix_to_the_next(tmp_path: Path) -> None:
     assert reader.buffer_stats == replace(before, reuses=before.reuses + 2)
 
 
-def test_it_stops_between_two_calls(tmp_path: Path) -> None:
+def test_reading_stops_between_two_calls(tmp_path: Path) -> None:
     model, calls = open_export(tmp_path, Export()), iter([False, False, True])
 
     with pytest.raises(Stopped):
         list(model.new_reader().read(some_groups(), RunContext(should_stop=lambda: next(calls))))
 
 
-class Watched:
-    """A session that remembers what it was fed, and may be short of memory."""
+class LimitedSession:
+    """A session that records its inputs, and runs out of memory beyond `most_tokens` tokens per call."""
 
     def __init__(self, session: Any, most_tokens: int = 1 << 30) -> None:
         self.feeds: list[dict[str, Any]] = []
@@ -313,25 +315,25 @@ class Watched:
 
 
 @pytest.mark.parametrize("name", ["optimum", "genai"])
-def test_short_of_memory_it_goes_on_with_fewer_at_once(name: str, tmp_path: Path) -> None:
+def test_out_of_memory_the_reader_continues_with_smaller_calls(name: str, tmp_path: Path) -> None:
     model, groups = open_export(tmp_path, LAYOUTS[name]), some_groups(9)
-    session = Watched(model.graph.session, most_tokens=20)
+    session = LimitedSession(model.graph.session, most_tokens=20)
     poor = replace(model, graph=ExportedCausalGraph(model.graph.file, session, model.layout))  # type: ignore[arg-type]
 
     assert_same(read(poor, groups), expected(LAYOUTS[name], groups))
     assert session.refused > 0
 
 
-def test_where_not_even_the_least_fits_the_shortage_is_said(tmp_path: Path) -> None:
+def test_if_even_the_smallest_call_does_not_fit_the_memory_error_is_raised(tmp_path: Path) -> None:
     model = open_export(tmp_path, Export())
-    session = Watched(model.graph.session, most_tokens=3)
+    session = LimitedSession(model.graph.session, most_tokens=3)
     poor = replace(model, graph=ExportedCausalGraph(model.graph.file, session, model.layout))  # type: ignore[arg-type]
 
     with pytest.raises(RuntimeError, match="Failed to allocate"):
         read(poor, some_groups())
 
 
-def test_a_model_is_found_in_the_folder_onnx_and_with_its_weights_in_another_file(tmp_path: Path) -> None:
+def test_a_graph_in_the_onnx_folder_with_external_weights_is_opened(tmp_path: Path) -> None:
     export, groups = Export(), some_groups()
     export.write(tmp_path, graph="onnx/model.onnx", external="model.onnx_data")
 
@@ -342,7 +344,7 @@ def test_a_model_is_found_in_the_folder_onnx_and_with_its_weights_in_another_fil
         ExportedCausal.open(tmp_path)
 
 
-def test_limits_are_those_of_the_configuration(tmp_path: Path) -> None:
+def test_the_maximum_length_is_read_from_the_configuration(tmp_path: Path) -> None:
     export = Export()
 
     assert open_export(tmp_path / "1", export).max_positions == POSITIONS
@@ -355,16 +357,15 @@ def test_a_graph_that_cannot_run_is_refused_when_it_is_opened(tmp_path: Path) ->
     folder = Export().write(tmp_path)
     model = onnx.load(folder / "model.onnx")
     (table,) = (one for one in model.graph.initializer if one.name == "embed")
-    table.CopyFrom(onnx.numpy_helper.from_array(np.zeros((1, WIDTH), np.float32), "embed"))  # no id but 0
+    table.CopyFrom(onnx.numpy_helper.from_array(np.zeros((1, WIDTH), np.float32), "embed"))  # a table for id 0 alone
     onnx.save(model, folder / "model.onnx")
 
     with pytest.raises(ModelError, match=r"model\.onnx cannot run its first step"):
         ExportedCausal.open(folder)
 
 
-def test_infinite_and_missing_numbers_come_out_as_they_are(tmp_path: Path) -> None:
-    """One id whose embedding is not a number spoils its own sequence, and no other: not one in the same call either,
-    and not one that is filled up."""
+def test_nan_in_one_embedding_reaches_only_the_sequences_that_contain_it(tmp_path: Path) -> None:
+    """Not another sequence of the same call, and not one that is padded with that id."""
     folder = Export().write(tmp_path)
     model = onnx.load(folder / "model.onnx")
     (table,) = (one for one in model.graph.initializer if one.name == "embed")
@@ -383,9 +384,9 @@ def test_infinite_and_missing_numbers_come_out_as_they_are(tmp_path: Path) -> No
     assert_same(found[1:], expected(Export(), [Group([], [long]), Group([], [short])]))
 
 
-def test_a_folder_is_opened_as_what_it_is(tmp_path: Path) -> None:
-    assert isinstance(open_language_model(Export().write(tmp_path / "export")), ExportedCausal)
+def test_open_language_model_chooses_the_class_by_the_content_of_the_folder(tmp_path: Path) -> None:
+    assert isinstance(open_causal_model(Export().write(tmp_path / "export")), ExportedCausal)
     with pytest.raises(ModelError, match=r"lacks model\.onnx"):
-        open_language_model(write_causal_checkpoint(tmp_path / "checkpoint", "llama"))
+        open_causal_model(write_causal_checkpoint(tmp_path / "checkpoint", "llama"))
     with pytest.raises(ModelError, match="architecture marian in the layout kv, which scores no text"):
-        open_language_model(BUNDLED[DEFAULT_MODEL])
+        open_causal_model(BUNDLED[DEFAULT_MODEL])

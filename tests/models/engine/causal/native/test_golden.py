@@ -1,4 +1,4 @@
-"""Causal graphs of our own give every token what transformers gave it (tests/golden/make_causal_golden.py)."""
+"""Native causal graphs give every token the log-probability of transformers (tests/golden/make_causal_golden.py)."""
 
 import json
 from pathlib import Path
@@ -18,8 +18,8 @@ RECORDED = json.loads((GOLDEN / "causal.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("case", RECORDED["cases"], ids=lambda case: case["name"])
-def test_every_token_gets_what_transformers_gave_it(tmp_path: Path, case: dict[str, Any]) -> None:
-    """Read together, and cut into small chunks."""
+def test_every_token_has_the_log_probability_of_transformers(tmp_path: Path, case: dict[str, Any]) -> None:
+    """Both with all sequences packed, and with sequences cut into small chunks."""
     checkpoint = write_causal_checkpoint(tmp_path / "checkpoint", **case["arguments"])
     model = NativeCausal.open(write_kv_model(checkpoint, tmp_path / "kv"))
     groups = [Group([], [ids]) for ids in case["sequences"]]

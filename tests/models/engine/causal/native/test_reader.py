@@ -1,4 +1,4 @@
-"""What a token gets depends on nothing but what stands before it: not on who else is read, nor in how many calls."""
+"""The log-probability of a token depends only on the tokens before it: not on other sequences, nor on the calls."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,29 +31,29 @@ MODELS: dict[str, dict[str, Any]] = {
     "qwen2": {},
     "qwen3": {"head_size": 24},
 }
-TIGHT = Limits(tokens=13, padded=20, head_rows=5, scores=700)  # much is cut, and little is packed
+TIGHT = Limits(tokens=13, padded=20, head_rows=5, scores=700)  # sequences are cut often and rarely packed
 LIMITS = {"roomy": Limits(), "tight": TIGHT, "few scores": Limits(scores=4 * 70 * 100, head_rows=7)}
 
 
 @dataclass(frozen=True)
-class Made:
-    """A tiny model, and the reference of its checkpoint."""
+class TinyCausal:
+    """A tiny native model, and the numpy reference of its checkpoint."""
 
     model: NativeCausal
     reference: NumpyCausal
     folder: Path
 
     def expected(self, group: Group) -> list[LogProbs]:
-        """What a reader has to give for a group."""
+        """The log-probabilities that a reader has to give for this group, from the reference."""
         whole = self.reference.log_probs([[*group.prefix, *suffix] for suffix in group.suffixes])
         return [log_probs[max(0, len(group.prefix) - 1) :] for log_probs in whole]
 
 
 @pytest.fixture(scope="module")
-def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
-    made: dict[tuple[str, Precision], Made] = {}
+def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., TinyCausal]:
+    made: dict[tuple[str, Precision], TinyCausal] = {}
 
-    def open_(name: str, precision: Precision = Precision.FP32) -> Made:
+    def open_(name: str, precision: Precision = Precision.FP32) -> TinyCausal:
         if (name, precision) not in made:
             folder = tmp_path_factory.mktemp("causal")
             checkpoint = write_causal_checkpoint(
@@ -64,7 +64,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
                 **MODELS[name],
             )
             kv = write_kv_model(checkpoint, folder / "kv", precision)
-            made[name, precision] = Made(NativeCausal.open(kv), NumpyCausal.open(checkpoint), kv)
+            made[name, precision] = TinyCausal(NativeCausal.open(kv), NumpyCausal.open(checkpoint), kv)
         return made[name, precision]
 
     return open_
@@ -72,12 +72,12 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
 
 def read(reader: Any, groups: list[Group]) -> list[list[LogProbs]]:
     found = dict(reader.read(groups, RunContext()))
-    assert sorted(found) == list(range(len(groups))), "each group once"
+    assert sorted(found) == list(range(len(groups))), "each group is yielded once"
     return [found[index] for index in range(len(groups))]
 
 
 def difference(found: list[list[LogProbs]], wanted: list[list[Any]]) -> float:
-    """The greatest of all tokens'."""
+    """The greatest absolute difference over all tokens."""
     assert [[len(each) for each in group] for group in found] == [[len(each) for each in group] for group in wanted]
     parts = zip((x for group in found for x in group), (x for group in wanted for x in group), strict=True)
     return max(float(np.abs(one - other).max(initial=0)) for one, other in parts)
@@ -88,7 +88,7 @@ def draw_ids(rng: np.random.Generator, length: int) -> list[int]:
 
 
 def mixture(seed: int = 3) -> list[Group]:
-    """Sequences of all lengths, alone and behind prefixes of all lengths."""
+    """Groups with sequences of all lengths, without and with prefixes of all lengths."""
     rng = np.random.default_rng(seed)
     alone = [Group([], [draw_ids(rng, length)]) for length in (1, 2, 96, 14, 13, 12, 40, 3, 1)]
     behind = [
@@ -106,12 +106,14 @@ def mixture(seed: int = 3) -> list[Group]:
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("limits", LIMITS)
-def test_every_token_gets_what_plain_numpy_gives_it(make: Callable[..., Made], name: str, limits: str) -> None:
+def test_every_token_has_the_log_probability_of_the_numpy_reference(
+    make: Callable[..., TinyCausal], name: str, limits: str
+) -> None:
     made, groups = make(name), mixture()
     wanted = [made.expected(group) for group in groups]
 
     reader = PackedReader(made.model.graphs, LIMITS[limits])
-    for _ in range(2):  # the second time with what the first left in the buffers
+    for _ in range(2):  # the second time, the buffers hold what the first left
         assert difference(read(reader, groups), wanted) < 1e-4
     if limits == "roomy":
         assert difference(read(made.model.new_reader(is_packed=False), groups), wanted) < 1e-4
@@ -119,8 +121,10 @@ def test_every_token_gets_what_plain_numpy_gives_it(make: Callable[..., Made], n
 
 @settings(max_examples=times(10))
 @given(st.data())
-def test_a_token_does_not_know_its_neighbours(make: Callable[..., Made], data: st.DataObject) -> None:
-    """Any groups, under any limits, get what each gets alone."""
+def test_results_do_not_depend_on_other_groups_or_on_the_limits(
+    make: Callable[..., TinyCausal], data: st.DataObject
+) -> None:
+    """Any groups, under any limits, have the results that each group has alone."""
     made = make(data.draw(st.sampled_from(list(MODELS))))
     ids = st.integers(0, VOCAB_SIZE - 1)
     groups = []
@@ -136,7 +140,7 @@ def test_a_token_does_not_know_its_neighbours(make: Callable[..., Made], data: s
 
 
 @pytest.mark.parametrize("limits", LIMITS)
-def test_garbage_in_the_buffers_changes_nothing(make: Callable[..., Made], limits: str) -> None:
+def test_garbage_in_the_buffers_changes_nothing(make: Callable[..., TinyCausal], limits: str) -> None:
     made, groups = make("qwen2"), mixture()
     reader = PackedReader(made.model.graphs, LIMITS[limits])
     first = read(reader, groups)
@@ -149,7 +153,7 @@ def test_garbage_in_the_buffers_changes_nothing(make: Callable[..., Made], limit
     assert difference(again, first) == 0
 
 
-def test_memory_is_asked_for_once_and_does_not_grow_with_what_is_read(make: Callable[..., Made]) -> None:
+def test_memory_is_allocated_once_and_does_not_grow_with_the_input(make: Callable[..., TinyCausal]) -> None:
     made, groups = make("llama"), mixture()
     reader = PackedReader(made.model.graphs, TIGHT)
     read(reader, groups)
@@ -165,7 +169,7 @@ def test_memory_is_asked_for_once_and_does_not_grow_with_what_is_read(make: Call
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_no_call_is_larger_than_its_limits(make: Callable[..., Made], name: str) -> None:
+def test_no_call_is_larger_than_its_limits(make: Callable[..., TinyCausal], name: str) -> None:
     made, run = make(name), RunContext()
     list(PackedReader(made.model.graphs, TIGHT).read(mixture(), run))
 
@@ -175,20 +179,20 @@ def test_no_call_is_larger_than_its_limits(make: Callable[..., Made], name: str)
     assert max(each.tokens for each in head) == TIGHT.head_rows
     assert max(each.past_length for each in body) > 4 * TIGHT.tokens
     scored = sum(len(each) for group in mixture() for each in made.expected(group))
-    assert sum(each.tokens for each in head) == scored, "only rows whose next token is scored"
+    assert sum(each.tokens for each in head) == scored, "the head runs only for rows whose next token is scored"
 
 
-def test_a_prefix_is_read_once(make: Callable[..., Made]) -> None:
+def test_a_prefix_is_read_once(make: Callable[..., TinyCausal]) -> None:
     rng = np.random.default_rng(5)
     group = Group(draw_ids(rng, 60), [draw_ids(rng, 10) for _ in range(8)])
     run = RunContext()
     list(make("qwen2").model.new_reader().read([group], run))
 
     tokens = [(each.tokens, each.past_length) for each in run.timings if each.phase == "prefill"]
-    assert tokens == [(60, 0), (8 * 9, 60)], "and no last token is read at all"
+    assert tokens == [(60, 0), (8 * 9, 60)], "the last token of a suffix is never read"
 
 
-def test_reading_stops_between_two_calls(make: Callable[..., Made]) -> None:
+def test_reading_stops_between_two_calls(make: Callable[..., TinyCausal]) -> None:
     looks = iter([False, False, True])
     run = RunContext(should_stop=lambda: next(looks))
     with pytest.raises(Stopped):
@@ -197,16 +201,16 @@ def test_reading_stops_between_two_calls(make: Callable[..., Made]) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_int8_of_a_row_does_not_depend_on_its_neighbours(make: Callable[..., Made], name: str) -> None:
-    """With one scale for a whole tensor, neighbours would change a row by about as much as int8 itself does."""
-    if not int8_is_exact():  # 0.1 s: not asked where tests are collected
+def test_in_int8_a_row_does_not_depend_on_other_rows(make: Callable[..., TinyCausal], name: str) -> None:
+    """With one scale for a whole tensor, other rows would change a row by about as much as int8 itself does."""
+    if not int8_is_exact():  # takes 0.1 s, so not a skipif at collection
         pytest.skip("this processor lacks VNNI")
     made, groups = make(name, Precision.INT8), mixture()
     exact = read(make(name).model.new_reader(), groups)
     alone = [read(made.model.new_reader(is_packed=False), [group])[0] for group in groups]
 
     for limits in LIMITS.values():
-        # Attention adds up in another order in a call of another shape, and a rounding may then fall the other way.
+        # In a call of another shape attention sums in another order, so that a value may round the other way.
         found = read(PackedReader(made.model.graphs, limits), groups)
         flat = np.concatenate([np.concatenate(group) for group in found])
         wanted = np.concatenate([np.concatenate(group) for group in alone])
@@ -215,15 +219,17 @@ def test_int8_of_a_row_does_not_depend_on_its_neighbours(make: Callable[..., Mad
         assert np.abs(flat - wanted).max() < drift.max()
 
 
-def test_int8_is_refused_where_it_would_be_wrong(make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int8_is_refused_on_a_processor_that_computes_it_wrongly(
+    make: Callable[..., TinyCausal], monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = make("llama", Precision.INT8).folder
     monkeypatch.setattr("worker.engine.runtime.native_precision.int8_is_exact", lambda: False)
     with pytest.raises(ModelError, match="lacks VNNI"):
         NativeCausal.open(folder)
 
 
-def test_a_window_is_refused_where_it_would_be_wrong(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+def test_a_window_is_refused_on_an_onnxruntime_that_computes_it_wrongly(
+    make: Callable[..., TinyCausal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert windows_are_exact()
     monkeypatch.setattr("worker.engine.causal.native.graphs.windows_are_exact", lambda: False)
@@ -232,7 +238,7 @@ def test_a_window_is_refused_where_it_would_be_wrong(
         NativeCausal.open(make("mistral, window").folder)
 
 
-def test_files_of_different_models_are_refused(make: Callable[..., Made], tmp_path: Path) -> None:
+def test_files_of_different_models_are_refused(make: Callable[..., TinyCausal], tmp_path: Path) -> None:
     for file in make("llama").folder.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     text = (tmp_path / "kvjobs.json").read_text()
@@ -244,6 +250,6 @@ def test_files_of_different_models_are_refused(make: Callable[..., Made], tmp_pa
         NativeCausal.open(tmp_path)
 
 
-def test_a_model_says_its_sizes(make: Callable[..., Made]) -> None:
+def test_a_model_reports_its_sizes(make: Callable[..., TinyCausal]) -> None:
     model = make("llama").model
     assert (model.max_positions, model.vocab_size) == (MAX_POSITIONS, VOCAB_SIZE)

@@ -1,4 +1,4 @@
-"""Exported graphs give every token and score of transformers 4.57 (tests/golden/make_golden.py)."""
+"""Exported graphs give the tokens and scores of transformers 4.57 (tests/golden/make_golden.py)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-re
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_setting_gives_the_ids_of_transformers(open_tiny: Callable[..., Any], family: str) -> None:
     tiny = open_tiny(family, "merged")
-    cache = tiny.model.graphs.new_cache()  # one for all: what an earlier search left in it must not matter
+    cache = tiny.model.graphs.new_cache()  # shared: what an earlier search left in it must not matter
     assert len(tiny.cases) >= 25
     for case in tiny.cases:
         assert_golden(tiny.run(tiny.rules(**case.settings), cache=cache), case)
@@ -40,7 +40,7 @@ def test_every_layout_and_cache_policy_gives_the_ids_of_transformers(
         assert_golden(tiny.run(tiny.rules(**case.settings), policy=policy), case)
 
 
-def test_a_graph_that_was_exported_without_a_past_gives_the_ids_of_transformers(
+def test_a_graph_exported_without_a_past_gives_the_ids_of_transformers(
     open_tiny: Callable[..., Any],
 ) -> None:
     tiny = open_tiny("tiny-swish-tied", "never")

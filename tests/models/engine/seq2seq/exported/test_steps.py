@@ -1,4 +1,4 @@
-"""The decoder with a cache and without, on graphs that Optimum exported: equal, and by the rules people get wrong."""
+"""Decoding with a cache and without, on graphs that Optimum exported: equal results, and the rules of these graphs."""
 
 import dataclasses
 import threading
@@ -33,16 +33,16 @@ def ids(found: Any) -> list[list[tuple[int, ...]]]:
 
 @dataclasses.dataclass
 class Call:
-    """One run of a decoder: what was bound to it."""
+    """One run of a decoder: the shapes of its bound inputs and the names of its bound outputs."""
 
-    shapes: dict[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)  # of inputs
+    shapes: dict[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     uses_cache: bool = False
     outputs: list[str] = dataclasses.field(default_factory=list)
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
-    """Every run of a decoder from now on."""
+    """The list to which every later run of a decoder is appended."""
     made: list[Call] = []
     bound: dict[int, Call] = {}
 
@@ -86,7 +86,7 @@ def test_cached_decoding_equals_decoding_without_a_cache(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS_WITH_A_CACHE)
-def test_logits_of_cached_steps_are_those_of_the_whole_prefix(open_tiny: OpenTiny, layout: str) -> None:
+def test_the_logits_of_cached_steps_equal_those_of_the_whole_prefix(open_tiny: OpenTiny, layout: str) -> None:
     tiny = open_tiny("tiny-relu-tied", layout)
     (batch,) = make_batches(tiny.sources, max_rows=32, pad_id=tiny.model.pad_id)
     run = RunContext(Stopwatch(Timing.OFF))
@@ -105,7 +105,7 @@ def test_logits_of_cached_steps_are_those_of_the_whole_prefix(open_tiny: OpenTin
         off.select(rows)
 
 
-# Rows do not know each other
+# Rows are independent of each other
 
 
 @pytest.mark.parametrize(("layout", "policy"), [("merged", "on"), ("merged", "off"), ("two", "on"), ("none", "auto")])
@@ -121,7 +121,9 @@ def test_a_batch_gives_each_row_what_it_gets_alone(
 
 @settings(max_examples=times(5), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), num_beams=st.sampled_from([1, 3]), rows=st.integers(1, 6))
-def test_neighbours_and_their_order_do_not_matter(tiny: Any, data: st.DataObject, num_beams: int, rows: int) -> None:
+def test_the_other_rows_and_their_order_do_not_matter(
+    tiny: Any, data: st.DataObject, num_beams: int, rows: int
+) -> None:
     rules = tiny.rules(num_beams=num_beams, max_length=16)
     alone = ids(tiny.run(rules, rows=1))
     places = data.draw(st.lists(st.integers(0, len(tiny.sources) - 1), min_size=1, max_size=9))
@@ -131,11 +133,11 @@ def test_neighbours_and_their_order_do_not_matter(tiny: Any, data: st.DataObject
     assert together == [alone[place] for place in places]
 
 
-# The rules that people get wrong
+# The rules of exported graphs, which are easily got wrong
 
 
-def test_keys_and_values_of_the_source_are_those_of_the_first_step(tiny: Any, calls: list[Call]) -> None:
-    """Else: "Reshape ... dimension with value zero exceeds the dimension size" at the third step."""
+def test_cross_attention_keys_are_taken_from_the_first_step(tiny: Any, calls: list[Call]) -> None:
+    """Otherwise "Reshape ... dimension with value zero exceeds the dimension size" at the third step."""
     source = tiny.sources[5]
     (hypotheses,) = tiny.run(tiny.rules(num_beams=1), [source])
 
@@ -146,10 +148,10 @@ def test_keys_and_values_of_the_source_are_those_of_the_first_step(tiny: Any, ca
 
 @pytest.mark.parametrize("policy", ["on", "hybrid:3"])
 @pytest.mark.parametrize("num_beams", [1, 4])
-def test_nothing_is_taken_from_the_source_s_outputs_of_the_cached_branch(
+def test_the_cross_attention_outputs_of_the_cached_branch_are_ignored(
     tiny: Any, calls: list[Call], policy: str, num_beams: int
 ) -> None:
-    """Else: garbage after step 1, since the cached branch gives empty ones."""
+    """Otherwise wrong tokens after step 1: in the cached branch these outputs are empty."""
     tiny.run(tiny.rules(num_beams=num_beams), policy=policy)
 
     takes_source = [any(".encoder." in name for name in call.outputs) for call in calls]
@@ -159,7 +161,7 @@ def test_nothing_is_taken_from_the_source_s_outputs_of_the_cached_branch(
 
 
 def test_the_first_step_is_fed_a_past_of_length_zero(tiny: Any, calls: list[Call]) -> None:
-    """Else: "Missing Input: past_key_values.0.decoder.key"."""
+    """Otherwise "Missing Input: past_key_values.0.decoder.key"."""
     tiny.run(tiny.rules(num_beams=1), tiny.sources[:2])
 
     assert calls[0].shapes["past_key_values.0.decoder.key"] == (2, 2, 0, 8)
@@ -190,7 +192,7 @@ def test_a_graph_that_refuses_an_empty_past_is_fed_one_of_length_one(
 def test_the_present_of_the_first_step_is_the_past_of_the_second(
     open_tiny: OpenTiny, calls: list[Call], layout: str
 ) -> None:
-    """Else the whole prefix runs twice ("workaround mode")."""
+    """Otherwise the whole prefix runs twice ("workaround mode")."""
     tiny = open_tiny("tiny-swish-tied", layout)
     tiny.run(tiny.rules(num_beams=1), tiny.sources[3:4])
 
@@ -198,7 +200,7 @@ def test_the_present_of_the_first_step_is_the_past_of_the_second(
     assert [call.shapes["past_key_values.0.decoder.key"][2] for call in calls[1:]] == list(range(1, len(calls)))
 
 
-def test_hybrid_runs_the_prefix_n_times_and_takes_the_last_present_over(tiny: Any, calls: list[Call]) -> None:
+def test_hybrid_runs_the_prefix_n_times_and_continues_from_the_last_present(tiny: Any, calls: list[Call]) -> None:
     tiny.run(tiny.rules(num_beams=1), tiny.sources[5:6], policy="hybrid:3")
 
     assert [call.shapes["input_ids"][1] for call in calls[:5]] == [1, 2, 3, 1, 1]
@@ -210,7 +212,8 @@ def test_hybrid_runs_the_prefix_n_times_and_takes_the_last_present_over(tiny: An
 def test_the_mask_of_the_target_is_as_long_as_past_and_present(
     golden_folder: Path, policy: str, num_beams: int
 ) -> None:
-    """Else: "Attention mask should be of size (1,1,1,1) but is (1,1,1,11)". This model says how long its mask is."""
+    """Otherwise "Attention mask should be of size (1,1,1,1) but is (1,1,1,11)". The ids that this model generates are
+    the lengths of its mask."""
     counting = ExportedSeq2Seq.open(golden_folder / "counting")
     cache = counting.graphs.new_cache()
     (batch,) = make_batches([[3, 11], [4, 5, 11]], max_rows=2, pad_id=0)
@@ -218,7 +221,7 @@ def test_the_mask_of_the_target_is_as_long_as_past_and_present(
     rules = dataclasses.replace(counting.generation, num_beams=num_beams)
 
     assert counting.graphs.layout.cache is not None
-    assert counting.graphs.layout.cache.dtype == np.float16, "and it is in half precision"
+    assert counting.graphs.layout.cache.dtype == np.float16, "the model is in half precision"
     for hypotheses in seq2seq_search(decoding, rules):
         assert hypotheses[0].ids == tuple(range(1, 12))
 
@@ -234,7 +237,7 @@ def seq2seq_search(decoding: ExportedSteps, rules: Any) -> Any:
 def test_a_buffer_full_of_garbage_changes_nothing(
     open_tiny: OpenTiny, monkeypatch: pytest.MonkeyPatch, layout: str, num_beams: int
 ) -> None:
-    """Else: NaN, or the tail of an old row."""
+    """Otherwise NaN, or the end of an older row, gets into the result."""
     tiny = open_tiny("tiny-swish-tied", layout)
     rules = tiny.rules(num_beams=num_beams)
     clean = tiny.run(rules)
@@ -271,7 +274,7 @@ def test_later_batches_reuse_the_buffers_of_the_first(open_tiny: OpenTiny, layou
 
 
 @pytest.mark.parametrize("policy", ["off", "hybrid:4"])
-def test_calls_without_a_cache_are_cut_to_bound_their_logits(
+def test_calls_without_a_cache_are_split_to_limit_their_logits(
     tiny: Any, calls: list[Call], monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
     wanted = ids(tiny.run(tiny.rules(), policy=policy))
@@ -284,7 +287,7 @@ def test_calls_without_a_cache_are_cut_to_bound_their_logits(
     assert max(rows for rows, _ in uncached) > 1
 
 
-def test_what_stays_the_same_is_bound_once(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_that_do_not_change_are_bound_once(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     binds: list[str] = []
     bind = onnxruntime.IOBinding.bind_input
     monkeypatch.setattr(
@@ -313,7 +316,7 @@ def test_every_model_call_is_timed(tiny: Any, policy: str, prefixes: list[int]) 
     assert [step.past_length + prefix for step, prefix in zip(steps, prefixes, strict=True)] == [1, 2, 3, 4, 5]
 
 
-def test_lanes_share_a_model_and_nothing_else(tiny: Any) -> None:
+def test_lanes_that_share_a_model_do_not_affect_each_other(tiny: Any) -> None:
     rules = [tiny.rules(num_beams=num_beams) for num_beams in (1, 4)]
     wanted = [ids(tiny.run(one)) for one in rules]
     found: list[Any] = [None] * 4
@@ -337,21 +340,21 @@ def test_lanes_share_a_model_and_nothing_else(tiny: Any) -> None:
 
 @pytest.mark.parametrize("policy", ["on", "hybrid:3"])
 @pytest.mark.parametrize("layout", ["none", "never"])
-def test_a_cache_that_is_not_there_cannot_be_on(open_tiny: OpenTiny, layout: str, policy: str) -> None:
+def test_the_cache_cannot_be_on_for_graphs_without_one(open_tiny: OpenTiny, layout: str, policy: str) -> None:
     tiny = open_tiny("tiny-swish-tied", layout)
 
     with pytest.raises(SpecError, match=f"cache is {policy}, but the model's graphs have no cache: use --cache auto"):
         tiny.run(tiny.rules(), policy=policy)
 
 
-def test_the_longest_hypothesis_reaches_the_last_position(tiny: Any) -> None:
+def test_the_longest_hypothesis_fills_all_positions(tiny: Any) -> None:
     rules = dataclasses.replace(tiny.rules(num_beams=1), max_new_tokens=64, min_new_tokens=64)
 
     (hypotheses,) = tiny.run(rules, [[5, 6, 0]])
     assert len(hypotheses[0].ids) == tiny.model.max_positions == 64
 
 
-def test_a_merged_graph_that_cannot_run_is_found_when_it_is_opened(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merged_graph_that_cannot_run_fails_when_it_is_opened(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from jobs.errors import ModelError
 
     def failing(*_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A head in int8 that finds candidates, and float32 that chooses: the ids of float32 alone."""
+"""Screening by an int8 head, with the choice made in float32, gives the same ids as float32 alone."""
 
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-re
 
 @pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_screened_head_gives_the_ids_of_the_whole_one(
+def test_a_screened_head_gives_the_ids_of_the_full_head(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str
 ) -> None:
-    """In every setting of greedy search; over the four families, in every size of a batch. What int8 loses of 16
-    numbers shows in the normalizer: with models as small as these, log-probabilities are off by up to 0.01 a token."""
+    """In every setting of greedy search, and over the four families in every batch size. What int8 loses of 16
+    numbers is visible in the normalizer: with models this small, log-probabilities are off by up to 0.01 per token."""
 
     def zero(weights: dict[str, Any]) -> None:
         weights["final_logits_bias"] = np.zeros_like(weights["final_logits_bias"])
@@ -45,7 +45,9 @@ def test_a_screened_head_gives_the_ids_of_the_whole_one(
                 assert one.log_prob == pytest.approx(other.log_prob, abs=1e-2 * len(one.ids))
 
 
-def test_a_row_that_is_not_finite_fails_alone(open_kv: OpenKV, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_with_non_finite_logits_fails_without_affecting_others(
+    open_kv: OpenKV, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = open_kv("tiny-swish-separate")
     bad = 7
 

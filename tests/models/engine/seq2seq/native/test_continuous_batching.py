@@ -1,4 +1,4 @@
-"""What a segment becomes does not depend on who else is in the slots, on where it lies there, or on what lay there."""
+"""The result of a segment does not depend on the other segments in the slots, on its slot, or on old slot content."""
 
 import functools
 import math
@@ -15,7 +15,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 from jobs.errors import Stopped
 from tests.repetition import times
-from tests.tiny_models import Built, OpenKV, OpenTiny, build_kv, decode
+from tests.tiny_models import OpenKV, OpenTiny, TinyNative, build_kv, decode
 from worker.engine.runtime.growing_buffer import GrowingBuffer
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.hypothesis import Hypothesis
@@ -25,12 +25,12 @@ from worker.graphs.precision import Precision
 
 FP32, INT8 = Precision.FP32, Precision.INT8
 
-# A tied head and one of its own; a head without a bias leaves the scales of its int8 product to the search.
+# A tied and an untied head; for an int8 head without a bias the search applies the scales.
 MODELS = ("tiny-swish-tied", "tiny-relu-separate", "no bias")
 
 
 @pytest.fixture(scope="module")
-def kv(open_kv: OpenKV, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Precision], Built]:
+def kv(open_kv: OpenKV, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Precision], TinyNative]:
     def zero(weights: dict[str, Any]) -> None:
         weights["final_logits_bias"] = np.zeros_like(weights["final_logits_bias"])
 
@@ -42,8 +42,8 @@ def kv(open_kv: OpenKV, tmp_path_factory: pytest.TempPathFactory) -> Callable[[s
 
 
 def assert_same(found: Sequence[Hypothesis], alone: Sequence[Hypothesis], precision: Precision) -> None:
-    """int8: bit for bit. fp32: the same ids, and scores within 1e-5. (On the machines that were tried its bits are
-    equal too, but nothing promises that a float product of one row is summed in the order of a product of several.)"""
+    """Assert bit-equal results in int8, and in fp32 the same ids with scores within 1e-5: a product of several rows may
+    sum in another order than that of one row, although the bits were equal on all machines tried."""
     if precision is INT8:
         assert found == alone
         return
@@ -58,8 +58,8 @@ def assert_same(found: Sequence[Hypothesis], alone: Sequence[Hypothesis], precis
 @pytest.mark.parametrize("precision", [FP32, INT8])
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("num_beams", [1, 4])
-def test_neighbours_order_and_batch_size_change_nothing(
-    kv: Callable[[str, Precision], Built], name: str, precision: Precision, num_beams: int
+def test_results_do_not_depend_on_other_segments_their_order_or_the_batch_size(
+    kv: Callable[[str, Precision], TinyNative], name: str, precision: Precision, num_beams: int
 ) -> None:
     built = kv(name, precision)
     pool, rules = built.draw_sources(24), built.rules(num_beams=num_beams)
@@ -95,10 +95,10 @@ def test_lanes_of_one_model_do_not_disturb_each_other(open_kv: OpenKV) -> None:
 
 
 @pytest.mark.parametrize("num_beams", range(2, 7))
-def test_beams_of_any_number_go_through_graphs_that_are_built_when_they_are_asked_for(
+def test_graphs_for_any_number_of_beams_are_built_on_demand_and_give_the_same_results(
     open_kv: OpenKV, open_tiny: OpenTiny, num_beams: int
 ) -> None:
-    """The exported layout, which the golden files vouch for, says what is right."""
+    """The exported layout is the reference; the golden files check it."""
     kv, exported = open_kv("tiny-relu-tied"), open_tiny("tiny-relu-tied", "merged")
     wanted = exported.run(exported.rules(num_beams=num_beams))
 
@@ -114,7 +114,7 @@ def test_beams_of_any_number_go_through_graphs_that_are_built_when_they_are_aske
 
 
 class Garbage(KVSlots):
-    """Slots whose memory holds NaN wherever nothing was written yet."""
+    """Slots whose memory is filled with NaN before anything is written."""
 
     def _lay_out(self, buffer: GrowingBuffer, rows: int, length: int) -> Any:
         array = super()._lay_out(buffer, rows, length)
@@ -124,7 +124,7 @@ class Garbage(KVSlots):
 
 @pytest.mark.parametrize("precision", [FP32, INT8])
 @pytest.mark.parametrize("num_beams", [1, 4])
-def test_what_lay_in_a_slot_before_changes_nothing(
+def test_the_old_content_of_a_slot_does_not_matter(
     open_kv: OpenKV, monkeypatch: pytest.MonkeyPatch, precision: Precision, num_beams: int
 ) -> None:
     built = open_kv("tiny-swish-tied", precision)
@@ -137,7 +137,7 @@ def test_what_lay_in_a_slot_before_changes_nothing(
 
 
 class Narrow(KVSlots):
-    """Slots that have room for a single position at first."""
+    """Slots that begin with the smallest room for positions, so that they have to grow."""
 
     grown = 0
 
@@ -150,7 +150,7 @@ class Narrow(KVSlots):
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_slots_that_grow_under_way_lose_nothing(
+def test_slots_that_grow_while_decoding_keep_their_content(
     open_kv: OpenKV, monkeypatch: pytest.MonkeyPatch, num_beams: int
 ) -> None:
     built = open_kv("tiny-relu-separate")  # some of its sentences run to the limit of 39 tokens
@@ -161,10 +161,10 @@ def test_slots_that_grow_under_way_lose_nothing(
     Narrow.grown = 0
 
     assert decode(built.model, sources, rules, rows=7) == wanted
-    assert Narrow.grown >= 2, "from 16 positions to 32 and on"
+    assert Narrow.grown >= 2, "from 16 positions to 32, and further"
 
 
-def test_a_lane_s_buffers_are_used_again(open_kv: OpenKV) -> None:
+def test_the_buffers_of_a_lane_are_reused(open_kv: OpenKV) -> None:
     built = open_kv()
     decoder = built.model.new_decoder()
     sources, rules = built.draw_sources(40), built.rules(num_beams=1, max_length=17)  # no slot has to grow
@@ -181,10 +181,12 @@ def test_a_lane_s_buffers_are_used_again(open_kv: OpenKV) -> None:
 FULL = Fail("bfc_arena.cc:360 BFCArena::AllocateRawInternal Failed to allocate memory for 614400000")
 
 
-def short_of(monkeypatch: pytest.MonkeyPatch, sentences: int, where: str, error: Exception, tried: list[int]) -> None:
-    """Slots for more than so many sentences do not fit: when they are laid out, or when a few steps were made."""
+def run_out_of_memory(
+    monkeypatch: pytest.MonkeyPatch, sentences: int, where: str, error: Exception, tried: list[int]
+) -> None:
+    """Slots for more than `sentences` raise the error: in `begin`, or in the third step. `tried`: the sizes begun."""
 
-    class Short(KVSlots):
+    class TooSmall(KVSlots):
         def begin(self, count: int, *rest: int) -> None:
             tried.append(count)
             self.steps = 0
@@ -199,45 +201,45 @@ def short_of(monkeypatch: pytest.MonkeyPatch, sentences: int, where: str, error:
                 raise error
             super().bind(binding)
 
-    monkeypatch.setattr(native_graphs, "KVSlots", Short)
+    monkeypatch.setattr(native_graphs, "KVSlots", TooSmall)
 
 
 @pytest.mark.parametrize(
     ("where", "error", "num_beams"),
     [("begin", MemoryError("no more"), 1), ("begin", FULL, 3), ("step", MemoryError("no more"), 3), ("step", FULL, 1)],
 )
-def test_slots_that_do_not_fit_into_memory_are_halved_and_later_ones_fit_at_once(
+def test_slots_that_do_not_fit_into_memory_are_halved_and_the_size_that_fits_is_remembered(
     open_kv: OpenKV, monkeypatch: pytest.MonkeyPatch, where: str, error: Exception, num_beams: int
 ) -> None:
     built = open_kv("tiny-swish-tied", INT8)
     sources, rules = built.draw_sources(40), built.rules(num_beams=num_beams)
     wanted = decode(built.model, sources, rules, rows=20)
     tried: list[int] = []
-    short_of(monkeypatch, 6, where, error, tried)
+    run_out_of_memory(monkeypatch, 6, where, error, tried)
     decoder = built.model.new_decoder()
 
     assert decode(built.model, sources, rules, rows=20, decoder=decoder) == wanted
     assert tried == [20, 10, 5]
     tried.clear()
     assert decode(built.model, sources, rules, rows=20, decoder=decoder) == wanted
-    assert tried == [5], "what is known not to fit is not tried again"
+    assert tried == [5], "a size that did not fit is not tried again"
 
 
 @pytest.mark.parametrize("where", ["begin", "step"])
-def test_a_single_sentence_that_does_not_fit_raises(
+def test_a_single_sentence_that_does_not_fit_into_memory_raises(
     open_kv: OpenKV, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     built, tried = open_kv(), list[int]()
-    short_of(monkeypatch, 0, where, MemoryError("no more"), tried)
+    run_out_of_memory(monkeypatch, 0, where, MemoryError("no more"), tried)
 
     with pytest.raises(MemoryError, match="no more"):
         decode(built.model, built.draw_sources(9), built.rules(), rows=8)
     assert tried == [8, 4, 2, 1]
 
 
-def test_another_error_is_not_taken_for_a_shortage(open_kv: OpenKV, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_error_is_not_taken_for_a_lack_of_memory(open_kv: OpenKV, monkeypatch: pytest.MonkeyPatch) -> None:
     built, tried = open_kv(), list[int]()
-    short_of(monkeypatch, 0, "step", Fail("Invalid node"), tried)
+    run_out_of_memory(monkeypatch, 0, "step", Fail("Invalid node"), tried)
 
     with pytest.raises(Fail, match="Invalid node"):
         decode(built.model, built.draw_sources(9), built.rules(), rows=8)
@@ -248,7 +250,9 @@ def test_another_error_is_not_taken_for_a_shortage(open_kv: OpenKV, monkeypatch:
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_it_stops_between_two_steps_and_the_lane_goes_on_with_the_next_work(open_kv: OpenKV, num_beams: int) -> None:
+def test_decoding_stops_between_two_steps_and_the_lane_can_continue_with_other_work(
+    open_kv: OpenKV, num_beams: int
+) -> None:
     built = open_kv()
     sources, rules = built.draw_sources(30), built.rules(num_beams=num_beams)
     wanted = decode(built.model, sources, rules, rows=4)
@@ -259,13 +263,13 @@ def test_it_stops_between_two_steps_and_the_lane_goes_on_with_the_next_work(open
     with pytest.raises(Stopped):
         list(decoder.decode(sources, rules, run, batch_size=4))
 
-    assert next(asked, "all were asked") == "all were asked"
+    assert next(asked, "exhausted") == "exhausted"
     assert sum(timing.phase == "decode" for timing in run.timings) == 5
     assert decode(built.model, sources, rules, rows=4, decoder=decoder) == wanted
 
 
-def test_a_slot_is_filled_again_as_soon_as_its_sentence_ends(open_kv: OpenKV) -> None:
-    """Few slots, many sentences: as few steps as if each slot had a queue of its own, all equally long."""
+def test_a_slot_is_refilled_as_soon_as_its_sentence_ends(open_kv: OpenKV) -> None:
+    """With few slots and many sentences, there are hardly more steps than if the tokens were divided evenly."""
     built, run = open_kv(), RunContext()
     sources, rules = built.draw_sources(60), built.rules(num_beams=1)
     lengths = [len(one.ids) for one, *_ in decode(built.model, sources, rules)]
@@ -273,24 +277,24 @@ def test_a_slot_is_filled_again_as_soon_as_its_sentence_ends(open_kv: OpenKV) ->
     list(built.model.new_decoder().decode(sources, rules, run, batch_size=4))
 
     steps = [timing for timing in run.timings if timing.phase == "decode"]
-    assert sum(timing.rows for timing in steps) == sum(lengths), "no row runs for nobody"
+    assert sum(timing.rows for timing in steps) == sum(lengths), "no row runs without a sentence"
     assert len(steps) <= sum(lengths) / 4 + max(lengths)
     encoded = [timing for timing in run.timings if timing.phase == "encode"]
     assert sum(timing.rows for timing in encoded) == len(sources)
     assert sum(timing.tokens for timing in encoded) == sum(map(len, sources)), "nothing is padded"
 
 
-# What is not finite
+# Non-finite numbers
 
 
 @pytest.mark.parametrize("precision", [FP32, INT8])
 @pytest.mark.parametrize(
     ("value", "place", "num_beams"), [(np.nan, 0, 1), (np.nan, 13, 4), (np.nan, 31, 1), (np.inf, 13, 4)]
 )
-def test_a_weight_that_is_not_finite_fails_the_segments_that_meet_it_alone(
+def test_a_non_finite_weight_fails_only_the_segments_that_use_it(
     open_kv: OpenKV, tmp_path: Path, precision: Precision, value: float, place: int, num_beams: int
 ) -> None:
-    """One number of one row of the encoder's embeddings: quantizing by the largest number of a row must not hide it."""
+    """One number of one row of the encoder's embeddings: int8, which scales by the largest number, must not hide it."""
     bad = 7
 
     def spoil(weights: dict[str, Any]) -> None:
@@ -299,19 +303,19 @@ def test_a_weight_that_is_not_finite_fails_the_segments_that_meet_it_alone(
     whole = open_kv("tiny-swish-separate", precision)
     broken = build_kv(tmp_path, "tiny-swish-separate", precision, change=spoil)
     sources, rules = whole.draw_sources(60), whole.rules(num_beams=num_beams)
-    meets = [bad in source for source in sources]
-    assert 10 < sum(meets) < 50
+    uses = [bad in source for source in sources]
+    assert 10 < sum(uses) < 50
     wanted = decode(whole.model, sources, rules, rows=7)
 
     found = decode(broken.model, sources, rules, rows=7)
 
-    assert [math.isnan(best.log_prob) for best, *_ in found] == meets
-    for some, others, fails in zip(found, wanted, meets, strict=True):
+    assert [math.isnan(best.log_prob) for best, *_ in found] == uses
+    for some, others, fails in zip(found, wanted, uses, strict=True):
         assert fails or some == others
 
 
 @pytest.mark.parametrize("precision", [FP32, INT8])
-def test_a_target_token_that_is_not_finite_fails_who_says_it(
+def test_a_target_token_with_a_non_finite_embedding_fails_only_the_segments_that_generate_it(
     open_kv: OpenKV, tmp_path: Path, precision: Precision
 ) -> None:
     whole = open_kv("tiny-swish-separate", precision)

@@ -1,4 +1,4 @@
-"""Keys and values in the memory of a device: the code that a GPU runs, here with the CPU as the device."""
+"""Keys and values in the memory of a device: the code for GPUs, here with the CPU as the device."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -70,35 +70,35 @@ def ids_of(found: Sequence[Sequence[Hypothesis]]) -> list[list[tuple[int, ...]]]
 
 @pytest.mark.parametrize("beams", [1, 4])
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
-def test_a_device_gives_what_the_host_gives_in_batches_of_any_size(open_kv: Open, precision: str, beams: int) -> None:
+def test_a_device_gives_the_results_of_the_host_for_any_batch_size(open_kv: Open, precision: str, beams: int) -> None:
     host = decode(open_kv(precision, on_device=False), beams=beams, rows=4)
 
     for rows in (1, 4, 32):
         device = decode(open_kv(precision, on_device=True), beams=beams, rows=rows)
         assert ids_of(device) == ids_of(host), rows
-        for ours, theirs in zip(device, host, strict=True):
-            assert [one.score for one in ours] == pytest.approx([one.score for one in theirs], abs=1e-5), rows
+        for found, wanted in zip(device, host, strict=True):
+            assert [one.score for one in found] == pytest.approx([one.score for one in wanted], abs=1e-5), rows
 
 
 @pytest.mark.parametrize("beams", [1, 4])
 def test_half_precision_decodes_on_a_device(open_kv: Open, beams: int) -> None:
-    """onnxruntime's CPU computes float16 nodes in float32 and rounds between them: near the exact scores."""
+    """onnxruntime's CPU computes float16 nodes in float32 and rounds between them, so the scores are close."""
     half, exact = (decode(open_kv(precision, on_device=True), beams=beams) for precision in ("fp16", "fp32"))
 
     assert sum(one == other for one, other in zip(ids_of(half), ids_of(exact), strict=True)) >= len(LENGTHS) - 1
-    for ours, theirs in zip(half, exact, strict=True):
-        assert ours[0].score == pytest.approx(theirs[0].score, abs=0.02)
+    for found, wanted in zip(half, exact, strict=True):
+        assert found[0].score == pytest.approx(wanted[0].score, abs=0.02)
 
 
 @pytest.mark.parametrize("policy", ["off", "hybrid:3"])
 @pytest.mark.parametrize("beams", [1, 4])
-def test_a_device_says_the_same_without_its_cache(open_kv: Open, beams: int, policy: str) -> None:
+def test_a_device_gives_the_same_ids_without_its_cache(open_kv: Open, beams: int, policy: str) -> None:
     model = open_kv(on_device=True)
 
     assert ids_of(decode(model, beams=beams, policy=policy)) == ids_of(decode(model, beams=beams))
 
 
-def test_a_second_call_finds_its_memory_there(open_kv: Open) -> None:
+def test_a_second_call_reuses_the_memory(open_kv: Open) -> None:
     model = open_kv(on_device=True)
     decoder = model.new_decoder()
     first = decode(model, beams=4, decoder=decoder)
@@ -110,9 +110,7 @@ def test_a_second_call_finds_its_memory_there(open_kv: Open) -> None:
     assert decoder.buffer_stats.num_bytes > 0
 
 
-def test_memory_that_runs_short_is_asked_for_again_in_smaller_pieces(
-    open_kv: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_out_of_device_memory_the_batch_is_made_smaller(open_kv: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     model = open_kv(on_device=True)
     whole = decode(model, beams=1, rows=8)
     begin = DeviceKVSlots.begin
@@ -127,7 +125,7 @@ def test_memory_that_runs_short_is_asked_for_again_in_smaller_pieces(
     assert ids_of(decode(model, beams=1, rows=8)) == ids_of(whole)
 
 
-# --- slots and banks alone, against the ones of the host
+# --- slots and buffers alone, compared with those of the host
 
 
 @pytest.fixture
@@ -141,16 +139,16 @@ def moves(shape: SlotShape, open_kv: Open, folder: Path) -> DeviceCopies:
     return DeviceCopies(shape, folder.parent / "models" / "fp32" / "decoder.onnx", threads=1, providers=[CPU_PROVIDER])
 
 
-def content(bank: DeviceBuffers, rows: int) -> Any:
-    """(2 L, rows, N, C, H)."""
-    shape = bank._shape
-    size = rows * shape.num_heads * bank.length * shape.head_size
-    tensors = [buffer.numpy()[:size] for buffer in bank._buffers]
-    return np.stack(tensors).reshape(2 * shape.num_layers, rows, shape.num_heads, bank.length, shape.head_size)
+def content(buffers: DeviceBuffers, rows: int) -> Any:
+    """The first rows of the buffers as one array (2 L, rows, N, C, H)."""
+    shape = buffers._shape
+    size = rows * shape.num_heads * buffers.length * shape.head_size
+    tensors = [buffer.numpy()[:size] for buffer in buffers._buffers]
+    return np.stack(tensors).reshape(2 * shape.num_layers, rows, shape.num_heads, buffers.length, shape.head_size)
 
 
 @pytest.mark.parametrize("beams", [1, 3])
-def test_rows_are_where_they_are_on_the_host(shape: SlotShape, moves: DeviceCopies, beams: int) -> None:
+def test_rows_have_the_same_content_as_on_the_host(shape: SlotShape, moves: DeviceCopies, beams: int) -> None:
     rng = np.random.default_rng(5)
     host, device = KVSlots(shape), DeviceKVSlots(shape, CPU, moves)
     for slots in (host, device):
@@ -173,37 +171,37 @@ def test_rows_are_where_they_are_on_the_host(shape: SlotShape, moves: DeviceCopi
     np.testing.assert_array_equal(content(device._past[0], 4 * beams)[..., :5, :], host._past[:, : 4 * beams, :, :5])
     for place, end in enumerate(host._source_ends[:4].tolist()):
         assert device._mask[place].sum() == end + 1
-        ours, theirs = content(device._cross[0], 4)[:, place], host._cross[:, place]
-        np.testing.assert_array_equal(ours[..., : end + 1, :], theirs[..., : end + 1, :])
-        assert not ours[..., end + 1 :, :].any()  # a mask does not keep out what is not finite
+        found, wanted = content(device._cross[0], 4)[:, place], host._cross[:, place]
+        np.testing.assert_array_equal(found[..., : end + 1, :], wanted[..., : end + 1, :])
+        assert not found[..., end + 1 :, :].any()  # NaN there would pass through the mask
 
 
-def test_a_row_that_needs_more_positions_finds_them(shape: SlotShape, moves: DeviceCopies) -> None:
+def test_widening_keeps_the_rows_and_zeroes_the_new_positions(shape: SlotShape, moves: DeviceCopies) -> None:
     rng = np.random.default_rng(6)
-    bank, wider = DeviceBuffers(shape, CPU), DeviceBuffers(shape, CPU)
-    bank.lay_out(3, 16)
+    buffers, wider = DeviceBuffers(shape, CPU), DeviceBuffers(shape, CPU)
+    buffers.lay_out(3, 16)
     wider.lay_out(3, 32)
     written = [rng.normal(size=(3, 2, 16, 8)).astype(np.float32) for _ in range(4)]
-    moves.widen(written, bank, 3)
+    moves.widen(written, buffers, 3)
 
-    moves.widen(bank, wider, 2)
+    moves.widen(buffers, wider, 2)
 
     np.testing.assert_array_equal(content(wider, 2)[..., :16, :], np.stack(written)[:, :2])
     assert not content(wider, 2)[..., 16:, :].any()
 
 
-def test_newcomers_leave_the_others_alone(shape: SlotShape, moves: DeviceCopies) -> None:
+def test_placing_new_rows_leaves_the_other_rows_unchanged(shape: SlotShape, moves: DeviceCopies) -> None:
     rng = np.random.default_rng(7)
-    bank = DeviceBuffers(shape, CPU)
-    bank.lay_out(5, 16)
+    buffers = DeviceBuffers(shape, CPU)
+    buffers.lay_out(5, 16)
     first, second = (rng.normal(size=(2, length, 4, 2, 8)).astype(np.float32) for length in (16, 3))
 
-    moves.place(first, bank, 0)
-    moves.place(second, bank, 3)
-    moves.place(second, bank, 2)
+    moves.place(first, buffers, 0)
+    moves.place(second, buffers, 3)
+    moves.place(second, buffers, 2)
 
-    np.testing.assert_array_equal(content(bank, 5)[:, :2], first.transpose(2, 0, 3, 1, 4))
-    np.testing.assert_array_equal(content(bank, 5)[:, 3, :, :3], second.transpose(2, 0, 3, 1, 4)[:, 1])
+    np.testing.assert_array_equal(content(buffers, 5)[:, :2], first.transpose(2, 0, 3, 1, 4))
+    np.testing.assert_array_equal(content(buffers, 5)[:, 3, :, :3], second.transpose(2, 0, 3, 1, 4)[:, 1])
 
 
 def test_garbage_in_a_buffer_changes_nothing(open_kv: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,12 +209,12 @@ def test_garbage_in_a_buffer_changes_nothing(open_kv: Open, monkeypatch: pytest.
     clean = decode(model, beams=4)
     lay_out = DeviceBuffers.lay_out
 
-    def soiled(self: DeviceBuffers, rows: int, length: int) -> None:
+    def lay_out_with_nan(self: DeviceBuffers, rows: int, length: int) -> None:
         lay_out(self, rows, length)
         for buffer in self._buffers:
             buffer.update_inplace(np.full(buffer.shape(), np.nan, np.float32))
 
-    monkeypatch.setattr(DeviceBuffers, "lay_out", soiled)
+    monkeypatch.setattr(DeviceBuffers, "lay_out", lay_out_with_nan)
 
     assert decode(model, beams=4) == clean
 
@@ -224,14 +222,16 @@ def test_garbage_in_a_buffer_changes_nothing(open_kv: Open, monkeypatch: pytest.
 # --- devices
 
 
-def test_the_first_provider_says_which_device_it_is() -> None:
+def test_the_device_is_that_of_the_first_provider() -> None:
     assert Device.of([CPU_PROVIDER]) == Device("cpu", 0)
     assert Device.of([("CUDAExecutionProvider", {"device_id": "2"}), CPU_PROVIDER]) == Device("cuda", 2)
     assert Device.of(["CUDAExecutionProvider"]) == Device("cuda", 0)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
-def test_what_a_gpu_has_no_attention_for_is_refused_in_a_sentence(open_kv: Open, folder: Path, precision: str) -> None:
+def test_a_precision_that_gpus_cannot_run_is_refused_with_one_sentence(
+    open_kv: Open, folder: Path, precision: str
+) -> None:
     open_kv(precision, on_device=False)
 
     with pytest.raises(ModelError, match=f"is in {precision}.*models add SOURCE --precision fp16"):
@@ -239,9 +239,9 @@ def test_what_a_gpu_has_no_attention_for_is_refused_in_a_sentence(open_kv: Open,
 
 
 @pytest.mark.skipif(
-    "CUDAExecutionProvider" in onnxruntime.get_available_providers(), reason="this onnxruntime is the one for GPUs"
+    "CUDAExecutionProvider" in onnxruntime.get_available_providers(), reason="this onnxruntime is built for GPUs"
 )
-def test_a_gpu_that_cannot_be_used_is_no_reason_to_go_on_without(open_kv: Open, folder: Path) -> None:
+def test_an_unusable_gpu_is_an_error_and_not_replaced_by_the_cpu(open_kv: Open, folder: Path) -> None:
     open_kv("fp16", on_device=False)
 
     with pytest.warns(UserWarning, match="CUDA"), pytest.raises(ModelError, match="could not start CUDA"):

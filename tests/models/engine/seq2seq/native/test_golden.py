@@ -1,6 +1,7 @@
-"""Native graphs give every token of transformers, whichever sentences share a batch.
+"""Native graphs give the tokens of transformers, whichever sentences share a batch.
 
-The four families share the cases of the ways that differ in nothing but memory (tests/repetition.py).
+For ways of decoding that differ only in their use of memory, each family runs a share of the cases
+(tests/repetition.py).
 """
 
 import pytest
@@ -14,9 +15,9 @@ FAMILIES = ("tiny-swish-tied", "tiny-relu-tied", "tiny-swish-separate", "tiny-re
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_setting_gives_the_ids_of_transformers(open_kv: OpenKV, family: str) -> None:
-    """Over the four families, every setting meets every size of a batch."""
+    """Over the four families, every setting is combined with every batch size."""
     kv = open_kv(family)
-    decoder = kv.model.new_decoder()  # one for all: what an earlier search left in its slots must not matter
+    decoder = kv.model.new_decoder()  # shared: what an earlier search left in its slots must not matter
     assert len(kv.cases) >= 25
     for index, case in enumerate(kv.cases, FAMILIES.index(family)):
         assert_golden(kv.run(kv.rules(**case.settings), rows=(1, 2, 7, 64)[index % 4], decoder=decoder), case)

@@ -1,4 +1,4 @@
-"""A head that says fewer ids than the vocabulary has: places and ids, and what a search over places gives."""
+"""A head for a part of the vocabulary gives the results of a full head in which the other ids are suppressed."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from jobs.errors import ModelError
-from tests.tiny_models import Built, OpenKV, build_kv, decode
+from tests.tiny_models import OpenKV, TinyNative, build_kv, decode
 from worker.engine.search.generation_config import GenerationConfig
 from worker.graphs.precision import Precision
 
 
-def every_other_id(built: Built) -> list[int]:
-    """Half of the vocabulary, end and start among it."""
+def every_other_id(built: TinyNative) -> list[int]:
+    """Half of the vocabulary, with the end and start ids."""
     rules = built.rules()
     return sorted({*range(0, built.model.graphs.num_target_ids, 2), rules.eos_id, rules.start_id})
 
 
-def suppress_the_others(built: Built, kept: Sequence[int], **settings: Any) -> GenerationConfig:
-    """A full head that says no more than a smaller one, its probabilities being shared by those that are left."""
+def suppress_the_others(built: TinyNative, kept: Sequence[int], **settings: Any) -> GenerationConfig:
+    """Rules under which a full head generates only the kept ids, with probabilities renormalized over these."""
     others = sorted(set(range(built.model.graphs.num_target_ids)) - set(kept))
     rules = built.rules(**settings, renormalize_logits=True)
     return dataclasses.replace(rules, suppressed_ids=tuple(sorted({*rules.suppressed_ids, *others})))
@@ -39,10 +39,10 @@ def suppress_the_others(built: Built, kept: Sequence[int], **settings: Any) -> G
         {"num_beams": 2, "bad_words_ids": [[12], [10, 14], [11, 14]]},
     ],
 )
-def test_a_smaller_head_gives_what_a_full_one_gives_that_is_forbidden_the_rest(
+def test_a_smaller_head_equals_a_full_head_with_the_other_ids_suppressed(
     open_kv: OpenKV, tmp_path: Path, family: str, precision: Precision, settings: dict[str, Any]
 ) -> None:
-    """Ids, every hypothesis of the n best, and scores; rules that name ids which the head does not have included."""
+    """In ids and scores of all hypotheses, also under rules that name ids which the smaller head lacks."""
     full = open_kv(family, precision)
     kept = every_other_id(full)
     small = build_kv(tmp_path, family, precision, head_ids=kept)

@@ -1,4 +1,4 @@
-"""Graphs of our own, with the cache and without: the same tokens, whatever the way."""
+"""Native graphs give the same tokens with the cache and without."""
 
 import dataclasses
 from collections.abc import Callable
@@ -25,7 +25,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "swish": {},
     "separate": {"activation": "relu", "target_vocab_size": 60},
     "wide": {"width": 24, "heads": 3, "layers": 1, "seed": 3},
-    "narrow heads": {"width": 20, "heads": 2, "seed": 4},  # of 10 numbers, filled up to 16
+    "narrow heads": {"width": 20, "heads": 2, "seed": 4},  # heads of size 10, padded to 16
 }
 
 Open = Callable[..., NativeSeq2Seq]
@@ -40,7 +40,7 @@ def open_kv(tmp_path_factory: pytest.TempPathFactory) -> Open:
         if key not in opened:
             folder = tmp_path_factory.mktemp("-".join(key))
             checkpoint = write_marian_checkpoint(folder / "checkpoint", **FAMILIES[family])
-            if precision == "int8":  # as published models have it, and then logits come with their scales
+            if precision == "int8":  # like published models: without a bias, logits come with scales
                 weights = dict(Checkpoint.open(checkpoint).weights)
                 weights["final_logits_bias"] = np.zeros_like(weights["final_logits_bias"])
                 write_weights(checkpoint, weights, dtype="F32", shards=1)
@@ -75,7 +75,7 @@ def decode(
 
 @pytest.mark.parametrize("beams", [1, 4])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_without_the_cache_the_tokens_are_those_with_it(open_kv: Open, family: str, beams: int) -> None:
+def test_without_the_cache_the_tokens_are_the_same(open_kv: Open, family: str, beams: int) -> None:
     model = open_kv(family)
     cached = decode(model, "on", beams=beams)
 
@@ -84,9 +84,9 @@ def test_without_the_cache_the_tokens_are_those_with_it(open_kv: Open, family: s
     ):
         other = decode(model, policy, beams=beams)
         assert [[one.ids for one in best] for best in other] == [[one.ids for one in best] for best in cached], policy
-        for ours, theirs in zip(other, cached, strict=True):
-            assert [one.score for one in ours] == pytest.approx([one.score for one in theirs], abs=1e-5), policy
-            assert [one.truncated for one in ours] == [one.truncated for one in theirs], policy
+        for uncached, wanted in zip(other, cached, strict=True):
+            assert [one.score for one in uncached] == pytest.approx([one.score for one in wanted], abs=1e-5), policy
+            assert [one.truncated for one in uncached] == [one.truncated for one in wanted], policy
 
 
 @pytest.mark.parametrize("policy", ["off", "hybrid:3"])
@@ -105,7 +105,7 @@ def test_a_batch_without_a_cache_gives_each_row_what_it_gets_alone(open_kv: Open
         assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in alone]
 
 
-def test_every_token_of_every_row_is_run_again_without_a_cache(open_kv: Open) -> None:
+def test_without_a_cache_every_step_runs_the_whole_prefix_of_every_row(open_kv: Open) -> None:
     run = RunContext()
 
     decode(open_kv(), "off", beams=1, rows=32, run=run)
@@ -115,7 +115,7 @@ def test_every_token_of_every_row_is_run_again_without_a_cache(open_kv: Open) ->
     assert {timing.past_length for timing in steps} == {0}
 
 
-def test_a_hybrid_runs_whole_prefixes_first_and_single_tokens_then(open_kv: Open) -> None:
+def test_hybrid_runs_whole_prefixes_first_and_single_tokens_after(open_kv: Open) -> None:
     run = RunContext()
 
     decode(open_kv(), "hybrid:3", beams=1, rows=32, run=run)
@@ -125,7 +125,7 @@ def test_a_hybrid_runs_whole_prefixes_first_and_single_tokens_then(open_kv: Open
     assert [timing.past_length for timing in steps[:5]] == [0, 0, 0, 3, 4]
 
 
-def test_a_decoder_without_a_cache_may_be_used_again(open_kv: Open) -> None:
+def test_a_decoder_without_a_cache_can_be_used_twice(open_kv: Open) -> None:
     model = open_kv()
     for policy in ("off", "hybrid:2"):
         decoder = model.new_decoder(CachePolicy.parse(policy))
@@ -159,7 +159,7 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(open_kv: Open, monkey
     assert [size for size in sizes if size > 2] == [8, 4]
 
 
-def test_it_stops_between_two_steps(open_kv: Open) -> None:
+def test_decoding_stops_between_two_steps(open_kv: Open) -> None:
     model = open_kv()
     decoder = model.new_decoder(CachePolicy("off"))
 
@@ -168,10 +168,10 @@ def test_it_stops_between_two_steps(open_kv: Open) -> None:
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_both_ways_are_measured_with_the_same_steps(open_kv: Open, num_beams: int) -> None:
+def test_both_ways_are_measured_over_the_same_steps(open_kv: Open, num_beams: int) -> None:
     report = measure_cache(
         open_kv(), sources(), target_tokens=12, num_beams=num_beams, batch_size=4, repeats=1
-    )  # more segments than slots: they are filled again
+    )  # more segments than slots, so that slots are refilled
 
     assert report.is_equal
     for one in (report.on, report.off):

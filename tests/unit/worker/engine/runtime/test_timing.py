@@ -9,7 +9,7 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.runtime.timing import Stopwatch
 
 
-def two_batches(mode: Timing) -> list[StepTiming]:
+def two_groups_of_rows(mode: Timing) -> list[StepTiming]:
     stopwatch = Stopwatch(mode)
     for rows in (4, 2):
         with stopwatch.measure("encode", rows=rows, tokens=rows * 7):
@@ -17,12 +17,11 @@ def two_batches(mode: Timing) -> list[StepTiming]:
         for step in range(3):
             with stopwatch.measure("decode", step=step + 1, rows=rows, tokens=rows, past_length=step + 1):
                 pass
-        stopwatch.end_batch()
     return stopwatch.timings
 
 
 def test_every_call_is_a_step() -> None:
-    timings = two_batches(Timing.STEPS)
+    timings = two_groups_of_rows(Timing.STEPS)
 
     assert [(one.phase, one.step, one.rows, one.tokens, one.past_length, one.calls) for one in timings] == [
         ("encode", 0, 4, 28, 0, 1),
@@ -38,15 +37,15 @@ def test_every_call_is_a_step() -> None:
 
 
 def test_the_timings_of_a_batch_are_the_sums_of_its_steps() -> None:
-    steps, sums = two_batches(Timing.STEPS), two_batches(Timing.BATCHES)
+    steps, sums = two_groups_of_rows(Timing.STEPS), two_groups_of_rows(Timing.BATCHES)
 
-    assert [(one.phase, one.calls) for one in sums] == [("encode", 1), ("decode", 3), ("encode", 1), ("decode", 3)]
+    assert [(one.phase, one.calls) for one in sums] == [("encode", 2), ("decode", 6)]
     for name in ("rows", "tokens", "past_length"):
         assert sum(getattr(one, name) for one in sums) == sum(getattr(one, name) for one in steps)
 
 
 def test_nothing_is_measured_when_timing_is_off() -> None:
-    assert two_batches(Timing.OFF) == []
+    assert two_groups_of_rows(Timing.OFF) == []
 
 
 def test_a_run_measures_its_steps_and_stops_between_two_steps() -> None:
@@ -57,7 +56,6 @@ def test_a_run_measures_its_steps_and_stops_between_two_steps() -> None:
     for step in range(3):
         with run.measure("decode", step=step, rows=2, tokens=2, past_length=step) as counted:
             counted.tokens = 3
-    run.end_batch()
     with pytest.raises(Stopped, match="stopped between two steps"):
         run.raise_if_stopped("steps")
 

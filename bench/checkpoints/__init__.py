@@ -1,0 +1,1 @@
+"""Models to measure: random ones of a given size, those recovered from native graphs, and their exports."""

@@ -1,0 +1,52 @@
+"""What is measured: each work is a model, a precision and a search, and the peers that do the same.
+
+Knows: names. Does not know: how an engine works.
+"""
+
+from dataclasses import dataclass
+
+SOURCE_TOKENS = TARGET_TOKENS = 32  # of each segment of the forced workload, the end of the source included
+OPUS, DEMO = "opus-shaped", "demo"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One workload of the comparison, and its peers."""
+
+    name: str
+    model: str
+    precision: str  # ours; a peer that has the choice runs at the same
+    beams: int
+    peers: tuple[str, ...]
+    more_peers: tuple[str, ...] = ()  # with --full
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another engine."""
+
+    module: str  # of bench.peers
+    precision: str | None = None  # None: that of the work
+    share: int = 1  # runs 1 / share of the segments: the rates of slow engines are steady after a batch or two
+
+
+PEERS = {
+    "ctranslate2": Peer("peer_ctranslate2"),
+    "transformers-fp32": Peer("peer_transformers", "fp32", 4),
+    "transformers-bf16": Peer("peer_transformers", "bf16", 4),
+    "optimum": Peer("peer_optimum", "fp32", 4),
+    "optimum-no-cache": Peer("peer_optimum", "fp32-no-cache", 16),
+}
+
+_TORCH = ("transformers-fp32", "transformers-bf16", "optimum")
+
+WORKS = (
+    Work("int8-greedy", OPUS, "int8", 1, ("ctranslate2", *_TORCH)),
+    Work("fp32-greedy", OPUS, "fp32", 1, ("ctranslate2", *_TORCH, "optimum-no-cache")),
+    Work("int8-beam4", OPUS, "int8", 4, ("ctranslate2",), _TORCH),
+    Work("fp32-beam4", OPUS, "fp32", 4, ("ctranslate2",), _TORCH),
+    Work("demo-int8-greedy", DEMO, "int8", 1, ("ctranslate2",), _TORCH),
+    Work("demo-fp32-greedy", DEMO, "fp32", 1, ("ctranslate2", "transformers-fp32", "optimum")),
+    Work("demo-int8-beam4", DEMO, "int8", 4, ("ctranslate2",), _TORCH),
+    Work("demo-fp32-beam4", DEMO, "fp32", 4, ("ctranslate2",), _TORCH),
+)

@@ -1,0 +1,72 @@
+"""Texts to translate with a tiny model, and a tokenizer and a memory for them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jobs.errors import SpecError
+from jobs.outcome import SegmentTranslation, Translation
+from jobs.spec import TranslateOptions
+from worker.engine.tasks.batch_result import BatchResult
+from worker.engine.tasks.translation import Translator
+
+GREEDY = TranslateOptions(beam_size=1)
+DIGEST = b"model and options"
+
+
+class WordTokenizer:
+    """A word becomes an id, from the sum of its letters; generated ids are decoded to `t5 t6`. `seen`: split texts."""
+
+    def __init__(self, languages: Sequence[str] = (), max_tokens: int = 64) -> None:
+        self.languages = frozenset(languages)
+        self.max_tokens = max_tokens
+        self.seen: list[str] = []
+
+    def check_language(self, language: str | None) -> None:
+        if language is not None and language not in self.languages:
+            raise SpecError(f"no target language {language!r}")
+
+    def split(self, text: str, language: str | None, max_tokens: int) -> list[list[int]]:
+        self.seen.append(text)
+        ids = [2 + sum(map(ord, word)) % 40 for word in text.strip(".!?").split()]
+        room = min(max_tokens, self.max_tokens) - 1
+        return [[*ids[start : start + room], 0] for start in range(0, max(1, len(ids)), room)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return " ".join(f"t{token_id}" for token_id in ids if token_id != 0)
+
+
+class DictMemory(dict[bytes, SegmentTranslation]):
+    """A translation memory in a dictionary."""
+
+    digest = DIGEST
+
+    def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
+        return {key: self[key] for key in keys if key in self}
+
+
+def translate(
+    translator: Translator,
+    texts: Sequence[str],
+    options: TranslateOptions = GREEDY,
+    *,
+    memory: Any = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> BatchResult:
+    return translator.translate(
+        texts, options, memory=DictMemory() if memory is None else memory, should_stop=should_stop
+    )
+
+
+def one(translated: BatchResult) -> Translation:
+    (outcome,) = translated.outcomes
+    assert isinstance(outcome, Translation)
+    return outcome
+
+
+TEXTS = [
+    "Alpha beta gamma delta. Epsilon zeta!\n\nEta theta iota kappa lambda mu.",
+    "Short one.",
+    "",
+    "42 - 17",
+    "Alpha beta gamma delta. Nu xi omicron pi rho sigma tau upsilon phi.",
+]

@@ -1,0 +1,112 @@
+"""A lane runs every task with models that stay open; each engine is opened once."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.errors import ModelError, Stopped
+from jobs.outcome import Ranking, Score, Translation
+from jobs.spec import JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
+from tests.causal_checkpoints import write_causal_checkpoint
+from worker.batch_processing import process_batch
+from worker.engine.tasks.result_memory import NoMemory
+from worker.lane import Lane
+from worker.model_tools.add.add import Request, add_model
+from worker.model_tools.admission import admit
+from worker.warm_models import WarmModels
+from worker.worker_stats import worker_stats
+
+PAIR = json.dumps({"source": "It will rain in Arden.", "target": "雅顿将有雨。"})
+
+QUERY = json.dumps({"query": "hello", "candidates": [{"id": "a", "text": "hello world"}, {"id": "b", "text": "word"}]})
+
+
+@pytest.fixture(scope="module")
+def models_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A models folder with a tiny causal model."""
+    folder = tmp_path_factory.mktemp("models")
+    checkpoint = write_causal_checkpoint(tmp_path_factory.mktemp("checkpoint"), "qwen2")
+    add_model(Request(source=str(checkpoint), name="tiny"), folder)
+    return folder
+
+
+CASES = [
+    (Task.TRANSLATE, "demo-en-zh", TranslateOptions(), "It will rain in Arden.", Translation),
+    (Task.SCORE, "demo-en-zh", ScoreOptions(), PAIR, Score),
+    (Task.SCORE, "tiny", ScoreOptions(), "hello world", Score),
+    (Task.RERANK, "tiny", RerankOptions(), QUERY, Ranking),
+]
+
+
+def run(lane: Lane, spec: JobSpec, text: str, should_stop: Callable[[], bool] = lambda: False) -> Any:
+    (outcome,) = process_batch(lane, spec, [text], NoMemory(), should_stop).outcomes
+    return outcome
+
+
+def test_one_lane_runs_every_task_and_opens_each_engine_once(models_dir: Path) -> None:
+    models = WarmModels(models_dir, threads=1)
+    lane = Lane(0, models)
+    specs = [admit(task, model, models_dir, options) for task, model, options, *_ in CASES]
+
+    first = [run(lane, spec, text) for spec, (*_, text, _kind) in zip(specs, CASES, strict=True)]
+    opened = worker_stats(models, [lane])
+    again = [run(lane, spec, text) for spec, (*_, text, _kind) in zip(specs, CASES, strict=True)]
+
+    assert [type(outcome) for outcome in first] == [kind for *_, kind in CASES]
+    assert first == again
+    assert sorted(json.loads(opened.models)) == ["demo-en-zh", "tiny"]
+    assert opened.kv_bytes > 0
+    assert opened.buffer_allocations > 0
+    assert worker_stats(models, [lane]).buffer_reuses > opened.buffer_reuses
+
+
+@pytest.mark.parametrize("case", CASES[1:], ids=["pairs", "texts", "queries"])
+def test_every_engine_obeys_a_request_to_stop(models_dir: Path, case: tuple[Task, str, Options, str, type]) -> None:
+    task, model, options, text, _ = case
+    lane = Lane(0, WarmModels(models_dir, threads=1))
+
+    with pytest.raises(Stopped):
+        run(lane, admit(task, model, models_dir, options), text, lambda: True)
+
+
+def test_a_job_is_refused_if_its_model_is_now_of_another_kind(models_dir: Path) -> None:
+    spec = admit(Task.SCORE, "tiny", models_dir, ScoreOptions())
+    pairs = JobSpec(task=Task.SCORE, model="tiny", model_revision=spec.model_revision, options=ScoreOptions(pairs=True))
+
+    with pytest.raises(ModelError, match="not a translation model"):
+        run(Lane(0, WarmModels(models_dir, threads=1)), pairs, PAIR)
+
+
+def test_touched_files_are_opened_again_and_the_job_continues(models_dir: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(models_dir / "tiny", tmp_path / "tiny"))
+    lane = Lane(0, WarmModels(tmp_path, threads=1))
+    spec = admit(Task.SCORE, str(folder), tmp_path, ScoreOptions())
+    first = run(lane, spec, "hello world")
+    opened = lane.scorer(spec)
+    assert lane.changed_files() == []
+
+    weights = folder / "weights.data"
+    weights.write_bytes(weights.read_bytes())
+
+    assert lane.changed_files() == ["weights.data"]
+    assert run(lane, spec, "hello world") == first
+    assert lane.scorer(spec) is not opened
+    assert lane.changed_files() == []
+
+
+def test_changed_files_are_refused_even_if_the_model_is_already_open(models_dir: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(models_dir / "tiny", tmp_path / "tiny"))
+    lane = Lane(0, WarmModels(tmp_path, threads=1))
+    spec = admit(Task.SCORE, str(folder), tmp_path, ScoreOptions())
+    run(lane, spec, "hello world")
+
+    weights = folder / "weights.data"
+    weights.write_bytes(weights.read_bytes()[::-1])
+
+    with pytest.raises(ModelError, match="have changed since the job was submitted"):
+        lane.open(spec)
+    assert spec.model_revision not in lane.warm

@@ -1,0 +1,193 @@
+"""The child process: keeps the models open, and runs N lanes (threads) and a heartbeat until it is asked to stop.
+
+Started by `worker.supervisor` as a fresh process, never as a fork: a session's threads and a GPU's context do not
+survive one. It talks to its parent through two pipes (`worker.process.parent_pipe`). When the parent ends, however that
+happens, the pipe ends too, and the child finishes the current batches and exits.
+"""
+
+import faulthandler
+import logging
+import os
+import random
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from functools import partial
+
+from jobs.dispatch.database_outage import DatabaseOutage
+from jobs.dispatch.health import Health
+from jobs.dispatch.worker_arguments import WorkerArguments
+from jobs.errors import KvjobsError, StoreError, TransientError, ValueRefused
+from jobs.process import ProcessId
+from jobs.queues import CPU, Queues
+from jobs.store.database import Database
+from jobs.store.worker_registry import mark_stopped, register
+from worker.drain import drain
+from worker.engine.runtime.device import lanes_of, provider_name
+from worker.isolation.sandbox import Sandbox
+from worker.lane import Lane
+from worker.process.child_handle import EXIT_REFUSED
+from worker.process.connect import connect_with_retry
+from worker.process.health import serve_health
+from worker.process.lease_keeper import LeaseKeeper
+from worker.process.memory_limits import limit_to_machine, set_oom_score
+from worker.process.parent_pipe import ParentPipe
+from worker.process.stderr_log import log_to_stderr
+from worker.warm_models import WarmModels
+from worker.worker_stats import worker_stats
+
+log = logging.getLogger(__name__)
+
+LONGEST_PAUSE_S = 10.0
+LOOK_EVERY_S = 5.0  # at least, where a broker wakes the lanes
+
+
+def main() -> int:
+    """Run the lanes as the first argument says; the exit code."""
+    arguments = WorkerArguments.from_argument(sys.argv[1])
+    log_to_stderr(arguments.settings)
+    faulthandler.enable(all_threads=False)  # on a crash, the traceback of the thread goes to standard error
+    set_oom_score(500)  # killed before the database and before its parent
+    if arguments.device == CPU:
+        limit_to_machine()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of the terminal; the parent decides
+    num_lanes = lanes_of(arguments.device, arguments.settings.lanes)
+    parent = ParentPipe(num_lanes)
+    signal.signal(signal.SIGTERM, lambda *_: parent.stop())
+    _start(parent.listen)
+    try:
+        database = connect_with_retry(arguments.settings, parent.wait_stop, has_run=arguments.has_run)
+        return 0 if database is None else _run(database, arguments, num_lanes, parent)
+    except KvjobsError as error:
+        print(f"kvjobs worker: {error}", file=sys.stderr)
+        return EXIT_REFUSED
+
+
+def _run(database: Database, arguments: WorkerArguments, num_lanes: int, parent: ParentPipe) -> int:
+    settings = arguments.settings
+    models = WarmModels.for_worker(arguments)
+    lanes = [Lane(number, models) for number in range(num_lanes)]
+    queues = Queues.parse(settings.queues, arguments.device)
+
+    def register_worker() -> int:
+        worker_id = register(
+            database,
+            device=arguments.device,
+            provider=provider_name(arguments.device),
+            lanes=num_lanes,
+            queues=str(queues),
+            node=arguments.node,
+        )
+        parent.report_registered(worker_id)
+        return worker_id
+
+    worker_id = _register_with_retry(register_worker, arguments, parent)
+    if worker_id is None:
+        return 0
+    keeper = LeaseKeeper(
+        database,
+        worker_id,
+        lease_s=settings.lease_s,
+        heartbeat_s=settings.heartbeat_s,
+        hang_s=settings.hang_s,
+        wakeup=parent.wakeup,
+        register=register_worker,
+    )
+    parent.call_at_stop(keeper.stop)
+    heartbeat = _start(keeper.keep_alive, lambda: worker_stats(models, lanes))
+    _start(keeper.watchdog.run)
+    failures: list[str] = []
+    lane_threads = [_start(_run_lane, database, lane, keeper, arguments, queues, failures) for lane in lanes]
+    with serve_health(settings, lambda: _health(keeper, lane_threads)):
+        for thread in lane_threads:
+            thread.join()
+    keeper.close()
+    heartbeat.join(timeout=5)
+    for failure in failures:
+        print(failure, file=sys.stderr)
+    try:
+        mark_stopped(database, [keeper.worker_id])
+    except StoreError as error:
+        log.warning("%s", error)
+    return 1 if failures else 0
+
+
+def _start(target: Callable[..., None], *args: object) -> threading.Thread:
+    thread = threading.Thread(target=target, args=args, daemon=True)
+    thread.start()
+    return thread
+
+
+def _register_with_retry(
+    register_worker: Callable[[], int], arguments: WorkerArguments, parent: ParentPipe
+) -> int | None:
+    """The id of this worker, as soon as the database accepts it; None where this process is to stop. Raises StoreError
+    for errors that waiting cannot resolve, as `connect_with_retry` does."""
+    outage = DatabaseOutage()
+    while True:
+        try:
+            return register_worker()
+        except StoreError as error:
+            if not (arguments.has_run or isinstance(error, TransientError)):
+                raise
+            outage.met(error)
+        if parent.wait_stop(1.0):
+            return None
+
+
+def _run_lane(
+    database: Database, lane: Lane, keeper: LeaseKeeper, arguments: WorkerArguments, queues: Queues, failures: list[str]
+) -> None:
+    """Drain, wait, drain, until the worker stops. An unexpected error ends the process; the parent starts another."""
+    pause_s = 0.5
+    look_every_s = _look_every_s(arguments)
+    try:
+        while not keeper.is_stopping():
+            seen = keeper.wakeup.count
+            try:
+                drain(database, lane, keeper, queues, arguments.first_job, partial(Sandbox, arguments))
+                pause_s = 0.5
+                keeper.outage.over()
+            except ValueRefused:
+                raise
+            except StoreError as error:
+                keeper.outage.met(error)
+                keeper.wakeup.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                continue
+            if arguments.drain:
+                return
+            keeper.wakeup.wait(look_every_s * random.uniform(0.5, 1.5), seen)  # so that a fleet does not ask at once
+    except BaseException:
+        failures.append(traceback.format_exc())
+        keeper.stop()
+
+
+def _look_every_s(arguments: WorkerArguments) -> float:
+    """How often a lane looks for work without a wake-up: where a broker sends them, only for when it is unreachable."""
+    poll_s = arguments.settings.poll_s
+    return poll_s if arguments.node is None else max(poll_s, LOOK_EVERY_S)
+
+
+def _health(keeper: LeaseKeeper, lanes: list[threading.Thread]) -> Health:
+    me, silent_s = ProcessId.current(), time.monotonic() - keeper.answered_at
+    is_stuck = not all(lane.is_alive() for lane in lanes) or keeper.watchdog.is_stuck()
+    return Health(
+        worker_id=keeper.worker_id,
+        host=socket.gethostname(),
+        pid=me.pid,
+        machine=me.machine,
+        lives=not is_stuck and silent_s <= keeper.lease_s,
+        silent_s=silent_s,
+    )
+
+
+if __name__ == "__main__":
+    code = main()
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(code)  # do not wait for daemon threads, which may be in a model call or a read

@@ -1,0 +1,137 @@
+"""The one child process of a worker, as its parent sees it: started, woken, waited for, ended.
+
+Two pipes connect them. Each byte written to the child's standard input wakes its lanes; the end of that pipe asks it to
+finish the current batch and exit. On its standard output the child writes a line `worker N` once the database knows it
+by the id N, and whenever all lanes wait, a line with the number of bytes that it has read so far.
+"""
+
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+from jobs.dispatch.worker_arguments import WorkerArguments
+
+log = logging.getLogger(__name__)
+
+EXIT_REFUSED = 78  # wrong settings or database: starting again would not help (EX_CONFIG, sysexits.h)
+REGISTERED = b"worker "
+READ_REPORTS_S = 1.0  # for the reports of a process that has just ended
+GRACE_S = 28.0  # from the request to stop until the child is killed; SIGTERM promises an exit within 30 s
+
+
+class Child:
+    """The child process of a worker: at most one runs at a time. Threads share this object."""
+
+    def __init__(self, arguments: WorkerArguments) -> None:
+        self._arguments = arguments
+        self._changed = threading.Condition()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._woken = 0  # bytes written to the current process
+        self._idle_at = -1  # bytes that it had read when all its lanes last waited
+        self._is_closed = False
+        self._worker_id: int | None = None
+        self._listener: threading.Thread | None = None
+
+    def spawn(self) -> None:
+        """Start a process in place of the last one, which has ended. One that replaces another waits for the database
+        whatever error it answers with."""
+        arguments = replace(self._arguments, has_run=self._worker_id is not None)
+        # -P: Python must not import a folder named `worker` in the user's current directory.
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "worker.child_process", arguments.argument()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=self._arguments.environment(),
+            start_new_session=True,  # Ctrl-C in the terminal reaches the parent alone
+        )
+        assert process.stdin is not None
+        os.set_blocking(process.stdin.fileno(), False)  # a child that hangs must not block its parent
+        with self._changed:
+            self._process, self._woken, self._idle_at = process, 0, -1
+        self._listener = threading.Thread(target=self._listen, args=(process,), daemon=True)
+        self._listener.start()
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    def worker_id(self) -> int | None:
+        """The id of the current process in the database; before it has one, that of the last process that had one; None
+        before any had."""
+        if self._listener is not None and self.poll() is not None:
+            self._listener.join(READ_REPORTS_S)
+        return self._worker_id
+
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs."""
+        return self._process.poll() if self._process else None
+
+    def wait(self, seconds: float) -> int | None:
+        """As `poll`, after so many seconds at most."""
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self._process.wait(seconds)
+        return None
+
+    def wake(self) -> None:
+        """Let every lane that waits look for work."""
+        with self._changed:
+            if self._process is None or self._process.stdin is None or self._is_closed:
+                return
+            with contextlib.suppress(OSError, ValueError):  # it has just ended, or does not read
+                self._woken += os.write(self._process.stdin.fileno(), b"w")
+
+    def wait_idle(self, seconds: float) -> bool:
+        """Wait until all lanes have looked for work since the last `wake` and found none; whether they have."""
+        with self._changed:
+            process = self._process
+            self._changed.wait_for(
+                lambda: self._is_closed or process is not self._process or self._idle_at >= self._woken, seconds
+            )
+            return self._idle_at >= self._woken
+
+    def end(self) -> int:
+        """Let it finish the current batch and exit; kill it if that takes too long. Its exit code."""
+        process = self._close()
+        if process is None:
+            return 0
+        try:
+            return process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            log.warning("the worker process did not end within %.0f s; killing it", GRACE_S)
+            process.kill()
+            return process.wait()
+
+    def kill(self) -> None:
+        """End it at once. Its shards become ready again when a reaper sees that it has died."""
+        if self._process is not None:
+            self._process.kill()
+
+    def _close(self) -> "subprocess.Popen[bytes] | None":
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+            if self._process is not None and self._process.stdin is not None:
+                self._process.stdin.close()
+            return self._process
+
+    def _listen(self, process: "subprocess.Popen[bytes]") -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            with self._changed:
+                if process is self._process and line.startswith(REGISTERED):
+                    self._worker_id = int(line.removeprefix(REGISTERED))
+                elif process is self._process:
+                    self._idle_at = int(line)
+                    self._changed.notify_all()
+        with self._changed:  # it has ended: `wait_idle` returns
+            if process is self._process:
+                self._idle_at = self._woken
+                self._changed.notify_all()
+            if process.stdin is not None:
+                process.stdin.close()
+        process.stdout.close()

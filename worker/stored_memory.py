@@ -1,0 +1,34 @@
+"""The memories of translations and of scores in the database, as an engine uses them: keys in, stored results out."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+from jobs.outcome import Score, SegmentTranslation
+from jobs.spec import JobSpec
+from jobs.store.database import Database
+from jobs.store.memory import recall, recall_scores
+
+
+class StoredMemory:
+    """The results that the database stores for the model and options of one job."""
+
+    def __init__(
+        self,
+        database: Database,
+        spec: JobSpec,
+        waiting: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
+        """`waiting` is the context of each query: a lane that waits for its database does not hang."""
+        self.digest = spec.memory_digest()
+        self._database = database
+        self._waiting = waiting
+
+    def recall(self, keys: Sequence[bytes]) -> dict[bytes, SegmentTranslation]:
+        """The stored translations, by key, of those keys that have one."""
+        with self._waiting():
+            return recall(self._database, keys)
+
+    def recall_scores(self, keys: Sequence[bytes]) -> dict[bytes, Score]:
+        """The stored scores, by key, of those keys that have one."""
+        with self._waiting():
+            return recall_scores(self._database, keys)
