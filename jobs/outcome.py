@@ -3,6 +3,7 @@
 import enum
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class Flag(enum.StrEnum):
@@ -25,6 +26,15 @@ class Alternative:
     score: float  # sum over segments of log-probability / length ** length_penalty
 
 
+class AlignedSegment(NamedTuple):
+    """Where a translated sentence is in the document, and where its translation is. In characters, from 0."""
+
+    source_start: int
+    source_stop: int
+    target_start: int
+    target_stop: int
+
+
 @dataclass(frozen=True, slots=True)
 class Translation:
     """A translated document."""
@@ -37,6 +47,7 @@ class Translation:
     num_target_tokens: int
     flags: tuple[Flag, ...] = ()  # sorted, each once
     alternatives: tuple[Alternative, ...] = ()  # best first; empty unless n_best > 1
+    segments: tuple[AlignedSegment, ...] = ()  # in the order of both texts
 
 
 @dataclass(frozen=True, slots=True)

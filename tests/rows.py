@@ -5,16 +5,20 @@ documents and of documents per shard, as an ingest would have left them.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import func, insert, select
 
-from jobs.outcome import Ranking, Score, Translation
+from jobs.outcome import Ranking, Score, StepTiming, Translation
 from jobs.process import ProcessId
 from jobs.spec import JobSpec, Options, Task, TranslateOptions
 from jobs.store.database import Database
+from jobs.store.rollups.batch_sums import BatchSums
+from jobs.store.rollups.writes import FAILURES, add_batch, add_failures
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, as_stored
@@ -67,6 +71,8 @@ def insert_job(
     state = state or (JobState.RUNNING if waiting else JobState.DONE)
     readable = [line for line in lines if line.status != DocumentStatus.REJECTED]
     with database.writing() as connection:
+        now = connection.execute(select(db_time())).scalar_one()
+        rows: list[dict[str, Any]] = []
         job = {
             "name": name,
             "task": task,
@@ -122,29 +128,32 @@ def insert_job(
                 )
             )
             if line.translation is not None:
-                connection.execute(
-                    insert(tables.Translation).values(
-                        job_id=job_id,
-                        position=position,
-                        text=line.translation,
-                        log_prob=line.log_prob,
-                        num_segments=1,
-                        num_reused=0,
-                        num_source_tokens=TOKENS,
-                        num_target_tokens=TOKENS,
-                        flags=line.flags,
-                        alternatives=json.dumps(line.alternatives) if line.alternatives else None,
-                        shard_id=shard_id,
-                        epoch=line.epoch,
-                        worker_id=1,
-                        finished_at=db_time(),
-                    )
+                rows.append(
+                    {
+                        "position": position,
+                        "text": line.translation,
+                        "log_prob": line.log_prob,
+                        "num_segments": 1,
+                        "num_reused": 0,
+                        "num_source_tokens": TOKENS,
+                        "num_target_tokens": TOKENS,
+                        "flags": line.flags,
+                        "alternatives": json.dumps(line.alternatives) if line.alternatives else None,
+                        "epoch": line.epoch,
+                    }
                 )
             if line.result is not None:
-                whose = {"job_id": job_id, "position": position, "shard_id": shard_id, "epoch": 1, "worker_id": 1}
                 stored = as_stored(line.result)
                 assert isinstance(stored, dict)
-                connection.execute(insert(RESULTS[task]).values(**stored, **whose, finished_at=db_time()))
+                rows.append({**stored, "position": position, "epoch": 1})
+        whose = {"job_id": job_id, "shard_id": shard_id, "worker_id": 1, "finished_at": now}
+        for row in rows:
+            connection.execute(insert(RESULTS[task]).values(**row, **whose))
+        failures = Counter((line.status, line.error[0]) for line in lines if line.status in FAILURES)
+        ended = sum(number for (status, _), number in failures.items() if status != DocumentStatus.REJECTED)
+        if rows or ended:
+            add_batch(connection, batch_sums(job_id, shard_id=shard_id, now=now, task=task, results=rows, failed=ended))
+        add_failures(connection, job_id, failures)
         connection.execute(
             insert(tables.JobCounts).values(
                 job_id=job_id,
@@ -252,7 +261,34 @@ def insert_waiting_job(
                 segments_reused=0,
             )
         )
+        add_failures(connection, job_id, {(DocumentStatus.REJECTED, None): len(rejected)} if rejected else {})
     return int(job_id)
+
+
+def batch_sums(
+    job_id: int,
+    *,
+    now: datetime,
+    shard_id: int = 1,
+    lane: int = 0,
+    task: Task = Task.TRANSLATE,
+    results: Sequence[dict[str, Any]] = (),
+    failed: int = 0,
+    timings: Sequence[StepTiming] = (),
+) -> BatchSums:
+    """A batch that worker 1 recorded under the first lease of a shard."""
+    whose = {"job_id": job_id, "shard_id": shard_id, "epoch": 1, "worker_id": 1, "lane": lane}
+    return BatchSums(**whose, ended_at=now, table=RESULTS[task], results=results, failed=failed, timings=timings)
+
+
+def add_timings(database: Database, job_id: int, timings: Sequence[StepTiming], lane: int = 0) -> None:
+    """Add timings to a job, as a batch without documents."""
+    whose = {"job_id": job_id, "shard_id": 1, "epoch": 1, "worker_id": 1, "lane": lane}
+    with database.writing() as connection:
+        now = connection.execute(select(db_time())).scalar_one()
+        for timing in timings:
+            connection.execute(insert(tables.Step).values(**whose, **asdict(timing), recorded_at=now))
+        add_batch(connection, batch_sums(job_id, now=now, lane=lane, timings=timings))
 
 
 def translated(text: str = "x") -> Translation:

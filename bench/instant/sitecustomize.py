@@ -38,12 +38,18 @@ class Instant:
     """An engine that answers at once."""
 
     def translate(self, texts: Sequence[str], options: Any, **_: Any) -> Any:
-        from jobs.outcome import Translation
+        from jobs.outcome import AlignedSegment, Translation
         from worker.engine.tasks.batch_result import BatchResult
 
         outcomes = [
             Translation(
-                text=text, log_prob=-1.0, num_segments=1, num_reused=0, num_source_tokens=9, num_target_tokens=9
+                text=text,
+                log_prob=-1.0,
+                num_segments=1,
+                num_reused=0,
+                num_source_tokens=9,
+                num_target_tokens=9,
+                segments=(AlignedSegment(0, len(text), 0, len(text)),),
             )
             for text in texts
         ]

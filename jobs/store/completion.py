@@ -22,16 +22,22 @@ def end_documents(
     *,
     code: str | None = None,
     message: str | None = None,
-) -> int:
-    """Give the open documents of a range a terminal status, and add them to the job's counters; how many."""
+) -> list[int]:
+    """Give the open documents of a range a terminal status; the estimated tokens of each. The caller adds them to the
+    job's counters."""
     ended = connection.execute(
         update(Document)
         .where(Document.job_id == job_id, Document.position >= start, Document.position < stop, *is_open(result))
         .values(status=status, error_code=code, error=message)
         .returning(Document.estimated_tokens)
     )
-    tokens = ended.scalars().all()
-    add_to_counters(connection, job_id, **{status.value: len(tokens), "estimated_done": sum(tokens)})
+    return list(ended.scalars())
+
+
+def cancel_documents(connection: Connection, result: ResultTable, job_id: int, start: int, stop: int) -> int:
+    """Cancel the open documents of a range, and add them to the job's counters; how many."""
+    tokens = end_documents(connection, result, job_id, start, stop, DocumentStatus.CANCELLED)
+    add_to_counters(connection, job_id, cancelled=len(tokens), estimated_done=sum(tokens))
     return len(tokens)
 
 
@@ -50,7 +56,7 @@ def close_cancelled(connection: Connection, job_id: int, shard_ids: Sequence[int
     total = 0
     result = results_of(connection, job_id)
     for shard in cancelled:
-        total += end_documents(connection, result, job_id, shard.start, shard.stop, DocumentStatus.CANCELLED)
+        total += cancel_documents(connection, result, job_id, shard.start, shard.stop)
         log_event(connection, job_id, shard.id, "cancelled", shard.lease_epoch, None)
     close_shards(connection, job_id, len(cancelled))
     return total

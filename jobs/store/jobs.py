@@ -6,9 +6,10 @@ from sqlalchemy import Connection, exists, func, or_, select, update
 
 from jobs.errors import NotFoundError, SpecError
 from jobs.failpoints import failpoint
-from jobs.store.completion import close_cancelled, close_shards, end_documents
+from jobs.store.completion import cancel_documents, close_cancelled, close_shards
 from jobs.store.database import Database
 from jobs.store.job_counters import add_to_counters, lock_counters
+from jobs.store.rollups.writes import forget_failures
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import is_open, results_of
 from jobs.store.schema.states import DocumentStatus, JobState, ShardState
@@ -73,7 +74,7 @@ def finish_cancel(database: Database, job_id: int) -> int:
                 # Documents of an unfinished ingest that are in no shard yet.
                 if job.ingested_at is None:
                     result, written = results_of(connection, job_id), (0, _one_past_last(connection, job_id))
-                    cancelled += end_documents(connection, result, job_id, *written, DocumentStatus.CANCELLED)
+                    cancelled += cancel_documents(connection, result, job_id, *written)
                 close_shards(connection, job_id, 0)
                 return cancelled
             cancelled += close_cancelled(connection, job_id, shard_ids)
@@ -94,6 +95,7 @@ def retry(database: Database, job_id: int) -> int:
                 f"the corpus of job {job_id} was not read to its end, so there is nothing to retry; submit it again"
             )
         total = sum(_reopen(connection, job_id, status) for status in PUT_BACK)
+        forget_failures(connection, job_id, *PUT_BACK)
         if not total and job.cancel_requested_at is None:
             return 0
         waiting = exists().where(

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, delete, func, select, tuple_, update
 
 from jobs.errors import SpecError
 from jobs.store.database import Database
 from jobs.store.job_counters import lock_counters
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS
+from jobs.store.schema.rollup_tables import SUMS, RecordedBatch
 from jobs.store.schema.states import ENDED_STATES, JobState
 from jobs.store.schema.tables import Document, Job, Shard, ShardEvent, Step
 
@@ -43,7 +44,7 @@ def prune_job(database: Database, job_id: int, advance: Callable[[int], None] = 
             raise SpecError(f"job {job_id} was retried or deleted meanwhile; nothing was deleted")
     positioned = map(_by_position, (*RESULTS.values(), Document))
     # The shards before their log: nothing is logged about a shard that does not exist.
-    for batch in (*positioned, *map(_by_id, (Shard, Step, ShardEvent))):
+    for batch in (*positioned, *map(_by_id, (Shard, Step, ShardEvent, RecordedBatch)), *map(_by_key, SUMS)):
         while True:
             with database.writing() as connection:
                 deleted = batch(connection, job_id)
@@ -69,5 +70,15 @@ def _by_id(table: Any) -> Callable[[Connection, int], int]:
     def batch(connection: Connection, job_id: int) -> int:
         some = select(table.id).where(table.job_id == job_id).limit(ROWS_PER_BATCH)
         return connection.execute(delete(table).where(table.id.in_(some))).rowcount
+
+    return batch
+
+
+def _by_key(table: Any) -> Callable[[Connection, int], int]:
+    key = tuple_(*table.__table__.primary_key)
+
+    def batch(connection: Connection, job_id: int) -> int:
+        some = select(*table.__table__.primary_key).where(table.job_id == job_id).limit(ROWS_PER_BATCH)
+        return connection.execute(delete(table).where(key.in_(some))).rowcount
 
     return batch

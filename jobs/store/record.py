@@ -1,9 +1,11 @@
 """Recording the results of a batch, fenced by its lease."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, literal, select, update
 
 from jobs.errors import StaleLease
 from jobs.failpoints import failpoint
@@ -14,9 +16,11 @@ from jobs.store.circuit_breaker import QUARANTINED
 from jobs.store.completion import end_documents
 from jobs.store.connection.dialect import insert_rows
 from jobs.store.database import Database
-from jobs.store.job_counters import add_to_counters
+from jobs.store.job_counters import add_to_counters, lock_counters
+from jobs.store.rollups.batch_sums import BatchSums
+from jobs.store.rollups.writes import add_batch, add_failures
 from jobs.store.schema import tables
-from jobs.store.schema.clock import db_time
+from jobs.store.schema.clock import UtcDateTime, db_time
 from jobs.store.schema.results import RESULTS, SUMMED, as_stored
 from jobs.store.schema.states import DocumentStatus, ShardState
 from jobs.store.schema.tables import Shard
@@ -40,20 +44,22 @@ def record(
     Raises StaleLease where the shard has another lease by now, or was deleted with its job: nothing is written, and the
     refusal is logged if the shard exists.
     """
-    batch = work.batches[index]
+    batch, timings = work.batches[index], list(timings)
     following = work.batches[index + 1] if index + 1 < len(work.batches) else None
     with database.writing() as connection:
         # The UPDATE locks the row, so no other transaction can change the lease between this check and the inserts.
-        held = connection.execute(
+        now = connection.execute(
             update(Shard)
             .where(Shard.in_flight == positions_json(batch), *fence(work))
             .values(lease_until=db_time(lease_s), crashes=0)
-        )
-        if held.rowcount:
+            .returning(db_time())
+        ).scalar()
+        if now is not None:
             failpoint("before-insert")
-            _insert_outcomes(connection, work, batch, outcomes)
-            _insert_steps(connection, work, timings)
+            _insert_steps(connection, work, timings, now)
+            new, failed = _insert_outcomes(connection, work, batch, outcomes, now)
             memory.learn(connection, learned)
+            add_batch(connection, _sums(work, now, new, failed, timings))
             log_event(connection, work.job_id, work.shard_id, "recorded", work.epoch, work.worker_id, len(batch))
             if following:
                 set_in_flight(connection, work, following)
@@ -61,7 +67,7 @@ def record(
                 failpoint("in-finish")
                 finish_shard(connection, work)
             failpoint("before-commit")
-        accepted = bool(held.rowcount) or _was_recorded(connection, work, following)
+        accepted = now is not None or _was_recorded(connection, work, following)
         if not accepted and shard_exists(connection, work):
             log_event(connection, work.job_id, work.shard_id, "stale_commit", work.epoch, work.worker_id, len(batch))
     if not accepted:
@@ -80,7 +86,10 @@ def _was_recorded(connection: Connection, work: Work, following: Batch | None) -
     return bool(shard.in_flight == positions_json(following) if following else shard.state != ShardState.LEASED)
 
 
-def _insert_outcomes(connection: Connection, work: Work, batch: Batch, outcomes: Sequence[Outcome]) -> None:
+def _insert_outcomes(
+    connection: Connection, work: Work, batch: Batch, outcomes: Sequence[Outcome], now: datetime
+) -> tuple[list[dict[str, Any]], int]:
+    """Write what became of the documents, and count it. The results that are new, and how many documents failed."""
     table = RESULTS[work.spec.task]
     whose = {"job_id": work.job_id, "shard_id": work.shard_id, "epoch": work.epoch, "worker_id": work.worker_id}
     rows: list[dict[str, Any]] = []
@@ -91,26 +100,67 @@ def _insert_outcomes(connection: Connection, work: Work, batch: Batch, outcomes:
             rows.append(stored | whose | {"position": document.position})
         else:
             without.append((document, stored))
-    inserted = set(insert_rows(connection, table, rows, table.position, finished_at=db_time()))
+    inserted = set(insert_rows(connection, table, rows, table.position, finished_at=literal(now, UtcDateTime())))
     new = [row for row in rows if row["position"] in inserted]
+    if without or not new:
+        lock_counters(connection, work.job_id)  # else the first addition does
+    failures = _end_failed(connection, work, without)
     tokens = {document.position: document.estimated_tokens for document in batch}
     add_to_counters(
         connection,
         work.job_id,
         succeeded=len(new),
-        estimated_done=sum(tokens[position] for position in inserted),
+        estimated_done=sum(tokens[position] for position in (*inserted, *failures)),
+        **Counter(status.value for status, _ in failures.values()),
         **{counter: sum(row[column.key] for row in new) for counter, column in SUMMED[table].items()},
     )
+    add_failures(connection, work.job_id, Counter(failures.values()))
+    return new, len(failures)
+
+
+def _end_failed(
+    connection: Connection, work: Work, without: Sequence[tuple[PlannedDocument, Failed | Quarantined]]
+) -> dict[int, tuple[DocumentStatus, str]]:
+    """Give the documents that have no result a status, where they are open; status and code of these, by position."""
+    ended = {}
     for document, failure in without:
         here = (document.position, document.position + 1)
         status = DocumentStatus.FAILED if isinstance(failure, Failed) else DocumentStatus.QUARANTINED
-        ended = end_documents(connection, table, work.job_id, *here, status, code=failure.code, message=failure.message)
-        if ended and isinstance(failure, Quarantined):
+        was_open = end_documents(
+            connection,
+            RESULTS[work.spec.task],
+            work.job_id,
+            *here,
+            status,
+            code=failure.code,
+            message=failure.message,
+        )
+        if was_open:
+            ended[document.position] = (status, failure.code)
+        if was_open and isinstance(failure, Quarantined):
             detail = f"[{document.position}] {failure.message}"
             log_event(connection, work.job_id, work.shard_id, QUARANTINED, work.epoch, work.worker_id, 1, detail)
+    return ended
 
 
-def _insert_steps(connection: Connection, work: Work, timings: Iterable[StepTiming]) -> None:
+def _sums(
+    work: Work, now: datetime, new: Sequence[dict[str, Any]], failed: int, timings: Sequence[StepTiming]
+) -> BatchSums:
+    return BatchSums(
+        job_id=work.job_id,
+        shard_id=work.shard_id,
+        epoch=work.epoch,
+        worker_id=work.worker_id,
+        lane=work.lane,
+        ended_at=now,
+        table=RESULTS[work.spec.task],
+        results=new,
+        failed=failed,
+        timings=timings,
+    )
+
+
+def _insert_steps(connection: Connection, work: Work, timings: Iterable[StepTiming], now: datetime) -> None:
     rows = [
         {
             "job_id": work.job_id,
@@ -128,4 +178,4 @@ def _insert_steps(connection: Connection, work: Work, timings: Iterable[StepTimi
         }
         for timing in timings
     ]
-    insert_rows(connection, tables.Step, rows, recorded_at=db_time())
+    insert_rows(connection, tables.Step, rows, recorded_at=literal(now, UtcDateTime()))

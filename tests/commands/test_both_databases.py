@@ -10,18 +10,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from sqlalchemy import insert
 
-from jobs.outcome import RankedCandidate, Ranking, Score
+from jobs.outcome import RankedCandidate, Ranking, Score, StepTiming
 from jobs.process import ProcessId
 from jobs.spec import RerankOptions, ScoreOptions, Task
 from jobs.store.database import Database
-from jobs.store.schema import tables
-from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus
 from tests.command_line import Kvjobs
 from tests.databases import empty
-from tests.rows import Line, enter, insert_job
+from tests.rows import Line, add_timings, enter, insert_job
 
 COMMANDS = """
 ls
@@ -97,15 +94,8 @@ def fill(database: Database) -> None:
     ranking = Ranking((RankedCandidate("b", 1, -0.5, 1.0), RankedCandidate("a", 2, -1.5, 1.0)), 7, 20, 4)
     ranked = Line("q1", text=query, result=ranking)
     insert_job(database, [ranked], name="reranked", task=Task.RERANK, options=RerankOptions(), **times)
-    step = {"job_id": nightly, "shard_id": 1, "epoch": 1, "worker_id": 1, "lane": 0, "rows": 3, "past_length": 0}
-    with database.writing() as connection:
-        for phase, number, tokens, seconds in (
-            ("encode", 0, 30, 0.5),
-            ("prefill", 0, 3, 0.125),
-            ("decode", 1, 3, 0.25),
-        ):
-            row = step | {"calls": 1, "phase": phase, "step": number, "tokens": tokens, "seconds": seconds}
-            connection.execute(insert(tables.Step).values(**row, recorded_at=db_time()))
+    calls = (("encode", 0, 30, 0.5), ("prefill", 0, 3, 0.125), ("decode", 1, 3, 0.25))
+    add_timings(database, nightly, [StepTiming(phase, step, 3, tokens, 0, s) for phase, step, tokens, s in calls])
     enter(database, ProcessId("another machine", 4711, 1.0))
 
 

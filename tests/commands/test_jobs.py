@@ -9,16 +9,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import update
 
 from jobs.cli import follow_job, stalled_job
 from jobs.errors import TransientError
+from jobs.outcome import StepTiming
 from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus, JobState
 from tests.command_line import Kvjobs
-from tests.rows import AddJob, Line
+from tests.rows import AddJob, Line, add_timings
 
 NAMES = ("nightly-opensubtitles-2024-en-zh-part-0017", "汉语新闻语料库第三部分", "job", "-")
 
@@ -52,13 +53,10 @@ def test_the_list_of_jobs_never_cuts_numbers_and_names(
 @pytest.fixture
 def timed_job(database: Database, finished_job: int) -> int:
     """A finished job with step timings: two lanes, a prefill and two decode steps each."""
-    step = {"job_id": finished_job, "shard_id": 1, "epoch": 1, "worker_id": 1, "rows": 3, "past_length": 0, "calls": 1}
     calls = (("encode", 0, 30, 0.4), ("prefill", 0, 3, 0.1), ("decode", 1, 3, 0.02), ("decode", 2, 3, 0.03))
-    with database.writing() as connection:
-        for lane in (0, 1):
-            for phase, number, tokens, seconds in calls:
-                row = step | {"lane": lane, "phase": phase, "step": number, "tokens": tokens, "seconds": seconds}
-                connection.execute(insert(tables.Step).values(**row, recorded_at=db_time()))
+    timings = [StepTiming(phase, step, 3, tokens, 0, seconds) for phase, step, tokens, seconds in calls]
+    for lane in (0, 1):
+        add_timings(database, finished_job, timings, lane)
     return finished_job
 
 

@@ -13,7 +13,7 @@ from jobs.errors import SpecError, StoreError
 from jobs.store.database import Database
 from jobs.store.report.query import run_query
 from jobs.store.schema.migrate import HEAD
-from jobs.store.schema.views import create_views, drop_views
+from jobs.store.schema.views import VIEW_NAMES, create_views, drop_views
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH, ON_POSTGRESQL, SERVER, as_superuser
 from tests.rows import AddJob, Line
@@ -50,9 +50,7 @@ def test_csv_into_a_pipe_has_the_values_of_the_database_unchanged(kvjobs: Kvjobs
 
 @ON_BOTH
 def test_every_view_can_be_queried(kvjobs: Kvjobs, finished_job: int) -> None:
-    for view in (
-        *("v_jobs", "v_documents", "v_steps", "v_phases", "v_throughput", "v_shards", "v_shard_events", "v_workers"),
-    ):
+    for view in VIEW_NAMES:
         assert kvjobs("query", f"select * from {view}", "--csv").exit_code == 0
 
 

@@ -22,12 +22,13 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from sqlalchemy import select
 
 from jobs.errors import SpecError, StaleLease
-from jobs.outcome import Failed, Quarantined
+from jobs.outcome import Failed, Quarantined, StepTiming
 from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.prune import prune_job
 from jobs.store.record import record
+from jobs.store.report.rollup_recount import find_wrong_rollups
 from jobs.store.schema import tables
 from jobs.store.work import Work
 from tests.databases import empty
@@ -37,6 +38,7 @@ from tests.store.dump import Dump
 
 DOCUMENTS, PER_SHARD, TOKENS = 7, 3, 2_000  # two documents per batch, two batches per shard
 WORKERS = st.integers(1, 3)
+TIMINGS = [StepTiming("encode", 0, 2, 20, 0, 0.5), *(StepTiming("decode", n, 2, 2, 31 + n, 0.25) for n in range(3))]
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class LeaseMachine(RuleBasedStateMachine):
         outcomes = [fails("a-code", "x") if fails and i == 0 else translated(text) for i in range(len(batch))]
         try:
             for _ in range(1 + twice):
-                record(self.database, work, index, outcomes, learned={}, timings=[], lease_s=60.0)
+                record(self.database, work, index, outcomes, learned={}, timings=TIMINGS, lease_s=60.0)
         except StaleLease:
             assert not is_due, "the newest lease was refused"
             return multiple()
@@ -215,6 +217,11 @@ class LeaseMachine(RuleBasedStateMachine):
         for position in waiting:
             assert any(s.start <= position < s.stop for s in open_shards), f"document {position} is lost"
         assert (self.state() in ("done", "cancelled")) == (not open_shards)
+
+    @invariant()
+    def the_rollups_are_a_recount(self) -> None:
+        with self.database.reading() as connection:
+            assert list(find_wrong_rollups(connection, tables.Translation, self.known.job)) == []
 
     def is_newest(self, held: Held) -> bool:
         """Whether the lease exists in the database in its present state and is the newest of its shard."""

@@ -1,9 +1,9 @@
 """INSERT statements that SQLite and PostgreSQL spell differently."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, column, func, select
+from sqlalchemy import Connection, Select, bindparam, column, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 
@@ -27,14 +27,36 @@ def insert_rows(
     insert = insert_or_ignore(connection, table)
     if connection.dialect.name == "sqlite":
         return _run(connection, insert.values(**same), returning, list(rows))
+    return _run(connection, insert.from_select([*rows[0], *same], _unnested(table, rows, **same)), returning, None)
+
+
+def add_to_rows(connection: Connection, table: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Add the values of each row to those of the row with the same key, or insert it where there is none. No two of
+    these rows have the same key."""
+    if not rows:
+        return
+    key = [column.name for column in table.__table__.primary_key]
+    if connection.dialect.name == "sqlite":
+        _run(connection, _adding(sqlite.insert(table), table, key, rows[0]), None, list(rows))
+        return
+    insert = postgresql.insert(table).from_select(list(rows[0]), _unnested(table, rows))
+    _run(connection, _adding(insert, table, key, rows[0]), None, None)
+
+
+def _adding(insert: Any, table: Any, key: Sequence[str], names: Iterable[str]) -> Any:
+    sums = {name: getattr(table, name) + insert.excluded[name] for name in names if name not in key}
+    return insert.on_conflict_do_update(index_elements=key, set_=sums)
+
+
+def _unnested(table: Any, rows: Sequence[Mapping[str, Any]], **same: Any) -> Select[Any]:
+    """A SELECT of these rows, whose columns are sent as one array each."""
     names = list(rows[0])
     types = {name: table.__table__.c[name].type for name in names}
     arrays = [
         bindparam(f"all_{name}", [row[name] for row in rows], type_=postgresql.ARRAY(types[name])) for name in names
     ]
     new = func.unnest(*arrays).table_valued(*(column(name, types[name]) for name in names)).render_derived("new_rows")
-    selected = select(*(new.c[name] for name in names), *same.values())
-    return _run(connection, insert.from_select([*names, *same], selected), returning, None)
+    return select(*(new.c[name] for name in names), *same.values())
 
 
 def _run(connection: Connection, statement: Any, returning: Any, rows: list[Mapping[str, Any]] | None) -> list[Any]:

@@ -3,16 +3,18 @@
 Knows: the fastest way into each database. Does not know: when a batch may be written.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 
 from sqlalchemy import Connection, func, insert, select, update
 
-from jobs.documents import Document, Record, Rejected, duplicate
+from jobs.documents import Document, Record, Reject, Rejected, duplicate
 from jobs.store.ingest.postgresql_copy import copy_documents
+from jobs.store.rollups.writes import add_failures
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.states import ShardState
+from jobs.store.schema.states import DocumentStatus, ShardState
 from jobs.store.schema.tables import Job, JobCounts, Shard
 
 IDS_PER_QUERY = 500
@@ -42,17 +44,21 @@ def insert_batch(connection: Connection, job_id: int, shards: Sequence[Sequence[
             crashes=0,
         )
         connection.execute(same, new_shards)
-    num_rejected = len(duplicates) + sum(type(record) is Rejected for record in records)
+    codes = Counter(record.code for record in records if type(record) is Rejected and record.position not in duplicates)
+    codes[Reject.DUPLICATE_ID] += len(duplicates)
     connection.execute(
         update(JobCounts)
         .where(JobCounts.job_id == job_id)
         .values(
             documents=JobCounts.documents + len(records),
-            rejected=JobCounts.rejected + num_rejected,
+            rejected=JobCounts.rejected + codes.total(),
             shards=JobCounts.shards + len(new_shards),
             shards_open=JobCounts.shards_open + len(new_shards),
             estimated_tokens=JobCounts.estimated_tokens + num_tokens,
         )
+    )
+    add_failures(
+        connection, job_id, {(DocumentStatus.REJECTED, str(code)): codes[code] for code in codes if codes[code]}
     )
 
 

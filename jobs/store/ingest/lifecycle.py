@@ -16,6 +16,7 @@ from jobs.spec import JobSpec
 from jobs.store.connection.dialect import insert_or_ignore
 from jobs.store.database import Database
 from jobs.store.ingest.bulk_insert import enlarge_cache, insert_batch, restore_cache
+from jobs.store.rollups.writes import FAILURES, forget_failures
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus, JobState
@@ -134,6 +135,7 @@ def abandon(database: Database, job_id: int, reason: str) -> None:
             return
         connection.execute(delete(Shard).where(Shard.job_id == job_id))
         connection.execute(update(JobCounts).where(JobCounts.job_id == job_id).values(_no_counts()))
+        forget_failures(connection, job_id, *FAILURES)
     _remove_documents(database, job_id)
 
 

@@ -1,14 +1,20 @@
 """Where the seconds of a job went: timings summed by phase, decoder step or lane."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, func, select
 
 from jobs.choices import By
-from jobs.store.schema.tables import Step
+from jobs.store.schema.rollup_tables import PhaseSums, RecordedBatch, StepSums
 
-DECODER_PHASES = ("prefill", "decode")
+# The rollup of each grouping, its seconds, and what it is grouped by.
+SOURCES: Mapping[By, tuple[Any, ...]] = {
+    By.PHASE: (PhaseSums, PhaseSums.seconds, PhaseSums.phase),
+    By.STEP: (StepSums, StepSums.seconds, StepSums.step),
+    By.LANE: (RecordedBatch, RecordedBatch.busy_s, RecordedBatch.worker_id, RecordedBatch.lane),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +39,11 @@ class StepSummary:
 
 
 def summarize_steps(connection: Connection, job_id: int, by: By) -> list[StepSummary]:
-    """One summary per group; empty for a job without timings."""
-    sums = (func.sum(Step.calls), func.sum(Step.rows), func.sum(Step.tokens), func.sum(Step.seconds))
-    keys: tuple[Any, ...] = {By.PHASE: (Step.phase,), By.STEP: (Step.step,), By.LANE: (Step.worker_id, Step.lane)}[by]
-    statement = select(*sums, *keys).where(Step.job_id == job_id).group_by(*keys)
-    if by is By.STEP:
-        statement = statement.where(Step.phase.in_(DECODER_PHASES))
+    """One summary per group; empty for a job without timings. Reads rollups: of a job with a million model calls, some
+    ten rows by phase, some hundred by step, and by lane one row per batch."""
+    rollup, seconds, *keys = SOURCES[by]
+    sums = [func.sum(column) for column in (rollup.calls, rollup.rows, rollup.tokens, seconds)]
+    statement = select(*sums, *keys).where(rollup.job_id == job_id, rollup.calls > 0).group_by(*keys)
     statement = statement.order_by(*((sums[3].desc(),) if by is By.PHASE else ()), *keys)
     found = connection.execute(statement).all()
     total = sum(float(row[3]) for row in found) or 1.0

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from jobs.store.schema.migrate import HEAD as VERSION
+from jobs.store.schema.rollup_tables import ROLLUPS
 from jobs.store.schema.tables import Base
 from jobs.store.schema.view_columns import VIEW_COLUMNS, Description, describe
 
@@ -36,11 +37,10 @@ def reference() -> str:
 
 
 def table_descriptions() -> dict[str, dict[str, Description]]:
-    """The columns of each table, in the order of the module that declares them."""
-    return {
-        name: {column.name: describe(column) for column in table.columns}
-        for name, table in Base.metadata.tables.items()
-    }
+    """The columns of each table, in the order of the modules that declare them, rollups last."""
+    rollups = {rollup.__tablename__ for rollup in ROLLUPS}
+    in_order = sorted(Base.metadata.tables.items(), key=lambda item: item[0] in rollups)
+    return {name: {column.name: describe(column) for column in table.columns} for name, table in in_order}
 
 
 def table_meanings() -> dict[str, str]:

@@ -100,6 +100,7 @@ def _translation(translation: outcome.Translation) -> Row:
         "num_target_tokens": translation.num_target_tokens,
         "flags": " ".join(translation.flags),
         "alternatives": _json(alternatives) if alternatives else None,
+        "segments": json.dumps(translation.segments, separators=(",", ":")) if translation.segments else None,
     }
 
 

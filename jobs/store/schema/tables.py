@@ -7,52 +7,19 @@ a worker leases. Each document ends in exactly one terminal state: a row in the 
 """
 
 from datetime import datetime
-from typing import ClassVar
 
-from sqlalchemy import (
-    BigInteger,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Text,
-    UniqueConstraint,
-    false,
-    text,
-)
-from sqlalchemy.orm import DeclarativeBase, Mapped
+from sqlalchemy import ForeignKey, Index, UniqueConstraint, false, text
+from sqlalchemy.orm import Mapped
 
-from jobs.store.schema.clock import UtcDateTime
+from jobs.store.schema import rollup_tables  # noqa: F401 - `Base.metadata` holds them too
 from jobs.store.schema.column import column
-
-# SQLite generates numbers of rows only for the exact type INTEGER.
-BigId = BigInteger().with_variant(Integer, "sqlite")
+from jobs.store.schema.declarative import Base as Base
+from jobs.store.schema.declarative import BigId
 
 # SQLite gives the number of a deleted row to a new one, except in tables that are created with AUTOINCREMENT.
 AUTOINCREMENT = {"sqlite_autoincrement": True}
 
 HAS_STATUS = text("status IS NOT NULL")  # of a document
-
-
-class Base(DeclarativeBase):
-    metadata = MetaData(
-        naming_convention={
-            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-            "ck": "ck_%(table_name)s_%(constraint_name)s",
-            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
-            "pk": "pk_%(table_name)s",
-        }
-    )
-    type_annotation_map: ClassVar = {
-        str: Text,
-        datetime: UtcDateTime,
-        bytes: LargeBinary,
-        float: Float,  # double precision on PostgreSQL
-        int: BigInteger().with_variant(Integer, "sqlite"),
-    }
 
 
 class Job(Base):
@@ -183,6 +150,11 @@ class Translation(ResultRow):
     num_source_tokens: Mapped[int] = column("of the source", unit="tokens")
     num_target_tokens: Mapped[int] = column("generated, ends of sentences included", unit="tokens")
     alternatives: Mapped[str | None] = column("the n best translations, JSON; null unless `--n-best` asks for them")
+    segments: Mapped[str | None] = column(
+        "where each translated sentence is: a JSON list of [start, stop in the source, start, stop in the "
+        "translation], in characters (Unicode code points) from 0, in their order; null for a result of an older "
+        "version and where there is no sentence"
+    )
 
     __table_args__ = ({"sqlite_with_rowid": False},)
 

@@ -11,6 +11,17 @@ from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, LargeBinary,
 from sqlalchemy.orm import InstrumentedAttribute
 
 from jobs.store.schema.clock import UtcDateTime
+from jobs.store.schema.declarative import Base
+from jobs.store.schema.rollup_tables import (
+    LENGTHS_PER_ROW,
+    FailureCounts,
+    MeasureCounts,
+    MinuteSums,
+    PastLengthSums,
+    PhaseSums,
+    RecordedBatch,
+    StepSums,
+)
 from jobs.store.schema.tables import (
     Document,
     Job,
@@ -70,6 +81,11 @@ def _result(attribute: InstrumentedAttribute[Any], tasks: str, meaning: str | No
     result of a task that `tasks` does not name."""
     found = _same(attribute, meaning, null=True)
     return Description(found.type, f"{tasks}: {found.meaning}", found.unit, found.is_nullable)
+
+
+def _all_of(table: type[Base], but: str = "") -> dict[str, Description]:
+    """Every column of a table except one."""
+    return {column.name: describe(column) for column in table.__table__.columns if column.name != but}  # type: ignore[arg-type]  # columns of a table, not of any selectable
 
 
 VIEW_COLUMNS = {
@@ -155,6 +171,7 @@ VIEW_COLUMNS = {
             "num_unscored": _result(Ranking.num_unscored, "rerank"),
             "num_computed": _result(Ranking.num_computed, "rerank"),
             "num_shared": _result(Ranking.num_shared, "rerank"),
+            "segments": _result(Translation.segments, "translate"),
         },
     ),
     "v_steps": View(
@@ -178,14 +195,14 @@ VIEW_COLUMNS = {
         },
     ),
     "v_phases": View(
-        "One row per job and phase: sums over `v_steps`.",
+        "One row per job and phase: sums over `v_steps`, kept up to date in `phase_sums`.",
         {
-            "job_id": _same(Step.job_id),
+            "job_id": _same(PhaseSums.job_id),
             "phase": _same(Step.phase),
-            "calls": _same(Step.calls, "model calls, or other phases, that were summed"),
-            "rows": _same(Step.rows, "summed over the calls"),
-            "tokens": _same(Step.tokens, "positions computed, summed over the calls"),
-            "seconds": _same(Step.seconds, "summed over all lanes, which run side by side"),
+            "calls": _same(PhaseSums.calls),
+            "rows": _same(PhaseSums.rows),
+            "tokens": _same(PhaseSums.tokens),
+            "seconds": _same(PhaseSums.seconds),
         },
     ),
     "v_shards": View(
@@ -243,13 +260,41 @@ VIEW_COLUMNS = {
         },
     ),
     "v_throughput": View(
-        "One row per job and minute in which results were recorded.",
+        "One row per job and minute in which documents ended with a result or failed.",
         {
-            "job_id": _same(Job.id),
-            "minute": Description("time", "start of the minute; on SQLite `YYYY-MM-DD HH:MM`"),
-            "documents": Description("integer", "with a result of that minute", "documents"),
+            "job_id": _same(MinuteSums.job_id),
+            "minute": _same(MinuteSums.minute, "start of the minute; on SQLite `YYYY-MM-DD HH:MM`"),
+            "documents": _same(MinuteSums.documents),
             "source_tokens": _same(JobCounts.source_tokens),
             "target_tokens": _same(JobCounts.target_tokens),
+            "failed": _same(MinuteSums.failed),
         },
+    ),
+    "v_batches": View(
+        "One row per recorded batch. A batch of schema 0005 or older was reconstructed from the log.",
+        {
+            "batch_id": _same(RecordedBatch.id),
+            **_all_of(RecordedBatch, but="id"),
+        },
+    ),
+    "v_decoder_steps": View("One row per job, phase and decoder step: sums over `v_steps`.", _all_of(StepSums)),
+    "v_past_lengths": View(
+        f"One row per job and {LENGTHS_PER_ROW} past lengths: sums over the `decode` calls of `v_steps` that were "
+        "timed one by one.",
+        _all_of(PastLengthSums),
+    ),
+    "v_failures": View(
+        "One row per job and reason why documents have no result; without cancelled documents.",
+        {
+            "job_id": _same(FailureCounts.job_id),
+            "status": _same(FailureCounts.status),
+            "error_code": _same(Document.error_code),
+            "documents": _same(FailureCounts.documents),
+        },
+    ),
+    "v_measures": View(
+        "The histograms of a job: one row per measure and bucket that is not empty. A bucket of `perplexity` begins at "
+        "2^(bucket / 8), one of `length` at 2^(bucket / 4).",
+        _all_of(MeasureCounts),
     ),
 }

@@ -6,7 +6,6 @@ Every upgrade drops the views and creates them again, so each is defined here an
 from sqlalchemy import Connection, text
 
 from jobs.measures import LARGEST_EXPONENT, LN_2
-from jobs.store.schema.results import SUMMED
 
 VIEWS = {
     # A row per job, from counters alone: as fast with ten million documents as with ten.
@@ -34,7 +33,8 @@ VIEWS = {
                s.nll_sum, COALESCE(s.num_tokens, r.num_tokens) AS num_tokens, s.num_words, s.num_bytes,
                {perplexity} AS perplexity, {word_perplexity} AS word_perplexity,
                {byte_perplexity} AS byte_perplexity, {bits_per_byte} AS bits_per_byte,
-               s.token_scores, r.candidates AS ranking, r.num_candidates, r.num_unscored, r.num_computed, r.num_shared
+               s.token_scores, r.candidates AS ranking, r.num_candidates, r.num_unscored, r.num_computed, r.num_shared,
+               t.segments
         FROM documents d
         LEFT JOIN translations t ON t.job_id = d.job_id AND t.position = d.position
         LEFT JOIN scores s ON s.job_id = d.job_id AND s.position = d.position
@@ -44,10 +44,12 @@ VIEWS = {
         SELECT s.job_id, s.shard_id, s.epoch, w.host, s.worker_id, s.lane, s.phase, s.step, s.rows, s.tokens,
                s.past_length, s.calls, s.seconds, s.recorded_at
         FROM steps s LEFT JOIN workers w ON w.id = s.worker_id""",
-    # A row per job and phase: where the seconds went.
+    # A row per job and phase: where the seconds went. (Its integers are numeric on PostgreSQL: once they were sums
+    # over `steps`, and the types of a view stay.)
     "v_phases": """
-        SELECT job_id, phase, SUM(calls) AS calls, SUM(rows) AS rows, SUM(tokens) AS tokens, SUM(seconds) AS seconds
-        FROM steps GROUP BY job_id, phase""",
+        SELECT job_id, phase, CAST(calls AS numeric) AS calls, CAST(rows AS numeric) AS rows,
+               CAST(tokens AS numeric) AS tokens, seconds
+        FROM phase_sums""",
     # A row per shard. `available_at` says since when it is ready, by the database's clock; nothing depends on it.
     "v_shards": """
         SELECT s.id AS shard_id, s.job_id, s.start, s.stop, s.estimated_tokens, s.queue, s.state, s.available_at,
@@ -60,16 +62,25 @@ VIEWS = {
         SELECT id AS worker_id, host, pid, version, device, provider, lanes, models, kv_bytes, buffer_allocations,
                buffer_reuses, started_at, heartbeat_at, stopped_at, queues, node
         FROM workers""",
+    # A row per job and minute in which a document ended. {minute} differs between the databases.
+    "v_throughput": """
+        SELECT job_id, {minute} AS minute, documents, CAST(source_tokens AS numeric) AS source_tokens,
+               CAST(target_tokens AS numeric) AS target_tokens, failed
+        FROM minute_sums""",
+    # A row per recorded batch.
+    "v_batches": """
+        SELECT id AS batch_id, job_id, shard_id, epoch, worker_id, lane, ended_at, documents, failed, source_tokens,
+               target_tokens, calls, rows, tokens, busy_s, model_s
+        FROM batches""",
+    # Rows per job: its decoder calls by step and by past length, its failures by reason, its histograms.
+    "v_decoder_steps": "SELECT job_id, phase, step, calls, rows, tokens, seconds FROM step_sums",
+    "v_past_lengths": "SELECT job_id, past_length, calls, rows, seconds FROM past_length_sums",
+    "v_failures": "SELECT job_id, status, NULLIF(error_code, '') AS error_code, documents FROM failure_counts",
+    "v_measures": "SELECT job_id, measure, bucket, documents FROM measure_counts",
 }
-
-# A row per job and minute; the results of a job are all in one table. {minute} differs between the databases.
-THROUGHPUT = """
-        SELECT job_id, {minute} AS minute, COUNT(*) AS documents, SUM({source_tokens}) AS source_tokens,
-               SUM({target_tokens}) AS target_tokens
-        FROM {results} GROUP BY job_id, {minute}"""
-VIEW_NAMES = (*VIEWS, "v_throughput")
+VIEW_NAMES = tuple(VIEWS)
 INFINITY = {"sqlite": "9e999", "postgresql": "CAST('Infinity' AS double precision)"}
-MINUTE = {"sqlite": "substr(finished_at, 1, 16)", "postgresql": "date_trunc('minute', finished_at)"}
+MINUTE = {"sqlite": "substr(minute, 1, 16)", "postgresql": "minute"}
 
 
 # For PostgreSQL a function that SQLite has: a value in a document's other fields, for `--where` and for queries.
@@ -96,18 +107,9 @@ def drop_views(connection: Connection) -> None:
 
 
 def _definitions(connection: Connection) -> dict[str, str]:
-    minute = MINUTE[connection.dialect.name]
-    throughput = " UNION ALL ".join(
-        THROUGHPUT.format(
-            minute=minute,
-            results=table.__tablename__,
-            source_tokens=counters["source_tokens"].key,
-            target_tokens=counters["target_tokens"].key,
-        )
-        for table, counters in SUMMED.items()
-    )
-    documents = VIEWS["v_documents"].format(**_measures(INFINITY[connection.dialect.name]))
-    return {**VIEWS, "v_documents": documents, "v_throughput": throughput}
+    dialect = connection.dialect.name
+    differing = {"minute": MINUTE[dialect], **_measures(INFINITY[dialect])}
+    return {name: definition.format(**differing) for name, definition in VIEWS.items()}
 
 
 def _measures(infinity: str) -> dict[str, str]:

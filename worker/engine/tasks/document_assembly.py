@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from jobs.outcome import Alternative, Flag, SegmentTranslation, Translation
+from jobs.outcome import AlignedSegment, Alternative, Flag, SegmentTranslation, Translation
 from worker.text.segments import Span
 
 _UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "FULLWIDTH", "IDEOGRAPHIC", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
@@ -69,7 +69,8 @@ def join_document(
     `segments` are the translations of the translatable spans, in order.
     """
     combinations = best_combinations(segments, n_best)
-    texts = [_fill(spans, combination.texts) for combination in combinations]
+    filled = [_fill(spans, combination.texts) for combination in combinations]
+    texts = ["".join(piece for pieces in document for piece in pieces) for document in filled]
     passed = [Flag.PASSED_THROUGH] if any(span.letterless for span in spans) else []
     return Translation(
         text=texts[0],
@@ -84,6 +85,7 @@ def join_document(
         )
         if n_best > 1 and segments
         else (),
+        segments=_align(spans, filled[0]),
     )
 
 
@@ -103,23 +105,35 @@ def runs_away(ids: Sequence[int]) -> bool:
     return False
 
 
-def _fill(spans: Sequence[Span], texts: Iterable[str]) -> str:
-    """The document, with `texts` in place of its translatable spans.
+def _align(spans: Sequence[Span], filled: Sequence[tuple[str, str]]) -> tuple[AlignedSegment, ...]:
+    """Where the translatable spans are in the document, and where what replaces them is in the translation."""
+    aligned = []
+    source = target = 0
+    for span, (space, text) in zip(spans, filled, strict=True):
+        target += len(space)
+        if span.translatable:
+            aligned.append(AlignedSegment(source, source + len(span.text), target, target + len(text)))
+        source += len(span.text)
+        target += len(text)
+    return tuple(aligned)
+
+
+def _fill(spans: Sequence[Span], texts: Iterable[str]) -> list[tuple[str, str]]:
+    """The document, with `texts` in place of its translatable spans: for each span a space or nothing, and a text.
 
     A space is added between two sentences that touch in the source, where the script of the source is written
     without spaces and the script of the translation with them.
     """
     remaining = iter(texts)
-    filled: list[str] = []
+    filled: list[tuple[str, str]] = []
     before: Span | None = None
     for span in spans:
         text = next(remaining) if span.translatable else span.text
         touches = before is not None and before.translatable and span.translatable
-        if touches and before is not None and not _spaced(before.text, span.text) and _spaced(filled[-1], text):
-            filled.append(" ")
-        filled.append(text)
+        lacks_space = touches and before is not None and not _spaced(before.text, span.text)
+        filled.append((" " if lacks_space and _spaced(filled[-1][1], text) else "", text))
         before = span
-    return "".join(filled)
+    return filled
 
 
 def _join(texts: Iterable[str]) -> str:

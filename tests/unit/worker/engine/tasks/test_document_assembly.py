@@ -135,6 +135,41 @@ def test_a_space_is_added_between_sentences_only_if_the_script_of_the_source_wri
     )
 
 
+def aligned(text: str, spans: list[Span], *answers: str) -> list[tuple[str, str]]:
+    """The sentences of a document and what its translation has in their place, as the offsets say."""
+    document = join_document(spans, [translated(answer) for answer in answers], num_reused=0, n_best=1)
+    return [
+        (text[one.source_start : one.source_stop], document.text[one.target_start : one.target_stop])
+        for one in document.segments
+    ]
+
+
+def test_segments_say_where_a_sentence_and_its_translation_are() -> None:
+    text = "  Hi.  How are you?\r\n\n\t- 42 -\n Bye 😀. \n"
+
+    found = aligned(text, segment(text, "en"), "Salut.", "Ça va ?", "Au revoir.")
+
+    assert found == [("Hi.", "Salut."), ("How are you?", "Ça va ?"), ("Bye 😀.", "Au revoir.")]
+
+
+def test_a_space_that_was_added_belongs_to_no_segment() -> None:
+    text = "你好。再见。"
+
+    assert aligned(text, sentences("你好。", "再见。"), "Hello.", "Bye.") == [("你好。", "Hello."), ("再见。", "Bye.")]
+
+
+def test_a_document_without_sentences_has_no_segments() -> None:
+    assert aligned(" 42 ", segment(" 42 ", "en")) == []
+
+
+def test_segments_are_those_of_the_best_alternative() -> None:
+    found = [translated("a", "AAA", scores=(-1.0, -1.5)), translated("b", "B", scores=(-2.0, -2.1))]
+
+    document = join_document(sentences("1", " ", "2"), found, num_reused=0, n_best=3)
+
+    assert document.segments == ((0, 1, 0, 1), (2, 3, 2, 3))
+
+
 @pytest.mark.parametrize(
     ("ids", "expected"),
     [

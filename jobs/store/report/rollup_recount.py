@@ -1,0 +1,177 @@
+"""The rollups of a job counted again, from the rows that they sum up."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Float, Integer, case, cast, func, literal, select, type_coerce
+
+from jobs.buckets import LAST, PER_NAT, Measure, bucket_of
+from jobs.store.rollups.batch_sums import DECODER_PHASES
+from jobs.store.rollups.writes import FAILURES
+from jobs.store.schema.clock import UtcDateTime
+from jobs.store.schema.results import SUMMED, ResultTable
+from jobs.store.schema.rollup_tables import (
+    LENGTHS_PER_ROW,
+    FailureCounts,
+    MeasureCounts,
+    MinuteSums,
+    PastLengthSums,
+    PhaseSums,
+    RecordedBatch,
+    StepSums,
+)
+from jobs.store.schema.tables import Document, JobCounts, Score, Step, Translation
+
+Sums = dict[tuple[Any, ...], tuple[float, ...]]  # key of a row without its job -> the other columns
+SHOWN = 3
+TIMED = (func.sum(Step.calls), func.sum(Step.rows), func.sum(Step.tokens), func.sum(Step.seconds))
+
+
+def find_wrong_rollups(connection: Connection, result: ResultTable, job_id: int) -> Iterator[str]:
+    """A sentence for each rollup that differs from a recount, with the first differences."""
+    recounts = {
+        PhaseSums: _phases(connection, job_id),
+        StepSums: _steps(connection, job_id),
+        PastLengthSums: _past_lengths(connection, job_id),
+        MinuteSums: _minutes(connection, result, job_id),
+        MeasureCounts: _perplexities(connection, result, job_id) | _lengths(connection, result, job_id),
+        FailureCounts: _failures(connection, job_id),
+    }
+    for rollup, expected in recounts.items():
+        stored = _stored(connection, rollup, job_id)
+        wrong = [key for key in sorted(stored.keys() | expected) if not _equal(stored.get(key), expected.get(key))]
+        if wrong:
+            some = "; ".join(f"{_shown(key)}: {stored.get(key)}, not {expected.get(key)}" for key in wrong[:SHOWN])
+            yield f"rows of {rollup.__tablename__} that differ from the recount: {len(wrong)} ({some})"
+    yield from _batches(connection, job_id)
+
+
+def _stored(connection: Connection, rollup: Any, job_id: int) -> Sums:
+    _, *columns = rollup.__table__.columns
+    num_keys = len(rollup.__table__.primary_key) - 1
+    return _read(connection, select(*columns).where(rollup.job_id == job_id), num_keys)
+
+
+def _phases(connection: Connection, job_id: int) -> Sums:
+    return _read(connection, select(Step.phase, *TIMED).where(Step.job_id == job_id).group_by(Step.phase), 1)
+
+
+def _steps(connection: Connection, job_id: int) -> Sums:
+    of_decoder = (Step.job_id == job_id, Step.phase.in_(DECODER_PHASES))
+    return _read(
+        connection, select(Step.phase, Step.step, *TIMED).where(*of_decoder).group_by(Step.phase, Step.step), 2
+    )
+
+
+def _past_lengths(connection: Connection, job_id: int) -> Sums:
+    length = (Step.past_length - Step.past_length % LENGTHS_PER_ROW).label("length")
+    calls, rows, _, seconds = TIMED
+    one_by_one = (Step.job_id == job_id, Step.phase == "decode", Step.calls == 1)
+    return _read(connection, select(length, calls, rows, seconds).where(*one_by_one).group_by(length), 1)
+
+
+def _minutes(connection: Connection, result: ResultTable, job_id: int) -> Sums:
+    """Results by the minute in which they were recorded, failures by that of their batch: they have no time."""
+    tokens = [func.sum(SUMMED[result][name]) for name in ("source_tokens", "target_tokens")]
+    minute = _minute(connection, result.finished_at)
+    recorded = select(minute, func.count(), literal(0), *tokens).where(result.job_id == job_id).group_by(minute)
+    minute = _minute(connection, RecordedBatch.ended_at)
+    failed = (
+        select(minute, literal(0), func.sum(RecordedBatch.failed), literal(0), literal(0))
+        .where(RecordedBatch.job_id == job_id, RecordedBatch.failed > 0)
+        .group_by(minute)
+    )
+    return _added(_read(connection, recorded, 1), _read(connection, failed, 1))
+
+
+def _perplexities(connection: Connection, result: ResultTable, job_id: int) -> Sums:
+    mean, number = {
+        Score: (Score.nll_sum / Score.num_tokens, Score.num_tokens),
+        Translation: (-Translation.log_prob / Translation.num_target_tokens, Translation.num_target_tokens),
+    }.get(result, (None, None))
+    if mean is None or number is None:
+        return {}
+    place = mean * literal(PER_NAT, Float())
+    last = LAST[Measure.PERPLEXITY]
+    # A cast of PostgreSQL rounds. SQLite may be built without floor; its cast cuts off, which is the same from 0 on.
+    below = cast(place if connection.dialect.name == "sqlite" else func.floor(place), Integer())
+    bucket = case((place < 0, 0), (place >= last, last), else_=below).label("bucket")
+    found = select(literal(Measure.PERPLEXITY.value), bucket, func.count())
+    return _read(connection, found.where(result.job_id == job_id, number > 0).group_by(bucket), 2)
+
+
+def _lengths(connection: Connection, result: ResultTable, job_id: int) -> Sums:
+    """By length in SQL, and those by bucket here: neither database has a logarithm that is exact for powers of two."""
+    length = {Score: Score.num_tokens, Translation: Translation.num_source_tokens}.get(result)
+    if length is None:
+        return {}
+    buckets: Counter[int] = Counter()
+    found = select(length, func.count()).where(result.job_id == job_id, length > 0).group_by(length)
+    for tokens, documents in connection.execute(found):
+        buckets[bucket_of(Measure.LENGTH, tokens)] += documents
+    return {(Measure.LENGTH.value, bucket): (documents,) for bucket, documents in buckets.items()}
+
+
+def _failures(connection: Connection, job_id: int) -> Sums:
+    key = (Document.status, func.coalesce(Document.error_code, "").label("code"))
+    failed = (Document.job_id == job_id, Document.status.in_(FAILURES))
+    return _read(connection, select(*key, func.count()).where(*failed).group_by(*key), 2)
+
+
+def _batches(connection: Connection, job_id: int) -> Iterator[str]:
+    """The batches account for every result and every timing, and for every failure, whether or not it was retried."""
+    batch, counts, phase = RecordedBatch, JobCounts, PhaseSums
+    number, *of_batches = connection.execute(
+        select(
+            func.count(),
+            *(func.sum(column) for column in (batch.documents, batch.failed, batch.source_tokens, batch.target_tokens)),
+            *(func.sum(column) for column in (batch.calls, batch.rows, batch.tokens, batch.busy_s)),
+        ).where(batch.job_id == job_id)
+    ).one()
+    if not number:  # a job that comes from elsewhere may have no log that they could have been made of
+        return
+    of_counters = connection.execute(
+        select(counts.succeeded, counts.failed + counts.quarantined, counts.source_tokens, counts.target_tokens).where(
+            counts.job_id == job_id
+        )
+    ).one()
+    of_phases = connection.execute(
+        select(
+            *(func.coalesce(func.sum(column), 0) for column in (phase.calls, phase.rows, phase.tokens, phase.seconds))
+        ).where(phase.job_id == job_id)
+    ).one()
+    names = ("documents", "failed", "source_tokens", "target_tokens", "calls", "rows", "tokens", "busy_s")
+    for name, one, other in zip(names, of_batches, (*of_counters, *of_phases), strict=True):
+        if not (one >= other if name == "failed" else _equal((one,), (other,))):
+            yield f"the batches have {name} {one} in all, the other rows of the job {other}"
+
+
+def _minute(connection: Connection, time: Any) -> ColumnElement[Any]:
+    if connection.dialect.name == "sqlite":
+        return type_coerce(func.substr(time, 1, 16) + ":00.000", UtcDateTime()).label("minute")
+    return func.date_trunc("minute", time, type_=UtcDateTime()).label("minute")
+
+
+def _read(connection: Connection, statement: Any, num_keys: int) -> Sums:
+    return {tuple(row[:num_keys]): tuple(map(float, row[num_keys:])) for row in connection.execute(statement)}
+
+
+def _added(*some: Sums) -> Sums:
+    by_key: dict[tuple[Any, ...], list[tuple[float, ...]]] = defaultdict(list)
+    for sums in some:
+        for key, values in sums.items():
+            by_key[key].append(values)
+    return {key: tuple(map(math.fsum, zip(*values, strict=True))) for key, values in by_key.items()}
+
+
+def _equal(one: Sequence[float] | None, other: Sequence[float] | None) -> bool:
+    """Whether sums are equal; of seconds, whose last bits depend on the order of the terms, nearly."""
+    if one is None or other is None:
+        return one is other
+    return all(math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-6) for a, b in zip(one, other, strict=True))
+
+
+def _shown(key: tuple[Any, ...]) -> str:
+    return " ".join(map(str, key))

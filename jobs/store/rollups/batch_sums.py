@@ -1,0 +1,125 @@
+"""What a recorded batch adds to the rollups, as rows of their tables. No SQL.
+
+Knows: timings and results of a batch. Does not know: how rows are added.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from jobs.buckets import Measure, bucket_of, bucket_of_mean
+from jobs.outcome import StepTiming
+from jobs.store.schema.results import SUMMED, ResultTable
+from jobs.store.schema.rollup_tables import LENGTHS_PER_ROW
+from jobs.store.schema.tables import Score, Translation
+
+Row = dict[str, Any]
+DECODER_PHASES = ("prefill", "decode")
+MODEL_PHASES = ("encode", *DECODER_PHASES, "head")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSums:
+    """A batch as the current transaction has recorded it."""
+
+    job_id: int
+    shard_id: int
+    epoch: int
+    worker_id: int
+    lane: int
+    ended_at: datetime  # by the database's clock
+    table: ResultTable
+    results: Sequence[Mapping[str, Any]]  # rows of `table` that the transaction really inserted
+    failed: int  # documents that failed or were quarantined
+    timings: Sequence[StepTiming]
+
+    def phases(self) -> list[Row]:
+        """Rows of `phase_sums`, sorted by their key, as those below are."""
+        groups = _by((one.phase, one) for one in self.timings)
+        return [{"job_id": self.job_id, "phase": phase, **_sums(some)} for phase, some in groups]
+
+    def steps(self) -> list[Row]:
+        """Rows of `step_sums`."""
+        groups = _by(((one.phase, one.step), one) for one in self.timings if one.phase in DECODER_PHASES)
+        return [{"job_id": self.job_id, "phase": phase, "step": step, **_sums(some)} for (phase, step), some in groups]
+
+    def past_lengths(self) -> list[Row]:
+        """Rows of `past_length_sums`. A timing of several calls has the sum of their lengths, and is left out."""
+        decoding = (one for one in self.timings if one.phase == "decode" and one.calls == 1)
+        rows = []
+        for length, some in _by((one.past_length // LENGTHS_PER_ROW * LENGTHS_PER_ROW, one) for one in decoding):
+            sums = _sums(some)
+            del sums["tokens"]
+            rows.append({"job_id": self.job_id, "past_length": length, **sums})
+        return rows
+
+    def minutes(self) -> list[Row]:
+        """The row of `minute_sums`, where a document ended."""
+        if not self.results and not self.failed:
+            return []
+        minute = self.ended_at.replace(second=0, microsecond=0)
+        return [{"job_id": self.job_id, "minute": minute, **self._ended()}]
+
+    def measures(self) -> list[Row]:
+        """Rows of `measure_counts`."""
+        counted = Counter(measured for row in self.results for measured in measures_of(self.table, row))
+        return [
+            {"job_id": self.job_id, "measure": measure, "bucket": bucket, "documents": number}
+            for (measure, bucket), number in sorted(counted.items())
+        ]
+
+    def batch(self) -> Row:
+        """The row of `batches`."""
+        timed = _sums(self.timings)
+        busy_s = timed.pop("seconds")
+        return {
+            "job_id": self.job_id,
+            "shard_id": self.shard_id,
+            "epoch": self.epoch,
+            "worker_id": self.worker_id,
+            "lane": self.lane,
+            "ended_at": self.ended_at,
+            **self._ended(),
+            **timed,
+            "busy_s": busy_s,
+            "model_s": math.fsum(one.seconds for one in self.timings if one.phase in MODEL_PHASES),
+        }
+
+    def _ended(self) -> Row:
+        tokens = {name: SUMMED[self.table][name].key for name in ("source_tokens", "target_tokens")}
+        return {
+            "documents": len(self.results),
+            "failed": self.failed,
+            **{name: sum(row[column] for row in self.results) for name, column in tokens.items()},
+        }
+
+
+def measures_of(table: ResultTable, row: Mapping[str, Any]) -> Iterator[tuple[Measure, int]]:
+    """The measures of a result, each with its bucket."""
+    if table is Score and row["num_tokens"]:
+        yield Measure.PERPLEXITY, bucket_of_mean(row["nll_sum"], row["num_tokens"])
+        yield Measure.LENGTH, bucket_of(Measure.LENGTH, row["num_tokens"])
+    elif table is Translation:
+        if row["num_target_tokens"]:
+            yield Measure.PERPLEXITY, bucket_of_mean(-row["log_prob"], row["num_target_tokens"])
+        if row["num_source_tokens"]:
+            yield Measure.LENGTH, bucket_of(Measure.LENGTH, row["num_source_tokens"])
+
+
+def _by(keyed: Iterable[tuple[Any, StepTiming]]) -> list[tuple[Any, list[StepTiming]]]:
+    groups: dict[Any, list[StepTiming]] = {}
+    for key, timing in keyed:
+        groups.setdefault(key, []).append(timing)
+    return sorted(groups.items())
+
+
+def _sums(timings: Sequence[StepTiming]) -> Row:
+    return {
+        "calls": sum(one.calls for one in timings),
+        "rows": sum(one.rows for one in timings),
+        "tokens": sum(one.tokens for one in timings),
+        "seconds": math.fsum(one.seconds for one in timings),
+    }

@@ -1,0 +1,50 @@
+"""Adding to the rollups of a job.
+
+Every function here runs inside a transaction that has locked the job's row in `job_counts`: of two transactions that
+add to the same rows of a job the second waits there, so they never wait for each other.
+"""
+
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, delete
+
+from jobs.store.connection.dialect import add_to_rows, insert_rows
+from jobs.store.rollups.batch_sums import BatchSums
+from jobs.store.schema.rollup_tables import (
+    FailureCounts,
+    MeasureCounts,
+    MinuteSums,
+    PastLengthSums,
+    PhaseSums,
+    RecordedBatch,
+    StepSums,
+)
+from jobs.store.schema.states import DocumentStatus
+
+# Cancelled documents have no reason to count.
+FAILURES = (DocumentStatus.REJECTED, DocumentStatus.FAILED, DocumentStatus.QUARANTINED)
+
+
+def add_batch(connection: Connection, sums: BatchSums) -> None:
+    """Add a recorded batch to every rollup except `failure_counts`."""
+    add_to_rows(connection, PhaseSums, sums.phases())
+    add_to_rows(connection, StepSums, sums.steps())
+    add_to_rows(connection, PastLengthSums, sums.past_lengths())
+    add_to_rows(connection, MinuteSums, sums.minutes())
+    add_to_rows(connection, MeasureCounts, sums.measures())
+    insert_rows(connection, RecordedBatch, [sums.batch()])
+
+
+def add_failures(connection: Connection, job_id: int, numbers: Mapping[tuple[DocumentStatus, str | None], int]) -> None:
+    """Add documents that were rejected, failed or were quarantined: how many, by status and code."""
+    rows = [
+        {"job_id": job_id, "status": status, "error_code": code or "", "documents": number}
+        for (status, code), number in sorted(numbers.items(), key=lambda item: (item[0][0], item[0][1] or ""))
+    ]
+    add_to_rows(connection, FailureCounts, rows)
+
+
+def forget_failures(connection: Connection, job_id: int, *statuses: DocumentStatus) -> None:
+    """Count no document with one of these statuses any more: all of them wait again, or are deleted."""
+    rows = delete(FailureCounts).where(FailureCounts.job_id == job_id, FailureCounts.status.in_(statuses))
+    connection.execute(rows)

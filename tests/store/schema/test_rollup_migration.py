@@ -1,0 +1,142 @@
+"""An upgrade to 0006 gives a database with data the rollups that it would have had, had it always kept them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from jobs.outcome import Failed, Outcome, Quarantined, RankedCandidate, Ranking, Score, StepTiming, Translation
+from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task
+from jobs.store import lease_expiry, leases
+from jobs.store.batches import MAX_TOKENS
+from jobs.store.database import Database
+from jobs.store.jobs import cancel, retry
+from jobs.store.prune import prune_job
+from jobs.store.schema import tables
+from jobs.store.schema.migrate import differences, downgrade, upgrade
+from jobs.store.schema.rollup_tables import ROLLUPS
+from tests.databases import own_database
+from tests.rows import insert_waiting_job, translated
+from tests.store.leasing import contradictory, take, value, write
+
+BEFORE_ROLLUPS = "0005"
+SCORE = JobSpec(task=Task.SCORE, model="tiny", model_revision="r1", options=ScoreOptions())
+RERANK = JobSpec(task=Task.RERANK, model="tiny", model_revision="r2", options=RerankOptions())
+TIMINGS = [
+    StepTiming("queue", 0, 2, 0, 0, 0.125),
+    StepTiming("encode", 0, 2, 20, 0, 1.0),
+    StepTiming("prefill", 0, 2, 20, 0, 0.5),
+    StepTiming("decode", 1, 2, 2, 31, 0.25),
+    StepTiming("decode", 2, 1, 1, 32, 0.25),
+    StepTiming("decode", 0, 9, 9, 900, 2.0, calls=3),
+]
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    """Jobs of every task, with failures, retries, a lost lease, a pruned job, and batches of one and of many."""
+    if request.param == "sqlite":
+        yield from _worked_on(f"sqlite:///{tmp_path / 'kvjobs.db'}")
+    else:
+        with own_database() as url:
+            yield from _worked_on(url)
+
+
+def _worked_on(url: str) -> Iterator[Database]:
+    database = Database.connect(url)
+    upgrade(database.engine)
+    _translate(database)
+    _score_and_rerank(database)
+    gone = insert_waiting_job(database, documents=1, per_shard=1)
+    write(database, take(database), timings=TIMINGS)
+    prune_job(database, gone)
+    yield database
+    database.close()
+
+
+def _translate(database: Database) -> None:
+    job = insert_waiting_job(database, documents=9, per_shard=4, tokens=MAX_TOKENS // 2, rejected=(8,))
+    lost = take(database, lease_s=-1.0)
+    write(database, lost, 0, timings=TIMINGS, lease_s=-1.0)
+    lease_expiry.expire(database)
+    bad: list[Outcome] = [Failed("engine-error", "it broke"), Quarantined("killed", "two workers died")]
+    write(database, take(database), 0, outcomes=bad, timings=TIMINGS[:2])
+    work = take(database)
+    write(database, work, 0, outcomes=[Translation("x", -0.7, 1, 0, 8, 1), Translation("y", 0.0, 0, 0, 0, 0)])
+    write(database, work, 1, outcomes=[bad[0], translated()], timings=TIMINGS[1:])
+    retry(database, job)
+    work = take(database)
+    write(database, work, outcomes=[translated(), bad[1]])
+    while (rest := leases.lease(database, 1, 0, 60.0)) is not None:
+        for index, batch in enumerate(rest.batches):
+            write(database, rest, index, outcomes=[bad[0] for _ in batch], timings=TIMINGS)
+    cancel_rest = insert_waiting_job(database, documents=4, per_shard=2)
+    write(database, take(database), outcomes=[translated(), bad[0]])
+    cancel(database, cancel_rest)
+
+
+def _score_and_rerank(database: Database) -> None:
+    insert_waiting_job(database, documents=3, per_shard=3, spec=SCORE)
+    scores = [Score(nll, number, 1, 1) for nll, number in ((6.0, 3), (9e5, 1), (0.0, 0))]
+    write(database, take(database), outcomes=scores, timings=TIMINGS)
+    insert_waiting_job(database, documents=1, per_shard=1, spec=RERANK)
+    ranking = Ranking((RankedCandidate("b", 1, -0.5, 2.0),), num_tokens=7, num_computed=20, num_shared=4)
+    write(database, take(database), outcomes=[ranking], timings=TIMINGS)
+
+
+def rollups(database: Database) -> dict[str, list[dict[str, Any]]]:
+    """Every row of every rollup, without the columns that an older version did not store exactly."""
+    found = {}
+    with database.reading() as connection:
+        for rollup in ROLLUPS:
+            name = rollup.__tablename__
+            order = ", ".join(column.name for column in rollup.__table__.primary_key)
+            rows = connection.execute(text(f"SELECT * FROM {name} ORDER BY {order}")).mappings()
+            found[name] = [{key: one for key, one in row.items() if key not in ("id", "ended_at")} for row in rows]
+    return found
+
+
+def test_the_rollups_of_an_upgraded_database_are_those_that_it_would_have_kept(database: Database) -> None:
+    kept = rollups(database)
+    assert all(kept.values())
+
+    downgrade(database.engine, BEFORE_ROLLUPS)
+    upgrade(database.engine)
+
+    assert rollups(database) == kept
+    assert differences(database.engine) == []
+    with database.reading() as connection:
+        jobs = connection.execute(text("SELECT id FROM jobs")).scalars().all()
+    assert {job: contradictory(database, job) for job in jobs} == {job: [] for job in jobs}
+
+
+def test_results_of_an_older_version_that_were_written_in_several_milliseconds_belong_to_their_batch(
+    database: Database,
+) -> None:
+    """Each row then had a time of its own, a little before that of the batch."""
+    kept = rollups(database)
+    downgrade(database.engine, BEFORE_ROLLUPS)
+    with database.writing() as connection:
+        shift = (
+            "strftime('%Y-%m-%d %H:%M:%f', {0}, '-0.001 seconds')" if database.is_sqlite else "{0} - interval '1 us'"
+        )
+        for table, time in (("translations", "finished_at"), ("steps", "recorded_at")):
+            connection.execute(text(f"UPDATE {table} SET {time} = {shift.format(time)}".replace("%M:%", "%M\\:%")))
+
+    upgrade(database.engine)
+
+    assert rollups(database)["batches"] == kept["batches"]
+
+
+def test_where_a_clock_was_set_back_no_result_is_lost_between_the_batches(database: Database) -> None:
+    downgrade(database.engine, BEFORE_ROLLUPS)
+    with database.writing() as connection:
+        connection.execute(tables.Translation.__table__.update().values(finished_at=text("'2030-01-01 00:00:00.000'")))
+
+    upgrade(database.engine)
+
+    for job in (1, 2):
+        assert contradictory(database, job) == []
+    assert value(database, tables.JobCounts.succeeded, tables.JobCounts.job_id == 1)
