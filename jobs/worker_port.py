@@ -25,13 +25,40 @@ COMMANDS = {  # module:attribute, by the name of the command
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSizes:
+    """The sizes in a model's configuration. None: not given there."""
+
+    num_layers: int | None  # L, of the decoder
+    num_heads: int | None  # K, of keys and values
+    num_query_heads: int | None  # N
+    head_size: int | None  # H
+    width: int | None  # D
+    vocab_size: int | None  # V
+    max_positions: int | None  # that it reads at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledModel:
-    """A model by name, as `kvjobs doctor` reports it."""
+    """A model by name, from its files alone: for `kvjobs doctor` and lists. None: unknown, or it does not apply."""
 
     name: str
     path: Path
     problem: str | None  # why its files cannot be used; None where they are complete
+    is_bundled: bool  # comes with kvjobs
+    num_bytes: int  # of all its files
+    kind: str | None = None  # translation | causal
+    tasks: tuple[str, ...] = ()  # that it can do
+    layout: str | None = None  # kv: graphs that kvjobs built; others: exports
+    architecture: str | None = None
+    precision: str | None = None
+    head: str | None = None  # full | target
+    num_target_ids: int | None = None  # that a reduced head keeps
+    sizes: ModelSizes | None = None
+    source: str | None = None  # what `models add` made it from: repository or folder
+    source_revision: str | None = None
+    compared_with: str | None = None  # the checkpoint that an export was compared with when it was added
+    departures: tuple[str, ...] = ()  # how an export differs from its configuration, a sentence each
 
 
 class WorkerPort(Protocol):

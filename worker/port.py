@@ -6,7 +6,6 @@ Each function imports what it needs when it is called: `kvjobs doctor` must not 
 from pathlib import Path
 
 from jobs.corpus.corpus import Corpus
-from jobs.errors import KvjobsError
 from jobs.spec import JobSpec, Options, Task
 from jobs.submission.dry_run import DryRun
 from jobs.submission.progress import OnProgress
@@ -35,18 +34,10 @@ class Port:
         return count_work(corpus, spec, models_dir, spool, on_progress)
 
     def installed_models(self, models_dir: Path) -> list[InstalledModel]:
-        from worker.models.contents.required_files import check_files
+        from worker.models.contents.summary import summarize
         from worker.models.registry import list_models
 
-        found = []
-        for folder in list_models(models_dir):
-            problem = None
-            try:
-                check_files(folder)
-            except KvjobsError as error:
-                problem = str(error)
-            found.append(InstalledModel(folder.name, folder.path, problem))
-        return found
+        return [summarize(folder) for folder in list_models(models_dir)]
 
     def device_for(self, queue: str) -> str:
         from worker.engine.runtime.device import device_for

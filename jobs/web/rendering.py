@@ -25,6 +25,7 @@ NAV_PAGES = (
     ("/", "Overview"),
     ("/jobs", "Jobs"),
     ("/workers", "Workers"),
+    ("/models", "Models"),
     ("/query", "Query"),
     ("/schema", "Schema"),
 )  # in the head of every page

@@ -1,4 +1,4 @@
-"""The workers and what they do now: for `kvjobs worker ls` and `ping`."""
+"""The workers and what they do now."""
 
 import json
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class WorkerSummary:
     queues: str
     lanes: int
     models: Mapping[str, float]  # warm -> seconds it took to load
-    shards: tuple[Mapping[str, int], ...]  # leased: shard_id, job_id, lane
+    shards: tuple[Mapping[str, int], ...]  # leased: shard_id, job_id, lane, documents that it computes now
     in_flight: int  # documents that it computes now
     kv_bytes: int
     buffer_reuses: int
@@ -36,24 +36,45 @@ class WorkerSummary:
     started_at: datetime
     heartbeat_at: datetime
     stopped_at: datetime | None
+    buffer_allocations: int
     is_here: bool  # a process of this machine
+    read_at: datetime  # by the database's clock
 
     @property
     def is_alive(self) -> bool:
         return self.state in ("busy", "idle")
 
+    @property
+    def silent_s(self) -> float:
+        """Seconds since its last heartbeat."""
+        return max(0.0, (self.read_at - self.heartbeat_at).total_seconds())
+
+    @property
+    def uptime_s(self) -> float:
+        """Seconds from its start to now, or to its end."""
+        return max(0.0, ((self.stopped_at or self.read_at) - self.started_at).total_seconds())
+
     def as_row(self) -> dict[str, Any]:
         return asdict(self)
 
 
-WORKER_FIELDS = tuple(name for name in WorkerSummary.__dataclass_fields__ if name != "is_here")
+WORKER_FIELDS = tuple(name for name in WorkerSummary.__dataclass_fields__ if name not in ("is_here", "read_at"))
 
 
-def list_workers(connection: Connection, silence_s: float, *, everything: bool = False) -> list[WorkerSummary]:
-    """Workers, newest first; stopped ones only with `everything`. A worker without a heartbeat for `silence_s` is
-    stale."""
+def list_workers(
+    connection: Connection,
+    silence_s: float,
+    *,
+    everything: bool = False,
+    before: int | None = None,
+    limit: int | None = None,
+) -> list[WorkerSummary]:
+    """Workers, newest first; stopped ones only with `everything`; with `before` those whose number is lower (the next
+    page). A worker without a heartbeat for `silence_s` is stale."""
     is_fresh = (Worker.heartbeat_at > db_time(-silence_s)).label("is_fresh")
-    workers = select(Worker.__table__, is_fresh).order_by(Worker.id.desc())
+    workers = select(Worker.__table__, is_fresh, db_time().label("read_at")).order_by(Worker.id.desc()).limit(limit)
+    if before is not None:
+        workers = workers.where(Worker.id < before)
     if not everything:
         workers = workers.where(Worker.stopped_at.is_(None))
     leased = connection.execute(
@@ -70,8 +91,11 @@ def list_workers(connection: Connection, silence_s: float, *, everything: bool =
                 worker_id=row.id,
                 state=_state(row, is_dead, is_busy=bool(shards)),
                 models=json.loads(row.models),
-                shards=tuple({"shard_id": s.id, "job_id": s.job_id, "lane": s.lane} for s in shards),
-                in_flight=sum(len(json.loads(shard.in_flight or "[]")) for shard in shards),
+                shards=tuple(
+                    {"shard_id": s.id, "job_id": s.job_id, "lane": s.lane, "documents": _num_in_flight(s)}
+                    for s in shards
+                ),
+                in_flight=sum(map(_num_in_flight, shards)),
                 is_here=is_here(row.machine, row.host),
                 **{name: getattr(row, name) for name in COPIED},
             )
@@ -80,9 +104,17 @@ def list_workers(connection: Connection, silence_s: float, *, everything: bool =
 
 
 COPIED = (
-    *("host", "pid", "device", "provider", "queues", "lanes", "kv_bytes", "buffer_reuses", "version", "node"),
-    *("started_at", "heartbeat_at", "stopped_at"),
+    *("host", "pid", "device", "provider", "queues", "lanes", "kv_bytes", "buffer_reuses", "buffer_allocations"),
+    *("version", "node", "started_at", "heartbeat_at", "stopped_at", "read_at"),
 )
+
+
+def _lease(shard: Any) -> dict[str, int]:
+    return {"shard_id": shard.id, "job_id": shard.job_id, "lane": shard.lane, "documents": _num_in_flight(shard)}
+
+
+def _num_in_flight(shard: Any) -> int:
+    return len(json.loads(shard.in_flight or "[]"))
 
 
 def _state(row: Any, is_dead: bool, *, is_busy: bool) -> str:

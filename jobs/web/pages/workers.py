@@ -1,18 +1,51 @@
-"""/workers: who serves which queues, with which models warm, and what they do now."""
+"""/workers: who serves which queues, with which models warm, and what each lane does now."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
-from jobs.store.report.worker_list import list_workers
+from jobs.formatting import counted, size
+from jobs.store.report.worker_list import WorkerSummary, list_workers
 from jobs.web.rendering import add_page
 from jobs.web.store_access import Reading, SettingsOfApp
+
+A_PAGE = 50
 
 router = APIRouter()
 
 
-def workers(connection: Reading, settings: SettingsOfApp, stopped: bool = False) -> dict[str, Any]:
-    return {"workers": list_workers(connection, settings.lease_s, everything=stopped), "stopped": stopped}
+def workers(
+    connection: Reading,
+    settings: SettingsOfApp,
+    stopped: bool = False,
+    before: Annotated[int | None, Query(ge=1)] = None,
+) -> dict[str, Any]:
+    found = list_workers(connection, settings.lease_s, everything=stopped, before=before, limit=A_PAGE + 1)
+    page = found[:A_PAGE]
+    return {
+        "sentence": _sentence(page),
+        "workers": page,
+        "next_before": page[-1].worker_id if len(found) > A_PAGE else None,
+        "filter": {"stopped": stopped, "before": before},
+        "lease_s": settings.lease_s,
+    }
+
+
+def _sentence(workers: Sequence[WorkerSummary]) -> str:
+    alive = [worker for worker in workers if worker.is_alive]
+    stale = sum(worker.state == "stale" for worker in workers)
+    if not alive:
+        sentence = "No worker is alive."
+    else:
+        lanes = sum(worker.lanes for worker in alive)
+        at_work = sum(len(worker.shards) for worker in alive)
+        sentence = f"{counted(len(alive), 'worker')} alive, {at_work} of {counted(lanes, 'lane')} at work"
+        kv_bytes = sum(worker.kv_bytes for worker in alive)
+        sentence += f"; {size(kv_bytes)} of keys and values." if kv_bytes else "."
+    if stale:
+        sentence += f" {counted(stale, 'worker')} stale."
+    return sentence
 
 
 add_page(router, "/workers", "workers.html", workers)

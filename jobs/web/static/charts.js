@@ -22,8 +22,8 @@ function series(spec, one, number) {
   const own = color(one.color || `--series-${(number % 6) + 1}`);
   const values = spec.is_time || spec.shape === "scatter" ? spec.x.map((x, at) => [x, one.values[at]]) : one.values;
   const common = { name: one.name, data: values, itemStyle: { color: own }, lineStyle: { color: own, width: 2 } };
-  if (spec.shape === "bar") return { ...common, type: "bar", barCategoryGap: "12%" };
-  if (spec.shape === "stack") return { ...common, type: "bar", stack: "all", barCategoryGap: "12%" };
+  if (spec.shape === "bar") return { ...common, type: "bar", barCategoryGap: "12%", barMaxWidth: 120 };
+  if (spec.shape === "stack") return { ...common, type: "bar", stack: "all", barCategoryGap: "12%", barMaxWidth: 120 };
   if (spec.shape === "scatter") return { ...common, type: "scatter", symbolSize: 6 };
   return { ...common, type: "line", showSymbol: spec.x.length < 3, areaStyle: spec.shape === "area" ? { color: own, opacity: 0.18 } : null };
 }

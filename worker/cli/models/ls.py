@@ -1,7 +1,5 @@
 """`kvjobs models ls`: the list of models."""
 
-import os
-
 import click
 
 from jobs.cli.context import Context
@@ -12,6 +10,7 @@ from jobs.formatting import size
 from worker.models.contents.kind import kind_of
 from worker.models.contents.layout_name import layout_of
 from worker.models.contents.required_files import check_files
+from worker.models.contents.summary import num_bytes
 from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.registry import list_models
 
@@ -61,12 +60,8 @@ def _row(folder: ModelFolder) -> dict[str, object]:
         "kind": kind,
         "layout": layout,
         "precision": precision,
-        "size": _num_bytes(folder),
+        "size": num_bytes(folder),
         "state": "incomplete" if problem else "complete",
         "problem": problem,
         "path": str(folder.path),
     }
-
-
-def _num_bytes(folder: ModelFolder) -> int:
-    return sum(os.path.getsize(os.path.join(place, file)) for place, _, files in os.walk(folder.path) for file in files)

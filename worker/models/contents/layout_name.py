@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from worker.models.contents.kind import kind_of
-from worker.models.contents.present_files import causal_graph_name, graph_place
+from worker.models.contents.present_files import causal_graph_name, graph_place, has_graph
 from worker.models.file_names import DECODER, ENCODER, MERGED, WITH_PAST
 from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind
@@ -15,10 +15,17 @@ def layout_of(folder: ModelFolder) -> str | None:
     File names decide, except for a causal export: there the inputs of the graph do, and reading them loads numpy and
     onnx.
     """
-    if (manifest := read_manifest(folder)) and manifest.layout == "kv":
+    if kind_of(folder) is ModelKind.CAUSAL and not _is_native(folder):
+        return _causal_layout(folder.path)
+    return layout_by_names(folder)
+
+
+def layout_by_names(folder: ModelFolder) -> str | None:
+    """As `layout_of`, by the names of the files alone: `export` for every causal export. Loads nothing."""
+    if _is_native(folder):
         return "kv"
     if kind_of(folder) is ModelKind.CAUSAL:
-        return _causal_layout(folder.path)
+        return "export" if has_graph(folder.path, causal_graph_name(folder.path)) else None
     graphs = graph_place(folder.path, ENCODER)
     if not (graphs / ENCODER).is_file():
         return None
@@ -27,6 +34,11 @@ def layout_of(folder: ModelFolder) -> str | None:
     if not (graphs / DECODER).is_file():
         return None
     return "two decoders" if (graphs / WITH_PAST).is_file() else "no cache"
+
+
+def _is_native(folder: ModelFolder) -> bool:
+    manifest = read_manifest(folder)
+    return manifest is not None and manifest.is_native
 
 
 def _causal_layout(path: Path) -> str | None:

@@ -1,0 +1,61 @@
+"""/models: every model that is installed here, what it is, and what it was used for."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter
+
+from jobs.formatting import counted, duration
+from jobs.store.report.model_usage import ModelUsage, model_usage
+from jobs.visible_text import visible
+from jobs.web.charts import Chart, Series
+from jobs.web.rendering import add_page
+from jobs.web.store_access import Reading, SettingsOfApp
+from jobs.worker_port import InstalledModel, worker_port
+
+router = APIRouter()
+
+
+def models(connection: Reading, settings: SettingsOfApp) -> dict[str, Any]:
+    installed = worker_port().installed_models(settings.models_dir)
+    usage = model_usage(connection)
+    by_name = {one.model: one for one in usage}
+    names = {model.name for model in installed}
+    return {
+        "sentence": _sentence(installed, usage),
+        "models": [{"model": model, "usage": by_name.get(model.name)} for model in installed],
+        "elsewhere": [one for one in usage if one.model not in names],  # jobs name them, and this machine has them not
+        "models_dir": str(settings.models_dir),
+        "cost": cost_chart(usage),
+    }
+
+
+def cost_chart(usage: Sequence[ModelUsage]) -> Chart:
+    """Seconds of model calls by model."""
+    timed = [one for one in usage if one.seconds]
+    total = sum(one.seconds for one in timed)
+    if not timed:
+        sentence = "No model call was timed yet."
+    else:
+        share = 100 * timed[0].seconds / total
+        sentence = f"{duration(total)} of model calls; {visible(timed[0].model)} took {share:.0f} % of them."
+    return Chart(
+        id="cost",
+        title="Seconds of model calls",
+        sentence=sentence,
+        shape="bar",
+        x_name="model",
+        y_name="s",
+        x=[visible(one.model) for one in timed],
+        series=[Series("model calls", [round(one.seconds, 3) for one in timed], "--series-1")],
+    )
+
+
+def _sentence(installed: Sequence[InstalledModel], usage: Sequence[ModelUsage]) -> str:
+    broken = sum(model.problem is not None for model in installed)
+    used = sum(one.jobs for one in usage)
+    sentence = f"{counted(len(installed), 'model')} on this machine, {counted(used, 'job')} so far."
+    return f"{sentence} {counted(broken, 'model')} with a problem." if broken else sentence
+
+
+add_page(router, "/models", "models.html", models)

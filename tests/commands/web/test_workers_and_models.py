@@ -1,0 +1,88 @@
+"""/workers and /models."""
+
+from pathlib import Path
+
+from sqlalchemy import update
+from starlette.testclient import TestClient
+
+from jobs.process import ProcessId
+from jobs.store.database import Database
+from jobs.store.schema import tables
+from jobs.store.schema.clock import db_time
+from jobs.store.schema.states import ShardState
+from tests.databases import ON_BOTH
+from tests.rows import AddJob, AddWaitingJob, Line, enter
+
+ELSEWHERE = ProcessId("another machine", 4711, 1.0)
+HOSTILE = "<img src=x onerror=alert(1)>\u202e"
+
+
+def set_worker(database: Database, worker_id: int, **values: object) -> None:
+    with database.writing() as connection:
+        connection.execute(update(tables.Worker).where(tables.Worker.id == worker_id).values(**values))
+
+
+@ON_BOTH
+def test_each_lane_says_what_it_does(client: TestClient, database: Database, add_waiting_job: AddWaitingJob) -> None:
+    worker_id, job_id = enter(database, ELSEWHERE), add_waiting_job(documents=6, per_shard=3)
+    set_worker(database, worker_id, lanes=2, models='{"demo-en-zh": 1.5}', kv_bytes=2048, buffer_reuses=9)
+    with database.writing() as connection:
+        lease = {"state": ShardState.LEASED, "lease_owner": worker_id, "lane": 1, "in_flight": "[0, 1]"}
+        connection.execute(update(tables.Shard).where(tables.Shard.start == 0).values(**lease))
+
+    page = client.get("/workers").text
+
+    assert "1 worker alive, 1 of 2 lanes at work; 2.0 KiB of keys and values." in page
+    assert f'<a href="/jobs/{job_id}">job {job_id}</a>' in page
+    assert "2 documents in hand" in page
+    assert page.count("lane-busy") == 1
+    assert "loaded in 1.5 s" in page
+    assert "reused 9 times" in page
+    assert client.get("/workers.json").json()["workers"][0]["shards"][0]["lane"] == 1
+
+
+def test_a_stale_worker_is_explained_and_a_stopped_one_shown_on_request(client: TestClient, database: Database) -> None:
+    stale, stopped = enter(database, ELSEWHERE), enter(database, ELSEWHERE)
+    set_worker(database, stale, heartbeat_at=db_time(-600))
+    set_worker(database, stopped, stopped_at=db_time())
+
+    running, everything = client.get("/workers").text, client.get("/workers?stopped=true").text
+
+    assert "No heartbeat for 10 min" in running
+    assert "its shards go to other workers" in running
+    assert f"worker {stopped}<" not in running
+    assert f"worker {stopped}<" in everything
+    assert "state-stopped" in everything
+
+
+def test_without_a_worker_the_page_says_how_to_start_one(client: TestClient) -> None:
+    assert "<code>kvjobs worker</code>" in client.get("/workers").text
+
+
+def test_names_of_workers_and_models_are_text(client: TestClient, database: Database, add_job: AddJob) -> None:
+    worker_id = enter(database, ELSEWHERE)
+    set_worker(database, worker_id, host=HOSTILE, queues=HOSTILE, node=HOSTILE, models='{"<img src=y>": 1}')
+    add_job(Line("a", "甲"), model=HOSTILE)
+
+    for path in ("/workers", "/models"):
+        page = client.get(path).text
+        assert "<img" not in page
+        assert "\u202e" not in page.replace('"\\u202e', "")
+
+
+@ON_BOTH
+def test_each_model_says_what_it_is_and_what_it_was_used_for(client: TestClient, home: Path, add_job: AddJob) -> None:
+    (home / "models" / "broken").mkdir(parents=True)
+    (home / "models" / "broken" / "config.json").write_text('{"model_type": "marian"}')
+    add_job(Line("a", "甲"), Line("b", "乙"), model="demo-en-zh")
+    add_job(Line("a", "甲"), model="of-the-fleet")
+
+    page = client.get("/models").text
+    found = client.get("/models.json").json()
+
+    assert "3 models on this machine, 2 jobs so far. 1 model with a problem." in page
+    assert "4 layers × 2 heads (K) × 32 (H)" in page
+    assert "encoder_model.onnx is missing" in page
+    assert "2 documents · 20 tokens" in page
+    assert [one["model"] for one in found["elsewhere"]] == ["of-the-fleet"]
+    assert [entry["usage"] and entry["usage"]["jobs"] for entry in found["models"]] == [None, 1, None]
