@@ -64,7 +64,7 @@ def query(
     parameters. --list shows them; with --json also their SQL, to begin one of your own with.
 
     \b
-    kvjobs query --saved worst-perplexity -p job 3 -p rows 5
+    kvjobs query --saved slowest-batches -p job 3 -p rows 5
     kvjobs query "select status, count(*) from v_documents where job_id = :job group by 1" -p job 3
     """
     from jobs.store.report.query import run_query

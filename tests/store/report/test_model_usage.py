@@ -1,23 +1,16 @@
 """What each model was used for, summed over its jobs."""
 
-from sqlalchemy import insert
-
+from jobs.outcome import StepTiming
 from jobs.store.database import Database
 from jobs.store.report.model_usage import model_usage
-from jobs.store.schema import tables
-from jobs.store.schema.clock import db_time
-from tests.rows import AddJob, Line
+from tests.rows import AddJob, Line, add_timings
 
 
 def test_jobs_of_a_model_are_summed_and_only_model_calls_cost(database: Database, add_job: AddJob) -> None:
     jobs = [add_job(Line("a", "甲"), Line("b", "乙"), model=model) for model in ("m", "m", "other")]
-    with database.writing() as connection:
-        for job_id in jobs[:2]:
-            for phase, seconds in (("decode", 2.0), ("encode", 1.0), ("record", 50.0)):
-                whose = {"job_id": job_id, "shard_id": 1, "epoch": 1, "worker_id": 1, "lane": 0, "step": 0}
-                sizes = {"rows": 1, "tokens": 1, "past_length": 0, "calls": 1}
-                timed = {**whose, **sizes, "phase": phase, "seconds": seconds, "recorded_at": db_time()}
-                connection.execute(insert(tables.Step).values(**timed))
+    timed = [("decode", 2.0), ("encode", 1.0), ("record", 50.0)]
+    for job_id in jobs[:2]:
+        add_timings(database, job_id, [StepTiming(phase, 0, 1, 1, 0, seconds) for phase, seconds in timed])
 
     with database.reading() as connection:
         m, other = model_usage(connection)

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import insert, text
 
 from jobs.errors import NotFoundError, SpecError
-from jobs.outcome import Score
+from jobs.outcome import Score, StepTiming
 from jobs.spec import Task
 from jobs.store.database import Database
 from jobs.store.report.query_answer import Answer, AnswerLimits, answer
@@ -16,7 +16,7 @@ from jobs.store.report.saved_queries import saved_queries, saved_query
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus
-from tests.rows import Line, insert_job, insert_waiting_job
+from tests.rows import Line, add_timings, insert_job, insert_waiting_job
 
 LIMITS = AnswerLimits(rows=1000, seconds=20, num_bytes=1_000_000)
 
@@ -50,11 +50,9 @@ def filled(database: Database) -> Database:
         for n in range(4)
     ]
     insert_job(database, scores, task=Task.SCORE, name="scored")
+    timed = [("encode", 0, 1.0), ("decode", 0, 2.0), ("decode", 1, 3.0), ("record", 0, 2.0)]
+    add_timings(database, 2, [StepTiming(phase, step, 3, 3, 40 * step, seconds) for phase, step, seconds in timed])
     with database.writing() as connection:
-        whose = {"job_id": 2, "shard_id": 1, "epoch": 1, "worker_id": 1, "lane": 0}
-        for phase, step, seconds in (("encode", 0, 1.0), ("decode", 0, 2.0), ("decode", 1, 3.0), ("record", 0, 2.0)):
-            timed = {"phase": phase, "step": step, "rows": 3, "tokens": 3, "past_length": step, "calls": 1}
-            connection.execute(insert(tables.Step).values(**whose, **timed, seconds=seconds, recorded_at=db_time()))
         for event in ("leased", "stale_commit", "recorded"):
             happened = {"job_id": 2, "shard_id": 1, "epoch": 1, "worker_id": 1, "event": event}
             connection.execute(insert(tables.ShardEvent).values(**happened, at=db_time()))
@@ -97,6 +95,40 @@ def test_the_cost_of_a_model_is_its_model_calls(filled: Database) -> None:
     (row,) = rows(filled, "model-costs")
 
     assert (row["jobs"], row["documents"], row["model_seconds"], row["s_per_1000_documents"]) == (1, 3, 6.0, 2000.0)
+
+
+def test_a_decoder_call_is_told_by_step_and_by_cached_positions(filled: Database) -> None:
+    steps = rows(filled, "decoder-steps", job="translated")
+    lengths = rows(filled, "past-lengths", job="translated")
+
+    assert [(row["step"], row["ms_per_call"]) for row in steps] == [(0, 2000.0), (1, 3000.0)]
+    assert [(row["past_length"], row["ms_per_call"]) for row in lengths] == [(0, 2000.0), (32, 3000.0)]
+
+
+def test_the_slowest_batch_comes_first_and_its_documents_are_found(filled: Database) -> None:
+    batches = rows(filled, "slowest-batches", job="translated")
+    documents = rows(filled, "slowest-documents", job="translated")
+
+    assert [row["busy_s"] for row in batches] == [8.0, 0.0]
+    assert {row["id"] for row in documents} == {"t1", "t2", "t3"}
+    assert rows(filled, "slowest-documents", job="translated", batches="1") == []
+
+
+def test_speed_and_idleness_are_of_the_seconds_that_a_lane_was_busy(filled: Database) -> None:
+    (speed,) = rows(filled, "worker-speed", job="translated")
+    (lane,) = rows(filled, "idle-lanes", job="translated")
+
+    assert (speed["tokens"], speed["busy_s"], speed["tokens_per_busy_s"]) == (30, 8.0, 3.75)
+    assert (lane["lane"], lane["batches"], lane["busy_s"]) == ("worker 1, lane 0", 2, 8.0)
+    assert lane["percent_idle"] == pytest.approx(0, abs=10)
+
+
+def test_failures_are_counted_over_all_jobs(filled: Database) -> None:
+    insert_job(filled, [Line("x", status=DocumentStatus.FAILED, error=("engine-error", "again"))])
+
+    found = {row["error_code"]: (row["documents"], row["jobs"], row["newest_job"]) for row in rows(filled, "failures")}
+
+    assert found == {"engine-error": (2, 2, 4), "killed": (1, 1, 2)}
 
 
 def test_last_is_the_newest_job_of_the_task_that_the_question_is_about(filled: Database) -> None:
