@@ -39,6 +39,9 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "wait": Entry("jobs.cli.commands.watch:wait", "Wait until a job ends; the exit code is its outcome."),
         "pause": Entry("jobs.cli.commands.control:pause", "Pause a job until it is resumed."),
         "resume": Entry("jobs.cli.commands.control:resume", "Resume a paused job."),
+        "priority": Entry(
+            "jobs.cli.commands.control:priority", "Change a job's priority: low, normal, high, or a number."
+        ),
         "cancel": Entry("jobs.cli.commands.control:cancel", "Cancel the rest of a job; its results are kept."),
         "retry": Entry("jobs.cli.commands.control:retry", "Process failed, quarantined and cancelled documents again."),
     },

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from jobs.cli.job_exit import MaxRejected, json_option
+from jobs.cli.priority import Priority
 from jobs.errors import SpecError
 from jobs.queues import CPU, check_queue
 from jobs.spec import Task, Timing
@@ -15,20 +16,6 @@ from jobs.submission.job_name import check_name
 from jobs.submission.tolerance import Tolerance
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-PRIORITIES = {"low": -10, "normal": 0, "high": 10}
-
-
-class Priority(click.ParamType[int]):
-    """low, normal, high, or a number: higher goes first."""
-
-    name = "priority"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            return PRIORITIES[value] if value in PRIORITIES else int(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither low, normal, high nor a whole number", param, ctx)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The commands on a job: pause, resume, cancel, retry."""
+"""The commands on a job: pause, resume, change its priority, cancel, retry. `job_actions` also logs them."""
 
 from typing import Any
 
@@ -31,6 +31,13 @@ def resume(database: Database, job_id: int) -> None:
     with database.writing() as connection:
         _require_unfinished(connection, job_id, "resumed")
         connection.execute(update(Job).where(Job.id == job_id).values(paused=False, reason=None))
+
+
+def set_priority(database: Database, job_id: int, priority: int) -> None:
+    """Shards that are leased from now on are chosen by the new priority."""
+    with database.writing() as connection:
+        _require_unfinished(connection, job_id, "moved in the queue")
+        connection.execute(update(Job).where(Job.id == job_id).values(priority=priority))
 
 
 def cancel(database: Database, job_id: int) -> int:

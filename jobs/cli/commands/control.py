@@ -1,4 +1,4 @@
-"""The commands that change a job's state: pause, resume, cancel, retry. Each prints the change and what to do next."""
+"""The commands that change a job: pause, resume, cancel, retry, priority. Each says what it changed."""
 
 from typing import TYPE_CHECKING
 
@@ -6,12 +6,11 @@ import click
 
 from jobs.cli.context import Context
 from jobs.cli.job_exit import json_option, print_job
+from jobs.cli.priority import Priority
 from jobs.cli.render.messages import print_message
-from jobs.formatting import counted
 
 if TYPE_CHECKING:
-    from jobs.store.database import Database
-    from jobs.store.report.job_summary import JobSummary
+    from jobs.control.actions import Performed
 
 
 @click.command()
@@ -24,15 +23,9 @@ def pause(context: Context, reference: str, reason: str | None, as_json: bool) -
 
     Workers finish the batch that they are processing and keep its results.
     """
-    from jobs.store import jobs
-
-    with context.database() as database:
-        job = _find(database, reference)
-        jobs.pause(database, job.job_id, reason)
-        job = _find(database, str(job.job_id))
-    print_message(f"Job {job.label} is paused. To resume it: kvjobs resume {job.job_id}")
+    performed = _perform(context, reference, "pause", reason=reason)
     if as_json:
-        print_job(job, 0)
+        print_job(performed.after, 0)
 
 
 @click.command()
@@ -41,19 +34,9 @@ def pause(context: Context, reference: str, reason: str | None, as_json: bool) -
 @click.pass_obj
 def resume(context: Context, reference: str, as_json: bool) -> None:
     """Resume a paused job."""
-    from jobs.store import jobs
-
-    with context.database() as database:
-        job = _find(database, reference)
-        jobs.resume(database, job.job_id)
-        was, job = job, _find(database, str(job.job_id))
-    if job.cancel_requested_at:
-        print_message(f"Job {job.label} is being cancelled. To continue it: kvjobs retry {job.job_id}")
-    else:
-        change = "is resumed" if was.paused else "was not paused"
-        print_message(f"Job {job.label} {change}. To follow it: kvjobs watch {job.job_id}")
+    performed = _perform(context, reference, "resume")
     if as_json:
-        print_job(job, 0, was_paused=was.paused)
+        print_job(performed.after, 0, was_paused=performed.before.paused)
 
 
 @click.command()
@@ -65,22 +48,9 @@ def cancel(context: Context, reference: str, as_json: bool) -> None:
 
     Workers finish the batch that they are processing. Cancelling a job twice is harmless.
     """
-    from jobs.store import jobs
-
-    with context.database() as database:
-        job = _find(database, reference)
-        cancelled = jobs.cancel(database, job.job_id)
-        job = _find(database, str(job.job_id))
-    print_message(
-        f"{counted(cancelled, 'document')} of job {job.label} cancelled; {counted(job.succeeded, 'result')} kept."
-    )
-    if job.has_ended:
-        print_message(f"To export them: kvjobs export {job.job_id} --only ok -o FILE")
-        print_message(f"To continue the job: kvjobs retry {job.job_id}")
-    else:
-        print_message(f"Workers are still finishing their batches. To wait for them: kvjobs wait {job.job_id}")
+    performed = _perform(context, reference, "cancel")
     if as_json:
-        print_job(job, 0, changed=cancelled)
+        print_job(performed.after, 0, changed=performed.documents)
 
 
 @click.command()
@@ -93,28 +63,35 @@ def retry(context: Context, reference: str, as_json: bool) -> None:
     A quarantined document is one that ends every process that works on it. A cancelled job continues. Results are
     kept. Rejected lines stay rejected: correct the corpus and submit it again.
     """
-    from jobs.advice.next_command import next_command
-    from jobs.store import jobs
-    from jobs.store.schema.states import JobState
+    performed = _perform(context, reference, "retry")
+    if as_json:
+        print_job(performed.after, 0, changed=performed.documents)
+
+
+@click.command(context_settings={"ignore_unknown_options": True})  # -5 is a priority
+@click.argument("reference", metavar="JOB")
+@click.argument("priority", type=Priority())
+@json_option
+@click.pass_obj
+def priority(context: Context, reference: str, priority: int, as_json: bool) -> None:
+    """Change a job's priority: low, normal, high, or a number.
+
+    Jobs with a higher priority go first. Workers finish the part of a job that they are processing.
+    """
+    performed = _perform(context, reference, "priority", priority=priority)
+    if as_json:
+        print_job(performed.after, 0)
+
+
+def _perform(
+    context: Context, reference: str, action: str, *, reason: str | None = None, priority: int | None = None
+) -> "Performed":
+    """Perform and log the action, and print what it changed."""
+    from jobs.control.actions import Action, perform, this_user
+    from jobs.control.messages import messages
 
     with context.database() as database:
-        job = _find(database, reference)
-        again = jobs.retry(database, job.job_id)
-        was, job = job, _find(database, str(job.job_id))
-    if job.state == JobState.INGESTING:
-        print_message(f"Job {job.label} continues. To read the rest of its corpus: {next_command(job)}")
-    elif again or was.state != job.state:
-        print_message(
-            f"{counted(again, 'document')} of job {job.label} will run again. To follow it: kvjobs watch {job.job_id}"
-        )
-    else:
-        print_message(f"Job {job.label} has no failed, quarantined or cancelled document; nothing changed.")
-    if as_json:
-        print_job(job, 0, changed=again)
-
-
-def _find(database: "Database", reference: str) -> "JobSummary":
-    from jobs.store.report.job_summary import find_job
-
-    with database.reading() as connection:
-        return find_job(connection, reference)
+        performed = perform(database, reference, Action(action), this_user(), reason=reason, priority=priority)
+    for message in messages(performed):
+        print_message(message)
+    return performed

@@ -1,0 +1,60 @@
+"""What an action on a job has changed, and what to do next: for the command line and for the dashboard."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from jobs.advice.next_command import next_command
+from jobs.formatting import counted
+
+if TYPE_CHECKING:
+    from jobs.control.actions import Performed
+
+
+def messages(performed: "Performed") -> Iterator[str]:
+    """Sentences: first the change, then what to do next."""
+    from jobs.control.actions import Action
+
+    match performed.action:
+        case Action.PAUSE:
+            job = performed.after
+            yield f"Job {job.label} is paused. To resume it: kvjobs resume {job.job_id}"
+        case Action.RESUME:
+            yield _resumed(performed)
+        case Action.CANCEL:
+            yield from _cancelled(performed)
+        case Action.RETRY:
+            yield _retried(performed)
+        case Action.PRIORITY:
+            job, was = performed.after, performed.before.priority
+            yield f"Job {job.label} has the priority {job.priority} now (before: {was}); higher goes first."
+
+
+def _resumed(performed: "Performed") -> str:
+    job = performed.after
+    if job.cancel_requested_at:
+        return f"Job {job.label} is being cancelled. To continue it: kvjobs retry {job.job_id}"
+    change = "is resumed" if performed.before.paused else "was not paused"
+    return f"Job {job.label} {change}. To follow it: kvjobs watch {job.job_id}"
+
+
+def _cancelled(performed: "Performed") -> Iterator[str]:
+    job = performed.after
+    cancelled = counted(performed.documents, "document")
+    yield f"{cancelled} of job {job.label} cancelled; {counted(job.succeeded, 'result')} kept."
+    if job.has_ended:
+        yield f"To export them: kvjobs export {job.job_id} --only ok -o FILE"
+        yield f"To continue the job: kvjobs retry {job.job_id}"
+    else:
+        yield f"Workers are still finishing their batches. To wait for them: kvjobs wait {job.job_id}"
+
+
+def _retried(performed: "Performed") -> str:
+    from jobs.store.schema.states import JobState
+
+    was, job, again = performed.before, performed.after, performed.documents
+    if job.state == JobState.INGESTING:
+        return f"Job {job.label} continues. To read the rest of its corpus: {next_command(job)}"
+    if again or was.state != job.state:
+        documents = counted(again, "document")
+        return f"{documents} of job {job.label} will run again. To follow it: kvjobs watch {job.job_id}"
+    return f"Job {job.label} has no failed, quarantined or cancelled document; nothing changed."
