@@ -31,6 +31,7 @@ class Performed:
     before: JobSummary
     after: JobSummary
     documents: int  # cancelled, or reopened
+    number: int  # of its row in the log
 
 
 def perform(
@@ -55,7 +56,7 @@ def perform(
         raise
     log_outcome(database, number, counted(documents, "document") if action in COUNTING else "done")
     with database.reading() as connection:
-        return Performed(action, before, find_job(connection, str(before.job_id)), documents)
+        return Performed(action, before, find_job(connection, str(before.job_id)), documents, number)
 
 
 COUNTING = (Action.CANCEL, Action.RETRY)

@@ -1,0 +1,113 @@
+"""Actions on a job: a page that asks for confirmation, and the form that performs them. POST alone changes anything."""
+
+import ipaddress
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Request
+from sqlalchemy import Connection
+from starlette.responses import RedirectResponse, Response
+
+from jobs.control.actions import Action, perform
+from jobs.errors import SpecError
+from jobs.formatting import counted
+from jobs.store.report.action_list import LoggedAction, find_action, list_actions
+from jobs.store.report.job_summary import JobSummary, find_job
+from jobs.web.access import require_own_form
+from jobs.web.pages.job import JobId
+from jobs.web.rendering import add_page, render
+from jobs.web.store_access import Reading
+
+LOWEST, HIGHEST = -1000, 1000  # priorities that the form offers; the command line takes any
+
+router = APIRouter()
+
+
+def actions_of(job: JobSummary) -> tuple[Action, ...]:
+    """The actions that the state of a job allows."""
+    if job.has_ended:
+        return (Action.RETRY,) if job.state != "failed" and job.unsuccessful > job.rejected else ()
+    if job.cancel_requested_at:
+        return (Action.RETRY,)
+    return (Action.RESUME if job.paused else Action.PAUSE, Action.PRIORITY, Action.CANCEL)
+
+
+@router.get("/jobs/{job_id:int}/actions/{action}")
+def confirm(request: Request, connection: Reading, job_id: JobId, action: Action) -> Response:
+    """Say what the action would do, and ask."""
+    _refuse_read_only(request)
+    job = find_job(connection, str(job_id))
+    if action not in actions_of(job):
+        raise SpecError(f"job {job.label} is {job.shown_state}, so there is nothing to {action.value}")
+    return render(
+        request, "action.html", {"job": job, "action": action.value, "consequence": _consequence(job, action)}
+    )
+
+
+@router.post("/jobs/{job_id:int}/actions/{action}")
+def act(
+    request: Request,
+    job_id: JobId,
+    action: Action,
+    form_token: Annotated[str, Form()] = "",
+    reason: Annotated[str, Form(max_length=1000)] = "",
+    priority: Annotated[int | None, Form(ge=LOWEST, le=HIGHEST)] = None,
+) -> Response:
+    """Perform it, and go back to the page of the job."""
+    require_own_form(request, form_token)
+    _refuse_read_only(request)
+    if action is Action.PRIORITY and priority is None:
+        raise SpecError("give the new priority, a whole number")
+    performed = perform(
+        request.app.state.database,
+        str(job_id),
+        action,
+        _visitor(request),
+        reason=reason.strip() or None,
+        priority=priority,
+    )
+    return RedirectResponse(f"/jobs/{job_id}?done={performed.number}", 303)
+
+
+def notice(connection: Connection, job_id: int, done: int | None) -> LoggedAction | None:
+    """The action of which the page of a job tells, after its form."""
+    return None if done is None else find_action(connection, job_id, done)
+
+
+def actions(connection: Reading, job_id: JobId) -> dict[str, Any]:
+    """What was done to a job, newest first."""
+    return {"job": find_job(connection, str(job_id)), "actions": list_actions(connection, job_id)}
+
+
+def _consequence(job: JobSummary, action: Action) -> str:
+    """What the action does, in a sentence with the numbers of this job."""
+    match action:
+        case Action.PAUSE:
+            return "Workers finish their batches of it, and take no more of it until it is resumed."
+        case Action.RESUME:
+            return f"Workers go on with its {counted(job.waiting, 'waiting document')}."
+        case Action.CANCEL:
+            kept = counted(job.succeeded, "result")
+            return f"Its {counted(job.waiting, 'waiting document')} will not be processed; {kept} stay."
+        case Action.RETRY:
+            again = job.failed + job.quarantined + job.cancelled
+            return f"{counted(again, 'document')} without a result will be processed again; results stay."
+        case Action.PRIORITY:
+            return f"Its priority is {job.priority}. Jobs with a higher one go first; low is -10, high is 10."
+
+
+def _visitor(request: Request) -> str:
+    """Who asks, for the log: visitors have one token together, so their address is all that is known."""
+    host = request.client.host if request.client else "unknown"
+    try:
+        is_here = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_here = False
+    return "dashboard on this machine" if is_here else f"dashboard, from {host}"
+
+
+def _refuse_read_only(request: Request) -> None:
+    if request.app.state.options.read_only:
+        raise SpecError("this dashboard is read-only")
+
+
+add_page(router, "/jobs/{job_id:int}/actions", "actions.html", actions)
