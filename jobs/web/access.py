@@ -68,9 +68,6 @@ class Failures:
         self._times.append(time.monotonic())
 
 
-failures = Failures()
-
-
 @router.get(LOGIN)
 def login_page(request: Request, to: str = "/") -> Response:
     return render(request, "login.html", {"to": to, "wrong": False})
@@ -79,7 +76,7 @@ def login_page(request: Request, to: str = "/") -> Response:
 @router.post(LOGIN)
 def login(request: Request, token: Annotated[str, Form()] = "", to: Annotated[str, Form()] = "/") -> Response:
     """Keep the token in a cookie that no script can read and no other site can send."""
-    wanted = request.app.state.options.token
+    wanted, failures = request.app.state.options.token, request.app.state.failures
     if wait := failures.wait_s():
         headers = {"retry-after": str(int(wait) + 1)}
         return PlainTextResponse(f"Too many wrong tokens. Try again in {wait:.0f} s.\n", 429, headers)

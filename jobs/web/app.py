@@ -36,6 +36,7 @@ def create_app(database: Database, settings: Settings, options: Options) -> Fast
     app.state.settings = settings
     app.state.options = options
     app.state.form_token = access.new_form_token()
+    app.state.failures = access.Failures()
     app.mount("/static", StaticFiles(directory=str(files("jobs.web") / "static")), name="static")
     for page in PAGES:
         app.include_router(page.router)

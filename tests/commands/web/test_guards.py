@@ -1,0 +1,70 @@
+"""What every request and every answer must obey."""
+
+import pytest
+from starlette.testclient import TestClient
+
+PATHS = ("/", "/jobs", "/jobs.json", "/jobs/99", "/nothing", "/static/style.css", "/login", "/jobs?before=x")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_answer_forbids_foreign_and_inline_scripts_frames_and_guessing(client: TestClient, path: str) -> None:
+    headers = client.get(path).headers
+
+    policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == "'self'"
+    assert policy["frame-ancestors"] == "'none'"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_page_has_an_inline_script_or_style_or_a_foreign_file(client: TestClient, path: str) -> None:
+    page = client.get(path).text
+
+    assert "<style" not in page
+    assert " style=" not in page
+    assert " onclick=" not in page
+    assert "//cdn" not in page
+    assert "<script>" not in page
+
+
+def test_pages_are_not_stored_and_libraries_are_kept(client: TestClient) -> None:
+    assert client.get("/jobs").headers["cache-control"] == "no-store"
+    assert "immutable" in client.get("/static/vendor/htmx-2.0.11.min.js").headers["cache-control"]
+
+
+def test_what_is_too_long_is_refused_before_it_is_read(client: TestClient) -> None:
+    assert client.get("/jobs?search=" + "x" * 20_000).status_code == 414
+    assert client.post("/login", content=b"x" * 70_000).status_code == 413
+    assert client.post("/login", content=iter([b"token=" + b"x" * 40_000] * 3)).status_code in (400, 413, 422)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/jobs?before=0",
+        "/jobs?before=99999999999999999999",
+        "/jobs?state=nosuch",
+        "/jobs/0",
+        "/jobs/99999999999999999999",
+    ],
+)
+def test_a_wrong_parameter_is_a_sentence(client: TestClient, path: str) -> None:
+    answer = client.get(path)
+
+    assert answer.status_code in (400, 404)
+    assert "Traceback" not in answer.text
+    assert "<h1>" in answer.text
+
+
+def test_a_page_that_is_not_there_is_told_as_json_where_json_was_asked(client: TestClient) -> None:
+    assert client.get("/jobs/99.json").json() == {"error": "there is no job '99'; to list all jobs: kvjobs ls --all"}
+    assert client.get("/jobs/99").status_code == 404
+
+
+def test_a_search_is_a_text_not_a_pattern(client: TestClient) -> None:
+    for search in ("%", "_", "' OR 1=1 --", "\x00", "<script>alert(1)</script>"):
+        answer = client.get("/jobs", params={"search": search})
+        assert answer.status_code in (200, 400)
+        assert "<script>alert" not in answer.text
