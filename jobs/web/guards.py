@@ -32,6 +32,13 @@ HEADERS = {
 FOR_EVER = "public, max-age=31536000, immutable"  # files with a version in their name
 
 
+TOO_LONG = PlainTextResponse(f"The form is too long: at most {MAX_BODY // 1024} KiB.\n", 413)
+
+
+class TooLong(Exception):
+    """A request that did not tell its length is longer than allowed."""
+
+
 class Guards:
     """Refuses requests that are too long, and adds the headers to every answer."""
 
@@ -53,8 +60,10 @@ class Guards:
                 headers.setdefault("cache-control", lifetime)
             await send(message)
 
-        refusal = _refusal(scope)
-        await (refusal or self._app)(scope, _limited(receive), send_with_headers)
+        try:
+            await (_refusal(scope) or self._app)(scope, _limited(receive), send_with_headers)
+        except TooLong:
+            await TOO_LONG(scope, receive, send_with_headers)
 
 
 def _refusal(scope: Scope) -> PlainTextResponse | None:
@@ -62,12 +71,12 @@ def _refusal(scope: Scope) -> PlainTextResponse | None:
         return PlainTextResponse("The address is too long.\n", 414)
     length = dict(scope["headers"]).get(b"content-length", b"0")
     if not length.isdigit() or int(length) > MAX_BODY:
-        return PlainTextResponse(f"The form is too long: at most {MAX_BODY // 1024} KiB.\n", 413)
+        return TOO_LONG
     return None
 
 
 def _limited(receive: Receive) -> Receive:
-    """A body without a length is cut off where it becomes too long: the form is then incomplete, and refused."""
+    """The body of a request that does not tell its length; raises TooLong where it becomes too long."""
     left = MAX_BODY
 
     async def receive_some() -> Message:
@@ -76,7 +85,7 @@ def _limited(receive: Receive) -> Receive:
         if message["type"] == "http.request":
             left -= len(message.get("body", b""))
             if left < 0:
-                return {"type": "http.disconnect"}
+                raise TooLong
         return message
 
     return receive_some

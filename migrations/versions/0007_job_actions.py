@@ -25,7 +25,6 @@ def upgrade() -> None:
         sa.Column("outcome", sa.Text(), nullable=True),
         sa.Column("ended_at", UtcDateTime(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_job_actions")),
-        sqlite_autoincrement=True,
     )
     op.create_index(op.f("ix_job_actions_job_id_id"), "job_actions", ["job_id", "id"])
 

@@ -6,7 +6,7 @@ from sqlalchemy import Index
 from sqlalchemy.orm import Mapped
 
 from jobs.store.schema.column import column
-from jobs.store.schema.tables import AUTOINCREMENT, Base, BigId
+from jobs.store.schema.declarative import Base, BigId
 
 
 class JobAction(Base):
@@ -24,4 +24,4 @@ class JobAction(Base):
     outcome: Mapped[str | None] = column("what changed, or the error; null where the process died meanwhile")
     ended_at: Mapped[datetime | None] = column("when it had been done")
 
-    __table_args__ = (Index(None, "job_id", "id"), AUTOINCREMENT)
+    __table_args__ = (Index(None, "job_id", "id"),)

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from jobs.choices import SHOWN_STATES
 from jobs.spec import Task
-from jobs.store.report.job_summary import list_jobs
+from jobs.store.report.job_summary import LARGEST_ID, list_jobs
 from jobs.web.pages.overview import OPEN
 from jobs.web.rendering import add_page
 from jobs.web.store_access import Reading
@@ -22,7 +22,7 @@ def jobs(
     state: State = "",
     task: Literal["", "translate", "score", "rerank"] = "",
     search: Annotated[str, Query(max_length=200)] = "",
-    before: Annotated[int | None, Query(ge=1)] = None,
+    before: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None,
 ) -> dict[str, Any]:
     states = OPEN if state == "open" else (state,) if state else ()
     found = list_jobs(connection, states=states, task=task, search=search, before=before, limit=A_PAGE + 1)

@@ -37,7 +37,9 @@ def test_pages_are_not_stored_and_libraries_are_kept(client: TestClient) -> None
 def test_what_is_too_long_is_refused_before_it_is_read(client: TestClient) -> None:
     assert client.get("/jobs?search=" + "x" * 20_000).status_code == 414
     assert client.post("/login", content=b"x" * 70_000).status_code == 413
-    assert client.post("/login", content=iter([b"token=" + b"x" * 40_000] * 3)).status_code in (400, 413, 422)
+    a_form = {"content-type": "application/x-www-form-urlencoded"}
+    without_length = iter([b"token=" + b"x" * 40_000] * 3)
+    assert client.post("/login", content=without_length, headers=a_form).status_code in (400, 413)
 
 
 @pytest.mark.parametrize(
