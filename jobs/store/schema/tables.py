@@ -297,7 +297,7 @@ class ShardEvent(Base):
     documents: Mapped[int | None] = column("how many it concerned", unit="documents")
     detail: Mapped[str | None] = column("positions concerned, and how a process died")
 
-    __table_args__ = (Index(None, "job_id", "shard_id"),)
+    __table_args__ = (Index(None, "job_id", "shard_id"), Index(None, "job_id", "id"))
 
 
 class Worker(Base):
