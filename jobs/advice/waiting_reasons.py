@@ -4,32 +4,28 @@ Knows: in which order a worker takes work, and what may keep it from doing so. D
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from jobs.choices import CANCELLING, PAUSED
 from jobs.formatting import counted, duration
 from jobs.queues import GPU
-
-if TYPE_CHECKING:
-    from jobs.store.report.job_summary import JobSummary
-    from jobs.store.report.service import Service
-    from jobs.store.report.shards import ShardSummary
-    from jobs.store.waiting import JobsAhead
-
-SUSPECT_AFTER = 2  # crashes in a row, as `jobs.store.leases` counts them: then a disposable process runs the batch
+from jobs.store.leases import SUSPECT_AFTER
+from jobs.store.report.job_summary import JobSummary
+from jobs.store.report.service import Service
+from jobs.store.report.shards import ShardSummary
+from jobs.store.waiting import JobsAhead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
     """What decides whether the ready shards of a job are leased."""
 
-    job: "JobSummary"
-    service: "Service"
-    ahead: "JobsAhead"
+    job: JobSummary
+    service: Service
+    ahead: JobsAhead
     next_shard: int | None  # of the job
 
 
-def no_worker_sentence(service: "Service", queue: str) -> str | None:
+def no_worker_sentence(service: Service, queue: str) -> str | None:
     """What to do if no live worker serves a job of this queue; None if one does."""
     if service.serving:
         return None
@@ -40,7 +36,7 @@ def no_worker_sentence(service: "Service", queue: str) -> str | None:
     return f"No worker serves the queue {queue} now. To see what each one serves: kvjobs worker ls"
 
 
-def jobs_ahead_sentence(ahead: "JobsAhead") -> str:
+def jobs_ahead_sentence(ahead: JobsAhead) -> str:
     """`3 jobs with 600 documents are ahead of it.`"""
     verb = "is" if ahead.jobs == 1 else "are"
     return f"{counted(ahead.jobs, 'job')} with {counted(ahead.documents, 'document')} {verb} ahead of it."
@@ -63,12 +59,12 @@ def why_job_waits(around: Circumstances) -> str | None:
     return jobs_ahead_sentence(around.ahead) if around.ahead.jobs else None
 
 
-def why_shard_waits(shard: "ShardSummary", around: Circumstances) -> str:
+def why_shard_waits(shard: ShardSummary, around: Circumstances) -> str:
     """Why a ready shard is not leased, and what will be different when it is."""
     return " ".join(part for part in (why_job_waits(around) or _place(shard, around), _crashes(shard)) if part)
 
 
-def who_has_it(shard: "ShardSummary") -> str:
+def who_has_it(shard: ShardSummary) -> str:
     """Who computes a leased shard, or what becomes of it where nobody does."""
     lane = f"lane {shard.lane} of worker {shard.worker_id}" + (f" on {shard.host}" if shard.host else "")
     left = shard.lease_left_s or 0.0
@@ -78,26 +74,22 @@ def who_has_it(shard: "ShardSummary") -> str:
     return f"{lane[0].upper()}{lane[1:]} {doing}; its lease lasts {duration(left)} more unless it is renewed."
 
 
-def _place(shard: "ShardSummary", around: Circumstances) -> str:
+def _place(shard: ShardSummary, around: Circumstances) -> str:
     """Its place among the shards of the job, for which lanes are free or busy."""
     service = around.service
-    lanes = counted(service.lanes, "lane")
     if shard.shard_id != around.next_shard:
-        return f"Shard {around.next_shard} of this job comes first; {service.busy_lanes} of {lanes} are busy."
+        busy = f"{service.busy_lanes} of {counted(service.lanes, 'lane')} in use"
+        return f"Shard {around.next_shard} of this job comes first; {busy}."
     if service.free_lanes:
         return "It is next, and a lane is free: a worker takes it within seconds."
-    return f"It is next; all {lanes} that serve the job are busy."
+    lanes = "the only lane that serves" if service.lanes == 1 else f"all {service.lanes} lanes that serve"
+    return f"It is next; {lanes} the job {'is' if service.lanes == 1 else 'are'} busy."
 
 
-def _crashes(shard: "ShardSummary") -> str:
+def _crashes(shard: ShardSummary) -> str:
     if not shard.crashes:
         return ""
-    died = (
-        "Its last lease was taken back before a batch was recorded"
-        if shard.crashes == 1
-        else f"Its last {shard.crashes} leases were taken back before a batch was recorded"
-    )
-    retried = (
-        ", so the next one runs its first batch in a disposable process." if shard.crashes >= SUSPECT_AFTER else "."
-    )
-    return died + retried
+    leases = "lease was" if shard.crashes == 1 else f"{shard.crashes} leases were"
+    is_suspect = shard.crashes >= SUSPECT_AFTER
+    what_follows = ", so the next one runs its first batch in a disposable process" if is_suspect else ""
+    return f"Its last {leases} taken back before a batch was recorded{what_follows}."

@@ -4,7 +4,7 @@ The table is the chart for whoever sees no picture, or runs no script; so nothin
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 Shape = Literal["line", "area", "bar", "stack", "scatter"]
@@ -17,6 +17,8 @@ class Series:
     name: str
     values: Sequence[float | None]  # one for each `x`
     color: str | None = None  # name of a colour of the style sheet, as `--phase-decode`
+    shape: Shape | None = None  # where it differs from that of the chart
+    is_on_right: bool = False  # its values are measured by the axis on the right
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +34,16 @@ class Chart:
     x: Sequence[Any]  # numbers, or names
     series: Sequence[Series]
     is_time: bool = False  # x are ISO 8601 times
-    threshold: dict[str, Any] = field(default_factory=dict)  # a line to drag, and what to say of it (histograms)
+    right_name: str = ""  # what the axis on the right measures, with the unit
+    num_marked: int | None = None  # so many bars from the left are in colour, the others pale
 
     @property
     def is_empty(self) -> bool:
         return not self.x
+
+    def unit_of(self, series: Series) -> str:
+        """What the values of a series measure."""
+        return self.right_name if series.is_on_right else self.y_name
 
 
 def spec_of(chart: Chart) -> dict[str, Any]:
@@ -48,6 +55,16 @@ def spec_of(chart: Chart) -> dict[str, Any]:
         "y_name": chart.y_name,
         "is_time": chart.is_time,
         "title": chart.title,
-        "series": [{"name": one.name, "values": list(one.values), "color": one.color} for one in chart.series],
-        "threshold": chart.threshold,
+        "right_name": chart.right_name,
+        "num_marked": chart.num_marked,
+        "series": [
+            {
+                "name": one.name,
+                "values": list(one.values),
+                "color": one.color,
+                "shape": one.shape or chart.shape,
+                "is_on_right": one.is_on_right,
+            }
+            for one in chart.series
+        ],
     }

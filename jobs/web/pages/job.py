@@ -1,22 +1,198 @@
-"""/jobs/N: one job."""
+"""/jobs/N: one job: its counts, its commands, where its seconds went, why its shards wait."""
 
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
+from sqlalchemy import Connection
 
+from jobs.advice.next_command import next_command
+from jobs.advice.submit_command import STDIN, submit_command
+from jobs.advice.waiting_reasons import Circumstances, who_has_it, why_job_waits, why_shard_waits
+from jobs.buckets import Measure
+from jobs.choices import By
+from jobs.spec import Timing
+from jobs.store.corpus_source import find_reading
+from jobs.store.report.decoder_calls import calls_by_past_length, calls_by_step
 from jobs.store.report.failures import failures
-from jobs.store.report.job_summary import LARGEST_ID, find_job
+from jobs.store.report.histograms import histogram
+from jobs.store.report.job_summary import LARGEST_ID, JobSummary, find_job
+from jobs.store.report.minutes import minutes_of_job
+from jobs.store.report.recent_batches import MOST_BATCHES, BatchSummary, recent_batches
+from jobs.store.report.service import service_of
+from jobs.store.report.shards import (
+    ShardSummary,
+    list_shards,
+    next_shard_id,
+    recent_events,
+    shard_events,
+)
+from jobs.store.report.steps import summarize_steps
+from jobs.store.schema.states import ShardState
+from jobs.store.waiting import jobs_ahead
+from jobs.web.job_page import decoder, header, lanes, latency, perplexity, seconds, speed
 from jobs.web.rendering import add_page
-from jobs.web.store_access import Reading
+from jobs.web.store_access import Reading, SettingsOfApp
 
 JobId = Annotated[int, Path(ge=1, le=LARGEST_ID)]
+
+SHARDS_SHOWN = 10  # on the page of the job; all are on a page of their own
+SHARDS_A_PAGE = 50
+LARGEST_PERPLEXITY = 1e12
+SECTIONS = (  # in the order of the page: id, title
+    ("speed", "Speed"),
+    ("seconds", "Where the seconds went"),
+    ("decoder", "Decoder steps"),
+    ("lanes", "Lanes"),
+    ("latency", "Length against latency"),
+    ("perplexity", "Perplexity"),
+    ("failures", "Failures"),
+    ("shards", "Shards"),
+    ("events", "Events"),
+)
 
 router = APIRouter()
 
 
-def job(connection: Reading, job_id: JobId) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class ShardLine:
+    """A shard, and what it waits for or who has it."""
+
+    shard: ShardSummary
+    why: str
+
+
+def job(
+    connection: Reading,
+    settings: SettingsOfApp,
+    job_id: JobId,
+    below: Annotated[float | None, Query(gt=0, le=LARGEST_PERPLEXITY)] = None,
+) -> dict[str, Any]:
     found = find_job(connection, str(job_id))
-    return {"job": found, "failures": failures(connection, found)}
+    return {
+        "job": found,
+        "sections": SECTIONS,
+        "sentence": header.state_sentence(found),
+        "tiles": header.tiles(found),
+        "facts": header.facts(found),
+        "commands": _commands(connection, found),
+        **_charts(connection, found),
+        **_perplexity(connection, found, below),
+        "failures": failures(connection, found),
+        **_open_shards(connection, found, settings.lease_s),
+        "events": recent_events(connection, job_id),
+    }
+
+
+def shards(
+    connection: Reading,
+    settings: SettingsOfApp,
+    job_id: JobId,
+    state: ShardState = ShardState.READY,
+    after: Annotated[int, Query(ge=0, le=LARGEST_ID)] = 0,
+    shard: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None,
+) -> dict[str, Any]:
+    found = find_job(connection, str(job_id))
+    around = _circumstances(connection, found, settings.lease_s)
+    listed = list_shards(connection, job_id, state, after=after, limit=SHARDS_A_PAGE + 1)
+    page = listed[:SHARDS_A_PAGE]
+    return {
+        "job": found,
+        "state": state,
+        "states": tuple(ShardState),
+        "after": after,
+        "next_after": page[-1].shard_id if len(listed) > SHARDS_A_PAGE else None,
+        "why_all": why_job_waits(around),
+        "lines": [ShardLine(one, _why(one, around)) for one in page],
+        "shard": shard,
+        "events": shard_events(connection, job_id, shard) if shard else [],
+    }
+
+
+def _commands(connection: Connection, found: JobSummary) -> dict[str, Any]:
+    again = submit_command(header.stored_submit(found, find_reading(connection, found.job_id)))
+    return {"next": next_command(found), "again": again, "is_pipe": found.source == STDIN}
+
+
+def _charts(connection: Connection, found: JobSummary) -> dict[str, Any]:
+    """The charts of speed and of seconds, each from a rollup or from the newest batches."""
+    job_id, options = found.job_id, json.loads(found.options)
+    timing = str(options.get("timing", Timing.STEPS))
+    phases = summarize_steps(connection, job_id, By.PHASE)
+    steps = calls_by_step(connection, job_id)
+    batches = recent_batches(connection, job_id)
+    is_whole_job = len(batches) < MOST_BATCHES
+    return {
+        "speed": speed.speed_chart(minutes_of_job(connection, job_id), batches if is_whole_job else [], found),
+        "phases": seconds.phase_shares(phases),
+        "phases_sentence": seconds.phases_sentence(phases, timing, found.elapsed_s),
+        **_decoder_charts(connection, found, steps, options),
+        **_batch_charts(batches, is_whole_job),
+    }
+
+
+def _decoder_charts(
+    connection: Connection, found: JobSummary, steps: Sequence[Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    lengths = calls_by_past_length(connection, found.job_id)
+    return {
+        "steps": decoder.step_chart(steps, found.task, options),
+        "past_lengths": decoder.past_length_chart(lengths, found.task, options),
+        "slots": decoder.slots_chart(steps, found.task, options),
+    }
+
+
+def _batch_charts(batches: Sequence[BatchSummary], is_whole_job: bool) -> dict[str, Any]:
+    return {
+        "seconds": seconds.seconds_over_time(batches, is_whole_job=is_whole_job),
+        "timeline": lanes.timeline(batches, is_whole_job=is_whole_job),
+        "latency": latency.latency_chart(batches),
+    }
+
+
+def _perplexity(connection: Connection, found: JobSummary, below: float | None) -> dict[str, Any]:
+    buckets = histogram(connection, found.job_id, Measure.PERPLEXITY)
+    threshold = perplexity.threshold_of(found.job_id, found.task, buckets, below)
+    return {
+        "perplexity": perplexity.perplexity_chart(buckets, found.task, threshold),
+        "threshold": threshold,
+        "threshold_data": perplexity.threshold_data(found.job_id, found.task, buckets),
+    }
+
+
+def _open_shards(connection: Connection, found: JobSummary, silence_s: float) -> dict[str, Any]:
+    """The shards that wait, and those that are computed: the first of each."""
+    if not found.shards_open:
+        return {"why_all": None, "leased": [], "waiting": []}
+    around = _circumstances(connection, found, silence_s)
+    named = {
+        name: list_shards(connection, found.job_id, state, limit=SHARDS_SHOWN)
+        for name, state in (("leased", ShardState.LEASED), ("waiting", ShardState.READY))
+    }
+    lines = {name: [ShardLine(one, _why(one, around)) for one in some] for name, some in named.items()}
+    return {"why_all": why_job_waits(around), **lines}
+
+
+def _circumstances(connection: Connection, found: JobSummary, silence_s: float) -> Circumstances:
+    return Circumstances(
+        job=found,
+        service=service_of(connection, found.queue, found.model, silence_s),
+        ahead=jobs_ahead(connection, found.job_id),
+        next_shard=next_shard_id(connection, found.job_id),
+    )
+
+
+def _why(shard: ShardSummary, around: Circumstances) -> str:
+    """Why it waits, or who has it; nothing for a shard that is closed."""
+    match shard.state:
+        case ShardState.READY:
+            return why_shard_waits(shard, around)
+        case ShardState.LEASED:
+            return who_has_it(shard)
+    return ""
 
 
 add_page(router, "/jobs/{job_id:int}", "job.html", job)
+add_page(router, "/jobs/{job_id:int}/shards", "job_shards.html", shards)

@@ -10,14 +10,28 @@ function update(counters) {
     if ("share" in element.dataset) {
       const bar = element.querySelector(".bar-ok");
       const bad = element.querySelector(".bar-bad");
-      bar.setAttribute("width", Math.max(0, 100 * counter.share - bad.getAttribute("width")));
+      const ok = Math.max(0, 100 * counter.share - bad.getAttribute("width"));
+      bar.setAttribute("width", ok);
+      bad.setAttribute("x", ok);
     }
   }
 }
 
+// A page of one job says so when the job is in another state than when the page was made.
+function noteState(counters) {
+  const head = document.querySelector("[data-live-job]");
+  const counter = head && counters[`job-${head.dataset.liveJob}`];
+  if (counter) head.querySelector("[data-ended-note]").hidden = counter.state === head.dataset.state;
+}
+
 if (document.querySelector("[data-live]")) {
-  const events = new EventSource("/events");
-  events.addEventListener("counters", (event) => update(JSON.parse(event.data)));
+  const own = document.querySelector("[data-live-job]");
+  const events = new EventSource(own ? `/events?job=${own.dataset.liveJob}` : "/events");
+  events.addEventListener("counters", (event) => {
+    const counters = JSON.parse(event.data);
+    update(counters);
+    noteState(counters);
+  });
   addEventListener("pagehide", () => events.close());
 }
 

@@ -46,7 +46,7 @@ def around(**changed: Any) -> Circumstances:
             around(service=replace(BUSY, busy_lanes=3)),
             "It is next, and a lane is free: a worker takes it within seconds.",
         ),
-        (around(next_shard=3), "Shard 3 of this job comes first; 4 of 4 lanes are busy."),
+        (around(next_shard=3), "Shard 3 of this job comes first; 4 of 4 lanes in use."),
         (
             around(job=replace(RUNNING_JOB, paused=True, reason="the model is gone")),
             "The job is paused (the model is gone). To resume it: kvjobs resume 9",

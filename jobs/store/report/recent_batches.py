@@ -1,0 +1,73 @@
+"""The batches of a job that were recorded last, each with its worker: when lanes worked, and how fast."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, select
+
+from jobs.store.schema.rollup_tables import RecordedBatch
+from jobs.store.schema.tables import Worker
+
+MOST_BATCHES = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSummary:
+    """A batch of documents that one lane processed."""
+
+    batch_id: int
+    shard_id: int
+    worker_id: int
+    host: str | None
+    lane: int
+    ended_at: datetime
+    documents: int  # with a result
+    failed: int  # without
+    source_tokens: int
+    target_tokens: int
+    busy_s: float  # 0 where timings are off
+    model_s: float  # of these in model calls
+
+    @property
+    def tokens(self) -> int:
+        """Read and made."""
+        return self.source_tokens + self.target_tokens
+
+    @property
+    def started_at(self) -> datetime:
+        """When its first phase began, as far as its timings say."""
+        return self.ended_at - timedelta(seconds=self.busy_s)
+
+    @property
+    def lane_name(self) -> str:
+        """`box, worker 3, lane 0`."""
+        return ", ".join(part for part in (self.host, f"worker {self.worker_id}", f"lane {self.lane}") if part)
+
+
+def recent_batches(connection: Connection, job_id: int, limit: int = MOST_BATCHES) -> list[BatchSummary]:
+    """The newest batches, oldest first."""
+    batch = RecordedBatch
+    rows = connection.execute(
+        select(batch.__table__, Worker.host)
+        .outerjoin(Worker, Worker.id == batch.worker_id)
+        .where(batch.job_id == job_id)
+        .order_by(batch.id.desc())
+        .limit(limit)
+    ).all()
+    return [
+        BatchSummary(
+            batch_id=row.id,
+            shard_id=row.shard_id,
+            worker_id=row.worker_id,
+            host=row.host,
+            lane=row.lane,
+            ended_at=row.ended_at,
+            documents=row.documents,
+            failed=row.failed,
+            source_tokens=row.source_tokens,
+            target_tokens=row.target_tokens,
+            busy_s=row.busy_s,
+            model_s=row.model_s,
+        )
+        for row in reversed(rows)
+    ]

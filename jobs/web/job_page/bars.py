@@ -1,0 +1,60 @@
+"""Batches spread over bars of equal width in time: each over the bars of the interval in which it was processed."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from jobs.store.report.recent_batches import BatchSummary
+
+MOST_BARS = 60
+WIDTHS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Sums over bars of `width_s` seconds, in the order of time; empty where no batch has a duration."""
+
+    width_s: int
+    starts: list[datetime]
+    sums: list[tuple[float, ...]]
+
+    @property
+    def names(self) -> list[str]:
+        """The start of each bar in the local time zone."""
+        form = "%H:%M:%S" if self.width_s < 60 else "%m-%d %H:%M"
+        return [at.astimezone().strftime(form) for at in self.starts]
+
+    @property
+    def x_name(self) -> str:
+        if not self.starts:
+            return "time"
+        width = f"{self.width_s} s" if self.width_s < 60 else f"{self.width_s // 60} min"
+        return f"time, {width} a bar"
+
+
+def spread(batches: Sequence[BatchSummary], amounts_of: Callable[[BatchSummary], tuple[float, ...]]) -> Bars:
+    """The amounts of each batch, spread evenly over the time that it took. At most about `MOST_BARS` bars."""
+    timed = [batch for batch in batches if batch.busy_s > 0]
+    if not timed:
+        return Bars(1, [], [])
+    first = min(batch.started_at for batch in timed).replace(microsecond=0)
+    total = (max(batch.ended_at for batch in timed) - first).total_seconds()
+    width = next((width for width in WIDTHS_S if total / width <= MOST_BARS), WIDTHS_S[-1])
+    number = math.floor(total / width) + 1
+    sums = [[0.0] * len(amounts_of(timed[0])) for _ in range(number)]
+    for batch in timed:
+        amounts = amounts_of(batch)
+        start, stop = ((at - first).total_seconds() for at in (batch.started_at, batch.ended_at))
+        for at, share in _shares(start, stop, width):
+            for place, amount in enumerate(amounts):
+                sums[at][place] += share * amount
+    return Bars(width, [first + timedelta(seconds=width * at) for at in range(number)], [tuple(one) for one in sums])
+
+
+def _shares(start: float, stop: float, width: int) -> Iterator[tuple[int, float]]:
+    """The bars that an interval touches, and its share in each. `start` and `stop` in seconds from the first bar."""
+    for at in range(math.floor(start / width), math.floor(stop / width) + 1):
+        seconds = min(stop, (at + 1) * width) - max(start, at * width)
+        if seconds > 0:
+            yield at, seconds / (stop - start)

@@ -1,0 +1,188 @@
+"""What a decoder step costs, by its number and by the cached positions it attends to; and how full its slots are.
+
+With a KV cache a step computes one position of each row, however long the prefix is, so its cost hardly grows. Without
+one it computes the whole prefix again.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jobs.formatting import percent
+from jobs.spec import Task, Timing
+from jobs.store.report.decoder_calls import DecoderCalls
+from jobs.store.schema.rollup_tables import LENGTHS_PER_ROW
+from jobs.web.charts import Chart, Series
+from jobs.web.job_page.seconds import no_timings
+
+END_SHARE = 0.15  # of the steps at either end, which are compared
+GROWS = 1.5  # times the cost at the start: more than this is growth, less may be chance
+FEWER_ROWS = 0.5  # of those at the start: a step with fewer rows is cheaper by itself, and not compared
+
+Options = Mapping[str, Any]
+
+
+def step_chart(steps: Sequence[DecoderCalls], task: str, options: Options) -> Chart:
+    """Milliseconds of a decode call by its number."""
+    is_known = len(steps) > 1
+    return Chart(
+        id="steps-chart",
+        title="Milliseconds of a decoder step, by its number",
+        sentence=_step_sentence(steps, task, options),
+        shape="line",
+        x_name="number of the step in its batch",
+        y_name="ms",
+        x=[one.key for one in steps] if is_known else [],
+        series=[Series("a step", [round(one.mean_ms, 3) for one in steps], "--phase-decode")] if is_known else [],
+    )
+
+
+def past_length_chart(lengths: Sequence[DecoderCalls], task: str, options: Options) -> Chart:
+    """Milliseconds of a decode call by the cached positions that it attends to."""
+    is_known = len(lengths) > 1
+    return Chart(
+        id="lengths-chart",
+        title="Milliseconds of a decoder step, by cached positions",
+        sentence=_length_sentence(lengths, task, options),
+        shape="bar",
+        x_name="cached positions",
+        y_name="ms",
+        x=[_range(one) for one in lengths] if is_known else [],
+        series=[
+            Series("a step", [round(one.mean_ms, 3) for one in lengths], "--phase-decode"),
+            Series("a row of it", [round(one.mean_ms / one.mean_rows, 4) for one in lengths], "--series-3"),
+        ]
+        if is_known
+        else [],
+    )
+
+
+def slots_chart(steps: Sequence[DecoderCalls], task: str, options: Options) -> Chart:
+    """Rows in flight in each decode call: how full the slots of a batch are."""
+    is_known = len(steps) > 1
+    series = [Series("rows in flight", [round(one.mean_rows, 2) for one in steps], "--series-3")]
+    if slots := _slots(steps, options):
+        series.append(Series("slots", [slots] * len(steps), "--line-strong", "line"))
+    return Chart(
+        id="slots-chart",
+        title="Rows in flight, by the number of the step",
+        sentence=_slots_sentence(steps, task, options),
+        shape="area",
+        x_name="number of the step in its batch",
+        y_name="rows",
+        x=[one.key for one in steps] if is_known else [],
+        series=series if is_known else [],
+    )
+
+
+def _step_sentence(steps: Sequence[DecoderCalls], task: str, options: Options) -> str:
+    if missing := _nothing_to_compare(steps, task, options):
+        return missing
+    full = _full_steps(steps)
+    start, end = _ends(full)
+    verdict = _verdict(str(options.get("cache", "auto")), end.mean_ms / start.mean_ms)
+    if len(full) == len(steps):
+        return f"A step costs {start.mean_ms:.1f} ms at the start and {end.mean_ms:.1f} ms at the end: {verdict}"
+    return (
+        f"A step costs {start.mean_ms:.1f} ms at the start and {end.mean_ms:.1f} ms at step {full[-1].key}, the last "
+        f"with half as many rows: {verdict} Later steps have fewer rows and cost less for that."
+    )
+
+
+def _verdict(cache: str, ratio: float) -> str:
+    """What the growth from the first steps to the last says, given how the cache was set."""
+    grows = ratio > GROWS
+    if cache == "off":
+        if grows:
+            return f"it grows {ratio:.1f}-fold, because the cache is off and each step computes the whole prefix again."
+        return "it does not grow, though the cache is off; these texts are too short to show what a cache saves."
+    if cache.startswith("hybrid:"):
+        first = cache.removeprefix("hybrid:")
+        how = "the cost grows" if grows else "the cost does not grow"
+        return f"{how}; the first {first} steps compute the whole prefix, those after them use the cache."
+    if grows:
+        return f"it grows {ratio:.1f}-fold, although the cache is on."
+    return "the cache works."
+
+
+def _length_sentence(lengths: Sequence[DecoderCalls], task: str, options: Options) -> str:
+    if missing := _nothing_to_compare(lengths, task, options, is_by_length=True):
+        return missing
+    first, last = lengths[0], lengths[-1]
+    ratio = last.mean_ms / first.mean_ms
+    how = "hardly more" if 1 < ratio <= GROWS else "no more" if ratio <= 1 else f"{ratio:.1f} times as much"
+    rows = f"{first.mean_rows:.0f} and {last.mean_rows:.0f} rows"
+    return (
+        f"With {_range(first)} cached positions a step costs {first.mean_ms:.1f} ms, with {_range(last)} "
+        f"{last.mean_ms:.1f} ms: {how} ({rows} on average)."
+    )
+
+
+def _slots_sentence(steps: Sequence[DecoderCalls], task: str, options: Options) -> str:
+    if missing := _nothing_to_compare(steps, task, options):
+        return missing
+    slots = _slots(steps, options)
+    mean = sum(one.rows for one in steps) / sum(one.calls for one in steps)
+    fullest = max(one.mean_rows for one in steps)
+    if not slots:
+        return f"{mean:.1f} rows are in flight on average, {fullest:.1f} at most."
+    return (
+        f"{slots} slots, {mean:.1f} rows in flight on average: {percent(min(1.0, mean / slots))} full. "
+        f"The fullest step has {fullest:.1f} rows."
+    )
+
+
+def _nothing_to_compare(
+    calls: Sequence[DecoderCalls], task: str, options: Options, *, is_by_length: bool = False
+) -> str | None:
+    """Why there is no chart."""
+    if task != Task.TRANSLATE:
+        return "This task reads known tokens and generates none, so it has no decoder steps."
+    timing = str(options.get("timing", Timing.STEPS))
+    if is_by_length and options.get("cache") == "off":
+        return "The cache is off, so no step attends to cached positions."
+    if timing == Timing.BATCHES:
+        return "Durations are summed by batch (--timing batches), so single steps are not known."
+    if not calls:
+        return no_timings(timing) if timing == Timing.OFF else "No decoder step was recorded yet."
+    if len(calls) == 1:
+        where = f"attended to {_range(calls[0])} cached positions" if is_by_length else "has the same number"
+        return f"Every step {where} and cost {calls[0].mean_ms:.1f} ms, so there is nothing to compare."
+    return None
+
+
+def _full_steps(steps: Sequence[DecoderCalls]) -> Sequence[DecoderCalls]:
+    """The steps up to the last one with enough rows to be compared with the first ones."""
+    number = max(1, math.ceil(END_SHARE * len(steps)))
+    enough = FEWER_ROWS * _sum(steps[:number]).mean_rows
+    last = max((at for at, one in enumerate(steps) if one.mean_rows >= enough), default=0)
+    return steps[: max(last + 1, 2)]
+
+
+def _ends(steps: Sequence[DecoderCalls]) -> tuple[DecoderCalls, DecoderCalls]:
+    """The calls of the first and of the last steps, each summed."""
+    number = max(1, math.ceil(END_SHARE * len(steps)))
+    return _sum(steps[:number]), _sum(steps[-number:])
+
+
+def _sum(steps: Sequence[DecoderCalls]) -> DecoderCalls:
+    return DecoderCalls(
+        steps[0].key,
+        sum(one.calls for one in steps),
+        sum(one.rows for one in steps),
+        sum(one.seconds for one in steps),
+    )
+
+
+def _slots(steps: Sequence[DecoderCalls], options: Options) -> int:
+    """Rows that fit into a call: `batch_size` times the beams. Where the model decides about beams, as many as the
+    fullest call shows; 0 where nothing is known."""
+    size = options.get("batch_size")
+    if not size or not steps:
+        return 0
+    beams = options.get("beam_size") or math.ceil(max(one.mean_rows for one in steps) / size)
+    return int(size * beams)
+
+
+def _range(calls: DecoderCalls) -> str:
+    return f"{calls.key}-{calls.key + LENGTHS_PER_ROW - 1}"

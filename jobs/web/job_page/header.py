@@ -1,0 +1,179 @@
+"""The head of the page of a job: its state in a sentence, its counts, what it was asked to do."""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.advice.submit_command import StoredSubmit
+from jobs.choices import CANCELLING, PAUSED
+from jobs.formatting import count, counted, duration, moment, percent
+from jobs.spec import OPTIONS, Task
+from jobs.store.report.job_summary import JobSummary
+from jobs.store.schema.states import JobState
+
+NOUNS = {Task.TRANSLATE: "document", Task.SCORE: "document", Task.RERANK: "query"}
+DOING = {Task.TRANSLATE: "translated", Task.SCORE: "scored", Task.RERANK: "reranked"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """A count of documents, or what came out."""
+
+    name: str
+    value: str
+    note: str = ""
+    live: str | None = None  # which live counter it shows
+    status: str | None = None  # of the documents that it counts
+    is_bad: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A line of what is known of the job."""
+
+    name: str
+    value: str
+    is_code: bool = False
+
+
+def state_sentence(job: JobSummary) -> str:
+    """What somebody who has five seconds wants to know."""
+    done = DOING[Task(job.task)]
+    noun = NOUNS[Task(job.task)]
+    ended = f"{count(job.succeeded)} of {counted(job.documents, noun)} {done}"
+    match job.shown_state:
+        case JobState.INGESTING:
+            return (
+                f"The corpus is being read, {counted(job.documents, noun)} so far; workers begin when it is complete."
+            )
+        case JobState.FAILED:
+            return f"The corpus was refused{_because(job)}."
+        case JobState.CANCELLED:
+            return f"Cancelled{_at(job)}: {ended} before that."
+        case JobState.DONE:
+            bad = f"; {count(job.unsuccessful)} without a result" if job.unsuccessful else ""
+            return f"{ended} in {duration(job.elapsed_s)}{bad}."
+        case "paused":
+            return f"Paused{_because(job)}: {ended} so far."
+        case "cancelling":
+            return f"It is being cancelled: {ended} so far."
+    if job.started_at is None:
+        return "No worker has begun."
+    return f"{ended} so far."
+
+
+def tiles(job: JobSummary) -> list[Tile]:
+    """Counts of documents by how they ended, then tokens, speed and reuse. States without a document are left out,
+    except those that every job has."""
+    of_all = job.documents or 1
+    noun = NOUNS[Task(job.task)]
+    found = [
+        Tile(
+            name="With a result",
+            value=count(job.succeeded),
+            note=f"of {counted(job.documents, noun)}",
+            live="succeeded",
+            status="ok",
+        )
+    ]
+    if job.waiting or not job.has_ended:
+        found.append(
+            Tile(name="Waiting", value=count(job.waiting), note=_shards(job), live="waiting", status="waiting")
+        )
+    for status in ("failed", "quarantined", "rejected", "cancelled"):
+        if number := getattr(job, status):
+            note = f"{percent(number / of_all)} of all"
+            is_bad = status != "cancelled"
+            found.append(Tile(name=status.capitalize(), value=count(number), note=note, status=status, is_bad=is_bad))
+    if not job.unsuccessful:
+        found.append(Tile(name="Without a result", value="0", note="none failed", live="unsuccessful"))
+    speed = f"{job.tokens_per_s:,.0f}" if job.tokens_per_s else "-"
+    found.append(Tile(name="Tokens/s", value=speed, note="average since the start", live="tokens_per_s"))
+    found.append(Tile(name="Tokens", value=count(job.tokens), note=_tokens(job), live="tokens"))
+    return [*found, *_reuse(job)]
+
+
+def facts(job: JobSummary) -> list[Fact]:
+    """What it was asked to do, and when it did it."""
+    return [
+        Fact("Task", job.task),
+        Fact("Corpus", job.source, is_code=True),
+        Fact("Model", f"{job.model}, revision {job.model_revision[:12]}"),
+        Fact("Options", ", ".join(options_given(job)) or "all at their defaults"),
+        Fact("Queue and priority", f"{job.queue}, {job.priority}"),
+        Fact("Submitted", moment(job.created_at)),
+        Fact("Corpus read", _read(job)),
+        Fact("Started", moment(job.started_at) if job.started_at else "not yet"),
+        Fact("Ended", moment(job.finished_at) if job.finished_at else "not yet"),
+        Fact("Took" if job.has_ended else "For", duration(job.elapsed_s)),
+    ]
+
+
+def options_given(job: JobSummary) -> Iterator[str]:
+    """The options that are not at their default: `beam_size 4`. Every option is in the page as JSON."""
+    values: dict[str, Any] = json.loads(job.options)
+    defaults = {field.name: field.default for field in dataclasses.fields(OPTIONS[Task(job.task)])}
+    for name, value in values.items():
+        if value != defaults.get(name) and str(value) != str(defaults.get(name)):
+            yield f"{name} {_written(value)}"
+
+
+def stored_submit(job: JobSummary, reading: str | None) -> StoredSubmit:
+    """What decides the command that makes such a job again."""
+    return StoredSubmit(
+        task=job.task,
+        model=job.model,
+        model_revision=job.model_revision,
+        options=job.options,
+        source=job.source,
+        reading=reading,
+        priority=job.priority,
+        queue=job.queue,
+    )
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def _because(job: JobSummary) -> str:
+    return f" ({job.reason})" if job.reason else ""
+
+
+def _at(job: JobSummary) -> str:
+    return f" at {moment(job.finished_at)}" if job.finished_at else ""
+
+
+def _shards(job: JobSummary) -> str:
+    if job.shown_state in (PAUSED, CANCELLING):
+        return f"the job is {job.shown_state}"
+    return f"in {counted(job.shards_open, 'shard')} of {count(job.shards)}"
+
+
+def _tokens(job: JobSummary) -> str:
+    match job.task:
+        case Task.TRANSLATE:
+            return f"generated, of {count(job.source_tokens)} read"
+        case Task.SCORE:
+            return f"scored, after {count(job.source_tokens)} of sources" if job.source_tokens else "scored"
+    return f"through the model, {count(job.target_tokens)} scored"
+
+
+def _reuse(job: JobSummary) -> Iterator[Tile]:
+    """What was taken from earlier jobs instead of being computed."""
+    if job.task == Task.TRANSLATE and job.segments:
+        share = percent(job.segments_reused / job.segments)
+        yield Tile(name="Segments reused", value=count(job.segments_reused), note=f"{share} of {count(job.segments)}")
+    elif job.task == Task.SCORE and job.succeeded:
+        share = percent(job.documents_reused / job.succeeded)
+        yield Tile(name="Scores reused", value=count(job.documents_reused), note=f"{share} of {count(job.succeeded)}")
+
+
+def _read(job: JobSummary) -> str:
+    if job.ingested_at is None:
+        return "not to its end yet"
+    return f"in {duration((job.ingested_at - job.created_at).total_seconds())}, {counted(job.documents, 'line')}"

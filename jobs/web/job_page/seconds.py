@@ -1,0 +1,116 @@
+"""Where the seconds of a job went: by phase, overall and over time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jobs.formatting import duration, percent
+from jobs.spec import Timing
+from jobs.store.report.recent_batches import BatchSummary
+from jobs.store.report.steps import StepSummary
+from jobs.web.charts import Chart, Series
+from jobs.web.job_page.bars import Bars, spread
+
+MODEL_PHASES = ("encode", "prefill", "decode", "head")
+MEANINGS = {
+    "encode": "the encoder reads sources",
+    "prefill": "the first call over a prompt or a prefix",
+    "decode": "the decoder makes a token of each row",
+    "head": "log-probabilities of known tokens",
+    "segment": "text is split into sentences",
+    "tokenize": "text becomes ids",
+    "detokenize": "ids become text",
+    "queue": "a lease is taken",
+    "record": "results are written to the database",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseShare:
+    """One phase, and where its part of the bar of all phases begins."""
+
+    name: str
+    meaning: str
+    seconds: float
+    share: float
+    offset: float  # shares of the phases before it
+    calls: int
+    mean_ms: float
+    mean_rows: float
+    is_model: bool
+
+
+def phase_shares(phases: Sequence[StepSummary]) -> list[PhaseShare]:
+    """The phases with the most seconds first, as the summary has them."""
+    shares, offset = [], 0.0
+    for phase in phases:
+        shares.append(
+            PhaseShare(
+                name=phase.group,
+                meaning=MEANINGS.get(phase.group, ""),
+                seconds=phase.seconds,
+                share=phase.share,
+                offset=offset,
+                calls=phase.calls,
+                mean_ms=phase.mean_ms,
+                mean_rows=phase.mean_rows,
+                is_model=phase.group in MODEL_PHASES,
+            )
+        )
+        offset += phase.share
+    return shares
+
+
+def phases_sentence(phases: Sequence[StepSummary], timing: str, elapsed_s: float | None) -> str:
+    """Which phase takes the time, and how much of it the model works."""
+    if not phases:
+        return no_timings(timing)
+    total = sum(phase.seconds for phase in phases)
+    largest = [f"{phase.group} takes {percent(phase.share)}" for phase in phases[:2] if phase.share >= 0.005]
+    model = sum(phase.share for phase in phases if phase.group in MODEL_PHASES)
+    sentence = (
+        f"{largest[0][0].upper()}{' and '.join(largest)[1:]} of the time; model calls are {percent(model)} of it."
+    )
+    if elapsed_s and total > elapsed_s * 1.05:
+        sentence += f" Lanes work side by side: {duration(total)} of work in {duration(elapsed_s)}."
+    return sentence
+
+
+def no_timings(timing: str) -> str:
+    """Why there are no timings."""
+    if timing == Timing.OFF:
+        return "The job was submitted with --timing off, so no durations are stored."
+    return "No durations are stored yet."
+
+
+def seconds_over_time(batches: Sequence[BatchSummary], *, is_whole_job: bool) -> Chart:
+    """How many lanes worked on average, in bars of equal width; each batch is spread over the time that it took."""
+    bars = spread(batches, lambda batch: (batch.model_s, batch.busy_s - batch.model_s))
+    width = bars.width_s
+    return Chart(
+        id="seconds-chart",
+        title="Seconds of work per second",
+        sentence=_over_time_sentence(batches, bars, is_whole_job),
+        shape="stack",
+        x_name=bars.x_name,
+        y_name="s of work per s",
+        x=bars.names,
+        series=[
+            Series("model calls", [round(model / width, 3) for model, _ in bars.sums], "--phase-decode"),
+            Series("text and database", [round(other / width, 3) for _, other in bars.sums], "--phase-tokenize"),
+        ]
+        if bars.sums
+        else [],
+    )
+
+
+def _over_time_sentence(batches: Sequence[BatchSummary], bars: Bars, is_whole_job: bool) -> str:
+    if not bars.sums:
+        return "No batch with durations was recorded."
+    busy = sum(batch.busy_s for batch in batches)
+    model = sum(batch.model_s for batch in batches)
+    of_what = "the job" if is_whole_job else f"the newest {len(batches):,} batches"
+    top = max(map(sum, bars.sums)) / bars.width_s
+    return (
+        f"{duration(busy)} of work in {of_what}, {percent(model / busy)} of it in model calls; "
+        f"up to {top:.1f} lanes worked at a time."
+    )

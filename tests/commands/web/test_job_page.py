@@ -1,0 +1,216 @@
+"""/jobs/N: every figure of the page is in the HTML too, and no text of a corpus is taken for markup."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import unescape
+from typing import Any
+
+import pytest
+from sqlalchemy import event, update
+from starlette.testclient import TestClient
+
+from jobs.outcome import Score, StepTiming
+from jobs.spec import ScoreOptions, Task, TranslateOptions
+from jobs.store import leases
+from jobs.store.database import Database
+from jobs.store.schema.states import DocumentStatus
+from jobs.store.schema.tables import Job
+from jobs.store.worker_registry import register
+from tests.command_line import Kvjobs
+from tests.databases import ON_BOTH
+from tests.rows import AddJob, AddWaitingJob, Line, add_timings
+
+SECTIONS = ("speed", "seconds", "decoder", "lanes", "latency", "perplexity", "failures", "shards", "events")
+HOSTILE = "<script>alert(1)</script>\u202e&\"'`{{7*7}}"
+
+
+def plain(html: str) -> str:
+    """The text of a page, with single spaces."""
+    return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html)))
+
+
+@pytest.fixture
+def timed_job(database: Database, finished_job: int) -> int:
+    """A finished job with a batch of 40 decoder steps on each of two lanes."""
+    for lane in (0, 1):
+        steps = [StepTiming("decode", step, 3, 3, step, 0.003) for step in range(1, 41)]
+        add_timings(database, finished_job, [StepTiming("encode", 0, 3, 30, 0, 0.04), *steps], lane)
+    return finished_job
+
+
+@pytest.fixture
+def scored_job(add_job: AddJob) -> int:
+    """40 documents with perplexities from exp(0.1) to exp(4)."""
+    scores = [Score(nll_sum=float(at), num_tokens=10, num_words=1, num_bytes=1) for at in range(1, 41)]
+    lines = [Line(f"d{at}", result=one) for at, one in enumerate(scores)]
+    return add_job(*lines, task=Task.SCORE, options=ScoreOptions())
+
+
+@ON_BOTH
+def test_the_page_and_its_json_say_the_same_of_every_part(client: TestClient, timed_job: int) -> None:
+    page = client.get(f"/jobs/{timed_job}")
+    found = client.get(f"/jobs/{timed_job}.json").json()
+
+    assert page.status_code == 200
+    for section in SECTIONS:
+        assert f'<details class="part" id="{section}"' in page.text
+        assert f'href="#{section}"' in page.text
+    for chart in ("speed", "seconds", "steps", "past_lengths", "slots", "latency", "perplexity"):
+        assert found[chart]["sentence"] in plain(page.text)
+    assert found["steps"]["sentence"] == "A step costs 3.0 ms at the start and 3.0 ms at the end: the cache works."
+    assert found["phases_sentence"].startswith("Decode takes 75.0 % and encode takes 25.0 % of the time")
+    assert [lane["batches"] for lane in found["timeline"]["lanes"]] == [1, 1]
+
+
+@pytest.mark.parametrize("name", ["running_job", "mixed_job", "finished_job"])
+def test_a_job_without_timings_says_so_in_each_chart(
+    client: TestClient, request: pytest.FixtureRequest, name: str
+) -> None:
+    text = plain(client.get(f"/jobs/{request.getfixturevalue(name)}").text)
+
+    assert "No durations are stored yet." in text
+    assert "No decoder step was recorded yet." in text
+    assert "No batch with durations was recorded." in text
+
+
+def test_the_commands_of_the_page_are_commands_of_kvjobs(client: TestClient, kvjobs: Kvjobs, add_job: AddJob) -> None:
+    options = TranslateOptions(beam_size=4, reuse=False)
+    job_id = add_job(Line("a", "甲"), source="/data/a b.jsonl", options=options)
+    commands = client.get(f"/jobs/{job_id}.json").json()["commands"]
+
+    assert commands["again"] == (
+        "kvjobs submit '/data/a b.jsonl' --task translate --model opus-mt-en-zh --beam-size 4 --no-reuse --again"
+    )
+    assert commands["next"] == kvjobs("show", job_id, "--json").json["next"]
+
+
+def test_failures_are_grouped_with_samples(client: TestClient, mixed_job: int) -> None:
+    text = plain(client.get(f"/jobs/{mixed_job}").text)
+
+    assert "3 documents ended without a result, for 3 reasons." in text
+    for part in ("engine-error", "it broke", "bad-json", "line 3 is not JSON", "two workers died"):
+        assert part in text
+
+
+@ON_BOTH
+def test_the_threshold_is_counted_without_a_script(client: TestClient, kvjobs: Kvjobs, scored_job: int) -> None:
+    """4 is the end of a bucket, and 13 documents have a perplexity of exp(1.3) or less."""
+    page = plain(client.get(f"/jobs/{scored_job}?below=4").text)
+    threshold = client.get(f"/jobs/{scored_job}.json?below=4").json()["threshold"]
+    exported = kvjobs("export", scored_job, "--where", "perplexity < 4").out
+
+    assert threshold["command"] == f"kvjobs export {scored_job} --where 'perplexity < 4' --format original"
+    assert threshold["command"] in page
+    assert "13 of 40 documents (32.5 %) are below 4." in page
+    assert len(exported.splitlines()) == 13
+
+
+@pytest.mark.parametrize("below", ["0", "-1", "nan", "inf", "1e300", "x"])
+def test_a_threshold_that_is_none_is_refused(client: TestClient, scored_job: int, below: str) -> None:
+    assert client.get(f"/jobs/{scored_job}?below={below}").status_code == 400
+
+
+def test_a_waiting_shard_says_why_it_waits(
+    client: TestClient, database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    first, second = add_waiting_job(), add_waiting_job()
+
+    def why(job_id: int) -> list[str]:
+        return [line["why"] for line in client.get(f"/jobs/{job_id}.json").json()["waiting"]]
+
+    assert why(first) == ["No worker is running. To start one: kvjobs worker"] * 2
+    worker_id = register(database, device="cpu", provider="test", lanes=1)
+    assert why(first)[0] == "It is next, and a lane is free: a worker takes it within seconds."
+    assert why(second)[0] == "1 job with 6 documents is ahead of it."
+    leases.lease(database, worker_id, 0, 60.0)
+    assert why(first) == ["It is next; the only lane that serves the job is busy."]
+    assert client.get(f"/jobs/{first}.json").json()["leased"][0]["why"].startswith(f"Lane 0 of worker {worker_id} on ")
+    with database.writing() as connection:
+        connection.execute(update(Job).where(Job.id == second).values(paused=True, reason="lunch"))
+    assert why(second)[0] == f"The job is paused (lunch). To resume it: kvjobs resume {second}"
+
+
+def test_pages_of_shards_have_all_their_state_in_the_address(
+    client: TestClient, add_waiting_job: AddWaitingJob
+) -> None:
+    job_id = add_waiting_job(documents=120, per_shard=1)
+    first = client.get(f"/jobs/{job_id}/shards.json").json()
+    second = client.get(f"/jobs/{job_id}/shards.json?after={first['next_after']}").json()
+    last = client.get(f"/jobs/{job_id}/shards.json?after={second['next_after']}").json()
+
+    starts = [line["shard"]["start"] for page in (first, second, last) for line in page["lines"]]
+    assert starts == list(range(120))
+    assert last["next_after"] is None
+    assert f"?after={first['next_after']}" in client.get(f"/jobs/{job_id}/shards").text
+    assert "No shard of this job is in this state." in plain(client.get(f"/jobs/{job_id}/shards?state=done").text)
+
+
+def test_the_events_of_a_shard_are_those_of_its_job_alone(
+    client: TestClient, database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    job_id, other = add_waiting_job(), add_waiting_job()
+    work = leases.lease(database, 1, 0, 60.0)
+    assert work
+
+    shown = client.get(f"/jobs/{job_id}/shards?state=leased&shard={work.shard_id}").text
+    assert f"What happened to shard {work.shard_id}" in shown
+    assert client.get(f"/jobs/{other}/shards.json?shard={work.shard_id}").json()["events"] == []
+
+
+def test_texts_of_a_corpus_are_never_markup(client: TestClient, add_job: AddJob) -> None:
+    failed = Line(HOSTILE, status=DocumentStatus.FAILED, error=(HOSTILE, HOSTILE))
+    job_id = add_job(failed, name=HOSTILE, source=HOSTILE, model=HOSTILE, reason=HOSTILE)
+
+    for path in (f"/jobs/{job_id}", f"/jobs/{job_id}/shards"):
+        page = client.get(path)
+        assert page.status_code == 200
+        assert "<script>alert" not in page.text
+        assert "&lt;script&gt;alert" in page.text
+        assert "{{7*7}}" in page.text
+
+
+def test_figures_for_scripts_cannot_end_the_script(client: TestClient, timed_job: int) -> None:
+    page = client.get(f"/jobs/{timed_job}").text
+    blocks = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page)
+
+    assert len(blocks) > 5
+    for block in blocks:
+        json.loads(block)
+        assert "<" not in block
+
+
+@pytest.mark.parametrize("path", ["/jobs/99", "/jobs/99/shards", "/jobs/0", "/jobs/99999999999999999999"])
+def test_a_job_that_is_not_there_is_not_found(client: TestClient, path: str) -> None:
+    assert client.get(path).status_code in (400, 404)
+
+
+@contextmanager
+def statements_of(database: Database) -> Iterator[list[tuple[str, Any]]]:
+    """The statements that are executed meanwhile, with their parameters."""
+    seen: list[tuple[str, Any]] = []
+
+    def note(_: Any, __: Any, statement: str, parameters: Any, *___: Any) -> None:
+        seen.append((statement, parameters))
+
+    event.listen(database.engine, "before_cursor_execute", note)
+    yield seen
+    event.remove(database.engine, "before_cursor_execute", note)
+
+
+@pytest.mark.parametrize("path", ["", "/shards", "/shards?state=done&shard=1"])
+def test_no_statement_of_the_page_scans_a_table_that_grows(
+    client: TestClient, database: Database, running_job: int, path: str
+) -> None:
+    """With ten million documents and twenty thousand shards a scan would take seconds."""
+    with statements_of(database) as seen:
+        assert client.get(f"/jobs/{running_job}{path}").status_code == 200
+
+    queries = [(sql, parameters) for sql, parameters in seen if sql.lstrip().upper().startswith("SELECT")]
+    assert len(queries) > 3
+    with database.engine.connect() as connection:
+        for sql, parameters in queries:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", parameters).all()
+            scanned = [row[3] for row in plan if re.match(r"SCAN (?!workers|CONSTANT)", row[3])]
+            assert not scanned, sql

@@ -1,0 +1,52 @@
+"""The head of the page of a job."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jobs.web.job_page.header import options_given, state_sentence, tiles
+from tests.summaries import READ_AT, RUNNING_JOB
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({}, "480 of 1,000 documents translated so far."),
+        ({"started_at": None}, "No worker has begun."),
+        ({"paused": True, "reason": "lunch"}, "Paused (lunch): 480 of 1,000 documents translated so far."),
+        ({"cancel_requested_at": READ_AT}, "It is being cancelled: 480 of 1,000 documents translated so far."),
+        (
+            {"state": "done", "finished_at": READ_AT, "waiting": 0},
+            "480 of 1,000 documents translated in 1 min 40 s; 520 without a result.",
+        ),
+        ({"state": "failed", "reason": "bad lines"}, "The corpus was refused (bad lines)."),
+        (
+            {"state": "ingesting"},
+            "The corpus is being read, 1,000 documents so far; workers begin when it is complete.",
+        ),
+        ({"task": "rerank", "options": "{}"}, "480 of 1,000 queries reranked so far."),
+    ],
+)
+def test_a_sentence_says_where_the_job_is(columns: dict[str, Any], sentence: str) -> None:
+    assert state_sentence(replace(RUNNING_JOB, **columns)) == sentence
+
+
+def test_only_states_that_documents_have_are_tiles() -> None:
+    names = {tile.name: tile for tile in tiles(RUNNING_JOB)}
+
+    assert "Cancelled" not in names
+    assert (names["Quarantined"].value, names["Quarantined"].is_bad) == ("2", True)
+    assert (names["Segments reused"].value, names["Segments reused"].note) == ("300", "10.0 % of 3,000")
+
+
+def test_a_job_without_failures_says_0_once() -> None:
+    fine = replace(RUNNING_JOB, succeeded=500, failed=0, rejected=0, quarantined=0)
+
+    assert [tile.name for tile in tiles(fine)][:3] == ["With a result", "Waiting", "Without a result"]
+
+
+def test_only_options_that_were_changed_are_named() -> None:
+    given = '{"batch_size":16,"beam_size":null,"cache":"off","reuse":false,"source_language":"en","timing":"steps"}'
+
+    assert list(options_given(replace(RUNNING_JOB, options=given))) == ["batch_size 16", "cache off", "reuse off"]

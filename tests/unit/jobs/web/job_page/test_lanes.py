@@ -1,0 +1,56 @@
+"""The timeline of lanes counts the time that no batch covers."""
+
+import pytest
+
+from jobs.web.job_page.lanes import timeline
+from tests.unit.jobs.web.job_page.batches import batch
+
+
+def test_gaps_between_batches_are_idle_time() -> None:
+    found = timeline([batch(0, 4), batch(6, 4), batch(0, 10, lane=1)], is_whole_job=True)
+
+    assert found.sentence == (
+        "2 lanes were idle, or busy with other jobs, 10.0 % of the window (10.0 s, all 3 batches of the job). The "
+        "longest gap is 2.0 s (box, worker 1, lane 0)."
+    )
+    first, second = found.lanes
+    assert [(block.start, block.length) for block in first.blocks] == [
+        (0.0, 0.4),
+        (pytest.approx(0.6), pytest.approx(0.4)),
+    ]
+    assert (first.busy_share, first.longest_gap_s, second.busy_share) == (pytest.approx(0.8), 2.0, 1.0)
+
+
+def test_a_lane_that_stops_early_is_idle_until_the_end() -> None:
+    found = timeline([batch(0, 5), batch(0, 10, lane=1)], is_whole_job=True)
+
+    assert found.lanes[0].longest_gap_s == 5.0
+
+
+def test_batches_side_by_side_are_one_block_and_a_moment_is_counted_once() -> None:
+    """Sums of durations and the clock of the database differ a little, so intervals of a lane may overlap."""
+    found = timeline([batch(0, 5.0), batch(4.9, 5.1, failed=2)], is_whole_job=True)
+
+    (lane,) = found.lanes
+    (block,) = lane.blocks
+    assert (block.batches, block.documents, block.failed) == (2, 20, 2)
+    assert lane.busy_s == pytest.approx(10.0)
+    assert (
+        found.sentence
+        == "1 lane was idle, or busy with other jobs, 0.0 % of the window (10.0 s, all 2 batches of the job)."
+    )
+
+
+def test_of_a_long_job_the_sentence_names_the_window() -> None:
+    assert "(10.0 s, the newest 2 batches)" in timeline([batch(0, 5), batch(5, 5)], is_whole_job=False).sentence
+
+
+def test_many_batches_make_no_more_blocks_than_can_be_seen() -> None:
+    found = timeline([batch(second * 0.01, 0.009) for second in range(5000)], is_whole_job=False)
+
+    assert len(found.lanes[0].blocks) <= 1200
+
+
+@pytest.mark.parametrize("batches", [[], [batch(0, 0.0)]])
+def test_without_durations_it_says_so(batches: list[object]) -> None:
+    assert timeline(batches, is_whole_job=True).sentence == "No batch with durations was recorded."  # type: ignore[arg-type]
