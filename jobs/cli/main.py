@@ -52,6 +52,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "totals": Entry(
             "jobs.cli.commands.totals:show_totals", "Show the perplexity of a whole corpus, or of its parts."
         ),
+        "compare": Entry("jobs.cli.commands.compare:compare_jobs", "Compare the results and the speed of two jobs."),
         "metrics": Entry(
             "jobs.cli.commands.metrics:metrics",
             "Measure the rankings of a job against relevance judgements.",

@@ -56,6 +56,23 @@ def evaluate(qrels: Qrels, orders: Orders, measures: Sequence[str] = MEASURES) -
     return {measure: float(found[parsed[measure]]) for measure in measures}
 
 
+def by_query(qrels: Qrels, orders: Orders, measures: Sequence[str] = MEASURES) -> dict[str, dict[str, float]]:
+    """Each measure of each query that has a ranking and judgements; 0 where the ranking is empty. Raises SpecError
+    where ir-measures is not installed or does not know a measure."""
+    ir_measures = _ir_measures()
+    queries = [query for query in orders if query in qrels]
+    run = {query: {document: float(-place) for place, document in enumerate(orders[query])} for query in queries}
+    names = {_parse(ir_measures, measure): measure for measure in measures}
+    found: dict[str, dict[str, float]] = {measure: dict.fromkeys(queries, 0.0) for measure in measures}
+    judged = {query: qrels[query] for query in queries}
+    try:
+        for one in ir_measures.iter_calc(list(names), judged, {query: order for query, order in run.items() if order}):
+            found[names[one.measure]][one.query_id] = float(one.value)
+    except ValueError as error:  # measures that need another package
+        raise SpecError(f"{', '.join(measures)} cannot be measured: {error}") from None
+    return found
+
+
 def _ir_measures() -> Any:
     try:
         import ir_measures

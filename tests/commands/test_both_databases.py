@@ -52,6 +52,9 @@ export reranked --format trec
 totals scored
 totals scored --by lang --json
 totals nightly
+compare nightly mixed
+compare nightly mixed --csv
+compare scored nightly
 query 'select job_id, name, state, succeeded, finished_at from v_jobs order by job_id'
 query 'select id, status, translation, fields from v_documents order by job_id, position' --json
 query 'select * from v_phases order by phase' --csv

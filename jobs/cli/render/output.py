@@ -48,6 +48,10 @@ class Output:
     def is_table(self) -> bool:
         return self.form is Form.TABLE
 
+    @property
+    def is_json(self) -> bool:
+        return self.form is Form.JSON
+
     def rows(self, rows: Iterable[Row], columns: Sequence[Column], fields: Sequence[str]) -> None:
         """Print rows: `columns` in a table, all `fields` in JSON and CSV. The first field is the id.
 

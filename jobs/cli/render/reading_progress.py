@@ -1,4 +1,4 @@
-"""The progress of reading a corpus: a live line on a terminal, nothing elsewhere."""
+"""The progress of reading a corpus, or the documents of a job: a live line on a terminal, nothing elsewhere."""
 
 import sys
 import time
@@ -36,3 +36,19 @@ def reading_progress() -> Iterator[Callable[[IngestProgress], None]]:
             bar.update(task, total=progress.num_bytes, completed=progress.bytes_read, text=text)
 
         yield update
+
+
+@contextmanager
+def counting_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """The function to call with the number of documents read so far, out of `total`."""
+    if not sys.stderr.isatty() or message_format() is not MessageFormat.PLAIN:
+        yield lambda read: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    columns = (TextColumn(what), BarColumn(bar_width=None), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, expand=True, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda read: bar.update(task, completed=read)

@@ -1,0 +1,171 @@
+"""The page of `kvjobs compare`, and its JSON."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jobs.comparison.rankings import RankingAgreement
+from jobs.comparison.scores import ScoreShift
+from jobs.comparison.words import Piece, word_diff
+from jobs.formatting import NOTHING, duration, percent, plain
+
+if TYPE_CHECKING:
+    from jobs.comparison.compare import Comparison, Difference
+    from jobs.comparison.judged_rankings import Interval
+
+CONTEXT = 30  # characters of the same text that are shown on either side of a change
+LONGEST_TEXT = 160  # characters of a source
+RANKS_SHOWN = 10
+
+
+def as_record(found: "Comparison") -> dict[str, Any]:
+    """Everything, for JSON."""
+    record = {name: _plain(getattr(found, name)) for name in RECORDED}
+    agreement = found.agreement
+    record["agreement"] |= {"sentence": agreement.sentence}
+    if isinstance(agreement, ScoreShift):
+        record["agreement"] |= {"a": agreement.a.as_row(), "b": agreement.b.as_row()}
+    return {"a": found.a.as_row(), "b": found.b.as_row(), **record}
+
+
+RECORDED = ("contrasts", "coverage", "speed", "agreement", "reference_scores", "judged", "largest", "notes")
+
+
+def describe_comparison(found: "Comparison") -> Iterator[str]:
+    """The lines of the page."""
+    yield f"A is job {found.a.label}, B is job {found.b.label}; both {found.a.task}"
+    rows = [(one.name, plain(one.a), plain(one.b)) for one in found.contrasts if one.differs or one.name == "model"]
+    rows += [
+        ("time", duration(found.speed.a_seconds), duration(found.speed.b_seconds)),
+        ("tokens/s", _rate(found.speed.a_tokens_per_s), _rate(found.speed.b_tokens_per_s)),
+    ]
+    yield from _columns(("", "A", "B"), rows)
+    yield ""
+    yield f"Documents   {found.coverage.sentence}"
+    yield f"Results     {found.agreement.sentence}"
+    yield f"Speed       {found.speed.sentence}"
+    yield from _measures(found)
+    if found.speed.phases:
+        yield ""
+        yield "Seconds by phase (summed over all lanes)"
+        phases = [
+            (one.phase, _seconds(one.a_seconds), _seconds(one.b_seconds), _times(one.times_as_fast))
+            for one in found.speed.phases
+        ]
+        yield from _columns(("", "A", "B", "B IS AS FAST"), phases)
+    if found.largest:
+        yield ""
+        yield f"Largest differences{_unit(found)}"
+        for difference in found.largest:
+            yield from _difference(found, difference)
+    if found.notes:
+        yield ""
+        yield "Note"
+        yield from (f"  - {note}" for note in found.notes)
+
+
+def _measures(found: "Comparison") -> Iterator[str]:
+    if found.reference_scores:
+        yield ""
+        yield f"Against the references of {found.reference_scores[0].documents:,} documents"
+        yield from _columns(
+            ("", "A", "B", "B - A", "P"),
+            [
+                (one.measure, f"{one.a:.2f}", f"{one.b:.2f}", f"{one.difference:+.2f}", _p_value(one.p_value))
+                for one in found.reference_scores
+            ],
+        )
+        for one in found.reference_scores:
+            yield f"  {one.measure} is {one.signature}"
+        tested = found.reference_scores[0].tested
+        if tested:
+            yield f"  P: paired bootstrap, 1,000 resamples of {tested:,} documents"
+    if found.judged:
+        yield ""
+        yield f"Against the judgements of {found.judged[0].queries:,} queries (95 % confidence intervals)"
+        rows = [
+            (one.measure, _interval(one.a), _interval(one.b), _interval(one.difference, "+")) for one in found.judged
+        ]
+        yield from _columns(("", "A", "B", "B - A"), rows)
+
+
+def _difference(found: "Comparison", one: "Difference") -> Iterator[str]:
+    name = one.id if one.id is not None else f"position {one.a_position}"
+    text = _short(one.text or "")
+    if isinstance(found.agreement, ScoreShift):
+        yield f"  {name}  {one.value:+.4f}  A {one.a:.4f}, B {one.b:.4f}"
+        yield f"    {text}"
+        return
+    if isinstance(found.agreement, RankingAgreement):
+        yield f"  {name}  RBO {1 - one.value:.3f}"
+        for side, order in (("A", one.a), ("B", one.b)):
+            yield f"    {side}  {' '.join(order[:RANKS_SHOWN])}{' …' if order[RANKS_SHOWN:] else ''}"
+        return
+    yield f"  {name}  {percent(one.value)} of the words differ"
+    yield f"    text  {text}"
+    for side, pieces, signs in zip("AB", word_diff(one.a, one.b), (("[-", "-]"), ("{+", "+}")), strict=True):
+        yield f"    {side}     {_marked(pieces, signs)}"
+
+
+def _marked(pieces: Sequence[Piece], signs: tuple[str, str]) -> str:
+    """The changed parts in signs, as `git diff --word-diff` has them; of the rest what is next to them."""
+    parts = []
+    for at, piece in enumerate(pieces):
+        text = piece.text
+        if piece.is_changed:
+            parts.append(f"{signs[0]}{text}{signs[1]}")
+        else:
+            head = "" if at == 0 else text[:CONTEXT]
+            tail = "" if at == len(pieces) - 1 else text[-CONTEXT:]
+            parts.append(text if len(text) <= len(head) + len(tail) + 3 else f"{head} … {tail}")
+    return "".join(parts)
+
+
+def _unit(found: "Comparison") -> str:
+    return f", in {found.agreement.unit}" if isinstance(found.agreement, ScoreShift) else ""
+
+
+def _columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows below each other, all but the first column to the right."""
+    widths = [max(len(row[at]) for row in (heads, *rows)) for at in range(len(heads))]
+    for row in (heads, *rows):
+        cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+        yield "  " + "  ".join([row[0].ljust(widths[0]), *cells]).rstrip()
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        row = {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+        for name in ("difference", "is_significant", "differs", "sentence"):
+            if hasattr(value, name) and name not in row:
+                row[name] = getattr(value, name)
+        return row
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value
+
+
+def _seconds(seconds: float | None) -> str:
+    return NOTHING if seconds is None else f"{seconds:,.3f}"
+
+
+def _rate(tokens_per_s: float | None) -> str:
+    return NOTHING if tokens_per_s is None else f"{tokens_per_s:,.0f}"
+
+
+def _times(times_as_fast: float | None) -> str:
+    return NOTHING if times_as_fast is None else f"{times_as_fast:.2f} x"
+
+
+def _p_value(p_value: float | None) -> str:
+    return NOTHING if p_value is None else f"{p_value:.3f}"
+
+
+def _interval(one: "Interval", sign: str = "") -> str:
+    mean = f"{one.mean:{sign}.4f}"
+    return mean if one.low is None else f"{mean} ({one.low:{sign}.4f} to {one.high:{sign}.4f})"
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= LONGEST_TEXT else f"{flat[:LONGEST_TEXT]}…"

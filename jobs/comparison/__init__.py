@@ -1,0 +1,1 @@
+"""Two jobs side by side: the same documents, other options or another model. Statistics in bounded memory."""

@@ -1,0 +1,78 @@
+"""Which jobs can be compared, and what a reader has to know of the comparison."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.errors import SpecError
+from jobs.formatting import count, counted
+from jobs.spec import Task
+from jobs.store.report.job_summary import JobSummary
+
+NOT_SHOWN = ("timing",)  # an option that changes no result
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A property of both jobs."""
+
+    name: str
+    a: Any
+    b: Any
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.a != self.b)
+
+
+def require_comparable(a: JobSummary, b: JobSummary) -> None:
+    """Raise SpecError, with the reason, where two jobs cannot be compared."""
+    if a.job_id == b.job_id:
+        raise SpecError(f"job {a.label} is compared with itself: name two jobs")
+    if a.task != b.task:
+        raise SpecError(
+            f"job {a.label} has the task {a.task} and job {b.label} the task {b.task}: only jobs of the same task can "
+            "be compared"
+        )
+    if a.task == Task.SCORE and _options(a).get("pairs") != _options(b).get("pairs"):
+        alone, pairs = (b, a) if _options(a).get("pairs") else (a, b)
+        raise SpecError(
+            f"job {pairs.label} scores targets given their sources and job {alone.label} texts alone: these are "
+            "different quantities, which cannot be compared"
+        )
+    for job in (a, b):
+        if not job.succeeded:
+            raise SpecError(f"job {job.label} has no result yet: there is nothing to compare")
+
+
+def contrasts(a: JobSummary, b: JobSummary) -> list[Contrast]:
+    """What the jobs were made of: those properties that people choose, then the options that differ."""
+    first, second = _options(a), _options(b)
+    names = [name for name in dict.fromkeys([*first, *second]) if name not in NOT_SHOWN]
+    options = [Contrast(name.replace("_", " "), first.get(name), second.get(name)) for name in names]
+    return [
+        Contrast("corpus", a.source, b.source),
+        Contrast("model", a.model, b.model),
+        Contrast("model revision", a.model_revision[:12], b.model_revision[:12]),
+        *(one for one in options if one.differs),
+    ]
+
+
+def notes(a: JobSummary, b: JobSummary) -> Iterator[str]:
+    """Cautions that follow from the jobs alone, a sentence each."""
+    for job, name in ((a, "A"), (b, "B")):
+        if not job.has_ended:
+            yield f"{name} is {job.shown_state}; without a result yet: {counted(job.waiting, 'document')}."
+    reused = [(job, name) for job, name in ((a, "A"), (b, "B")) if job.segments_reused or job.documents_reused]
+    for job, name in reused:
+        of = counted(job.segments, "segment") if job.task == Task.TRANSLATE else counted(job.succeeded, "document")
+        yield (
+            f"{name} took {count(job.segments_reused or job.documents_reused)} of {of} from the memory of earlier "
+            "jobs, so its speed is not that of the model; --no-reuse computes everything."
+        )
+
+
+def _options(job: JobSummary) -> dict[str, Any]:
+    options: dict[str, Any] = json.loads(job.options)
+    return options

@@ -1,0 +1,175 @@
+"""
+The documents of two jobs side by side, page by page, in the order of the first job and in bounded memory.
+
+    first job     position > ... limit       by the primary key
+    second job    id in (ids of that page)   by the unique index over job and id; or by position
+
+A page is read in one transaction. Each page is two statements, not a join: a server that took a join of two jobs for
+small would hash ten million documents for each page.
+
+Knows: tables of results. Does not know: what is compared.
+"""
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Integer, Select, bindparam, null, select
+from sqlalchemy.orm import InstrumentedAttribute
+
+from jobs.errors import SpecError
+from jobs.store.database import Database
+from jobs.store.report.job_summary import JobSummary
+from jobs.store.schema.results import RESULTS, is_of_document
+from jobs.store.schema.tables import Document, Job, Ranking, ResultRow, Score, Translation
+from jobs.store.where.fields import field_of, resolve
+from jobs.store.where.grammar import read_name
+
+FIRST_PAGE = 100  # documents; the size of later pages depends on the length of these
+LARGEST_PAGE = 2_000  # ids stand in the second statement as parameters, of which SQLite takes 32,766
+CHARACTERS_PER_PAGE = 4_000_000
+SEARCHED_FOR_IDS = 1_000  # first documents of a job, among which an id of the corpus is looked for
+
+# The columns of a result that a comparison needs.
+COMPARED: Mapping[type[ResultRow], tuple[InstrumentedAttribute[Any], ...]] = {
+    Translation: (Translation.text,),
+    Score: (Score.nll_sum, Score.num_tokens, Score.num_bytes),
+    Ranking: (Ranking.candidates,),
+}
+
+
+class MatchedBy(enum.StrEnum):
+    """What makes two documents the same."""
+
+    ID = "id"  # of the corpus
+    POSITION = "position"  # in the corpus, where neither corpus has ids
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """How the documents of two jobs are matched, and what is read of them."""
+
+    by: MatchedBy
+    with_texts: bool  # the jobs have different corpora: compare the texts of documents too
+    reference: tuple[str, ...] | None = None  # path of a field to read
+
+
+class Matched(NamedTuple):
+    """A document of the first job, and the same one in the second."""
+
+    position: int  # in the first job
+    id: str | None
+    a: Sequence[Any] | None  # columns of its result (`COMPARED`); None without one
+    other_position: int | None  # in the second job; None where that does not have it
+    b: Sequence[Any] | None
+    has_same_text: bool  # True unless the texts were compared and differ
+    reference: str | None
+
+
+class Detail(NamedTuple):
+    """What is shown of a document."""
+
+    text: str | None  # its payload
+    result: Sequence[Any]
+
+
+def find_matching(connection: Connection, first: JobSummary, second: JobSummary, reference: str | None) -> Matching:
+    """How these jobs are matched. Raises SpecError where one corpus has ids and the other has none, and where no
+    document of the first job has the field `reference`."""
+    have_ids = [_has_ids(connection, job.job_id) for job in (first, second)]
+    if have_ids[0] != have_ids[1]:
+        named, unnamed = (first, second) if have_ids[0] else (second, first)
+        raise SpecError(
+            f"the corpus of job {named.label} has ids and that of job {unnamed.label} has none, so their documents "
+            "cannot be matched: submit both with the same --id-field"
+        )
+    columns = (Job.corpus_digest, Job.reading)
+    corpora = [connection.execute(select(*columns).where(Job.id == job.job_id)).one() for job in (first, second)]
+    path = None if reference is None else resolve(connection, first.job_id, read_name(reference))
+    return Matching(
+        by=MatchedBy.ID if have_ids[0] else MatchedBy.POSITION,
+        with_texts=not corpora[0].corpus_digest or corpora[0] != corpora[1],
+        reference=path,
+    )
+
+
+def matched_pages(
+    database: Database, first: JobSummary, second: JobSummary, how: Matching, largest_page: int = LARGEST_PAGE
+) -> Iterator[list[Matched]]:
+    """Every document of the first job, with the same document of the second where there is one."""
+    width = len(COMPARED[RESULTS[first.task]])
+    mine = _documents(first, how, database.engine.dialect.name).where(
+        Document.position > bindparam("after", type_=Integer())
+    )
+    mine = mine.order_by(Document.position).limit(bindparam("limit", type_=Integer()))
+    key = Document.external_id if how.by is MatchedBy.ID else Document.position
+    theirs = _documents(second, how, None).where(key.in_(bindparam("keys", expanding=True)))
+    after, limit = -1, min(FIRST_PAGE, largest_page)
+    while True:
+        with database.reading() as connection:
+            rows = connection.execute(mine, {"after": after, "limit": limit}).all()
+            if not rows:
+                return
+            keys = [row.key for row in rows if row.key is not None]
+            found = {row.key: row for row in connection.execute(theirs, {"keys": keys})} if keys else {}
+        size = sum(len(value) for row in (*rows, *found.values()) for value in row if isinstance(value, str))
+        yield [_match(row, found.get(row.key), width) for row in rows]
+        after = rows[-1].position
+        limit = max(1, min(largest_page, CHARACTERS_PER_PAGE * len(rows) // max(size, 1)))
+
+
+def read_details(connection: Connection, job: JobSummary, positions: Sequence[int]) -> dict[int, Detail]:
+    """The documents at these positions, of which there are few."""
+    result = RESULTS[job.task]
+    statement = (
+        select(Document.position, Document.text, *COMPARED[result])
+        .join_from(Document, result, is_of_document(result))
+        .where(Document.job_id == job.job_id, Document.position.in_(bindparam("positions", expanding=True)))
+    )
+    found: dict[int, Detail] = {}
+    for start in range(0, len(positions), LARGEST_PAGE):
+        part = list(positions[start : start + LARGEST_PAGE])
+        for position, text, *values in connection.execute(statement, {"positions": part}):
+            found[position] = Detail(text, values)
+    return found
+
+
+def _has_ids(connection: Connection, job_id: int) -> bool:
+    """Whether one of a job's first documents has an id of the corpus."""
+    first = select(Document.unnamed, Document.external_id).where(Document.job_id == job_id)
+    first = first.order_by(Document.position).limit(SEARCHED_FOR_IDS)
+    return any(row.external_id is not None and not row.unnamed for row in connection.execute(first))
+
+
+def _documents(job: JobSummary, how: Matching, dialect: str | None) -> Select[Any]:
+    """position, id, key, text, reference, whether there is a result, and its columns. `dialect`: None for the second
+    job, whose references are not read."""
+    result = RESULTS[job.task]
+    reference: Any = null()
+    if how.reference is not None and dialect is not None:
+        reference = field_of(Document.__table__.c.fields, how.reference, dialect).text
+    return (
+        select(
+            Document.position,
+            Document.external_id,
+            (Document.external_id if how.by is MatchedBy.ID else Document.position).label("key"),
+            (Document.text if how.with_texts else null()).label("text"),
+            reference.label("reference"),
+            result.position.is_not(None).label("has_result"),
+            *COMPARED[result],
+        )
+        .join_from(Document, result, is_of_document(result), isouter=True)
+        .where(Document.job_id == job.job_id)
+    )
+
+
+NUM_OWN = 6  # columns of `_documents` before those of the result
+
+
+def _match(row: Any, other: Any, width: int) -> Matched:
+    a = row[NUM_OWN : NUM_OWN + width] if row.has_result else None
+    if other is None:
+        return Matched(row.position, row.external_id, a, None, None, True, row.reference)
+    b = other[NUM_OWN : NUM_OWN + width] if other.has_result else None
+    return Matched(row.position, row.external_id, a, other.position, b, row.text == other.text, row.reference)
