@@ -206,6 +206,11 @@ class _Compiler:
                 values = [self._value(argument) for argument in arguments]
                 whens = [truth_of(not_(value.is_null), value) for value in values[:-1]]
                 return self._sql.choice(list(zip(whens, values, strict=False)), values[-1])
+            case "contains":
+                value, part = self._text(first), more[0]
+                if not isinstance(part, tree.Text):
+                    raise SpecError(f"--where: contains looks for a text in single quotes, not for {brief(part)}")
+                return self._sql.contains(value, part.value)
             case "nullif":
                 return self._sql.choice(
                     [(self._comparison("=", first, more[0]), Value(is_null=true()))], self._value(first)
@@ -240,6 +245,7 @@ class _Compiler:
 _ARGUMENTS = {
     "abs": (1, 1),
     "coalesce": (1, 20),
+    "contains": (2, 2),
     "json_extract": (2, 2),
     "length": (1, 1),
     "lower": (1, 1),

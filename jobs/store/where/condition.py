@@ -30,10 +30,11 @@ class Condition:
             condition.clause(dialect)
         return condition
 
-    def of_job(self, connection: Connection, job_id: int) -> "Condition":
-        """The same condition with its names resolved among the documents of a job. Raises SpecError where no document
-        has a field of that name, and where the database cannot execute the condition."""
-        found = replace(self, paths={name.path: _found(connection, job_id, name) for name in self._fields()})
+    def of_job(self, connection: Connection, job_id: int, among: int | None = None) -> "Condition":
+        """The same condition with its names resolved among the documents of a job, or among its first ones alone.
+        Raises SpecError where none of these has a field of that name, and where the database cannot execute the
+        condition."""
+        found = replace(self, paths={name.path: _found(connection, job_id, name, among) for name in self._fields()})
         try:
             clause = found.clause(connection.dialect.name)
             connection.execute(select(VIEW.c.position).where(VIEW.c.job_id == -1, clause))
@@ -50,9 +51,9 @@ class Condition:
         return list(dict.fromkeys(name for name in names_in(self.tree) if not is_column(name)))
 
 
-def _found(connection: Connection, job_id: int, name: Name) -> tuple[str, ...]:
+def _found(connection: Connection, job_id: int, name: Name, among: int | None) -> tuple[str, ...]:
     try:
-        return resolve(connection, job_id, name.path)
+        return resolve(connection, job_id, name.path, among)
     except SpecError as error:
         if not name.is_quoted:
             raise

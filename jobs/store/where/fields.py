@@ -67,9 +67,9 @@ def number_in(written: ColumnElement[Any], dialect: str) -> ColumnElement[Any]:
     return case((is_number, _numeric(written)))
 
 
-def resolve(connection: Connection, job_id: int, path: tuple[str, ...]) -> tuple[str, ...]:
-    """The path that some document of the job has: `path` itself, else one name with the dots in it. Raises SpecError
-    where no document has either."""
+def resolve(connection: Connection, job_id: int, path: tuple[str, ...], among: int | None = None) -> tuple[str, ...]:
+    """The path that some document of the job, or of its first `among` ones, has: `path` itself, else one name with the
+    dots in it. Raises SpecError where no document has either."""
     candidates = [path] if len(path) == 1 else [path, (".".join(path),)]
     first = select(Document.fields).where(Document.job_id == job_id).order_by(Document.position).limit(FIRST_DOCUMENTS)
     objects = [_read(text) for text in connection.execute(first).scalars() if text]
@@ -78,15 +78,18 @@ def resolve(connection: Connection, job_id: int, path: tuple[str, ...]) -> tuple
             return candidate
     for candidate in candidates:
         has_it = field_of(Document.__table__.c.fields, candidate, connection.dialect.name).is_there
-        if connection.execute(select(Document.position).where(Document.job_id == job_id, has_it).limit(1)).first():
+        with_it = select(Document.position).where(Document.job_id == job_id, has_it).limit(1)
+        if connection.execute(with_it if among is None else with_it.where(Document.position < among)).first():
             return candidate
-    names = list(dict.fromkeys(_as_written(name) for one in objects for name in one))
+    names = list(dict.fromkeys(spell_field(name) for one in objects for name in one))
     more = ", ..." if names[NAMES_SHOWN:] else ""
     known = f"there are {', '.join(names[:NAMES_SHOWN])}{more}" if names else "its lines have no other fields"
-    raise SpecError(f"no document has {'.'.join(path)!r}; {known}")
+    nobody = "no document has" if among is None else f"none of the first {among:,} documents has"
+    raise SpecError(f"{nobody} {'.'.join(path)!r}; {known}")
 
 
-def _as_written(name: str) -> str:
+def spell_field(name: str) -> str:
+    """The name of a field of the outermost object as it is written in a condition."""
     return f"fields.{spell(name)}" if is_column(Name((name,))) else spell(name)
 
 

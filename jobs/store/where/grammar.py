@@ -35,6 +35,7 @@ MAX_CHAIN = 100  # of + or * without parentheses: each is a level of the tree
 FUNCTIONS = (
     "abs",
     "coalesce",
+    "contains",
     "json_extract",
     "length",
     "lower",

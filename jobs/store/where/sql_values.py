@@ -4,6 +4,7 @@ Knows: what the two databases do differently with numbers and texts. Does not kn
 """
 
 import operator
+import re
 import string
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -45,13 +46,17 @@ class SqlValues:
             found.append(compare(a.truth, b.truth))
         return found
 
-    def like(self, value: Value, pattern: str) -> Value:
-        """`value like pattern`: A to Z and a to z are equal."""
+    def like(self, value: Value, pattern: str, escape: str = "") -> Value:
+        """`value like pattern`: A to Z and a to z are equal. `escape`: before `%` and `_` that mean themselves."""
         text = required(value.text)
         if self._is_sqlite:
-            return truth_of(text.like(pattern), value)
+            return truth_of(text.like(pattern, escape=escape or None), value)
         lowered = pattern.translate(_LOWER)
-        return truth_of(func.lower(self.collated(text)).like(lowered, escape=""), value)
+        return truth_of(func.lower(self.collated(text)).like(lowered, escape=escape), value)
+
+    def contains(self, value: Value, part: str) -> Value:
+        """Whether a text has this part; A to Z and a to z are equal."""
+        return self.like(value, f"%{_WILD.sub(_ESCAPED, part)}%", escape="\\")
 
     def arithmetic(self, sign: str, a: Value, b: Value) -> Value:
         """`a sign b`, of two numbers: + - * / %"""
@@ -130,6 +135,7 @@ class SqlValues:
         return func.nullif(made, cast(literal("NaN", Text()), Numeric()))
 
 
+_WILD, _ESCAPED = re.compile(r"[\\%_]"), r"\\\g<0>"
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _COMPARE: Mapping[str, Callable[[Column, Column], Column]] = {
     "=": operator.eq,
