@@ -15,9 +15,9 @@ from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.web import access, live, problems
 from jobs.web.guards import Guards
-from jobs.web.pages import actions, job, jobs, models, overview, query, schema, workers
+from jobs.web.pages import actions, document, documents, export, job, jobs, models, overview, query, schema, workers
 
-PAGES = (overview, jobs, job, actions, workers, models, query, schema)
+PAGES = (overview, jobs, job, documents, document, export, actions, workers, models, query, schema)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Knows: templates, the two forms. Does not know: what a page shows.
 
 import dataclasses
 import hashlib
+import math
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ from starlette.responses import HTMLResponse, Response
 from jobs import __version__, formatting
 from jobs.visible_text import visible
 from jobs.web.charts import spec_of
+from jobs.web.document_view.marked_text import marked
 
 Data = Mapping[str, Any]
 
@@ -121,6 +123,10 @@ def _make_environment() -> jinja2.Environment:
     environment.filters["visible"] = visible
     environment.filters["speed"] = speed
     environment.filters["spec"] = spec_of
+    environment.filters["marked"] = marked
+    environment.filters["perplexity"] = perplexity
+    environment.filters["number"] = number
+    environment.filters["probability"] = probability
     environment.globals.update(
         nav_pages=NAV_PAGES, address=address, json_address=json_address, file_version=_file_version
     )
@@ -130,6 +136,30 @@ def _make_environment() -> jinja2.Environment:
 def speed(tokens_per_s: float | None) -> str:
     """1234.5 as `1,235 tokens/s`."""
     return formatting.NOTHING if tokens_per_s is None else f"{tokens_per_s:,.0f} tokens/s"
+
+
+def perplexity(value: float | None) -> str:
+    """Three digits, and no exponent below a million."""
+    if value is None:
+        return formatting.NOTHING
+    if math.isinf(value):
+        return "∞"
+    if value >= 1e6:
+        return f"{value:.2e}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def probability(share: float | None) -> str:
+    """0.153 as 15 %, and small ones with the digits that they need."""
+    if share is None:
+        return formatting.NOTHING
+    percent = 100 * share
+    return f"{percent:.0f} %" if percent >= 1 else f"{percent:.1f} %" if percent >= 0.05 else "< 0.1 %"
+
+
+def number(value: float | None) -> str:
+    """For the field of a form: nothing where there is none."""
+    return "" if value is None else f"{value:.15g}"
 
 
 _environment = _make_environment()

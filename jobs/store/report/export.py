@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
+    Connection,
     Integer,
     Select,
     bindparam,
@@ -94,11 +95,16 @@ def read_documents(
 
 def field_names(database: Database, job_id: int, among: int = 100) -> list[str]:
     """Names of the other fields of a job's first documents, in the order in which they occur."""
-    names: dict[str, None] = {}
     with database.reading() as connection:
-        first = select(Document.fields).where(Document.job_id == job_id).order_by(Document.position).limit(among)
-        for text in connection.execute(first).scalars():
-            names.update(dict.fromkeys(read_fields(text)))
+        return names_of_fields(connection, job_id, among)
+
+
+def names_of_fields(connection: Connection, job_id: int, among: int = 100) -> list[str]:
+    """As `field_names`, in a transaction that is open."""
+    first = select(Document.fields).where(Document.job_id == job_id).order_by(Document.position).limit(among)
+    names: dict[str, None] = {}
+    for text in connection.execute(first).scalars():
+        names.update(dict.fromkeys(read_fields(text)))
     return list(names)
 
 

@@ -1,0 +1,238 @@
+"""A page of a job's documents: those that meet a condition, in some order, from some place on.
+
+What is read for a page is bounded, however many documents the job has: by an index, or by time (`bounded_scan`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
+
+from jobs.errors import SpecError
+from jobs.store.report.bounded_scan import Scan, Window, scan
+from jobs.store.report.document_order import Key, Order, Place, key_of
+from jobs.store.report.job_summary import JobSummary
+from jobs.store.report.listed_documents import ListedDocument, read_listed
+from jobs.store.schema.results import RESULTS, ResultTable
+from jobs.store.schema.states import DocumentStatus
+from jobs.store.schema.tables import Document
+from jobs.store.where.condition import Condition
+from jobs.store.where.values import VIEW
+
+BUDGET_S = 0.15  # of looking for the documents of a page
+# Documents of a status are taken from the index of these if there are at most so many; else a scan meets them soon.
+MAX_BY_STATUS = 20_000
+# The largest job that is sorted without an index: 50,000 documents took a busy machine of 2 cores 30 ms, with a
+# condition on a field up to 135 ms (SQLite; PostgreSQL 75; 2026-11-22).
+MAX_SORTED = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which documents of a job, in which order."""
+
+    condition: Condition | None = None  # resolved for the job
+    status: str = ""  # those of a status that the condition asks for, which an index may find
+    error_code: str = ""
+    order: Order = Order.POSITION
+    search: str = ""  # what the excerpts of the texts are to show
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPage:
+    """Some documents in their order, and where the neighbouring pages begin."""
+
+    documents: Sequence[ListedDocument]
+    before: Place | None  # the page before ends here; None: there is none
+    after: Place | None  # the page behind begins here; None: there is none
+    stopped: Place | None  # the time was over when the search had come here
+    num_looked: int  # documents looked at for this page, at most
+
+
+def read_page(
+    connection: Connection,
+    job: JobSummary,
+    selection: Selection,
+    *,
+    place: Place | None = None,
+    backward: bool = False,
+    num_documents: int = 50,
+    budget_s: float = BUDGET_S,
+) -> DocumentPage:
+    """The documents behind `place`, or with `backward` those before it; without a place the first ones, or the last.
+
+    Raises SpecError for an order in which the job is too large to be sorted.
+    """
+    found = find_places(connection, job, selection, place, backward, num_documents + 1, budget_s)
+    places, has_more = found.found[:num_documents], len(found.found) > num_documents
+    if backward:
+        places.reverse()
+    documents = read_listed(connection, job, [one.position for one in places], selection.search)
+    beyond = (places[0] if backward else places[-1]) if has_more and places else None
+    came_from = _edge(places, place, backward)
+    return DocumentPage(
+        documents=documents,
+        before=beyond if backward else came_from,
+        after=came_from if backward else beyond,
+        stopped=found.stopped,
+        num_looked=found.num_looked,
+    )
+
+
+def find_places(
+    connection: Connection,
+    job: JobSummary,
+    selection: Selection,
+    place: Place | None,
+    backward: bool,
+    wanted: int,
+    budget_s: float,
+) -> Scan[Place, Place]:
+    """The places of the documents that follow `place` (with `backward`, in the opposite order)."""
+    search = _Search(connection, job, selection, backward)
+    start = place or search.beginning
+    if search.key is not None and not search.key.is_indexed:
+        return search.sorted_whole(start, wanted)
+    if search.is_few:
+        return search.by_status(start, wanted)
+    look = search.look_by_position if search.key is None else search.look_by_value
+    return scan(look, start, wanted, budget_s)
+
+
+def sortable(job: JobSummary) -> list[Order]:
+    """The orders that a page of this job can have."""
+    return [order for order in Order if _problem(order, job) is None]
+
+
+def _problem(order: Order, job: JobSummary) -> str | None:
+    try:
+        key = key_of(order, RESULTS[job.task])
+    except SpecError as error:
+        return str(error)
+    if key is None or key.is_indexed or job.documents <= MAX_SORTED:
+        return None
+    return (
+        f"job {job.label} has {job.documents:,} documents, and up to {MAX_SORTED:,} can be sorted so; narrow an export"
+        " down instead, and sort that"
+    )
+
+
+def _edge(places: Sequence[Place], came_from: Place | None, backward: bool) -> Place | None:
+    """The side of a page that its reader comes from; None where the list begins (or ends) there."""
+    if came_from is None:
+        return None
+    return (places[-1] if backward else places[0]) if places else came_from
+
+
+class _Search:
+    """The ways to find the next documents of a selection."""
+
+    def __init__(self, connection: Connection, job: JobSummary, selection: Selection, backward: bool) -> None:
+        if problem := _problem(selection.order, job):
+            raise SpecError(problem)
+        self._connection, self._job, self._selection, self._backward = connection, job, selection, backward
+        self._result: ResultTable = RESULTS[job.task]
+        self.key: Key | None = key_of(selection.order, self._result)
+        self._descends = backward if self.key is None else self.key.descends is not backward
+        condition = selection.condition
+        self._condition = None if condition is None else condition.clause(connection.dialect.name)
+
+    @property
+    def beginning(self) -> Place:
+        """Before the first document."""
+        if self.key is None:
+            return Place(self._job.documents if self._backward else -1)
+        return Place(0, float("inf") if self._descends else float("-inf"))
+
+    @property
+    def is_few(self) -> bool:
+        """Whether the documents of the selection's status are so few that an index gives all of them."""
+        selection = self._selection
+        if self.key is not None or selection.status not in set(DocumentStatus):
+            return False
+        some = self._of_status().limit(MAX_BY_STATUS + 1).subquery()
+        return self._connection.execute(select(func.count()).select_from(some)).scalar_one() <= MAX_BY_STATUS
+
+    def by_status(self, start: Place, wanted: int) -> Scan[Place, Place]:
+        """Among the documents of a status."""
+        of_status = self._of_status().where(self._beyond(start, Document))
+        if self._condition is None:
+            statement: Select[Any] = of_status.order_by(self._by_position(Document.position))
+        else:
+            here = (VIEW.c.job_id == self._job.job_id, VIEW.c.position.in_(of_status), self._condition)
+            statement = select(VIEW.c.position).where(*here).order_by(self._by_position(VIEW.c.position))
+        found = [Place(position) for position in self._connection.execute(statement.limit(wanted)).scalars()]
+        return Scan(found, None, MAX_BY_STATUS)
+
+    def look_by_position(self, start: Place, width: int, wanted: int) -> Window[Place, Place]:
+        """Among the `width` documents behind `start` in the corpus."""
+        if self._condition is None:
+            width = wanted  # each is found
+        end = start.position + (-width if self._backward else width)
+        low, high = (end, start.position - 1) if self._backward else (start.position + 1, end)
+        columns = Document.__table__.c if self._condition is None else VIEW.c
+        here = [columns.job_id == self._job.job_id, columns.position >= low, columns.position <= high]
+        if self._condition is not None:
+            here.append(self._condition)
+        statement = select(columns.position).where(*here).order_by(self._by_position(columns.position)).limit(wanted)
+        found = [Place(position) for position in self._connection.execute(statement).scalars()]
+        is_over = end <= 0 if self._backward else end >= self._job.documents - 1
+        return Window(found, None if is_over else Place(end))
+
+    def look_by_value(self, start: Place, width: int, wanted: int) -> Window[Place, Place]:
+        """Among the `width` results behind `start` in the order of the values."""
+        window = self._in_order(start).limit(wanted if self._condition is None else width)
+        if self._condition is None:
+            found = [Place(row[0], row[1]) for row in self._connection.execute(window)]
+            return Window(found, None if len(found) < wanted else found[-1])
+        statement = self._matching(window).limit(wanted)
+        found = [Place(row[0], row[1]) for row in self._connection.execute(statement)]
+        last = self._connection.execute(self._in_order(start).offset(width - 1).limit(1)).one_or_none()
+        return Window(found, None if last is None else Place(last[0], last[1]))
+
+    def sorted_whole(self, start: Place, wanted: int) -> Scan[Place, Place]:
+        """Among all documents of the job, which the database sorts."""
+        behind = self._in_order(start)
+        statement = behind if self._condition is None else self._matching(behind)
+        rows = self._connection.execute(statement.limit(wanted)).all()
+        return Scan([Place(row[0], row[1]) for row in rows], None, self._job.documents)
+
+    def _in_order(self, start: Place) -> Select[Any]:
+        """Positions and values of the results behind a place."""
+        key, result = self._required_key(), self._result
+        position: ColumnElement[int] = result.__table__.c.position
+        order = (key.value.desc(), position.desc()) if self._descends else (key.value, position)
+        here = [result.job_id == self._job.job_id, key.is_there]
+        if start != self.beginning:
+            here.append(key.beyond(start, position, self._descends))
+        return select(position, key.value.label("value")).where(and_(*here)).order_by(*order)
+
+    def _matching(self, window: Select[Any]) -> Select[Any]:
+        """Those of a window that meet the condition, in its order."""
+        assert self._condition is not None
+        some = window.subquery("some")
+        order = (some.c.value.desc(), some.c.position.desc()) if self._descends else (some.c.value, some.c.position)
+        of_job = and_(VIEW.c.job_id == self._job.job_id, VIEW.c.position == some.c.position)
+        return select(some.c.position, some.c.value).join(VIEW, of_job).where(self._condition).order_by(*order)
+
+    def _of_status(self) -> Select[Any]:
+        selection = self._selection
+        here = [Document.job_id == self._job.job_id, Document.status == selection.status]
+        if selection.error_code:
+            here.append(Document.error_code == selection.error_code)
+        return select(Document.position).where(*here)
+
+    def _beyond(self, start: Place, table: Any) -> ColumnElement[bool]:
+        found: ColumnElement[bool] = (
+            table.position < start.position if self._backward else table.position > start.position
+        )
+        return found
+
+    def _by_position(self, position: Any) -> ColumnElement[Any]:
+        order: ColumnElement[Any] = position.desc() if self._backward else position.asc()
+        return order
+
+    def _required_key(self) -> Key:
+        assert self.key is not None
+        return self.key

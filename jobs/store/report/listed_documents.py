@@ -1,0 +1,137 @@
+"""Documents as a list shows them: the beginnings of long texts, or the parts that were searched for."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, case, func, literal, null, select
+
+from jobs import measures
+from jobs.spec import Task
+from jobs.store.report.export import OK, WAITING
+from jobs.store.report.job_summary import JobSummary
+from jobs.store.schema.results import RESULTS, is_of_document
+from jobs.store.schema.tables import Document, Ranking, Score, Translation
+
+EXCERPT = 360  # characters of a text
+CONTEXT = 90  # characters before what was searched for
+WHOLE = 20_000  # characters: a payload that is JSON is read as a whole up to here
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A part of a text."""
+
+    text: str
+    start: int  # in characters, from 0
+    length: int  # of the whole text, in characters
+
+    @property
+    def is_whole(self) -> bool:
+        return self.start == 0 and len(self.text) == self.length
+
+
+@dataclass(frozen=True, slots=True)
+class ListedDocument:
+    """A line of the list."""
+
+    position: int
+    id: str | None
+    line: int
+    status: str
+    error_code: str | None
+    error: str | None
+    source: Excerpt | None  # None: the line could not be read
+    payload: str | None  # instead of `source`, of a pair or a query: the JSON, where it is not too long
+    translation: Excerpt | None
+    candidates: str | None  # of a ranking: JSON
+    flags: tuple[str, ...]
+    perplexity: float | None
+    num_tokens: int | None  # the document's length
+
+
+def read_listed(
+    connection: Connection, job: JobSummary, positions: Sequence[int], search: str = ""
+) -> list[ListedDocument]:
+    """The documents at these positions, in this order. `search`: what the excerpts show, if a text has it."""
+    if not positions:
+        return []
+    result = RESULTS[job.task]
+    is_sqlite = connection.dialect.name == "sqlite"
+    is_payload = job.task == Task.RERANK or '"pairs":true' in job.options.replace(" ", "")
+    columns: list[Any] = [
+        *(Document.position, Document.external_id, Document.line, Document.error_code, Document.error),
+        case((result.position.is_not(None), OK), else_=func.coalesce(Document.status, WAITING)).label("status"),
+        *_excerpt("source", Document.text, search, is_sqlite),
+        (case((func.length(Document.text) <= WHOLE, Document.text)) if is_payload else null()).label("payload"),
+        result.flags,
+        *_of_task(result, search, is_sqlite),
+    ]
+    statement = (
+        select(*columns)
+        .join_from(Document, result, is_of_document(result), isouter=True)
+        .where(Document.job_id == job.job_id, Document.position.in_(positions))
+    )
+    found = {row["position"]: _listed(row) for row in connection.execute(statement).mappings()}
+    return [found[position] for position in positions if position in found]
+
+
+def _of_task(result: Any, search: str, is_sqlite: bool) -> list[Any]:
+    sums: tuple[ColumnElement[Any], ...]
+    if result is Translation:
+        sums = _columns(-Translation.log_prob, Translation.num_target_tokens, Translation.num_source_tokens)
+        shown = [*_excerpt("translation", Translation.text, search, is_sqlite), null().label("candidates")]
+    else:
+        shown = [null().label(f"translation_{name}") for name in ("text", "start", "length")]
+        if result is Score:
+            sums = _columns(Score.nll_sum, Score.num_tokens, Score.num_tokens)
+            shown.append(null().label("candidates"))
+        else:
+            sums = _columns(null(), literal(0), Ranking.num_tokens)
+            shown.append(Ranking.candidates.label("candidates"))
+    names = ("nll_sum", "num_predicted", "num_tokens")
+    return [*shown, *(one.label(name) for one, name in zip(sums, names, strict=True))]
+
+
+def _columns(*columns: Any) -> tuple[ColumnElement[Any], ...]:
+    return columns
+
+
+def _excerpt(name: str, text: Any, search: str, is_sqlite: bool) -> list[ColumnElement[Any]]:
+    """A part of a text, its start from 1, and the length of the whole."""
+    start: ColumnElement[Any] = literal(1)
+    if search:
+        lowered = func.lower(text if is_sqlite else text.collate("C"))
+        place = (func.instr if is_sqlite else func.strpos)(lowered, ascii_lower(search))
+        start = case((place > CONTEXT, place - CONTEXT), else_=1)
+    parts = (func.substr(text, start, EXCERPT), start, func.length(text))
+    return [part.label(f"{name}_{what}") for part, what in zip(parts, ("text", "start", "length"), strict=True)]
+
+
+def ascii_lower(text: str) -> str:
+    """A to Z as a to z, as the databases compare texts; other letters stay."""
+    return "".join(sign.lower() if "A" <= sign <= "Z" else sign for sign in text)
+
+
+def _listed(row: Mapping[Any, Any]) -> ListedDocument:
+    nll_sum, count = row["nll_sum"], row["num_predicted"]
+    return ListedDocument(
+        position=row["position"],
+        id=row["external_id"],
+        line=row["line"],
+        status=row["status"],
+        error_code=row["error_code"],
+        error=row["error"],
+        source=_part(row, "source"),
+        payload=row["payload"],
+        translation=_part(row, "translation"),
+        candidates=row["candidates"],
+        flags=tuple((row["flags"] or "").split()),
+        perplexity=None if nll_sum is None else measures.perplexity(nll_sum, count),
+        num_tokens=row["num_tokens"],
+    )
+
+
+def _part(row: Mapping[Any, Any], name: str) -> Excerpt | None:
+    text = row[f"{name}_text"]
+    return None if text is None else Excerpt(text, row[f"{name}_start"] - 1, row[f"{name}_length"])

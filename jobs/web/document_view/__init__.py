@@ -1,0 +1,1 @@
+"""What the pages of documents show: excerpts, aligned segments, colours of tokens, moves of candidates, filters."""

@@ -1,0 +1,207 @@
+"""Which documents a page lists, as its form says it; and the same as a condition of `--where`.
+
+The page, the download and the command are one condition, so they choose the same documents.
+"""
+
+import math
+import re
+import shlex
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import Depends, Query
+from pydantic import BeforeValidator
+
+from jobs.outcome import Flag
+from jobs.spec import Task
+from jobs.store.report.document_order import Order
+from jobs.store.report.job_summary import JobSummary
+from jobs.store.schema.states import DocumentStatus
+from jobs.store.where.condition import Condition
+from jobs.store.where.fields import spell_field
+
+STATUSES = ("ok", *(status.value for status in DocumentStatus), "waiting")
+LENGTHS = {Task.TRANSLATE: "num_source_tokens", Task.SCORE: "num_tokens", Task.RERANK: "num_tokens"}
+# How far a page looks for a field that the first documents do not have; `kvjobs export` looks through all.
+FIELD_AMONG = 10_000
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentFilter:
+    """What the form says. Empty: no condition."""
+
+    search: str = ""  # in the text and in its translation
+    status: str = ""
+    code: str = ""  # of an error
+    flag: str = ""
+    min_perplexity: float | None = None
+    max_perplexity: float | None = None
+    min_length: int | None = None  # tokens
+    max_length: int | None = None
+    field: str = ""  # name of a field of the corpus
+    value: str = ""  # that it has
+    where: str = ""  # a condition as it is written for the command line
+    sort: str = ""
+
+    @property
+    def order(self) -> Order:
+        return Order(self.sort) if self.sort else Order.POSITION
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What stands in an address."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value not in ("", None)}
+
+    @property
+    def is_empty(self) -> bool:
+        return not set(self.parameters) - {"sort"}
+
+    @property
+    def num_more(self) -> int:
+        """How many conditions are set that the form shows only on request."""
+        names = ("min_perplexity", "max_perplexity", "min_length", "max_length", "field", "where")
+        return sum(name in self.parameters for name in names)
+
+    def written(self, task: str) -> str | None:
+        """The condition as `--where` takes it; None where there is none. Raises SpecError where `where` is none."""
+        if self.where.strip():
+            Condition.parse(self.where)  # alone, so that the sentence is about what was written
+        parts = [*self._of_texts(task), *self._of_measures(task), *self._of_fields()]
+        return " and ".join(parts) or None
+
+    def _of_texts(self, task: str) -> list[str]:
+        parts = []
+        if self.search:
+            found = [f"contains(text, {_text(self.search)})"]
+            found += [f"contains(translation, {_text(self.search)})"] if task == Task.TRANSLATE else []
+            parts.append(found[0] if len(found) == 1 else f"({' or '.join(found)})")
+        for column, value in (("status", self.status), ("error_code", self.code)):
+            parts += [f"{column} = {_text(value)}"] if value else []
+        if self.flag:
+            parts.append(f"contains(' ' || flags || ' ', {_text(f' {self.flag} ')})")
+        return parts
+
+    def _of_measures(self, task: str) -> list[str]:
+        parts = []
+        for sign, bound in ((">=", self.min_perplexity), ("<=", self.max_perplexity)):
+            if bound is not None and task == Task.TRANSLATE:  # exp(-log_prob / num_target_tokens) is the perplexity
+                parts.append(f"-log_prob / num_target_tokens {sign} {math.log(max(bound, 1e-300))!r}")
+            elif bound is not None:
+                parts.append(f"perplexity {sign} {bound:.17g}")
+        for sign, length in ((">=", self.min_length), ("<=", self.max_length)):
+            parts += [f"{LENGTHS[Task(task)]} {sign} {length}"] if length is not None else []
+        return parts
+
+    def _of_fields(self) -> list[str]:
+        parts = []
+        if self.field:
+            name = spell_field(self.field)
+            equal = [f"{name} = {_text(self.value)}"]
+            if _NUMBER.fullmatch(self.value):
+                equal.append(f"{name} = {self.value}")
+            if self.value in ("true", "false"):
+                equal.append(f"{name} = {self.value}")
+            written = equal[0] if len(equal) == 1 else f"({' or '.join(equal)})"
+            parts.append(written if self.value else f"{name} is not null")
+        if self.where.strip():
+            parts.append(f"({self.where.strip()})")
+        return parts
+
+
+def export_command(job: JobSummary, written: str | None, form: str = "jsonl") -> str:
+    """The command that writes the same documents to a file."""
+    words = ["kvjobs", "export", str(job.job_id)]
+    words += ["--where", written] if written else []
+    words += ["--only", "all"] if job.waiting else []
+    words += ["--format", "original"] if form == "original" else []
+    return shlex.join([*words, "-o", f"job-{job.job_id}.{'jsonl' if form == 'original' else form}"])
+
+
+def list_address(job: JobSummary, asked: DocumentFilter, without: Collection[str] = ()) -> str:
+    """The list with these conditions, but for some."""
+    kept = {name: value for name, value in asked.parameters.items() if name not in without}
+    return f"/jobs/{job.job_id}/documents" + (f"?{urlencode(kept)}" if kept else "")
+
+
+def export_address(job: JobSummary, asked: DocumentFilter, form: str) -> str:
+    """Where the same documents are downloaded."""
+    kept = {name: value for name, value in asked.parameters.items() if name != "sort"}
+    return f"/jobs/{job.job_id}/export?{urlencode({'format': form, **kept})}"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _none_if_empty(value: Any) -> Any:
+    """A field of a form that is left empty is sent as an empty text."""
+    return None if value == "" else value
+
+
+Bound = Annotated[float | None, BeforeValidator(_none_if_empty), Query(ge=0, allow_inf_nan=False)]
+Length = Annotated[int | None, BeforeValidator(_none_if_empty), Query(ge=0, le=2**53)]
+Short = Annotated[str, Query(max_length=500)]
+
+
+def _from_address(
+    search: Short = "",
+    status: Short = "",
+    code: Short = "",
+    flag: Short = "",
+    min_perplexity: Bound = None,
+    max_perplexity: Bound = None,
+    min_length: Length = None,
+    max_length: Length = None,
+    field: Short = "",
+    value: Short = "",
+    where: Annotated[str, Query(max_length=4000)] = "",
+    sort: Order | None = None,
+) -> DocumentFilter:
+    return DocumentFilter(
+        search=search,
+        status=status if status in STATUSES else "",
+        code=code,
+        flag=flag if flag in set(Flag) else "",
+        min_perplexity=min_perplexity,
+        max_perplexity=max_perplexity,
+        min_length=min_length,
+        max_length=max_length,
+        field=field,
+        value=value,
+        where=where,
+        sort="" if sort in (None, Order.POSITION) else str(sort),
+    )
+
+
+FilterOfAddress = Annotated[DocumentFilter, Depends(_from_address)]
+
+
+def as_words(found: DocumentFilter) -> Mapping[str, str]:
+    """Each condition in words, by the parameters that set it (joined by a space)."""
+    low, high = found.min_perplexity, found.max_perplexity
+    short, long = found.min_length, found.max_length
+    words = {
+        "search": f"text has “{found.search}”" if found.search else "",
+        "status": f"status {found.status}" if found.status else "",
+        "code": f"error {found.code}" if found.code else "",
+        "flag": f"flag {found.flag}" if found.flag else "",
+        "min_perplexity max_perplexity": _range("perplexity", low, high),
+        "min_length max_length": _range("tokens", short, long),
+        "field value": f"{found.field} = {found.value}" if found.value else f"has {found.field}",
+        "where": found.where.strip(),
+    }
+    if not found.field:
+        del words["field value"]
+    return {names: said for names, said in words.items() if said}
+
+
+def _range(name: str, low: float | None, high: float | None) -> str:
+    if low is None and high is None:
+        return ""
+    if low is None:
+        return f"{name} at most {high:,g}"
+    return f"{name} at least {low:,g}" if high is None else f"{name} {low:,g} to {high:,g}"

@@ -1,0 +1,62 @@
+"""The lines of the list of documents."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from jobs.store.report.job_summary import JobSummary
+from jobs.store.report.listed_documents import CONTEXT, EXCERPT, Excerpt, ListedDocument, ascii_lower
+from jobs.web.document_view.candidate_moves import Move, moves_of
+from jobs.web.document_view.document_address import document_address
+from jobs.web.document_view.document_filter import DocumentFilter
+
+NUM_MOVES = 3  # of a ranking
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRow:
+    """A document as a line of the list shows it."""
+
+    document: ListedDocument
+    href: str
+    source: Excerpt | None
+    target: Excerpt | None
+    moves: Sequence[Move]  # the first of a ranking
+    num_candidates: int
+
+    def as_row(self) -> dict[str, Any]:
+        """For JSON."""
+        one = self.document
+        names = ("position", "id", "line", "status", "error_code", "error", "flags", "perplexity", "num_tokens")
+        return {name: getattr(one, name) for name in names} | {
+            "href": self.href,
+            "source": self.source,
+            "target": self.target,
+            "moves": self.moves,
+        }
+
+
+def listed_rows(documents: Sequence[ListedDocument], job: JobSummary, asked: DocumentFilter) -> list[ListedRow]:
+    """Each with its address, which keeps the filter of the list."""
+    return [_row(one, job, asked) for one in documents]
+
+
+def _row(one: ListedDocument, job: JobSummary, asked: DocumentFilter) -> ListedRow:
+    href = document_address(job.job_id, one.position, one.id, asked.parameters)
+    payload = orjson.loads(one.payload) if one.payload else {}
+    source, target = one.source, one.translation
+    if "source" in payload:
+        source, target = _excerpt(payload["source"], asked.search), _excerpt(payload["target"], asked.search)
+    elif "query" in payload:
+        source = _excerpt(payload["query"], asked.search)
+    moves = moves_of(one.candidates, one.payload) if one.candidates else []
+    return ListedRow(one, href, source, target, moves[:NUM_MOVES], len(moves))
+
+
+def _excerpt(text: str, search: str) -> Excerpt:
+    """As the database cuts a text."""
+    found = ascii_lower(text).find(ascii_lower(search)) if search else 0
+    start = found - CONTEXT - 1 if found >= CONTEXT + 1 else 0
+    return Excerpt(text[start : start + EXCERPT], start, len(text))

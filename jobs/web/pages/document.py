@@ -1,0 +1,178 @@
+"""/jobs/N/documents/ID: one document, its result, and how it came about."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Query, Request
+from sqlalchemy import Connection
+from starlette.responses import RedirectResponse, Response
+
+from jobs import measures
+from jobs.errors import NotFoundError, SpecError
+from jobs.json_numbers import read_fields
+from jobs.json_text import to_json
+from jobs.spec import Task
+from jobs.store.report.document import StoredDocument, find_document, place_of, processing_of
+from jobs.store.report.document_pages import Selection, find_places
+from jobs.store.report.job_summary import JobSummary, find_job
+from jobs.web.document_view.aligned_text import aligned
+from jobs.web.document_view.candidate_moves import moves_of
+from jobs.web.document_view.document_address import document_address, json_document_address
+from jobs.web.document_view.document_filter import DocumentFilter, FilterOfAddress, list_address
+from jobs.web.document_view.flag_words import FLAG_WORDS
+from jobs.web.document_view.languages import languages_of
+from jobs.web.document_view.token_colors import LEGEND, colored_tokens
+from jobs.web.pages.documents import JobId, selection_of
+from jobs.web.rendering import JsonResponse, render
+from jobs.web.store_access import Reading
+
+MAX_CHARACTERS = 12_000  # of source and result together, unless the whole text is asked for
+MAX_TOKENS = 3_000
+BUDGET_S = 0.05  # of looking for each neighbour
+
+router = APIRouter()
+
+
+@router.get("/jobs/{job_id:int}/documents/{document_id:path}", response_model=None)
+def document(
+    request: Request,
+    connection: Reading,
+    job_id: JobId,
+    document_id: str,
+    asked: FilterOfAddress,
+    position: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+    whole: bool = False,
+) -> Response:
+    """By its id, or by its position. An id behind which `.json` stands gives JSON, unless that is an id itself."""
+    job = find_job(connection, str(job_id))
+    if not document_id and position is None:
+        return RedirectResponse(list_address(job, asked), 307)
+    found, as_json = _find(connection, job, document_id, position)
+    data = _data(connection, job, found, asked, whole)
+    return JsonResponse(data) if as_json else render(request, "document.html", data)
+
+
+def _find(
+    connection: Connection, job: JobSummary, document_id: str, position: int | None
+) -> tuple[StoredDocument, bool]:
+    """The document, and whether it is asked for as JSON."""
+    if position is not None:
+        return find_document(connection, job, position=position), document_id == ".json"
+    try:
+        return find_document(connection, job, external_id=document_id), False
+    except NotFoundError:
+        if not document_id.endswith(".json"):
+            raise
+        return find_document(connection, job, external_id=document_id.removesuffix(".json")), True
+
+
+def _data(
+    connection: Connection, job: JobSummary, found: StoredDocument, asked: DocumentFilter, whole: bool
+) -> dict[str, Any]:
+    result, payload = found.result, _payload(job, found)
+    source, target = payload.get("source", found.text), payload.get("target", result.get("text"))
+    limit = 2**62 if whole else MAX_CHARACTERS
+    tokens = colored_tokens(result["token_scores"]) if result.get("token_scores") else []
+    here = document_address(job.job_id, found.position, found.external_id, asked.parameters)
+    num_hidden = max(0, len(source or "") + len(target or "") - limit)
+    return {
+        "job": job,
+        "document": {name: getattr(found, name) for name in OWN},
+        "title": found.external_id if found.external_id is not None else f"line {found.line}",
+        "source": payload.get("query", source),
+        "target": target,
+        "limit": limit,
+        "is_cut": bool(num_hidden) or (len(tokens) > MAX_TOKENS and not whole),
+        "whole_address": f"{here}{'&' if '?' in here else '?'}whole=true",
+        "json_address": json_document_address(job.job_id, found.position, found.external_id, asked.parameters),
+        "aligned": aligned(source or "", target or "", result.get("segments"), limit) if result else None,
+        "measures": _measures(job, result),
+        "alternatives": orjson.loads(result["alternatives"]) if result.get("alternatives") else [],
+        "flags": [(flag, FLAG_WORDS.get(flag, "")) for flag in result.get("flags", "").split()],
+        "fields": [(name, _shown(value)) for name, value in read_fields(found.fields).items()],
+        "tokens": tokens if whole else tokens[:MAX_TOKENS],
+        "num_tokens_hidden": 0 if whole else max(0, len(tokens) - MAX_TOKENS),
+        "legend": LEGEND,
+        "moves": moves_of(result["candidates"], found.text) if result.get("candidates") else [],
+        "candidates": payload.get("candidates", []),
+        "processing": processing_of(connection, job, found),
+        "finished_at": result.get("finished_at"),
+        "languages": languages_of(job),
+        "filter": asked,
+        "list_address": list_address(job, asked),
+        **_neighbours(connection, job, found, asked),
+    }
+
+
+OWN = ("position", "external_id", "unnamed", "line", "status", "error_code", "error")
+
+
+def _payload(job: JobSummary, found: StoredDocument) -> Mapping[str, Any]:
+    """The parts of a pair or of a query; nothing for a text."""
+    if found.text is None or not (job.task == Task.RERANK or json.loads(job.options).get("pairs")):
+        return {}
+    payload: Mapping[str, Any] = orjson.loads(found.text)
+    return payload
+
+
+def _measures(job: JobSummary, result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The numbers of a result: name, value, unit or remark."""
+    if not result:
+        return []
+    if job.task == Task.TRANSLATE:
+        count = result["num_target_tokens"]
+        return [
+            {"name": "perplexity", "value": measures.perplexity(-result["log_prob"], count)},
+            {"name": "log-probability", "value": result["log_prob"], "unit": "nats"},
+            {"name": "source tokens", "value": result["num_source_tokens"]},
+            {"name": "target tokens", "value": count},
+            {"name": "sentences", "value": result["num_segments"]},
+            {"name": "from the memory", "value": result["num_reused"], "unit": "sentences"},
+        ]
+    if job.task == Task.SCORE:
+        nll, words, size = result["nll_sum"], result["num_words"], result["num_bytes"]
+        return [
+            {"name": "perplexity", "value": measures.perplexity(nll, result["num_tokens"])},
+            {"name": "word perplexity", "value": measures.perplexity(nll, words)},
+            {"name": "bits per byte", "value": measures.bits_per_byte(nll, size)},
+            {"name": "summed cost", "value": nll, "unit": "nats"},
+            {"name": "tokens", "value": result["num_tokens"]},
+            {"name": "words", "value": words},
+            {"name": "bytes", "value": size},
+        ]
+    names = ("num_candidates", "num_unscored", "num_tokens", "num_computed", "num_shared")
+    return [{"name": name.removeprefix("num_").replace("_", " "), "value": result[name]} for name in names]
+
+
+def _shown(value: Any) -> str:
+    """A value of a field: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else to_json(value).decode()
+
+
+def _neighbours(
+    connection: Connection, job: JobSummary, found: StoredDocument, asked: DocumentFilter
+) -> dict[str, Any]:
+    """The addresses of the documents before and behind this one in its list; where looking for one would take too long,
+    that of the list from where the search stopped."""
+    try:
+        selection = selection_of(connection, job, asked)
+        place = place_of(found, job, asked.order)
+    except SpecError:
+        selection, place = Selection(), None
+    neighbours: dict[str, Any] = {"previous": None, "next": None, "search_back": None, "search_on": None}
+    if place is None:
+        return neighbours
+    for name, on, parameter, backward in (
+        ("previous", "search_back", "before", True),
+        ("next", "search_on", "after", False),
+    ):
+        scan = find_places(connection, job, selection, place, backward, 1, BUDGET_S)
+        if scan.found:
+            one = find_document(connection, job, position=scan.found[0].position)
+            neighbours[name] = document_address(job.job_id, one.position, one.external_id, asked.parameters)
+        elif scan.stopped:
+            here = list_address(job, asked)
+            neighbours[on] = f"{here}{'&' if '?' in here else '?'}{parameter}={scan.stopped}"
+    return neighbours

@@ -1,0 +1,153 @@
+"""/jobs/N/documents: the documents of a job with their results, searched, filtered and sorted; and their download."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from sqlalchemy import Connection
+from starlette.responses import Response
+
+from jobs.errors import SpecError
+from jobs.outcome import Flag
+from jobs.spec import Task
+from jobs.store.report.document_order import Order, Place
+from jobs.store.report.document_pages import MAX_SORTED, DocumentPage, Selection, read_page, sortable
+from jobs.store.report.export import names_of_fields
+from jobs.store.report.failures import failures
+from jobs.store.report.job_summary import LARGEST_ID, JobSummary, find_job
+from jobs.store.where.condition import Condition
+from jobs.web.document_view.document_filter import (
+    FIELD_AMONG,
+    STATUSES,
+    DocumentFilter,
+    FilterOfAddress,
+    as_words,
+    export_address,
+    export_command,
+    list_address,
+)
+from jobs.web.document_view.languages import languages_of
+from jobs.web.document_view.listed_rows import listed_rows
+from jobs.web.rendering import JsonResponse, render
+from jobs.web.store_access import Reading
+
+A_PAGE = 50
+ORDERS = {
+    Order.POSITION: "as in the corpus",
+    Order.WORST: "highest perplexity first",
+    Order.BEST: "lowest perplexity first",
+    Order.LONGEST: "most tokens first",
+    Order.SHORTEST: "fewest tokens first",
+}
+
+JobId = Annotated[int, Path(ge=1, le=LARGEST_ID)]
+FORMS = {"jsonl": "JSON Lines", "csv": "CSV", "original": "Lines of the corpus"}  # of a download
+PlaceText = Annotated[str, Query(max_length=60)]
+
+router = APIRouter()
+
+
+def documents(
+    connection: Reading,
+    job_id: JobId,
+    asked: FilterOfAddress,
+    after: PlaceText = "",
+    before: PlaceText = "",
+) -> dict[str, Any]:
+    """A page of the list. A condition that is wrong is a sentence on the page, beside the form that can mend it."""
+    job = find_job(connection, str(job_id))
+    backward = bool(before)
+    place = Place.parse(before or after) if before or after else None
+    try:
+        written = asked.written(job.task)
+        chosen = selection_of(connection, job, asked)
+        page, problem = read_page(connection, job, chosen, place=place, backward=backward, num_documents=A_PAGE), None
+    except SpecError as error:
+        page, problem, written = DocumentPage([], None, None, None, 0), str(error), None
+    return {
+        "job": job,
+        "documents": listed_rows(page.documents, job, asked),
+        "before": page.before,
+        "after": page.after,
+        "stopped": page.stopped,
+        "backward": backward,
+        "progress": _progress(job, asked, page, backward),
+        "filter": asked,
+        "chips": _chips(job, asked),
+        "downloads": [(name, export_address(job, asked, form)) for form, name in FORMS.items()],
+        "problem": problem,
+        "condition": written,
+        "command_line": export_command(job, written),
+        "choices": _choices(connection, job, asked),
+        "languages": languages_of(job),
+        "place": {"after": after, "before": before},
+    }
+
+
+def selection_of(connection: Connection, job: JobSummary, asked: DocumentFilter) -> Selection:
+    """What the store is asked for. Raises SpecError for a wrong condition."""
+    written = asked.written(job.task)
+    condition = None if written is None else Condition.parse(written).of_job(connection, job.job_id, FIELD_AMONG)
+    return Selection(
+        condition=condition, status=asked.status, error_code=asked.code, order=asked.order, search=asked.search
+    )
+
+
+def _choices(connection: Connection, job: JobSummary, asked: DocumentFilter) -> dict[str, Any]:
+    counts = {"ok": job.succeeded, "waiting": job.waiting}
+    counts |= {name: getattr(job, name) for name in ("rejected", "failed", "quarantined", "cancelled")}
+    reasons = failures(connection, job, num_samples=0)
+    codes = {one.code: one.documents for one in reasons if one.code and asked.status in ("", one.status)}
+    possible = sortable(job)
+    return {
+        "status": [(name, counts[name]) for name in STATUSES if counts[name] or name == asked.status],
+        "code": sorted(codes.items(), key=lambda one: -one[1]),
+        "flag": [flag.value for flag in flags_of(job.task)],
+        "field": names_of_fields(connection, job.job_id),
+        "sort": [(order.value, words) for order, words in ORDERS.items() if order in possible],
+        "unsorted": None if Order.LONGEST in possible else MAX_SORTED,
+        "has_perplexity": job.task != Task.RERANK,
+    }
+
+
+def flags_of(task: str) -> list[Flag]:
+    """The flags that results of a task may have."""
+    of_task = {
+        Task.TRANSLATE: [Flag.SPLIT, Flag.TRUNCATED, Flag.REPETITION, Flag.PASSED_THROUGH],
+        Task.SCORE: [Flag.TRUNCATED, Flag.UNSCORED_FIRST, Flag.UNSCORED],
+        Task.RERANK: [Flag.TRUNCATED, Flag.KEPT_ORDER],
+    }
+    return of_task[Task(task)]
+
+
+def _chips(job: JobSummary, asked: DocumentFilter) -> list[dict[str, str]]:
+    """Each condition in words, and the address of the list without it."""
+    return [
+        {"words": words, "without": list_address(job, asked, names.split())} for names, words in as_words(asked).items()
+    ]
+
+
+def _progress(job: JobSummary, asked: DocumentFilter, page: DocumentPage, backward: bool) -> dict[str, Any] | None:
+    """How far a search has come that did not find enough in time."""
+    if page.stopped is None or not job.documents:
+        return None
+    if asked.order is not Order.POSITION:
+        return {"looked": page.num_looked, "share": None}
+    at = page.stopped.position
+    looked = job.documents - at if backward else at + 1
+    return {"looked": looked, "share": looked / job.documents}
+
+
+def page(request: Request, found: Annotated[dict[str, Any], Depends(documents)]) -> Response:
+    return render(request, "documents.html", found, status_code=400 if found["problem"] else 200)
+
+
+def as_json(found: Annotated[dict[str, Any], Depends(documents)]) -> Response:
+    shown = {name: value for name, value in found.items() if name not in ("choices", "languages")}
+    shown |= {name: None if found[name] is None else str(found[name]) for name in ("before", "after", "stopped")}
+    shown["filter"] = found["filter"].parameters
+    shown["documents"] = [row.as_row() for row in found["documents"]]
+    return JsonResponse(shown, 400 if found["problem"] else 200)
+
+
+router.add_api_route("/jobs/{job_id:int}/documents", page, methods=["GET"])
+router.add_api_route("/jobs/{job_id:int}/documents.json", as_json, methods=["GET"])

@@ -1,0 +1,71 @@
+"""/jobs/N/export: a file of the documents that a list shows, as `kvjobs export` writes it."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import StreamingResponse
+
+from jobs.choices import Only
+from jobs.corpus.original import CorpusLayout
+from jobs.export.export_formats import Format
+from jobs.export.export_options import Export, check_format
+from jobs.export.result_lines import result_lines
+from jobs.store.corpus_source import find_source
+from jobs.store.database import Database
+from jobs.store.report.job_summary import find_job
+from jobs.web.document_view.document_filter import FilterOfAddress
+from jobs.web.pages.documents import JobId, selection_of
+
+CHUNK = 64 * 1024  # bytes that are sent at a time
+TYPES = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8", "tsv": "text/tab-separated-values"}
+
+router = APIRouter()
+
+
+@router.get("/jobs/{job_id:int}/export")
+def export(
+    request: Request,
+    job_id: JobId,
+    asked: FilterOfAddress,
+    form: Annotated[Literal["jsonl", "csv", "tsv", "original"], Query(alias="format")] = "jsonl",
+) -> StreamingResponse:
+    """Every document that meets the conditions, in the order of the corpus. What is wrong is said before the file
+    begins; an error in the middle of it breaks the connection, so that a browser reports it."""
+    database: Database = request.app.state.database
+    with database.reading() as connection:
+        job = find_job(connection, str(job_id))
+        condition = selection_of(connection, job, asked).condition
+        suffix = _suffix(find_source(connection, job_id).reading) if form == "original" else form
+    chosen = Format(form)
+    check_format(chosen, job.task)
+    only = Only.ALL if job.waiting else None
+    lines = result_lines(database, job, chosen, Export(form=chosen, only=only, condition=condition), tell=_ignored)
+    head = next(lines)
+    name = f"job-{job_id}{'' if asked.is_empty else '-selection'}.{suffix}"
+    return StreamingResponse(
+        _chunks(head, lines),
+        media_type=TYPES.get(suffix, "text/plain; charset=utf-8"),
+        headers={"content-disposition": f'attachment; filename="{name}"'},
+    )
+
+
+def _chunks(head: bytes, lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Joined to chunks: each is handed over to another thread."""
+    parts, size = [head], len(head)
+    for line in lines:
+        parts.append(line)
+        size += len(line)
+        if size >= CHUNK:
+            yield b"".join(parts)
+            parts, size = [], 0
+    yield b"".join(parts)
+
+
+def _suffix(reading: str | None) -> str:
+    """Of a file in the format of the corpus."""
+    return str(CorpusLayout.parse(reading).format)
+
+
+def _ignored(_message: str) -> None:
+    """That the lines come from the database is no news to somebody who sees the page."""

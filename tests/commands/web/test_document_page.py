@@ -1,0 +1,141 @@
+"""/jobs/N/documents/ID: the document that the id means, and all that is known of it."""
+
+import json
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from jobs.outcome import RankedCandidate, Ranking, Score, TokenScore
+from jobs.spec import RerankOptions, ScoreOptions, Task
+from jobs.store.database import Database
+from jobs.store.schema.states import DocumentStatus
+from tests.databases import ON_BOTH
+from tests.rows import AddJob, Line
+
+
+def document(client: TestClient, address: str) -> dict[str, Any]:
+    data: dict[str, Any] = client.get(address).json()
+    return data
+
+
+@ON_BOTH
+@pytest.mark.parametrize("document_id", ["7", "a/b", "a?b#c", "größe 中", "a.json", "with space", ".json"])
+def test_an_id_of_any_characters_leads_to_its_document(client: TestClient, add_job: AddJob, document_id: str) -> None:
+    job_id = add_job(Line("before", "x"), Line(document_id, "Übersetzung"), Line("after", "y"))
+    listed = document(client, f"/jobs/{job_id}/documents.json")["documents"][1]
+
+    page = client.get(listed["href"])
+
+    assert page.status_code == 200
+    assert "Übersetzung" in page.text
+    assert 'rel="prev"' in page.text
+    assert 'rel="next"' in page.text
+
+
+def test_json_stands_behind_an_id_unless_it_is_one(client: TestClient, add_job: AddJob) -> None:
+    job_id = add_job(Line("a", "x"), Line("b", "y"), Line("b.json", "z"))
+
+    assert document(client, f"/jobs/{job_id}/documents/a.json")["target"] == "x"
+    assert client.get(f"/jobs/{job_id}/documents/b.json").headers["content-type"].startswith("text/html")
+    assert document(client, f"/jobs/{job_id}/documents/.json?position=1")["target"] == "y"
+
+
+def test_a_line_without_an_id_is_found_by_its_position(client: TestClient, mixed_job: int) -> None:
+    page = client.get(f"/jobs/{mixed_job}/documents/?position=2")
+
+    assert page.status_code == 200
+    assert "line 3 is not JSON" in page.text
+    assert client.get(f"/jobs/{mixed_job}/documents/?position=99").status_code == 404
+
+
+def test_without_an_id_the_list_is_shown(client: TestClient, mixed_job: int) -> None:
+    assert client.get(f"/jobs/{mixed_job}/documents/?status=ok").url.path == f"/jobs/{mixed_job}/documents"
+
+
+def test_neighbours_are_those_of_the_list_that_it_stands_in(client: TestClient, add_job: AddJob) -> None:
+    bad = {"status": DocumentStatus.FAILED, "error": ("engine-error", "it broke")}
+    job_id = add_job(Line("a", **bad), Line("b", "x"), Line("c", **bad), Line("d", "y"), Line("e", **bad))  # type: ignore[arg-type]  # a line
+
+    data = document(client, f"/jobs/{job_id}/documents/c.json?status=failed")
+
+    assert data["previous"] == f"/jobs/{job_id}/documents/a?status=failed"
+    assert data["next"] == f"/jobs/{job_id}/documents/e?status=failed"
+    assert data["list_address"] == f"/jobs/{job_id}/documents?status=failed"
+
+
+@ON_BOTH
+def test_neighbours_by_perplexity_are_the_next_better_and_worse(client: TestClient, add_job: AddJob) -> None:
+    job_id = add_job(
+        *(Line(name, "x", log_prob=log_prob) for name, log_prob in (("a", -1.1), ("b", -3.3), ("c", -2.2)))
+    )
+
+    data = document(client, f"/jobs/{job_id}/documents/c.json?sort=worst")
+
+    assert [data["previous"], data["next"]] == [f"/jobs/{job_id}/documents/{name}?sort=worst" for name in ("b", "a")]
+
+
+def test_hostile_text_is_text_wherever_it_stands(client: TestClient, add_job: AddJob) -> None:
+    hostile = "<img src=x onerror=alert(1)>\u202e"
+    job_id = add_job(
+        Line(
+            hostile,
+            hostile,
+            text=hostile,
+            fields={hostile: [hostile]},
+            flags="split",
+            alternatives=[{"translation": hostile, "score": -1.0}],
+        ),
+        Line("bad", status=DocumentStatus.FAILED, text=hostile, error=("engine-error", hostile)),
+    )
+    for position in (0, 1):
+        page = client.get(f"/jobs/{job_id}/documents/?position={position}").text
+        assert "<img" not in page
+        assert "\u202e" not in page
+
+
+def test_tokens_have_colours_and_a_table(client: TestClient, add_job: AddJob) -> None:
+    tokens = (TokenScore("A", 0, 1, None), TokenScore(" <b>", 1, 5, -0.01), TokenScore("!", 5, 6, -9.5))
+    score = Score(9.51, 2, 2, 6, flags=(), tokens=tokens)
+    job_id = add_job(Line("t", result=score, text="A <b>!"), task=Task.SCORE, options=ScoreOptions(token_scores=True))
+
+    page = client.get(f"/jobs/{job_id}/documents/t").text
+
+    assert '<span class="p9" title="-0.01 nats, 99 %"> &lt;b&gt;</span>' in page
+    assert '<span class="p0" title="-9.50 nats, &lt; 0.1 %">!</span>' in page
+    assert "-9.5000" in page
+    assert "style=" not in page
+
+
+def test_a_ranking_shows_old_and_new_ranks(client: TestClient, add_job: AddJob) -> None:
+    ranking = Ranking((RankedCandidate("two", 1, -0.5, 3.0), RankedCandidate("one", 2, None, 9.0, "too long")), 1, 1, 0)
+    query = json.dumps(
+        {"query": "Which?", "candidates": [{"id": "one", "text": "Eins"}, {"id": "two", "text": "Zwei"}]}
+    )
+    job_id = add_job(Line("q", result=ranking, text=query), task=Task.RERANK, options=RerankOptions())
+
+    page = client.get(f"/jobs/{job_id}/documents/q").text
+
+    assert "from rank 2 to 1" in page
+    assert "too long" in page
+    assert "Eins" in page
+
+
+def test_a_text_of_a_megabyte_is_folded_until_it_is_asked_for(client: TestClient, add_job: AddJob) -> None:
+    job_id = add_job(Line("long", "b" * 1_000_000, text="a" * 1_000_000))
+
+    folded = client.get(f"/jobs/{job_id}/documents/long")
+    whole = client.get(f"/jobs/{job_id}/documents/long?whole=true")
+
+    assert len(folded.text) < 60_000
+    assert "1,000,000 characters" in folded.text
+    assert "a" * 1_000_000 in whole.text
+
+
+@ON_BOTH
+def test_it_says_how_the_document_was_processed(client: TestClient, add_job: AddJob, database: Database) -> None:
+    job_id = add_job(Line("a", "x"), Line("b", "y"))
+    data = document(client, f"/jobs/{job_id}/documents/a.json")
+
+    assert (data["processing"]["start"], data["processing"]["stop"], data["processing"]["attempts"]) == (0, 2, 1)
+    assert data["measures"][0] == {"name": "perplexity", "value": pytest.approx(1.1618, abs=1e-4)}
