@@ -13,6 +13,7 @@ from jobs.errors import KvjobsError
 from jobs.store.database import Database
 from jobs.store.report.job_summary import LARGEST_ID, JobSummary, find_job, list_jobs
 from jobs.store.schema.states import JobState
+from jobs.web.job_page.header import time_left
 
 EVERY_S = 2.0
 MAX_JOBS = 50  # of which counters are sent; more do not fit on a page
@@ -50,6 +51,7 @@ def _of_job(job: JobSummary) -> dict[str, Any]:
         "done": formatting.percent(job.share_done),
         "ended": formatting.count(job.ended_documents),
         "left": formatting.duration(job.eta_s),
+        "time_left": time_left(job),
         "elapsed": formatting.duration(job.elapsed_s),
         "succeeded": formatting.count(job.succeeded),
         "waiting": formatting.count(job.waiting),

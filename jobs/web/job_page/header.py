@@ -64,6 +64,13 @@ def state_sentence(job: JobSummary) -> str:
     return f"{ended} so far."
 
 
+def time_left(job: JobSummary) -> str:
+    """`4 min 05 s to go`; nothing for a job that is not running."""
+    if job.shown_state != JobState.RUNNING:
+        return ""
+    return f"{duration(job.eta_s)} to go" if job.eta_s is not None else "time left unknown"
+
+
 def tiles(job: JobSummary) -> list[Tile]:
     """Counts of documents by how they ended, then tokens, speed and reuse. States without a document are left out,
     except those that every job has."""
@@ -107,7 +114,7 @@ def facts(job: JobSummary) -> list[Fact]:
         Fact("Corpus read", _read(job)),
         Fact("Started", moment(job.started_at) if job.started_at else "not yet"),
         Fact("Ended", moment(job.finished_at) if job.finished_at else "not yet"),
-        Fact("Took" if job.has_ended else "For", duration(job.elapsed_s)),
+        *([Fact("Took" if job.has_ended else "For", duration(job.elapsed_s))] if job.started_at else []),
     ]
 
 

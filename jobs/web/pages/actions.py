@@ -13,7 +13,7 @@ from jobs.formatting import counted
 from jobs.store.report.action_list import LoggedAction, find_action, list_actions
 from jobs.store.report.job_summary import JobSummary, find_job
 from jobs.web.access import require_own_form
-from jobs.web.pages.job import JobId
+from jobs.web.parameters import JobId
 from jobs.web.rendering import add_page, render
 from jobs.web.store_access import Reading
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Query
 from sqlalchemy import Connection
 
 from jobs.advice.next_command import next_command
@@ -33,10 +33,10 @@ from jobs.store.report.steps import summarize_steps
 from jobs.store.schema.states import ShardState
 from jobs.store.waiting import jobs_ahead
 from jobs.web.job_page import decoder, header, lanes, latency, perplexity, seconds, speed
+from jobs.web.pages.actions import actions_of, notice
+from jobs.web.parameters import JobId
 from jobs.web.rendering import add_page
 from jobs.web.store_access import Reading, SettingsOfApp
-
-JobId = Annotated[int, Path(ge=1, le=LARGEST_ID)]
 
 SHARDS_SHOWN = 10  # on the page of the job; all are on a page of their own
 SHARDS_A_PAGE = 50
@@ -69,12 +69,16 @@ def job(
     settings: SettingsOfApp,
     job_id: JobId,
     below: Annotated[float | None, Query(gt=0, le=LARGEST_PERPLEXITY)] = None,
+    done: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None,
 ) -> dict[str, Any]:
     found = find_job(connection, str(job_id))
     return {
         "job": found,
         "sections": SECTIONS,
+        "actions": actions_of(found),
+        "notice": notice(connection, job_id, done),
         "sentence": header.state_sentence(found),
+        "time_left": header.time_left(found),
         "tiles": header.tiles(found),
         "facts": header.facts(found),
         "commands": _commands(connection, found),

@@ -214,3 +214,11 @@ def test_no_statement_of_the_page_scans_a_table_that_grows(
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", parameters).all()
             scanned = [row[3] for row in plan if re.match(r"SCAN (?!workers|CONSTANT)", row[3])]
             assert not scanned, sql
+
+
+def test_the_page_offers_the_actions_that_the_state_allows(client: TestClient, running_job: int) -> None:
+    page = client.get(f"/jobs/{running_job}").text
+
+    for action in ("pause", "priority", "cancel"):
+        assert f'href="/jobs/{running_job}/actions/{action}"' in page
+    assert f'href="/jobs/{running_job}/actions/resume"' not in page

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobs.web.job_page.header import options_given, state_sentence, tiles
+from jobs.web.job_page.header import options_given, state_sentence, tiles, time_left
 from tests.summaries import READ_AT, RUNNING_JOB
 
 
@@ -30,6 +30,12 @@ from tests.summaries import READ_AT, RUNNING_JOB
 )
 def test_a_sentence_says_where_the_job_is(columns: dict[str, Any], sentence: str) -> None:
     assert state_sentence(replace(RUNNING_JOB, **columns)) == sentence
+
+
+def test_time_left_is_told_of_a_running_job_alone() -> None:
+    assert time_left(RUNNING_JOB) == "1 min 40 s to go"
+    assert time_left(replace(RUNNING_JOB, estimated_done=0)) == "time left unknown"
+    assert time_left(replace(RUNNING_JOB, paused=True)) == ""
 
 
 def test_only_states_that_documents_have_are_tiles() -> None:
