@@ -28,7 +28,7 @@ MOVING_NO_DATA = ("lanes", "lease_s", "heartbeat_s", "poll_s", "hang_s", "busy_t
 # KVJOBS_* variables that are not settings: those of this module and of docker-compose.yml.
 OTHER_VARIABLES = {
     *("KVJOBS_CONFIG", *(f"KVJOBS_{name.upper()}_FILE" for name in SECRET)),
-    *("KVJOBS_MODELS", "KVJOBS_WORKERS", "KVJOBS_POSTGRES_PORT", "KVJOBS_REDIS_PORT"),
+    *("KVJOBS_MODELS", "KVJOBS_WORKERS", "KVJOBS_WEB_PORT", "KVJOBS_POSTGRES_PORT", "KVJOBS_REDIS_PORT"),
 }
 FOR_TESTS = ("KVJOBS_TEST_", "KVJOBS_FAILPOINTS")
 LOG_LEVELS = ("debug", "info", "warning", "error")

@@ -15,9 +15,22 @@ from jobs.settings import Settings
 from jobs.store.database import Database
 from jobs.web import access, live, problems
 from jobs.web.guards import Guards
-from jobs.web.pages import actions, document, documents, export, job, jobs, models, overview, query, schema, workers
+from jobs.web.pages import (
+    actions,
+    document,
+    documents,
+    export,
+    job,
+    jobs,
+    models,
+    monitoring,
+    overview,
+    query,
+    schema,
+    workers,
+)
 
-PAGES = (overview, jobs, job, documents, document, export, actions, workers, models, query, schema)
+PAGES = (overview, jobs, job, documents, document, export, actions, workers, models, query, schema, monitoring)
 
 
 @dataclass(frozen=True, slots=True)

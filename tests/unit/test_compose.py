@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from jobs.cli.main import PROGRAM, cli
 from jobs.queues import Queues
-from jobs.settings import SECRET, Settings
+from jobs.settings import OTHER_VARIABLES, SECRET, Settings
 from tests.places import CHECKOUT
 
 FILE = CHECKOUT / "docker-compose.yml"
@@ -42,7 +42,13 @@ CALLS = kvjobs_calls()
 
 
 def test_every_service_that_runs_kvjobs_is_checked() -> None:
-    assert {"migrate: command", "worker: command", "worker-gpu: command", "worker: healthcheck"} <= CALLS.keys()
+    assert {
+        "migrate: command",
+        "worker: command",
+        "worker-gpu: command",
+        "worker: healthcheck",
+        "web: command",
+    } <= CALLS.keys()
 
 
 @pytest.mark.parametrize("arguments", CALLS.values(), ids=CALLS.keys())
@@ -62,6 +68,22 @@ def test_a_gpu_worker_may_serve_the_queues_that_it_is_given() -> None:
     arguments = OURS["worker-gpu"]["command"]
     queues, device = (arguments[arguments.index(option) + 1] for option in ("--queues", "--device"))
     assert Queues.parse(queues, device).has_gpu
+
+
+def test_the_dashboard_asks_for_a_token_and_is_healthy_by_its_own_address() -> None:
+    web = OURS["web"]
+    port = web["command"][web["command"].index("--port") + 1]
+
+    assert web["environment"]["KVJOBS_WEB_TOKEN_FILE"] == "/run/secrets/web_token"
+    assert web["ports"] == [f"127.0.0.1:${{KVJOBS_WEB_PORT:-8650}}:{port}"]
+    assert f"http://127.0.0.1:{port}/healthz" in web["healthcheck"]["test"][-1]
+    compile(web["healthcheck"]["test"][-1], "healthcheck", "exec")
+
+
+def test_every_variable_of_the_compose_file_is_known_to_kvjobs() -> None:
+    named = set(re.findall(r"\$\{(KVJOBS_\w+)", FILE.read_text(encoding="utf-8")))
+
+    assert named <= OTHER_VARIABLES | {f"KVJOBS_{field.name.upper()}" for field in fields(Settings)}
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -174,6 +174,12 @@ def find_job(connection: Connection, reference: str) -> JobSummary:
     return JobSummary(*row)
 
 
+def find_jobs(connection: Connection, job_ids: Collection[int]) -> list[JobSummary]:
+    """The jobs with these numbers that there are, newest first."""
+    statement = _summaries().where(V_JOBS.c.job_id.in_(job_ids)).order_by(V_JOBS.c.job_id.desc())
+    return [JobSummary(*row) for row in connection.execute(statement)]
+
+
 def list_jobs(
     connection: Connection,
     *,

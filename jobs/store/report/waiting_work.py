@@ -1,0 +1,81 @@
+"""Work that waits for a worker, and whether workers take any: what a monitor asks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, func, select
+
+from jobs.formatting import counted, duration
+from jobs.store.leases import IS_READY
+from jobs.store.schema.clock import UtcDateTime, db_time
+from jobs.store.schema.states import ShardState
+from jobs.store.schema.tables import Job, Shard, ShardEvent
+from jobs.store.waiting import LEASABLE
+
+PROGRESS = ("leased", "recorded", "finished")  # events of a worker that takes work, or gets on with it
+NEWEST_EVENTS = 500  # that are looked at: the log has one or more for each batch
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingWork:
+    """The shards of one queue that could be leased now: of jobs that run and are neither paused nor cancelled."""
+
+    queue: str
+    shards: int
+    oldest_s: float  # for how long the oldest has been ready
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Whether work that waits is taken."""
+
+    is_stuck: bool
+    sentence: str
+
+
+def waiting_work(connection: Connection) -> list[WaitingWork]:
+    """What waits in each queue, in the order of their names."""
+    rows = connection.execute(
+        select(
+            Job.queue,
+            func.count().label("shards"),
+            func.min(Shard.available_at, type_=UtcDateTime()).label("since"),
+            db_time().label("now"),
+        )
+        .join(Shard, Shard.job_id == Job.id)
+        .where(LEASABLE, IS_READY)
+        .group_by(Job.queue)
+        .order_by(Job.queue)
+    )
+    return [WaitingWork(row.queue, row.shards, max(0.0, (row.now - row.since).total_seconds())) for row in rows]
+
+
+def check_progress(connection: Connection, max_wait_s: float) -> Progress:
+    """Stuck where a shard has waited for longer than `max_wait_s`, nobody works on its queue, and nobody has for so
+    long: workers are missing, or they hang. That all of them are busy with other shards of the queue is no reason."""
+    waiting = waiting_work(connection)
+    if not waiting:
+        return Progress(False, "No work waits.")
+    if late := [work for work in waiting if work.oldest_s > max_wait_s]:
+        active = _active_queues(connection, max_wait_s)
+        if stuck := [work for work in late if work.queue not in active]:
+            return Progress(True, _stuck(stuck, max_wait_s))
+    shards, oldest_s = sum(work.shards for work in waiting), max(work.oldest_s for work in waiting)
+    sentence = f"{counted(shards, 'shard')} ready, the oldest for {duration(oldest_s)}"
+    return Progress(False, f"{sentence}; workers are busy with others." if late else f"{sentence}.")
+
+
+def _active_queues(connection: Connection, seconds: float) -> set[str]:
+    """The queues of which a shard is leased, or of which one was worked on in the last `seconds`."""
+    leased = select(Job.queue).join(Shard, Shard.job_id == Job.id)
+    leased = leased.where(Shard.state == ShardState.LEASED, Shard.lease_until > db_time())
+    newest = select(ShardEvent).order_by(ShardEvent.id.desc()).limit(NEWEST_EVENTS).subquery()
+    touched = select(Job.queue).join(newest, newest.c.job_id == Job.id)
+    touched = touched.where(newest.c.event.in_(PROGRESS), newest.c.at > db_time(-seconds))
+    return {*connection.execute(leased.distinct()).scalars(), *connection.execute(touched.distinct()).scalars()}
+
+
+def _stuck(late: Sequence[WaitingWork], max_wait_s: float) -> str:
+    queues = " and ".join(f"{counted(work.shards, 'shard')} in queue {work.queue}" for work in late)
+    oldest = duration(max(work.oldest_s for work in late))
+    return f"No worker has taken any of {queues} for {max_wait_s:g} s; the oldest has waited for {oldest}."

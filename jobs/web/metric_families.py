@@ -1,0 +1,134 @@
+"""The metrics by name. deploy/ has a dashboard and alert rules over these; a test compares them."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from jobs import __version__
+from jobs.store.report.job_summary import JobSummary
+from jobs.store.report.metrics import Metrics
+from jobs.web.prometheus import Family, Sample
+
+OUTCOMES = ("succeeded", "rejected", "failed", "quarantined", "cancelled", "waiting")  # attributes of JobSummary
+WORKER_STATES = ("busy", "idle", "stale")
+
+
+def families(metrics: Metrics) -> Iterator[Family]:
+    """Every metric, also those without a sample now."""
+    yield Family("kvjobs_build_info", "gauge", "Version of kvjobs that answers.", [Sample(1, {"version": __version__})])
+    yield from _of_jobs(metrics)
+    yield from _of_workers(metrics)
+    yield from _of_waiting_work(metrics)
+    size = [Sample(metrics.database_bytes, {})]
+    yield Family("kvjobs_database_size_bytes", "gauge", "Size of the database on disk.", size)
+
+
+def _of_jobs(metrics: Metrics) -> Iterator[Family]:
+    jobs = metrics.jobs
+    yield Family(
+        "kvjobs_job_info",
+        "gauge",
+        "Always 1: a job that is open or ended in the last day, for joins on the label job_id.",
+        [
+            Sample(
+                1,
+                {
+                    "job_id": str(job.job_id),
+                    "name": job.name or "",
+                    "task": job.task,
+                    "model": job.model,
+                    "queue": job.queue,
+                    "state": job.shown_state,
+                },
+            )
+            for job in jobs
+        ],
+    )
+    yield Family(
+        "kvjobs_job_documents",
+        "gauge",
+        "Documents of a job by what became of them.",
+        [
+            Sample(getattr(job, outcome), {"job_id": str(job.job_id), "state": outcome})
+            for job in jobs
+            for outcome in OUTCOMES
+        ],
+    )
+    yield Family(
+        "kvjobs_job_tokens_total",
+        "counter",
+        "Tokens that a job has processed: of its sources, and generated or scored ones (target).",
+        [
+            Sample(tokens, {"job_id": str(job.job_id), "side": side})
+            for job in jobs
+            for side, tokens in (("source", job.source_tokens), ("target", job.target_tokens))
+        ],
+    )
+    yield _one_each(
+        "kvjobs_job_estimated_tokens_left",
+        "Tokens of the documents of a job that wait, as estimated at submit.",
+        jobs,
+        lambda job: job.estimated_left,
+    )
+    yield Family(
+        "kvjobs_job_phase_seconds_total",
+        "counter",
+        "Seconds of a phase of a job, summed over all lanes, which run side by side.",
+        [Sample(one.seconds, {"job_id": str(one.job_id), "phase": one.phase}) for one in metrics.phases],
+    )
+    yield Family(
+        "kvjobs_job_phase_calls_total",
+        "counter",
+        "Model calls, or other phases, that were timed.",
+        [Sample(one.calls, {"job_id": str(one.job_id), "phase": one.phase}) for one in metrics.phases],
+    )
+    yield Family(
+        "kvjobs_job_failed_documents",
+        "gauge",
+        "Documents of a job without a result, by the code of the error; a retry takes them away.",
+        [
+            Sample(one.documents, {"job_id": str(one.job_id), "status": one.status, "code": one.code})
+            for one in metrics.failures
+        ],
+    )
+
+
+def _of_workers(metrics: Metrics) -> Iterator[Family]:
+    states = [worker.state for worker in metrics.workers]
+    alive = [worker for worker in metrics.workers if worker.is_alive]
+    yield Family(
+        "kvjobs_workers",
+        "gauge",
+        "Workers that have not stopped; stale: without a heartbeat for the length of a lease.",
+        [Sample(states.count(state), {"state": state}) for state in WORKER_STATES],
+    )
+    at_work = sum(len(worker.shards) for worker in alive)
+    lanes = sum(worker.lanes for worker in alive)
+    yield Family(
+        "kvjobs_lanes",
+        "gauge",
+        "Lanes of the workers that are alive, by whether they have a shard.",
+        [Sample(at_work, {"state": "busy"}), Sample(max(0, lanes - at_work), {"state": "idle"})],
+    )
+    kv_bytes = sum(worker.kv_bytes for worker in alive)
+    help_text = "Buffers for keys and values of the workers that are alive."
+    yield Family("kvjobs_kv_cache_bytes", "gauge", help_text, [Sample(kv_bytes, {})])
+
+
+def _of_waiting_work(metrics: Metrics) -> Iterator[Family]:
+    waiting = {work.queue: work for work in metrics.waiting}
+    queues = sorted({*waiting, *(job.queue for job in metrics.jobs)})  # 0 where nothing waits, so that no line has gaps
+    yield Family(
+        "kvjobs_waiting_shards",
+        "gauge",
+        "Shards that could be leased now: of jobs that run and are neither paused nor cancelled.",
+        [Sample(waiting[queue].shards if queue in waiting else 0, {"queue": queue}) for queue in queues],
+    )
+    yield Family(
+        "kvjobs_oldest_waiting_shard_seconds",
+        "gauge",
+        "For how long the oldest of them has been ready.",
+        [Sample(round(waiting[queue].oldest_s, 3) if queue in waiting else 0, {"queue": queue}) for queue in queues],
+    )
+
+
+def _one_each(name: str, help_text: str, jobs: Iterable[JobSummary], value: Callable[[JobSummary], float]) -> Family:
+    return Family(name, "gauge", help_text, [Sample(value(job), {"job_id": str(job.job_id)}) for job in jobs])

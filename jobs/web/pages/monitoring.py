@@ -1,0 +1,41 @@
+"""/metrics for Prometheus, and /healthz, which proves progress: not only that somebody answers."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import PlainTextResponse, Response
+
+from jobs.errors import KvjobsError
+from jobs.store.report.metrics import read_metrics
+from jobs.store.report.waiting_work import check_progress
+from jobs.web.metric_families import families
+from jobs.web.prometheus import CONTENT_TYPE, exposition
+from jobs.web.rendering import JsonResponse
+from jobs.web.store_access import Reading, SettingsOfApp
+
+MAX_WAIT_S = 120.0
+A_YEAR_S = 366 * 86_400
+
+router = APIRouter()
+
+
+@router.get("/metrics")
+def metrics(connection: Reading, settings: SettingsOfApp) -> Response:
+    """One scrape."""
+    read = read_metrics(connection, settings.lease_s)
+    return PlainTextResponse(exposition(families(read)), media_type=CONTENT_TYPE)
+
+
+@router.get("/healthz")
+def health(
+    request: Request, max_wait: Annotated[float, Query(alias="max-wait", gt=0, le=A_YEAR_S)] = MAX_WAIT_S
+) -> Response:
+    """200 while the database answers and work that waits is taken, else 503 with the reason. Whoever reaches the
+    address may ask, so the answer names neither the database nor a job."""
+    try:
+        with request.app.state.database.reading() as connection:
+            progress = check_progress(connection, max_wait)
+    except KvjobsError:
+        return JsonResponse({"status": "unavailable", "sentence": "The database does not answer."}, 503)
+    status = "stuck" if progress.is_stuck else "ok"
+    return JsonResponse({"status": status, "sentence": progress.sentence}, 503 if progress.is_stuck else 200)
