@@ -1,0 +1,67 @@
+"""What a visitor does on the pages: filter, act, watch a job run; and what hostile texts cannot do."""
+
+import re
+
+from tests.browser.conftest import HOSTILE, Dashboard, Visit
+
+
+def test_typing_into_the_filter_narrows_the_list_and_changes_the_address(visit: Visit) -> None:
+    visited = visit("/jobs")
+    page = visited.page
+
+    page.get_by_label(re.compile("Name, corpus")).fill("ranking")
+
+    page.wait_for_url(re.compile("search=ranking"))
+    rows = page.locator("#found tbody tr")
+    rows.nth(1).wait_for(state="detached", timeout=5000)
+    assert rows.count() == 1
+    assert visited.problems == []
+    page.reload()
+    assert page.locator("#found tbody tr").count() == 1, "the address holds the filter"
+
+
+def test_a_job_is_paused_and_resumed_after_a_question(visit: Visit, dashboard: Dashboard) -> None:
+    visited = visit("/jobs/{waiting}")
+    page = visited.page
+
+    page.get_by_role("link", name="Pause").click()
+    page.get_by_label(re.compile("Reason")).fill("<b>lunch</b>")
+    page.get_by_role("button", name="Pause the job").click()
+    assert page.locator(".state").first.text_content() == "paused"
+    assert "<b>lunch</b>" in (page.text_content("main") or "")
+
+    page.get_by_role("link", name="Resume").click()
+    page.get_by_role("button", name="Resume the job").click()
+    assert page.locator(".state").first.text_content() == "running"
+    assert visited.problems == []
+
+
+def test_counters_change_while_a_worker_runs(visit: Visit, dashboard: Dashboard) -> None:
+    name = "live"
+    corpus = dashboard.home / "live.jsonl"
+    corpus.write_text('{"text": "Fog is expected over Alden."}\n' * 3, encoding="utf-8")
+    dashboard.kvjobs("submit", corpus, "--name", name, "--priority", "high")
+    page = visit("/").page
+    done = page.locator("tr", has_text=name).locator("[data-what=done]")
+    assert done.text_content() == "0.0 %"
+
+    dashboard.kvjobs("watch", name, "--work", "-o", dashboard.home / "live.out.jsonl")
+
+    page.wait_for_function(
+        "name => [...document.querySelectorAll('tr')].some(row => row.textContent.includes(name)"
+        " && row.querySelector('[data-what=done]').textContent === '100.0 %')",
+        arg=name,
+        timeout=10_000,
+    )
+
+
+def test_texts_of_documents_are_texts(visit: Visit, dashboard: Dashboard) -> None:
+    for path in (
+        "/jobs/{hostile}",
+        "/query?sql=select+*+from+v_documents+where+job_id=" + str(dashboard.jobs["hostile"]),
+    ):
+        visited = visit(path)
+        visited.page.wait_for_timeout(300)
+        assert visited.page.evaluate("window.hacked") is None
+        assert visited.problems == []
+    assert HOSTILE[0] in (visited.page.text_content("main") or "")
