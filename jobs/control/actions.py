@@ -11,6 +11,7 @@ from jobs.store import jobs
 from jobs.store.action_log import log_action, log_outcome
 from jobs.store.database import Database
 from jobs.store.report.job_summary import JobSummary, find_job
+from jobs.store.schema.states import JobState
 
 
 class Action(enum.StrEnum):
@@ -32,6 +33,16 @@ class Performed:
     after: JobSummary
     documents: int  # cancelled, or reopened
     number: int  # of its row in the log
+
+
+def actions_of(job: JobSummary) -> tuple[Action, ...]:
+    """The actions that the state of a job allows."""
+    if job.has_ended:
+        is_retried = job.state != JobState.FAILED and job.unsuccessful > job.rejected
+        return (Action.RETRY,) if is_retried else ()
+    if job.cancel_requested_at:
+        return (Action.RETRY,)
+    return (Action.RESUME if job.paused else Action.PAUSE, Action.PRIORITY, Action.CANCEL)
 
 
 def perform(

@@ -25,7 +25,7 @@ router = APIRouter()
 async def events(
     request: Request, job: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None
 ) -> AsyncIterator[ServerSentEvent]:
-    """The counters of the jobs that run, or of one job in any state, until the page is closed."""
+    """The counters of the jobs that run and of the newest, or of one job, until the page is closed."""
     while not await request.is_disconnected():
         try:
             counters = await run_in_threadpool(_counters, request.app.state.database, job)
@@ -39,7 +39,8 @@ def _counters(database: Database, job_id: int | None) -> dict[str, Any]:
     """Texts by the `data-live` attribute of the elements that show them, and shares for bars."""
     with database.reading() as connection:
         if job_id is None:
-            found = list_jobs(connection, states=[JobState.RUNNING, JobState.INGESTING], limit=MAX_JOBS)
+            open_jobs = list_jobs(connection, states=[JobState.RUNNING, JobState.INGESTING], limit=MAX_JOBS)
+            found = [*open_jobs, *list_jobs(connection, limit=MAX_JOBS)]  # the newest too: they may just have ended
         else:
             found = [find_job(connection, str(job_id))]
     return {f"job-{job.job_id}": _of_job(job) for job in found}

@@ -27,6 +27,13 @@ HOSTILE = (
 )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first test of a process also waits for the jobs that all look at."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.timeout(300))
+
+
 @dataclass(frozen=True)
 class Dashboard:
     """A running `kvjobs web`, and the jobs that it shows."""

@@ -4,13 +4,12 @@ import ipaddress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request
-from sqlalchemy import Connection
 from starlette.responses import RedirectResponse, Response
 
-from jobs.control.actions import Action, perform
+from jobs.control.actions import Action, actions_of, perform
 from jobs.errors import SpecError
 from jobs.formatting import counted
-from jobs.store.report.action_list import LoggedAction, find_action, list_actions
+from jobs.store.report.action_list import list_actions
 from jobs.store.report.job_summary import JobSummary, find_job
 from jobs.web.access import require_own_form
 from jobs.web.parameters import JobId
@@ -20,15 +19,6 @@ from jobs.web.store_access import Reading
 LOWEST, HIGHEST = -1000, 1000  # priorities that the form offers; the command line takes any
 
 router = APIRouter()
-
-
-def actions_of(job: JobSummary) -> tuple[Action, ...]:
-    """The actions that the state of a job allows."""
-    if job.has_ended:
-        return (Action.RETRY,) if job.state != "failed" and job.unsuccessful > job.rejected else ()
-    if job.cancel_requested_at:
-        return (Action.RETRY,)
-    return (Action.RESUME if job.paused else Action.PAUSE, Action.PRIORITY, Action.CANCEL)
 
 
 @router.get("/jobs/{job_id:int}/actions/{action}")
@@ -66,11 +56,6 @@ def act(
         priority=priority,
     )
     return RedirectResponse(f"/jobs/{job_id}?done={performed.number}", 303)
-
-
-def notice(connection: Connection, job_id: int, done: int | None) -> LoggedAction | None:
-    """The action of which the page of a job tells, after its form."""
-    return None if done is None else find_action(connection, job_id, done)
 
 
 def actions(connection: Reading, job_id: JobId) -> dict[str, Any]:

@@ -13,8 +13,10 @@ from jobs.advice.submit_command import STDIN, submit_command
 from jobs.advice.waiting_reasons import Circumstances, who_has_it, why_job_waits, why_shard_waits
 from jobs.buckets import Measure
 from jobs.choices import By
+from jobs.control.actions import actions_of
 from jobs.spec import Timing
 from jobs.store.corpus_source import find_reading
+from jobs.store.report.action_list import find_action
 from jobs.store.report.decoder_calls import calls_by_past_length, calls_by_step
 from jobs.store.report.failures import failures
 from jobs.store.report.histograms import histogram
@@ -33,7 +35,6 @@ from jobs.store.report.steps import summarize_steps
 from jobs.store.schema.states import ShardState
 from jobs.store.waiting import jobs_ahead
 from jobs.web.job_page import decoder, header, lanes, latency, perplexity, seconds, speed
-from jobs.web.pages.actions import actions_of, notice
 from jobs.web.parameters import JobId
 from jobs.web.rendering import add_page
 from jobs.web.store_access import Reading, SettingsOfApp
@@ -76,7 +77,7 @@ def job(
         "job": found,
         "sections": SECTIONS,
         "actions": actions_of(found),
-        "notice": notice(connection, job_id, done),
+        "notice": find_action(connection, job_id, done) if done else None,  # the action after which this page is shown
         "sentence": header.state_sentence(found),
         "time_left": header.time_left(found),
         "tiles": header.tiles(found),

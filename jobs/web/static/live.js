@@ -7,6 +7,7 @@ function update(counters) {
     const counter = counters[element.dataset.live];
     if (!counter) continue;
     if (element.dataset.what in counter) element.textContent = counter[element.dataset.what];
+    if (element.dataset.what === "state") element.className = `state state-${counter.state}`;
     if ("share" in element.dataset) {
       const bar = element.querySelector(".bar-ok");
       const bad = element.querySelector(".bar-bad");
