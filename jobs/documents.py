@@ -7,7 +7,7 @@ tuple 0.3.
 """
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, NamedTuple, final
 
@@ -80,9 +80,11 @@ class Rejected(NamedTuple):
     line: int
     code: Reject
     reason: str  # what is wrong and what to do, in a sentence without control characters
+    unnamed: bool = False  # the corpus has no id for it: `external_id` is the line number
 
 
 Record = Document | Rejected
+PlaceOf = Callable[[int], str]  # names a line of the corpus for people
 
 
 def estimate_tokens(text: str) -> int:
@@ -127,7 +129,7 @@ def check_record(
     else:
         problem = text if type(text) is Problem else check_text(text, text_field, "text", fields)
         if problem:
-            return Rejected(position, external_id, numeric_id, line, problem.code, problem.reason)
+            return Rejected(position, external_id, numeric_id, line, problem.code, problem.reason, unnamed)
         assert type(text) is str
         tokens = estimate_tokens(text)
 
@@ -137,7 +139,7 @@ def check_record(
         written = orjson.dumps(fields).decode()
     except orjson.JSONEncodeError:
         reason = "its other fields are nested too deep to be stored (more than 254 levels); flatten them"
-        return Rejected(position, external_id, numeric_id, line, Reject.TOO_DEEP, reason)
+        return Rejected(position, external_id, numeric_id, line, Reject.TOO_DEEP, reason, unnamed)
     return Document(position, external_id, numeric_id, line, text, written, tokens, unnamed)
 
 
@@ -164,9 +166,10 @@ def reject(position: int, line: int, code: Reject, reason: str) -> Rejected:
     return Rejected(position, None, False, line, code, reason)
 
 
-def duplicate(record: Record, first_line: int) -> Rejected:
-    """The rejection of a record whose id an earlier line has."""
-    taken, way_out = f"was used before, on line {first_line}", "change one of the two"
+def duplicate(record: Record, first_line: int, place_of: PlaceOf | None = None) -> Rejected:
+    """The rejection of a record whose id an earlier line has. `place_of`: names a line for people."""
+    place_of = place_of or (lambda line: f"line {line}")
+    taken, way_out = f"was used before, on {place_of(first_line)}", "change one of the two"
     what = f"the id {quoted(record.external_id or '')} {taken}"
     if type(record) is Document and record.unnamed:
         what, way_out = f"the line has no id, and its line number {record.line}, used as id, {taken}", "give it one"

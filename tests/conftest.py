@@ -75,6 +75,14 @@ def pytest_make_collect_report() -> Iterator[pytest.CollectReport]:
 
 
 @pytest.fixture
+def parquet_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parquet files are read in this process: for layers that may start none."""
+    from tests.parquet_files import rows_of_this_process
+
+    monkeypatch.setattr("jobs.corpus.parquet.reader.open_rows", rows_of_this_process)
+
+
+@pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home folder for the test, which also runs there; settings of the machine have no effect."""
     home = tmp_path / "home"

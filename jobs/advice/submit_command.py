@@ -6,11 +6,12 @@ Knows: which option of `kvjobs submit` sets which field of `jobs.spec`. Does not
 import dataclasses
 import shlex
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import orjson
 
-from jobs.corpus.corpus import BEIR, DELIMITER_NAMES, SEPARATORS, SUFFIXES, Format
+from jobs.corpus.corpus import BEIR, DELIMITER_NAMES, SEPARATORS, Format, format_of
 from jobs.errors import SpecError
 from jobs.queues import CPU
 from jobs.spec import OPTIONS, JobSpec, Options, Task
@@ -85,8 +86,8 @@ def _of_reading(job: StoredSubmit, task: Task) -> Iterator[str]:
     if reading.get("format", BEIR) == BEIR:
         return
     form = Format(reading["format"])
-    guessed = Format.JSONL if job.source == STDIN else _format_of(job.source)
-    if form is not guessed:
+    guessed = Format.JSONL if job.source == STDIN else format_of(Path(job.source))
+    if reading["any_name"] if reading.get("files") else form is not guessed:
         yield from ("--format", form.value)
     delimiter = reading.get("delimiter", SEPARATORS.get(form))
     if delimiter != SEPARATORS.get(form):
@@ -97,12 +98,6 @@ def _of_reading(job: StoredSubmit, task: Task) -> Iterator[str]:
     for role, field in reading["fields"].items():
         if task is not Task.RERANK and field != ROLES[role]:
             yield from (f"--{role}-field", field)
-
-
-def _format_of(source: str) -> Format | None:
-    """The format that the name of a file says, as `Corpus.read_as` finds it."""
-    name = source.lower().removesuffix(".gz").removesuffix(".zst")
-    return next((form for suffix, form in SUFFIXES.items() if name.endswith(suffix)), None)
 
 
 def _reading(job: StoredSubmit) -> Mapping[str, Any]:

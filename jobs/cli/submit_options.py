@@ -124,7 +124,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         metavar="NAME",
         help="cpu: any worker may process the job; gpu: only workers with a GPU.",
     ),
-    click.option("--format", "form", metavar="FORMAT", help="jsonl, txt, csv or tsv.  [default: by the file's name]"),
+    click.option(
+        "--format", "form", metavar="FORMAT", help="jsonl, txt, csv, tsv or parquet.  [default: by the file's name]"
+    ),
     click.option("--delimiter", metavar="SIGN", help="CSV, TSV: the character between two cells: ';', '|', tab ..."),
     click.option(
         "--id-field",

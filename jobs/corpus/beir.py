@@ -100,6 +100,14 @@ class BeirReader:
         """Digest of the three files after the last record; the same as `hash_files` gave unless a file changed."""
         return _digest_of(file.digest or "" for file in (self._run, self._queries, self._corpus))
 
+    def first_lines(self) -> list[bytes]:
+        """None: a record is made of several files."""
+        return []
+
+    def place_of(self, line: int) -> str:
+        """Where a query is first named."""
+        return f"line {line}"
+
     def _load(self, tables: sqlite3.Connection) -> None:
         """Read all three files into the tables."""
         tables.executemany("INSERT INTO found VALUES (?, ?, ?, ?)", self._read_run(tables))

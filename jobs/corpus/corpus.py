@@ -6,12 +6,14 @@ Knows: file names, formats, options. Does not know: bytes.
 import enum
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from jobs.corpus.beir import BeirRun
-from jobs.corpus.payload import PayloadKind
-from jobs.corpus.read_errors import NO_FILE, folder_advice, naming
+from jobs.corpus.folder.files import CorpusFile, find_files, is_pattern, printable
+from jobs.corpus.payload import PayloadKind, TakePayload, take_candidates, take_pair, take_text
+from jobs.corpus.read_errors import BEIR_ADVICE, NO_FILE, is_beir, naming
 from jobs.documents import quoted
 from jobs.errors import CorpusError, SpecError
 
@@ -26,6 +28,7 @@ class Format(enum.StrEnum):
     TXT = "txt"  # a document per line
     CSV = "csv"  # with a header
     TSV = "tsv"  # with a header
+    PARQUET = "parquet"  # a row a document
 
 
 FORMATS = ", ".join(Format)
@@ -36,6 +39,7 @@ SUFFIXES = {
     ".txt": Format.TXT,
     ".csv": Format.CSV,
     ".tsv": Format.TSV,
+    ".parquet": Format.PARQUET,
 }
 SEPARATORS = {Format.CSV: ",", Format.TSV: "\t"}
 DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " ", r"\t": "\t"}
@@ -44,9 +48,10 @@ PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
-    """A corpus and how to read it. Raises SpecError for options that contradict each other. No file is opened."""
+    """A corpus and how to read it. Raises SpecError for options that contradict each other. No file is opened; folders
+    are listed."""
 
-    path: str | os.PathLike[str]  # "-" is standard input
+    path: str | os.PathLike[str]  # "-" is standard input; a folder or a pattern: all of its files
     format: str | None = None  # None: by the file's suffix; jsonl from standard input
     delimiter: str | None = None  # of csv and tsv: one character, or a name; None: the format's own
     payload_kind: PayloadKind = PayloadKind.TEXT
@@ -56,6 +61,8 @@ class Corpus:
     target_field: str = "target"
     run: str | os.PathLike[str] | None = None  # a TREC run of candidates: then `path` is a BEIR folder
     max_line_bytes: int | None = None  # longer lines are rejected; None: `MAX_LINE_BYTES`
+    files: tuple[CorpusFile, ...] | None = field(init=False, default=None, repr=False)  # of a folder, or of a pattern
+    _format_of_files: Format | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.run is not None:
@@ -63,6 +70,7 @@ class Corpus:
                 raise SpecError("a run is of a BEIR folder, whose queries are reranked; leave the format out")
             _ = self.beir_run
             return
+        self._find_files()
         names = [self.id_field, *self.payload_fields.values()]
         if twice := [name for index, name in enumerate(names) if name in names[:index]]:
             what = " and the ".join(["id", *self.payload_fields])
@@ -75,10 +83,15 @@ class Corpus:
             raise SpecError(
                 f"a pair needs two fields, and {self.source} is read as txt, which has one; write jsonl or csv"
             )
-        if self.payload_kind is PayloadKind.CANDIDATES and read_as is not Format.JSONL:
+        if self.packing and read_as is Format.PARQUET:
             raise SpecError(
-                f"queries with their candidates are written in jsonl, and {self.source} is read as {read_as}; "
-                'write lines like {"id": ..., "query": ..., "candidates": [{"id": ..., "text": ...}, ...]}'
+                f"{self.source}: parquet is compressed inside and cannot be read from a packed file; unpack it"
+            )
+        if self.payload_kind is PayloadKind.CANDIDATES and read_as not in (Format.JSONL, Format.PARQUET):
+            raise SpecError(
+                f"queries with their candidates are written in jsonl or parquet, and {self.source} is read as "
+                f'{read_as}; write lines like {{"id": ..., "query": ..., "candidates": [{{"id": ..., "text": ...}}, '
+                "...]}"
             )
 
     @property
@@ -93,6 +106,17 @@ class Corpus:
                 return {"query": "query", "candidates": "candidates"}
 
     @property
+    def take_payload(self) -> TakePayload:
+        """The function that takes the payload out of a line's values."""
+        match self.payload_kind:
+            case PayloadKind.TEXT:
+                return take_text(self.text_field)
+            case PayloadKind.PAIRS:
+                return take_pair(self.source_field, self.target_field)
+            case PayloadKind.CANDIDATES:
+                return take_candidates
+
+    @property
     def line_limit(self) -> int:
         """Bytes of the longest line that is not rejected."""
         return MAX_LINE_BYTES[self.payload_kind] if self.max_line_bytes is None else self.max_line_bytes
@@ -104,6 +128,7 @@ class Corpus:
             return json.dumps({"format": BEIR, "holds": self.payload_kind})
         how: dict[str, object] = {"format": self.read_as, "holds": self.payload_kind, "id_field": self.id_field}
         how |= {"packing": self.packing} if self.packing else {}
+        how |= {"files": True, "any_name": self.format is not None} if self.files is not None else {}
         how |= {"delimiter": self.separator} if self.has_own_separator else {}
         return json.dumps(how | {"fields": self.payload_fields})
 
@@ -119,33 +144,26 @@ class Corpus:
     @property
     def is_file(self) -> bool:
         """Whether it can be read again, unlike a pipe."""
-        return self.run is not None or (not self.is_stdin and os.path.isfile(self.path))
+        return self.run is not None or self.files is not None or (not self.is_stdin and os.path.isfile(self.path))
 
     @property
     def read_as(self) -> Format:
         """The given format, else the one of the file's suffix. Raises SpecError where there is none."""
         if self.format is not None:
-            if self.format == "parquet":
-                raise SpecError("parquet cannot be read yet; write the table as jsonl and submit that")
             if self.format not in tuple(Format):
                 raise SpecError(f"there is no format {self.format!r}; known are {FORMATS}")
             return Format(self.format)
         if self.is_stdin:
             return Format.JSONL
-        suffixes = [suffix.lower() for suffix in Path(self.path).suffixes]
-        if suffixes and suffixes[-1] in PACKINGS:
-            suffixes.pop()
-        suffix = suffixes[-1] if suffixes else ""
-        if suffix == ".parquet":
-            raise SpecError("parquet cannot be read yet; write the table as jsonl and submit that")
-        if suffix not in SUFFIXES:
+        if self._format_of_files is not None:
+            return self._format_of_files
+        form = format_of(Path(self.path))
+        if form is None:
             with naming(self.source):  # a missing file is a better explanation than a missing format
-                if os.path.isdir(self.path):
-                    raise CorpusError(folder_advice(self.path))
                 if not os.path.exists(self.path):
                     raise CorpusError(NO_FILE)
             raise SpecError(f"the name of {self.source} has no suffix of a known format; say which: --format {FORMATS}")
-        return SUFFIXES[suffix]
+        return form
 
     @property
     def separator(self) -> str | None:
@@ -165,7 +183,7 @@ class Corpus:
     @property
     def packing(self) -> str | None:
         """The compression that the file's suffix says. (Compressed standard input is recognized by its first bytes.)"""
-        return PACKINGS.get(Path(self.path).suffix.lower())
+        return None if self.files is not None else PACKINGS.get(Path(self.path).suffix.lower())
 
     @property
     def source(self) -> str:
@@ -174,8 +192,48 @@ class Corpus:
             return self.beir_run.source
         if self.is_stdin:
             return "standard input"
-        path = os.fsencode(os.path.abspath(self.path)).decode("utf-8", "backslashreplace")
-        return path if path.isprintable() else path.encode("unicode_escape").decode()
+        return printable(os.path.abspath(self.path))
+
+    def _find_files(self) -> None:
+        """Look which files a folder or a pattern names. Raises CorpusError where they are not of one format."""
+        path = os.fspath(self.path)
+        if self.is_stdin or not (os.path.isdir(path) or is_pattern(path)):
+            return
+        with naming(self.source):
+            if is_beir(path):
+                raise CorpusError(BEIR_ADVICE)
+            given = None if self.format is None else self.read_as
+            files = find_files(path, any_name=given is not None)
+            form = _format_of_all(files, given)
+        object.__setattr__(self, "files", tuple(files))
+        object.__setattr__(self, "_format_of_files", form)
+
+
+def format_of(path: Path) -> Format | None:
+    """The format that a file's name says."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in PACKINGS:
+        suffixes.pop()
+    return SUFFIXES.get(suffixes[-1]) if suffixes else None
+
+
+def _format_of_all(files: Sequence[CorpusFile], given: Format | None) -> Format:
+    """The one format of all files, the given one where there is one. Raises CorpusError where there are several."""
+    by_format: dict[Format, str] = {given: "--format"} if given else {}
+    for file in files:
+        form = format_of(file.path) or given
+        if form is None:
+            raise CorpusError(
+                f"the name of {quoted(file.name)} has no suffix of a known format; say the format of all files with "
+                "--format, or name some of them by a pattern: 'FOLDER/*.jsonl'"
+            )
+        by_format.setdefault(form, quoted(file.name))
+    if len(by_format) > 1:
+        found = " and ".join(f"{form} ({name})" for form, name in by_format.items())
+        raise CorpusError(
+            f"its files are of several formats: {found}; name those of one by a pattern: 'FOLDER/*.jsonl'"
+        )
+    return next(iter(by_format))
 
 
 def separator_of(delimiter: str) -> str:

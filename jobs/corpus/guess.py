@@ -48,7 +48,7 @@ def guess_by_header(names: Sequence[str], fields: Collection[str], delimiter: st
         cells = _cells(line, other)
         if other != delimiter and (set(fields) <= set(cells) or (len(names) == 1 and len(cells) > 1)):
             return f"the delimiter is another: --delimiter {written}{_text_option(cells, fields)}?"
-    if len(fields) == 1 and (name := _likely_name(names, but=("id",))):
+    if len(fields) == 1 and (name := likely_name(names, but=("id",))):
         return f"the text is in the column {quoted(name, 30)}: --text-field {name}?"
     return None
 
@@ -115,7 +115,7 @@ def _guess_text(values: Mapping[str, Any], field: str) -> str | None:
             "alone: --text-field source"
         )
     texts = {name: value for name, value in values.items() if isinstance(value, str) and value.strip()}
-    name = _likely_name(texts, but=("id", "_id"))
+    name = likely_name(texts, but=("id", "_id"))
     if name is None and texts:
         name = max(texts, key=lambda one: len(texts[one]))
         if " " not in texts[name].strip():
@@ -145,11 +145,11 @@ def _text_option(cells: Collection[str], fields: Collection[str]) -> str:
     """The option --text-field, where the text is probably in another column."""
     if len(fields) != 1 or set(fields) <= set(cells):
         return ""
-    name = _likely_name(cells, but=("id",))
+    name = likely_name(cells, but=("id",))
     return f" --text-field {name}" if name else ""
 
 
-def _likely_name(names: Collection[str], but: Collection[str]) -> str | None:
+def likely_name(names: Collection[str], but: Collection[str]) -> str | None:
     """The most likely name of the text's field; where none is known, the only name besides `but`."""
     by_lower = {name.strip().lower(): name for name in names}
     for known in TEXT_FIELDS:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from jobs.corpus.corpus import Corpus
-from jobs.corpus.read_errors import folder_advice, naming
+from jobs.corpus.read_errors import naming
 from jobs.corpus.unpacking import read_once
 from jobs.errors import CorpusError, KvjobsError
 from jobs.private import make_folder
@@ -37,8 +37,6 @@ def _open(corpus: Corpus) -> BinaryIO:
     with naming(corpus.source):
         try:
             return open(corpus.path, "rb", buffering=0)
-        except IsADirectoryError:
-            raise CorpusError(folder_advice(corpus.path)) from None
         except ValueError as error:
             raise CorpusError(f"this is not a path: {error}") from None
 

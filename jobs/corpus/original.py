@@ -18,11 +18,12 @@ from typing import Any, Protocol
 
 import orjson
 
-from jobs.corpus.corpus import BEIR, MAX_LINE_BYTES, SEPARATORS, Format
+from jobs.corpus.corpus import BEIR, MAX_LINE_BYTES, PACKINGS, SEPARATORS, Format
+from jobs.corpus.folder.files import CorpusFile, digest_of_all, find_files
 from jobs.corpus.lines import BOM, numbered_lines
 from jobs.corpus.payload import PayloadKind
 from jobs.corpus.unpacking import HashedBytes, unpacked
-from jobs.errors import SpecError
+from jobs.errors import CorpusError, SpecError
 from jobs.json_numbers import read_fields
 
 END = 1 << 62  # no line has this number
@@ -64,6 +65,8 @@ class CorpusLayout:
     fields: Mapping[str, str]  # of the payload, by role
     packing: str | None
     delimiter: str | None  # of a table
+    is_folder: bool = False  # a folder of files, or a pattern
+    any_name: bool = False  # of its files: their format was given
 
     @classmethod
     def parse(cls, reading: str | None) -> "CorpusLayout":
@@ -74,6 +77,8 @@ class CorpusLayout:
                 "again, or leave --format original out"
             )
         values = orjson.loads(reading)
+        if values["format"] == Format.PARQUET:
+            raise SpecError("the corpus is parquet, which has no lines to write again; leave --format original out")
         if values["format"] == BEIR:
             raise SpecError("the corpus is a BEIR folder, which has no line for a query; use --format trec or jsonl")
         return cls(
@@ -83,6 +88,8 @@ class CorpusLayout:
             fields=values["fields"],
             packing=values.get("packing"),
             delimiter=values.get("delimiter", SEPARATORS.get(Format(values["format"]))),
+            is_folder=values.get("files", False),
+            any_name=values.get("any_name", False),
         )
 
 
@@ -93,8 +100,12 @@ def is_text(reading: str | None) -> bool:
 
 @contextmanager
 def copied_lines(layout: CorpusLayout, source: str, digest: str, first_line: int) -> "Iterator[CopiedLines | None]":
-    """The lines of the file `source` if its sha256 is still `digest`, else None. `first_line`: line of the first
-    document."""
+    """The lines of the file or folder `source` if its digest is still `digest`, else None. `first_line`: line of the
+    first document. Of a folder of tables: None, for each file has a header of its own."""
+    if layout.is_folder:
+        files = [] if layout.delimiter else _unchanged_files(source, layout, digest)
+        yield CopiedLines(layout, b"", _lines_of(files, layout), first_line) if files else None
+        return
     with ExitStack() as stack:
         try:
             raw = stack.enter_context(open(source, "rb", buffering=0)) if os.path.isfile(source) else None
@@ -108,6 +119,31 @@ def copied_lines(layout: CorpusLayout, source: str, digest: str, first_line: int
         stream = stack.enter_context(closing(unpacked(HashedBytes(raw), layout.packing)))
         mark = BOM if stream.peek(len(BOM)).startswith(BOM) else b""
         yield CopiedLines(layout, mark, numbered_lines(stream, MAX_LINE_BYTES[layout.payload_kind]), first_line)
+
+
+def _unchanged_files(source: str, layout: CorpusLayout, digest: str) -> list[CorpusFile]:
+    """The files of a folder or a pattern; none if their digest is another."""
+    digests = []
+    try:
+        files = find_files(source, any_name=layout.any_name)
+        for file in files:
+            with open(file.path, "rb", buffering=0) as raw:
+                digests.append(hashlib.file_digest(raw, "sha256").hexdigest())
+    except (OSError, CorpusError):
+        return []
+    return files if digest_of_all(digests) == digest else []
+
+
+def _lines_of(files: Sequence[CorpusFile], layout: CorpusLayout) -> Iterator[tuple[int, bytes | None]]:
+    """The lines of all files, counted on from file to file; each has its line end."""
+    before = 0
+    for file in files:
+        number = 0
+        packing = PACKINGS.get(file.path.suffix.lower())
+        with open(file.path, "rb", buffering=0) as raw, closing(unpacked(HashedBytes(raw), packing)) as stream:
+            for number, line in numbered_lines(stream, MAX_LINE_BYTES[layout.payload_kind]):
+                yield before + number, line if line is None or line.endswith(b"\n") else line + b"\n"
+        before += number
 
 
 class CopiedLines:

@@ -29,8 +29,15 @@ def naming(source: str) -> Iterator[None]:
         raise CorpusError(f"{source} cannot be read: {reason}; check it and its permissions") from None
 
 
-def folder_advice(path: str | os.PathLike[str]) -> str:
-    """What to do where a folder was named; a BEIR folder needs a run."""
-    if os.path.exists(os.path.join(path, "queries.jsonl")):
-        return "this is a BEIR folder; to rerank it, name the first stage's run: --task rerank --run FILE"
-    return "this is a folder; name a file in it"
+def is_beir(folder: str) -> bool:
+    """Whether a folder has the layout of BEIR: queries beside a corpus."""
+    return all(
+        any(os.path.exists(os.path.join(folder, f"{name}.jsonl{packing}")) for packing in ("", ".gz", ".zst"))
+        for name in ("queries", "corpus")
+    )
+
+
+BEIR_ADVICE = (
+    "this is a BEIR folder; to rerank it, name the first stage's run: --task rerank --run FILE (for its texts alone, "
+    "name its corpus.jsonl)"
+)

@@ -83,7 +83,10 @@ def _lines(
     """The lines of the corpus, and whether they are copied from its file."""
     with copied_lines(layout, job.source, source.digest, source.first_line) as copied:
         if copied is None:
-            tell(f"{job.source} no longer holds the corpus as submitted, so its lines are written from the database.")
+            why = "no longer holds the corpus as submitted"
+            if layout.is_folder and layout.delimiter:
+                why = "is several tables, each with a header of its own"
+            tell(f"{job.source} {why}, so its lines are written from the database.")
             yield RewrittenLines(layout, field_names(database, job.job_id), has_ids=source.has_ids), False
         else:
             yield copied, True

@@ -1,6 +1,7 @@
 """A file of results: written under a temporary name and renamed when complete; never over the corpus."""
 
 import fcntl
+import glob
 import gzip
 import os
 import re
@@ -59,6 +60,9 @@ def check_place(path: Path, *, corpus: str) -> None:
     same = place == Path(os.path.realpath(source))
     if same or (place.exists() and source.is_file() and place.samefile(source)):
         raise SpecError(f"{path} is the corpus itself, which must not be overwritten; name another file")
+    is_pattern = glob.has_magic(corpus) and not source.exists()
+    if (source.is_dir() and place.is_relative_to(source.resolve())) or (is_pattern and place.match(corpus)):
+        raise SpecError(f"{path} would become a file of the corpus {corpus}; name another folder")
 
 
 def _open_already(path: Path) -> int | None:

@@ -4,17 +4,16 @@ meant."""
 from collections.abc import Iterator
 from itertools import chain
 
-from jobs.corpus.beir import BeirReader
 from jobs.corpus.corpus import Corpus, Format
 from jobs.corpus.guess import guess_by_lines, guess_by_text, guess_list
-from jobs.corpus.reading import CorpusReader
+from jobs.corpus.record_reader import RecordReader
 from jobs.documents import Document, Record, Rejected
 from jobs.errors import CorpusError
 
 MAX_HELD = 10_000  # rejected records kept in memory; where more come first, the corpus is read a second time
 
 
-def check_records(corpus: Corpus, reader: CorpusReader | BeirReader) -> Iterator[Record]:
+def check_records(corpus: Corpus, reader: RecordReader) -> Iterator[Record]:
     """All records of the corpus, in order. Raises CorpusError where none of them is a document, and for JSON Lines in a
     file named .txt."""
     records, held = iter(reader), list[Record]()
@@ -30,20 +29,20 @@ def check_records(corpus: Corpus, reader: CorpusReader | BeirReader) -> Iterator
             held.append(record)
     assert first  # the reader refuses an empty corpus
     lines = "its one line cannot be used" if count == 1 else f"none of its {count:,} lines can be used"
-    why = _guess(corpus, reader) or f"line {first.line}: {first.reason}"
+    why = _guess(corpus, reader) or f"{reader.place_of(first.line)}: {first.reason}"
     raise CorpusError(f"{corpus.source}: {lines}; {why}")
 
 
-def _guess(corpus: Corpus, reader: CorpusReader | BeirReader) -> str | None:
-    if isinstance(reader, CorpusReader) and corpus.read_as is Format.JSONL:
+def _guess(corpus: Corpus, reader: RecordReader) -> str | None:
+    if corpus.run is None and corpus.read_as is Format.JSONL:
         return guess_by_lines(reader.first_lines(), corpus.payload_fields)
     return None
 
 
-def _refuse_misnamed(corpus: Corpus, reader: CorpusReader | BeirReader) -> None:
+def _refuse_misnamed(corpus: Corpus, reader: RecordReader) -> None:
     """Raise CorpusError for a JSON list (its last line may read as a document), and for a text file of JSON objects
     without --format txt."""
-    if corpus.run is not None or isinstance(reader, BeirReader):
+    if corpus.run is not None:
         return
     hint = None
     if corpus.read_as is Format.JSONL:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jobs.corpus.beir import BeirReader
-    from jobs.corpus.reading import Contents, CorpusReader
+    from jobs.corpus.file_reader import Contents
+    from jobs.corpus.record_reader import RecordReader
 
 REPORT_EVERY_S = 0.2  # while no batch is complete
 
@@ -36,12 +36,12 @@ class ProgressReporter:
 
     def __init__(self, on_progress: OnProgress | None) -> None:
         self._on_progress = on_progress
-        self._reader: CorpusReader | BeirReader | None = None
+        self._reader: RecordReader | None = None
         self._num_bytes = 0
         self._last: tuple[int | None, int, int] = (None, 0, 0)
         self._reported_at = time.monotonic()
 
-    def begin(self, reader: "CorpusReader | BeirReader", contents: "Contents") -> None:
+    def begin(self, reader: "RecordReader", contents: "Contents") -> None:
         """Report on this reader from now on."""
         self._reader, self._num_bytes, self._reported_at = reader, contents.num_bytes, time.monotonic()
 

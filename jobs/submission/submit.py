@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from jobs.corpus.beir import BeirReader
 from jobs.corpus.corpus import BEIR, Corpus
+from jobs.corpus.file_reader import Contents
 from jobs.corpus.payload import PayloadKind
-from jobs.corpus.reading import Contents, CorpusReader, open_corpus
+from jobs.corpus.reading import open_corpus
+from jobs.corpus.record_reader import RecordReader
 from jobs.documents import Document, Record
 from jobs.errors import CorpusError, KvjobsError
 from jobs.failpoints import failpoint
@@ -125,7 +126,7 @@ def _content_key(corpus: Corpus, corpus_digest: str, spec: JobSpec, number: int)
 def _fill(
     database: Database,
     job: IngestedJob,
-    reader: CorpusReader | BeirReader,
+    reader: RecordReader,
     payload_kind: PayloadKind,
     records: Iterator[Record],
     contents: Contents,
@@ -149,7 +150,7 @@ def _fill(
         for batch in cut_batches(rest, payload_kind):
             written.update(record for shard in batch.shards for record in shard)
             if job.ingested < batch.stop:
-                job = lifecycle.add_batch(database, job.job_id, batch, written.hexdigest())
+                job = lifecycle.add_batch(database, job.job_id, batch, written.hexdigest(), reader.place_of)
                 _check_still_ours(job, batch.stop)
             without_id += sum([type(one) is Document and one.unnamed for shard in batch.shards for one in shard])
             report(batch.stop)

@@ -37,7 +37,7 @@ def corpus_of(path: Path, *texts: str | None) -> Path:
     ("arguments", "code", "says"),
     [
         (["nowhere.jsonl"], 2, "nowhere.jsonl"),
-        (["."], 2, "folder|directory"),
+        (["."], 2, "several formats|no suffix of a known format"),
         (["empty.jsonl"], 2, "empty|no document"),
         (["corpus.jsonl", "--model", "no-such-model"], 5, "demo-en-zh"),
         (["corpus.jsonl", "--model", "./half"], 2, "encoder_model.onnx"),

@@ -9,7 +9,7 @@ import orjson
 from jobs.corpus.corpus import Corpus
 from jobs.corpus.reading import open_corpus
 from jobs.corpus.scratch import scratch_tables
-from jobs.documents import Document, Record, Rejected, duplicate
+from jobs.documents import Document, PlaceOf, Record, Rejected, duplicate
 from jobs.spec import JobSpec, Options, RerankOptions, TranslateOptions
 from jobs.submission.corpus_check import check_records
 from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
@@ -54,15 +54,15 @@ class _Texts:
             for batch in cut_batches(check_records(self.corpus, reading), self.corpus.payload_kind):
                 repeated = used.take([record for shard in batch.shards for record in shard])
                 for shard in batch.shards:
-                    yield from self._take(shard, repeated)
+                    yield from self._take(shard, repeated, reading.place_of)
                 self.reporter.report(None, self.num_documents, self.num_rejected)
 
-    def _take(self, shard: Sequence[Record], repeated: Mapping[int, int]) -> Iterator[str]:
+    def _take(self, shard: Sequence[Record], repeated: Mapping[int, int], place_of: PlaceOf) -> Iterator[str]:
         """The texts of a shard; `repeated`: by position of a line with the id of an earlier line, that line."""
         before = self.num_documents
         for record in shard:
             if record.position in repeated:
-                record = duplicate(record, repeated[record.position])
+                record = duplicate(record, repeated[record.position], place_of)
             if isinstance(record, Document):
                 self.num_documents += 1
                 self.num_without_id += record.unnamed

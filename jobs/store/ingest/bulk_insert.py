@@ -9,7 +9,7 @@ from itertools import groupby
 
 from sqlalchemy import Connection, func, insert, select, update
 
-from jobs.documents import Document, Record, Reject, Rejected, duplicate
+from jobs.documents import Document, PlaceOf, Record, Reject, Rejected, duplicate
 from jobs.store.ingest.postgresql_copy import copy_documents
 from jobs.store.rollups.writes import add_failures
 from jobs.store.schema import tables
@@ -20,11 +20,14 @@ from jobs.store.schema.tables import Job, JobCounts, Shard
 IDS_PER_QUERY = 500
 
 
-def insert_batch(connection: Connection, job_id: int, shards: Sequence[Sequence[Record]]) -> None:
-    """Insert the documents of these shards, and those shards that have a document to process; add to the counters."""
+def insert_batch(
+    connection: Connection, job_id: int, shards: Sequence[Sequence[Record]], place_of: PlaceOf | None = None
+) -> None:
+    """Insert the documents of these shards, and those shards that have a document to process; add to the counters.
+    `place_of` names a line of the corpus for people."""
     records = [record for shard in shards for record in shard]
     _insert_documents(connection, job_id, records)
-    duplicates = _reject_duplicates(connection, job_id, records)
+    duplicates = _reject_duplicates(connection, job_id, records, place_of)
     new_shards, num_tokens = [], 0
     for shard in shards:
         todo = [r for r in shard if type(r) is Document and r.position not in duplicates]
@@ -106,7 +109,9 @@ def _placeholder(connection: Connection) -> str:
     return "?" if connection.dialect.paramstyle == "qmark" else "%s"
 
 
-def _reject_duplicates(connection: Connection, job_id: int, records: Sequence[Record]) -> set[int]:
+def _reject_duplicates(
+    connection: Connection, job_id: int, records: Sequence[Record], place_of: PlaceOf | None
+) -> set[int]:
     """Insert the records whose id was taken as rejected; their positions."""
     document = tables.Document
     here = (document.job_id == job_id) & document.position.between(records[0].position, records[-1].position)
@@ -115,7 +120,8 @@ def _reject_duplicates(connection: Connection, job_id: int, records: Sequence[Re
     inserted = set(connection.scalars(select(document.position).where(here)))
     left_out = [record for record in records if record.position not in inserted]
     lines = _first_lines(connection, job_id, [record.external_id for record in left_out])
-    _insert_documents(connection, job_id, [duplicate(record, lines[record.external_id]) for record in left_out])
+    rejected = [duplicate(record, lines[record.external_id], place_of) for record in left_out]
+    _insert_documents(connection, job_id, rejected)
     return {record.position for record in left_out}
 
 

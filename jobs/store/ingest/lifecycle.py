@@ -10,7 +10,7 @@ from itertools import count
 
 from sqlalchemy import Connection, delete, func, insert, null, select, update
 
-from jobs.documents import Record
+from jobs.documents import PlaceOf, Record
 from jobs.errors import CorpusError, NotFoundError, SpecError
 from jobs.spec import JobSpec
 from jobs.store.connection.dialect import insert_or_ignore
@@ -98,9 +98,11 @@ def begin(database: Database, request: JobRequest) -> tuple[IngestedJob, bool]:
         _remove_documents(database, job_id)
 
 
-def add_batch(database: Database, job_id: int, batch: IngestBatch, digest: str) -> IngestedJob:
+def add_batch(
+    database: Database, job_id: int, batch: IngestBatch, digest: str, place_of: PlaceOf | None = None
+) -> IngestedJob:
     """Write the documents and shards of a batch if it is the job's next one; the job as it is afterwards. `digest`:
-    sha256 over all documents up to the end of this batch."""
+    sha256 over all documents up to the end of this batch. `place_of` names a line of the corpus for people."""
     with database.writing() as connection:
         enlarge_cache(connection)
         is_next = (Job.id == job_id) & (Job.state == JobState.INGESTING) & (Job.ingested == batch.start)
@@ -108,7 +110,7 @@ def add_batch(database: Database, job_id: int, batch: IngestBatch, digest: str) 
             connection.execute(update(Job).where(is_next).values(ingested=batch.stop, ingest_digest=digest)).rowcount
             == 1
         ):
-            insert_batch(connection, job_id, batch.shards)
+            insert_batch(connection, job_id, batch.shards, place_of)
         return _read(connection, job_id)
 
 

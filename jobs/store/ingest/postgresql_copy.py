@@ -51,7 +51,7 @@ def _copy(connection: Connection, table: str, job_id: int, records: Sequence[Rec
 def _row(job_id: int, record: Record) -> tuple[Any, ...]:
     if type(record) is Document:
         return (job_id, *record, None, None, None)
-    position, external_id, numeric_id, line, code, reason = record
+    position, external_id, numeric_id, line, code, reason, _ = record
     return (job_id, position, external_id, numeric_id, line, None, None, 0, False, "rejected", str(code), reason)
 
 

@@ -1,6 +1,7 @@
 """`--format original` exports the lines of the corpus unchanged, whether or not the file still exists."""
 
 import csv
+import gzip
 import io
 import json
 from collections.abc import Callable
@@ -57,6 +58,43 @@ READABLE = {
     "a.csv": b'\n"text",id,n\r\n"a ""b""\n\nc",1,x\nplain,,y\n",",3,\n',
     "a.tsv": b'id\ttext\n1\t"a\tb"\n2\t=1\n',
 }
+
+
+def send_folder(database: Database, folder: Path, files: dict[str, bytes], **how: Any) -> int:
+    """Submit a folder of these files; the job's number."""
+    folder.mkdir()
+    for name, data in files.items():
+        (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return submit(database, Corpus(path=folder, **how), SPEC, spool=folder.parent / "spool", again=True).job_id
+
+
+@pytest.mark.parametrize("name", ["jsonl", "txt"])
+def test_lines_of_a_folder_come_out_file_by_file(kvjobs: Kvjobs, database: Database, tmp_path: Path, name: str) -> None:
+    """A last line without its end gets one, as another line follows."""
+    lines = CORPORA[f"a.{name}"]
+    files = {f"part-1.{name}": lines, f"part-2.{name}.gz": lines.replace(b'"id":7', b'"id":8').replace(b'"b"', b'"c"')}
+    job = send_folder(database, tmp_path / "corpus", files)
+
+    once = READABLE[f"a.{name}"] + b"\n"
+
+    assert original(kvjobs, job) == once + once.replace(b'"id":7', b'"id":8').replace(b'"b"', b'"c"')
+    (tmp_path / "corpus" / f"part-3.{name}").write_bytes(b"x\n")  # no longer the same corpus
+    assert "no longer holds the corpus" in kvjobs("export", job, "--format", "original", "--only", "waiting").err
+
+
+def test_a_folder_of_tables_comes_out_under_one_header(kvjobs: Kvjobs, database: Database, tmp_path: Path) -> None:
+    files = {"1.csv": b'id,text\n1,"one"\n', "2.csv": b"text,id\ntwo,2\n"}
+
+    assert original(kvjobs, send_folder(database, tmp_path / "corpus", files)) == b"id,text\n1,one\n2,two\n"
+
+
+def test_results_are_not_written_into_the_corpus(kvjobs: Kvjobs, database: Database, tmp_path: Path) -> None:
+    job = send_folder(database, tmp_path / "corpus", {"1.jsonl": b'{"text": "one"}\n'})
+
+    refused = kvjobs("export", job, "-o", tmp_path / "corpus" / "out.jsonl")
+
+    assert refused.exit_code == 2
+    assert "would become a file of the corpus" in refused.err
 
 
 @pytest.mark.parametrize("name", CORPORA)

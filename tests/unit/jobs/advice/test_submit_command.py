@@ -2,6 +2,7 @@
 
 import shlex
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,3 +131,16 @@ def test_a_job_of_an_older_version_did_not_store_how_its_corpus_is_read() -> Non
     command = submit_command(stored(Task.TRANSLATE, TranslateOptions(), reading=None))
 
     assert command == "kvjobs submit /data/corpus.jsonl --task translate --model m --again"
+
+
+def test_a_folder_is_named_with_its_format_only_where_that_was_said(tmp_path: Path) -> None:
+    (tmp_path / "part-1.jsonl").touch()
+    for given in (None, "jsonl"):
+        reading = Corpus(path=tmp_path, format=given).reading
+
+        command = submit_command(
+            stored(Task.TRANSLATE, TranslateOptions(), source=f"{tmp_path}/*.jsonl", reading=reading)
+        )
+
+        options, _ = parsed(command)
+        assert (options.corpus, options.form) == (f"{tmp_path}/*.jsonl", given)

@@ -1,0 +1,1 @@
+"""A folder of files, or those that a pattern matches, as one corpus."""

@@ -1,0 +1,186 @@
+"""Parquet files are read in a process of their own: hostile ones cost a sentence, not the machine."""
+
+import gc
+import io
+import os
+import random
+import resource
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from jobs.corpus.corpus import Corpus
+from jobs.corpus.parquet.reader import MEMORY_BYTES
+from jobs.corpus.reading import read_corpus
+from jobs.documents import Document
+from jobs.errors import CorpusError
+from tests.parquet_files import pa, pq, write_parquet
+
+
+def read(path: Path, **how: Any) -> list[Any]:
+    return list(read_corpus(Corpus(path=path, **how)))
+
+
+def outcome(path: Path) -> str:
+    """The sentence that refuses a file, or how many rows it has."""
+    try:
+        return f"{sum(1 for _ in read_corpus(Corpus(path=path)))} rows"
+    except CorpusError as error:
+        name, _, sentence = str(error).partition(": ")
+        return sentence if name == str(path) else f"another file: {error}"
+
+
+def peak_of_children() -> int:
+    """Bytes of the largest child process that has ended."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
+
+
+def test_rows_of_several_groups_come_in_order(tmp_path: Path) -> None:
+    texts = [f"number {number}" for number in range(10_000)]
+    path = write_parquet(tmp_path / "a.parquet", {"text": texts}, row_group_size=777)
+
+    assert [record.text for record in read(path) if isinstance(record, Document)] == texts
+
+
+def test_standard_input_may_be_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = write_parquet(tmp_path / "a.parquet", {"text": ["one", "two"]}).read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+    assert [record.text for record in read(Path("-"), format="parquet")] == ["one", "two"]
+
+
+def test_a_folder_called_jobs_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_parquet(tmp_path / "a.parquet", {"text": ["one"]})
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "__init__.py").write_text("raise SystemExit('imported')")
+    monkeypatch.chdir(tmp_path)
+
+    assert len(read(path)) == 1
+
+
+def test_a_reader_that_is_dropped_ends_its_process(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "a.parquet", {"text": ["x" * 1000] * 50_000}, compression="none")
+
+    records = read_corpus(Corpus(path=path))
+    next(records)
+    records.close()  # type: ignore[attr-defined]
+    gc.collect()
+
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_process_that_dies_is_no_end_of_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_parquet(tmp_path / "a.parquet", {"text": ["one", "two"]})
+    real = subprocess.Popen
+    script = 'import os, sys; print(\'{"rows": 2}\'); print(\'{"text": "one"}\', flush=True); os.abort()'
+
+    def start(command: list[str], **how: Any) -> Any:
+        return real([sys.executable, "-c", script], **how)
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+
+    with pytest.raises(CorpusError, match=r"was killed by SIGABRT .* the file is damaged"):
+        read(path)
+
+
+# hostile files ------------------------------------------------------------------------------------------------------
+
+
+def footer_replaced(path: Path, old: bytes, new: bytes) -> None:
+    data = path.read_bytes()
+    size = struct.unpack("<I", data[-8:-4])[0]
+    body, footer = data[: -8 - size], data[-8 - size : -8]
+    assert old in footer
+    footer = footer.replace(old, new)
+    path.write_bytes(body + footer + struct.pack("<I", len(footer)) + b"PAR1")
+
+
+def test_a_footer_that_promises_a_billion_rows_is_refused(tmp_path: Path) -> None:
+    def zigzag(number: int) -> bytes:
+        value, out = number << 1, b""
+        while value > 127:
+            out, value = out + bytes([value & 127 | 128]), value >> 7
+        return out + bytes([value])
+
+    path = write_parquet(tmp_path / "a.parquet", {"text": [f"{number}" for number in range(12_345)]})
+    footer_replaced(path, zigzag(12_345), zigzag(1_000_000_000))
+
+    said = outcome(path)
+
+    assert "damaged" in said or "its footer" in said
+    assert peak_of_children() < MEMORY_BYTES // 4
+
+
+def test_a_page_that_unpacks_beyond_the_limit_is_refused_within_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text of 400 MB of the same letter is a few kB of zstd."""
+    path = tmp_path / "a.parquet"
+    text = pa.array([b"x" * 400_000_000], pa.large_binary())
+    write_parquet(path, {"text": text}, compression="zstd", use_dictionary=False, write_statistics=False)
+    assert path.stat().st_size < 1 << 17
+    monkeypatch.setattr("jobs.corpus.parquet.reader.MEMORY_BYTES", 300 << 20)
+
+    assert outcome(path).endswith(
+        "more than 300 MiB of memory; write it with smaller row groups and pages, or as jsonl"
+    )
+
+
+def test_a_value_repeated_a_million_times_is_read_row_by_row(tmp_path: Path) -> None:
+    """A dictionary of one text of 100 kB, named by ten thousand rows: 1 GB of texts in a file of a few kB."""
+    text = pa.array(["x" * 100_000]).dictionary_encode()
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 10_000, pa.int32()), text.dictionary)
+    path = write_parquet(tmp_path / "a.parquet", {"text": column})
+    assert path.stat().st_size < 200_000
+
+    found = sum(len(record.text) for record in read_corpus(Corpus(path=path)) if isinstance(record, Document))
+
+    assert found == 1_000_000_000
+
+
+@pytest.mark.parametrize("depth", [150, 1_000])
+def test_a_schema_nested_deep_is_refused_or_read(tmp_path: Path, depth: int) -> None:
+    """Written in a process of its own: pyarrow itself may not survive it."""
+    code = (
+        "import pyarrow as pa, pyarrow.parquet as pq, sys\n"
+        "kind = pa.int64()\n"
+        "for _ in range(int(sys.argv[2])): kind = pa.struct([('a', kind)])\n"
+        "pq.write_table(pa.table({'text': ['x'], 'deep': pa.nulls(1, kind)}), sys.argv[1])\n"
+    )
+    path = tmp_path / "a.parquet"
+    subprocess.run([sys.executable, "-c", code, str(path), str(depth)], check=True)
+
+    assert outcome(path) == "1 rows" or any(word in outcome(path) for word in ("nested", "damaged", "killed"))
+
+
+def test_metadata_of_many_megabytes_is_no_obstacle(tmp_path: Path) -> None:
+    table = pa.table({"text": ["one"]}).replace_schema_metadata({b"k" * 1000: b"v" * 20_000_000})
+    pq.write_table(table, tmp_path / "a.parquet")
+
+    assert outcome(tmp_path / "a.parquet") in ("1 rows",) or "damaged" in outcome(tmp_path / "a.parquet")
+
+
+def test_a_table_of_ten_thousand_columns_is_read(tmp_path: Path) -> None:
+    columns = {"text": ["one"], **{f"c{number}": [number] for number in range(10_000)}}
+    (record,) = read(write_parquet(tmp_path / "a.parquet", columns))
+
+    assert len(orjson.loads(record.fields)) == 10_000
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_damaged_file_ends_in_a_sentence(tmp_path: Path, seed: int) -> None:
+    path = write_parquet(tmp_path / "a.parquet", {"text": ["one", "two"] * 500, "n": list(range(1000))})
+    data, chance = bytearray(path.read_bytes()), random.Random(seed)
+    for _ in range(1 + seed % 4):
+        data[chance.randrange(len(data))] = chance.randrange(256)
+    path.write_bytes(data)
+
+    assert outcome(path) == "1000 rows" or any(
+        word in outcome(path) for word in ("damaged", "not a parquet", "does not read", "no column", "holds", "GiB")
+    )
