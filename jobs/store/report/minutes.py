@@ -7,7 +7,7 @@ from sqlalchemy import Connection, select
 
 from jobs.store.schema.rollup_tables import MinuteSums
 
-MOST_MINUTES = 20_000  # two weeks of work; of a longer job the newest
+MOST_MINUTES = 5000  # three days of work; of a longer job the newest
 
 
 @dataclass(frozen=True, slots=True)

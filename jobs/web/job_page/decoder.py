@@ -15,6 +15,7 @@ from jobs.store.schema.rollup_tables import LENGTHS_PER_ROW
 from jobs.web.charts import Chart, Series
 from jobs.web.job_page.seconds import no_timings
 
+MOST_POINTS = 150
 END_SHARE = 0.15  # of the steps at either end, which are compared
 GROWS = 1.5  # times the cost at the start: more than this is growth, less may be chance
 FEWER_ROWS = 0.5  # of those at the start: a step with fewer rows is cheaper by itself, and not compared
@@ -24,7 +25,7 @@ Options = Mapping[str, Any]
 
 def step_chart(steps: Sequence[DecoderCalls], task: str, options: Options) -> Chart:
     """Milliseconds of a decode call by its number."""
-    is_known = len(steps) > 1
+    is_known, points = len(steps) > 1, _points(steps)
     return Chart(
         id="steps-chart",
         title="Milliseconds of a decoder step, by its number",
@@ -32,8 +33,8 @@ def step_chart(steps: Sequence[DecoderCalls], task: str, options: Options) -> Ch
         shape="line",
         x_name="number of the step in its batch",
         y_name="ms",
-        x=[one.key for one in steps] if is_known else [],
-        series=[Series("a step", [round(one.mean_ms, 3) for one in steps], "--phase-decode")] if is_known else [],
+        x=[one.key for one in points] if is_known else [],
+        series=[Series("a step", [round(one.mean_ms, 3) for one in points], "--phase-decode")] if is_known else [],
     )
 
 
@@ -59,10 +60,10 @@ def past_length_chart(lengths: Sequence[DecoderCalls], task: str, options: Optio
 
 def slots_chart(steps: Sequence[DecoderCalls], task: str, options: Options) -> Chart:
     """Rows in flight in each decode call: how full the slots of a batch are."""
-    is_known = len(steps) > 1
-    series = [Series("rows in flight", [round(one.mean_rows, 2) for one in steps], "--series-3")]
+    is_known, points = len(steps) > 1, _points(steps)
+    series = [Series("rows in flight", [round(one.mean_rows, 2) for one in points], "--series-3")]
     if slots := _slots(steps, options):
-        series.append(Series("slots", [slots] * len(steps), "--line-strong", "line"))
+        series.append(Series("slots", [slots] * len(points), "--line-strong", "line"))
     return Chart(
         id="slots-chart",
         title="Rows in flight, by the number of the step",
@@ -70,9 +71,15 @@ def slots_chart(steps: Sequence[DecoderCalls], task: str, options: Options) -> C
         shape="area",
         x_name="number of the step in its batch",
         y_name="rows",
-        x=[one.key for one in steps] if is_known else [],
+        x=[one.key for one in points] if is_known else [],
         series=series if is_known else [],
     )
+
+
+def _points(steps: Sequence[DecoderCalls]) -> list[DecoderCalls]:
+    """The steps as they are drawn: of many, some neighbours together."""
+    width = math.ceil(len(steps) / MOST_POINTS) or 1
+    return [_sum(steps[at : at + width]) for at in range(0, len(steps), width)]
 
 
 def _step_sentence(steps: Sequence[DecoderCalls], task: str, options: Options) -> str:

@@ -6,14 +6,14 @@ from jobs.formatting import count
 from jobs.store.report.recent_batches import BatchSummary
 from jobs.web.charts import Chart, Series
 
+MOST_POINTS = 300  # batches
 FEWEST = 4  # batches, of which two halves can be compared
 
 
 def latency_chart(batches: Sequence[BatchSummary]) -> Chart:
     """A point for each of the newest batches: mean tokens of a document, and mean seconds."""
-    timed = sorted(
-        (batch for batch in batches if batch.busy_s > 0 and batch.documents and batch.tokens), key=_tokens_each
-    )
+    known = [batch for batch in batches if batch.busy_s > 0 and batch.documents and batch.tokens]
+    timed = sorted(known[-MOST_POINTS:], key=_tokens_each)
     return Chart(
         id="latency-chart",
         title="Length against latency",
@@ -33,6 +33,7 @@ def _sentence(batches: Sequence[BatchSummary]) -> str:
         return "No batch with durations was recorded."
     whole = _ms_each(batches)
     number = f"{count(len(batches))} {'batch' if len(batches) == 1 else 'batches'}"
+    number = f"the newest {number}" if len(batches) == MOST_POINTS else number
     if len(batches) < FEWEST:
         return f"A document takes {whole:.1f} ms in {number}; too few to compare short ones with long ones."
     half = len(batches) // 2

@@ -67,8 +67,7 @@ def threshold_of(job_id: int, task: str, buckets: Sequence[Bucket], value: float
     total = sum(bucket.documents for bucket in buckets)
     stops = [bucket.stop for bucket in buckets]
     if value is None:
-        value = next(stop for stop in stops if _below(buckets, stop)[1] >= USUAL_SHARE * total)
-        value = value if math.isfinite(value) else buckets[-1].start
+        value = _quantile(buckets, USUAL_SHARE)
     at_least, at_most = _below(buckets, value)
     text = written(value, 6)
     return Threshold(

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from jobs.formatting import counted, duration
 from jobs.spec import Task
 from jobs.store.report.job_summary import JobSummary
-from jobs.store.report.minutes import JobMinute
+from jobs.store.report.minutes import MOST_MINUTES, JobMinute
 from jobs.store.report.recent_batches import BatchSummary
 from jobs.web.charts import Chart, Series
 from jobs.web.job_page.bars import spread
@@ -34,13 +34,14 @@ def speed_chart(minutes: Sequence[JobMinute], batches: Sequence[BatchSummary], j
     points, width_s, x_name = _of_batches(batches, job.task) if has_times else _of_minutes(minutes, job.task)
     speeds = [round(point.tokens / width_s, 1) for point in points]
     failed = [round(point.failed) for point in points]
+    older = f" Only the newest {MOST_MINUTES:,} minutes are drawn." if len(minutes) == MOST_MINUTES else ""
     series = [Series("tokens/s", speeds, "--series-1")]
     if any(failed):
         series.append(Series("documents that failed", failed, "--bad", "bar", is_on_right=True))
     return Chart(
         id="speed-chart",
         title="Tokens per second",
-        sentence=_sentence(points, speeds, width_s, job),
+        sentence=_sentence(points, speeds, width_s, job) + older,
         shape="area",
         x_name=x_name,
         y_name="tokens/s",
@@ -91,7 +92,7 @@ def _sentence(points: Sequence[Point], speeds: Sequence[float], width_s: int, jo
         return f"{average}.{trouble}"
     inner = range(len(points) - 1)  # the last point may not be over
     best = max(inner, key=lambda at: speeds[at])
-    form = "%H:%M:%S" if width_s < 60 else "%H:%M"
+    form = "%H:%M:%S" if width_s < 60 else "%Y-%m-%d %H:%M"
     idle = sum(1 for at in inner if not points[at].tokens and not points[at].failed)
     pause = f" Nothing was processed for {duration(float(width_s * idle))} in all." if idle else ""
     return f"{average}, {speeds[best]:,.0f} at best ({points[best].start.astimezone():{form}}).{pause}{trouble}"

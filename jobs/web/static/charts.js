@@ -47,7 +47,8 @@ function optionOf(spec) {
   const top = (spec.series.length > 1 ? 34 : 8) + 22;
   const valueAxis = (name, side) => axis(name, {
     type: "value", nameLocation: "end", nameGap: 10, nameTextStyle: { color: color("--ink-2"), align: side },
-    minInterval: side === "right" ? 1 : 0,
+    // What the right axis measures stands below the line of the left one.
+    ...(side === "right" ? { minInterval: 1, max: (range) => 3 * range.max } : {}),
     splitLine: { show: side === "left", lineStyle: { color: color("--line") } },
   });
   return {

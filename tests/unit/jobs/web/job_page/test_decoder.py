@@ -91,6 +91,15 @@ def test_without_steps_each_chart_says_why_it_is_empty(task: Task, options: dict
         assert chart.sentence == sentence
 
 
+def test_of_many_steps_neighbours_are_drawn_together() -> None:
+    many = [DecoderCalls(step, 10, 320, 0.01 * step) for step in range(1, 401)]
+    chart = step_chart(many, Task.TRANSLATE, AUTO)
+
+    assert list(chart.x)[:3] == [1, 4, 7]
+    assert list(chart.series[0].values)[:2] == [2.0, 5.0]
+    assert len(slots_chart(many, Task.TRANSLATE, AUTO).x) == len(chart.x)
+
+
 def test_cached_positions_are_compared_range_by_range() -> None:
     lengths = [DecoderCalls(0, 10, 320, 0.031), DecoderCalls(32, 10, 300, 0.032), DecoderCalls(64, 10, 100, 0.033)]
     chart = past_length_chart(lengths, Task.TRANSLATE, AUTO)

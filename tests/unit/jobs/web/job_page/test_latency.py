@@ -31,6 +31,13 @@ def test_each_batch_is_a_point() -> None:
     assert chart.sentence == "A document takes 15.0 ms in 2 batches; too few to compare short ones with long ones."
 
 
+def test_of_many_batches_the_newest_are_points() -> None:
+    chart = latency_chart([sized(100, 10.0)] * 300 + [sized(200, 10.0)] * 300)  # type: ignore[list-item]
+
+    assert set(chart.x) == {200.0}
+    assert chart.sentence.startswith("In the newest 300 batches ")
+
+
 def test_batches_without_a_duration_or_a_result_are_no_points() -> None:
     chart = latency_chart([batch(0, 0.0), batch(0, 1.0, documents=0, failed=3)])
 
