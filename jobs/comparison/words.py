@@ -20,6 +20,7 @@ _UNSPACED = (
     "\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+(?:['\u2019][^\W{_UNSPACED}]+)*|[^\w\s]|\S")
+_GAP = " … "
 LONGEST_DIFF = 5_000  # words between the first and the last that differ; in longer ones all count as changed
 
 
@@ -61,6 +62,27 @@ def word_diff(a: str, b: str) -> tuple[list[Piece], list[Piece]]:
     first, second = list(_WORD.finditer(a)), list(_WORD.finditer(b))
     in_a, in_b = _changed([one[0] for one in first], [one[0] for one in second])
     return _pieces(a, first, in_a), _pieces(b, second, in_b)
+
+
+def around_changes(pieces: Sequence[Piece], context: int, longest: int | None = None) -> list[Piece]:
+    """The pieces, with less of what is the same: `context` characters on either side of a change, and ... between. Of a
+    changed piece at most `longest` characters."""
+    shown = []
+    for at, piece in enumerate(pieces):
+        text = piece.text
+        if piece.is_changed:
+            shown.append(Piece(_cut(text, longest), True))
+            continue
+        is_alone = len(pieces) == 1  # nothing changed here: the beginning says which text it is
+        head = "" if at == 0 and not is_alone else text[:context]
+        tail = "" if at == len(pieces) - 1 else text[-context:]
+        is_short = len(text) <= len(head) + len(tail) + len(_GAP)
+        shown.append(Piece(text if is_short else f"{head}{_GAP}{tail}", False))
+    return shown
+
+
+def _cut(text: str, longest: int | None) -> str:
+    return text if longest is None or len(text) <= longest else f"{text[:longest]}…"
 
 
 def _changed(a: Sequence[str], b: Sequence[str]) -> tuple[list[bool], list[bool]]:

@@ -17,6 +17,7 @@ from jobs.web import access, live, problems
 from jobs.web.guards import Guards
 from jobs.web.pages import (
     actions,
+    compare,
     document,
     documents,
     export,
@@ -30,7 +31,7 @@ from jobs.web.pages import (
     workers,
 )
 
-PAGES = (overview, jobs, job, documents, document, export, actions, workers, models, query, schema, monitoring)
+PAGES = (overview, jobs, job, compare, documents, document, export, actions, workers, models, query, schema, monitoring)
 
 
 @dataclass(frozen=True, slots=True)

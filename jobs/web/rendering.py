@@ -26,6 +26,7 @@ Data = Mapping[str, Any]
 NAV_PAGES = (
     ("/", "Overview"),
     ("/jobs", "Jobs"),
+    ("/compare", "Compare"),
     ("/workers", "Workers"),
     ("/models", "Models"),
     ("/query", "Query"),

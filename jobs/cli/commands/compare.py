@@ -71,10 +71,11 @@ def compare_jobs(
     \b
     kvjobs compare 1 2 --reference reference
     """
-    from jobs.cli.render.comparison import as_record, describe_comparison
+    from jobs.cli.render.comparison import describe_comparison
     from jobs.cli.render.layout import print_page
     from jobs.cli.render.reading_progress import counting_progress
     from jobs.comparison.compare import Bounds, Wanted, compare
+    from jobs.comparison.record import as_record
     from jobs.store.report.job_summary import find_job
 
     if measures and qrels is None:

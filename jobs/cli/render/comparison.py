@@ -1,12 +1,11 @@
-"""The page of `kvjobs compare`, and its JSON."""
+"""The page of `kvjobs compare`."""
 
-import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jobs.comparison.rankings import RankingAgreement
 from jobs.comparison.scores import ScoreShift
-from jobs.comparison.words import Piece, word_diff
+from jobs.comparison.words import Piece, around_changes, word_diff
 from jobs.formatting import NOTHING, duration, percent, plain
 
 if TYPE_CHECKING:
@@ -16,19 +15,6 @@ if TYPE_CHECKING:
 CONTEXT = 30  # characters of the same text that are shown on either side of a change
 LONGEST_TEXT = 160  # characters of a source
 RANKS_SHOWN = 10
-
-
-def as_record(found: "Comparison") -> dict[str, Any]:
-    """Everything, for JSON."""
-    record = {name: _plain(getattr(found, name)) for name in RECORDED}
-    agreement = found.agreement
-    record["agreement"] |= {"sentence": agreement.sentence}
-    if isinstance(agreement, ScoreShift):
-        record["agreement"] |= {"a": agreement.a.as_row(), "b": agreement.b.as_row()}
-    return {"a": found.a.as_row(), "b": found.b.as_row(), **record}
-
-
-RECORDED = ("contrasts", "coverage", "speed", "agreement", "reference_scores", "judged", "largest", "notes")
 
 
 def describe_comparison(found: "Comparison") -> Iterator[str]:
@@ -109,16 +95,10 @@ def _difference(found: "Comparison", one: "Difference") -> Iterator[str]:
 
 def _marked(pieces: Sequence[Piece], signs: tuple[str, str]) -> str:
     """The changed parts in signs, as `git diff --word-diff` has them; of the rest what is next to them."""
-    parts = []
-    for at, piece in enumerate(pieces):
-        text = piece.text
-        if piece.is_changed:
-            parts.append(f"{signs[0]}{text}{signs[1]}")
-        else:
-            head = "" if at == 0 else text[:CONTEXT]
-            tail = "" if at == len(pieces) - 1 else text[-CONTEXT:]
-            parts.append(text if len(text) <= len(head) + len(tail) + 3 else f"{head} … {tail}")
-    return "".join(parts)
+    return "".join(
+        f"{signs[0]}{piece.text}{signs[1]}" if piece.is_changed else piece.text
+        for piece in around_changes(pieces, CONTEXT)
+    )
 
 
 def _unit(found: "Comparison") -> str:
@@ -131,18 +111,6 @@ def _columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[st
     for row in (heads, *rows):
         cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
         yield "  " + "  ".join([row[0].ljust(widths[0]), *cells]).rstrip()
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        row = {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
-        for name in ("difference", "is_significant", "differs", "sentence"):
-            if hasattr(value, name) and name not in row:
-                row[name] = getattr(value, name)
-        return row
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return value
 
 
 def _seconds(seconds: float | None) -> str:
