@@ -20,6 +20,9 @@ from jobs.store.schema.declarative import BigId
 AUTOINCREMENT = {"sqlite_autoincrement": True}
 
 HAS_STATUS = text("status IS NOT NULL")  # of a document
+# The mean per token, by which results are sorted: its exponential is the perplexity.
+MEAN_NLL, HAS_TOKENS = text("(nll_sum / num_tokens)"), text("num_tokens > 0")  # of a score
+MEAN_LOG_PROB, HAS_TARGET_TOKENS = text("(log_prob / num_target_tokens)"), text("num_target_tokens > 0")
 
 
 class Job(Base):
@@ -156,7 +159,17 @@ class Translation(ResultRow):
         "version and where there is no sentence"
     )
 
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __table_args__ = (
+        Index(
+            "ix_translations_job_id_mean",
+            "job_id",
+            MEAN_LOG_PROB,
+            "position",
+            sqlite_where=HAS_TARGET_TOKENS,
+            postgresql_where=HAS_TARGET_TOKENS,
+        ),
+        {"sqlite_with_rowid": False},
+    )
 
 
 class Score(ResultRow):
@@ -174,7 +187,17 @@ class Score(ResultRow):
         "1 if the score came from the memory of scores", unit="documents", server_default="0"
     )
 
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __table_args__ = (
+        Index(
+            "ix_scores_job_id_mean",
+            "job_id",
+            MEAN_NLL,
+            "position",
+            sqlite_where=HAS_TOKENS,
+            postgresql_where=HAS_TOKENS,
+        ),
+        {"sqlite_with_rowid": False},
+    )
 
 
 class Ranking(ResultRow):

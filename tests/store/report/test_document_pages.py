@@ -103,10 +103,8 @@ def test_a_condition_chooses_the_same_documents_whatever_the_pages_and_the_time(
     wanted = positions(database, translated, chosen, 1000)
 
     monkeypatch.setattr(bounded_scan, "FIRST_WINDOW", 3)
-    for is_indexed in (False, True):
-        monkeypatch.setattr("jobs.store.report.document_order._has_index_of_quotients", lambda _: is_indexed)  # noqa: B023  # used at once
-        assert positions(database, translated, chosen, 2, budget_s=0.0) == wanted
-        assert positions(database, translated, chosen, 2, budget_s=0.0, backward=True) == wanted
+    assert positions(database, translated, chosen, 2, budget_s=0.0) == wanted
+    assert positions(database, translated, chosen, 2, budget_s=0.0, backward=True) == wanted
 
 
 def test_a_search_that_finds_nothing_in_time_says_where_it_stopped(

@@ -125,3 +125,20 @@ def test_foreign_keys_are_enforced_again_after_an_upgrade(database: Database) ->
         connection.execute(delete(tables.Job).where(tables.Job.id == 1))
 
     assert {row["job_id"] for row in rows(database)["documents"]} == {2}
+
+
+def test_a_missing_index_by_an_expression_is_a_difference(database: Database) -> None:
+    upgrade(database.engine)
+    with database.writing() as connection:
+        connection.exec_driver_sql("DROP INDEX ix_scores_job_id_mean")
+
+    found = differences(database.engine)
+
+    with database.writing() as connection:
+        index = next(
+            one for one in tables.Base.metadata.tables["scores"].indexes if one.name == "ix_scores_job_id_mean"
+        )
+        index.create(connection)
+    assert len(found) == 1
+    assert "ix_scores_job_id_mean" in found[0]
+    assert differences(database.engine) == []
