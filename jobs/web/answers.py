@@ -5,8 +5,8 @@ Knows: values. Does not know: SQL, HTML.
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -16,6 +16,7 @@ from jobs.json_text import iso, to_json
 from jobs.store.report.query_answer import Answer
 from jobs.visible_text import visible
 from jobs.web.charts import Chart, Series
+from jobs.web.document_view.document_address import can_stand_in_path, document_address
 
 FOLDED = 140  # characters of a text that are shown; the others on a click
 LONGEST = 20_000  # characters of a text that the page holds
@@ -69,8 +70,18 @@ def columns_of(answer: Answer) -> list[Column]:
 
 
 def cells_of(answer: Answer) -> list[list[Cell]]:
-    """Every value as text; the number of a job is a link to it."""
-    return [[_cell(name, value) for name, value in zip(answer.columns, row, strict=True)] for row in answer.rows]
+    """Every value as text. The number of a job is a link to it; beside it, the id of a document too."""
+    return [_cells(dict(zip(answer.columns, row, strict=True))) for row in answer.rows]
+
+
+def _cells(row: Mapping[str, Any]) -> list[Cell]:
+    job_id = row.get("job_id")
+    if type(job_id) is not int:
+        return [_cell(value) for value in row.values()]
+    links = {"job_id": f"/jobs/{job_id}"}
+    if isinstance(document := row.get("id"), str) and can_stand_in_path(document):
+        links["id"] = document_address(job_id, 0, document, {})
+    return [replace(_cell(value), href=links.get(name, "")) for name, value in row.items()]
 
 
 def chart_of(answer: Answer, columns: Sequence[Column], x: str = "", y: str = "") -> Chart | None:
@@ -104,7 +115,7 @@ def _chart(answer: Answer, base: Column, height: Column) -> Chart:
     return Chart(
         id="answer-chart",
         title=f"{height.name} by {base.name}",
-        sentence=_sentence(points, found, base.name, height.name),
+        sentence=_sentence(points, found, base.name, height.name, is_line=is_line),
         shape="line" if is_line else "bar",
         x_name=base.name,
         y_name=height.name,
@@ -114,7 +125,7 @@ def _chart(answer: Answer, base: Column, height: Column) -> Chart:
     )
 
 
-def _sentence(points: Sequence[tuple[Any, float]], found: int, base: str, height: str) -> str:
+def _sentence(points: Sequence[tuple[Any, float]], found: int, base: str, height: str, *, is_line: bool) -> str:
     if not points:
         return "No row has both values."
     most = max(points, key=lambda point: point[1])
@@ -122,10 +133,14 @@ def _sentence(points: Sequence[tuple[Any, float]], found: int, base: str, height
     shown = f"The first {len(points):,} of {found:,} points. " if len(points) < found else ""
     if most[1] == least[1]:
         return f"{shown}{height} is {plain(most[1])} at all {counted(len(points), 'point')}."
-    return (
-        f"{shown}{height} is highest at {base} {_name(most[0])} ({plain(most[1])}) and lowest at {_name(least[0])} "
-        f"({plain(least[1])}); {counted(len(points), 'point')}."
+    first, last = points[0], points[-1]
+    course = (
+        f"{plain(first[1])} at {base} {_name(first[0])} and {plain(last[1])} at {_name(last[0])}; " if is_line else ""
     )
+    extremes = (
+        f"highest at {base} {_name(most[0])} ({plain(most[1])}) and lowest at {_name(least[0])} ({plain(least[1])})"
+    )
+    return f"{shown}{height} is {course}{extremes}; {counted(len(points), 'point')}."
 
 
 def _place(value: Any, column: Column) -> Any:
@@ -139,12 +154,12 @@ def _name(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
-def _cell(name: str, value: Any) -> Cell:
+def _cell(value: Any) -> Cell:
     if value is None:
         return Cell(NOTHING, is_null=True)
     if _is_number(value):
         shown = plain(float(value)) if isinstance(value, Decimal) and not _is_whole(value) else plain(value)
-        return Cell(shown, href=f"/jobs/{value}" if name == "job_id" else "")
+        return Cell(shown)
     text = visible(_text(value))
     if len(text) <= FOLDED:
         return Cell(text)

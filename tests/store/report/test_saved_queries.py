@@ -98,7 +98,7 @@ def test_the_cost_of_a_model_is_its_model_calls(filled: Database) -> None:
 
 
 def test_a_decoder_call_is_told_by_step_and_by_cached_positions(filled: Database) -> None:
-    steps = rows(filled, "decoder-steps", job="translated")
+    steps = rows(filled, "decoder-steps", job="translated", calls="1")
     lengths = rows(filled, "past-lengths", job="translated")
 
     assert [(row["step"], row["ms_per_call"]) for row in steps] == [(0, 2000.0), (1, 3000.0)]

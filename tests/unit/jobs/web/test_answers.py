@@ -28,6 +28,18 @@ def test_a_cell_is_one_line_of_visible_text() -> None:
     assert cells[4].href == "/jobs/7"
 
 
+def test_a_document_is_a_link_where_its_job_stands_beside_it() -> None:
+    rows = cells_of(answer("job_id id", (7, "a/b c"), (7, ".."), (None, "x"), ("7", "x"), (7, None)))
+
+    assert [[cell.href for cell in row] for row in rows] == [
+        ["/jobs/7", "/jobs/7/documents/a%2Fb%20c"],
+        ["/jobs/7", ""],
+        ["", ""],
+        ["", ""],
+        ["/jobs/7", ""],
+    ]
+
+
 def test_a_long_text_is_folded_and_at_last_cut() -> None:
     (cell,) = cells_of(answer("t", ("x" * (LONGEST + 5),)))[0]
 
@@ -42,10 +54,9 @@ def test_times_make_a_line_in_their_order() -> None:
     assert (chart.shape, chart.is_time) == ("line", True)
     assert list(chart.x) == ["2026-11-22T10:00Z", "2026-11-22T10:01Z"]
     assert list(chart.series[0].values) == [1.0, 3.0]
-    assert (
-        chart.sentence
-        == "speed is highest at minute 2026-11-22 10:01 (3) and lowest at 2026-11-22 10:00 (1); 2 points."
-    )
+    course = "speed is 1 at minute 2026-11-22 10:00 and 3 at 2026-11-22 10:01"
+    extremes = "highest at minute 2026-11-22 10:01 (3) and lowest at 2026-11-22 10:00 (1)"
+    assert chart.sentence == f"{course}; {extremes}; 2 points."
 
 
 def test_times_of_postgresql_are_times() -> None:
