@@ -118,7 +118,14 @@ def export_command(job: JobSummary, written: str | None, form: str = "jsonl") ->
     words += ["--where", written] if written else []
     words += ["--only", "all"] if job.waiting else []
     words += ["--format", "original"] if form == "original" else []
-    return shlex.join([*words, "-o", f"job-{job.job_id}.{'jsonl' if form == 'original' else form}"])
+    words += ["-o", f"job-{job.job_id}.{'jsonl' if form == 'original' else form}"]
+    return " ".join(map(shell_word, words))
+
+
+def shell_word(word: str) -> str:
+    """A word as a person would quote it for a shell: in double quotes where it has single ones and nothing else that a
+    shell reads."""
+    return f'"{word}"' if "'" in word and not set('"$`\\!\n') & set(word) else shlex.quote(word)
 
 
 def list_address(job: JobSummary, asked: DocumentFilter, without: Collection[str] = ()) -> str:

@@ -44,4 +44,8 @@ document.addEventListener("click", (event) => {
     setTimeout(() => (button.textContent = "Copy"), 1500);
   });
 });
-for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
+function showCopyButtons() {
+  for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
+}
+showCopyButtons();
+document.addEventListener("htmx:afterSettle", showCopyButtons); // a list that was replaced has new ones

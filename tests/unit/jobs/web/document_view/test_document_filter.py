@@ -7,7 +7,7 @@ import pytest
 from jobs.errors import SpecError
 from jobs.spec import Task
 from jobs.store.where.condition import Condition
-from jobs.web.document_view.document_filter import DocumentFilter
+from jobs.web.document_view.document_filter import DocumentFilter, shell_word
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,10 @@ def test_a_condition_cannot_leave_its_parentheses() -> None:
         DocumentFilter(where="line = 1) or (line = 2").written(Task.SCORE)
 
 
-def test_the_words_of_a_shell_survive_in_the_command() -> None:
-    written = DocumentFilter(search="$(rm -rf ~) `x` 'y'").written(Task.SCORE)
+@pytest.mark.parametrize("word", ["a = 'b'", "$(rm -rf ~) `x` 'y'", 'it\'s "so"', "a\\'b", "!'", "plain", "", "'\n'"])
+def test_a_word_of_the_command_reaches_kvjobs_as_it_is(word: str) -> None:
+    assert shlex.split(shell_word(word)) == [word]
 
-    assert written is not None
-    assert shlex.split(shlex.join(["--where", written]))[1] == written
+
+def test_a_condition_stands_in_double_quotes_where_it_can() -> None:
+    assert shell_word("lang = 'de'") == "\"lang = 'de'\""
