@@ -1,6 +1,8 @@
 """The counters of a job. They change only by the number of rows that the same transaction inserted or ended."""
 
-from sqlalchemy import Connection, select, update
+from functools import cache
+
+from sqlalchemy import Connection, Update, bindparam, select, update
 
 from jobs.store.schema.tables import JobCounts
 
@@ -18,6 +20,13 @@ def lock_counters(connection: Connection, job_id: int) -> None:
 
 def add_to_counters(connection: Connection, job_id: int, **amounts: int) -> None:
     """Add to the named counters; an amount may be negative."""
-    values = {name: getattr(JobCounts, name) + amount for name, amount in amounts.items() if amount}
-    if values:
-        connection.execute(update(JobCounts).where(JobCounts.job_id == job_id).values(values))
+    added = {f"add_{name}": amount for name, amount in amounts.items() if amount}
+    if added:
+        connection.execute(_addition(tuple(name for name in amounts if amounts[name])), {"of_job": job_id, **added})
+
+
+@cache
+def _addition(names: tuple[str, ...]) -> Update:
+    """The statement that adds to these counters. Kept, because making it takes ten times as long as executing it."""
+    sums = {name: getattr(JobCounts, name) + bindparam(f"add_{name}") for name in names}
+    return update(JobCounts).where(JobCounts.job_id == bindparam("of_job")).values(sums)

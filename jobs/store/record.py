@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, literal, select, update
+from sqlalchemy import Connection, select, update
 
 from jobs.errors import StaleLease
 from jobs.failpoints import failpoint
@@ -14,13 +14,13 @@ from jobs.store import memory
 from jobs.store.batches import Batch, PlannedDocument
 from jobs.store.circuit_breaker import QUARANTINED
 from jobs.store.completion import end_documents
-from jobs.store.connection.dialect import insert_rows
+from jobs.store.connection.dialect import insert_results, insert_rows
 from jobs.store.database import Database
 from jobs.store.job_counters import add_to_counters, lock_counters
 from jobs.store.rollups.batch_sums import BatchSums
 from jobs.store.rollups.writes import add_batch, add_failures
 from jobs.store.schema import tables
-from jobs.store.schema.clock import UtcDateTime, db_time
+from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, SUMMED, as_stored
 from jobs.store.schema.states import DocumentStatus, ShardState
 from jobs.store.schema.tables import Shard
@@ -100,7 +100,7 @@ def _insert_outcomes(
             rows.append(stored | whose | {"position": document.position})
         else:
             without.append((document, stored))
-    inserted = set(insert_rows(connection, table, rows, table.position, finished_at=literal(now, UtcDateTime())))
+    inserted = insert_results(connection, table, rows, finished_at=now)
     new = [row for row in rows if row["position"] in inserted]
     if without or not new:
         lock_counters(connection, work.job_id)  # else the first addition does
@@ -178,4 +178,4 @@ def _insert_steps(connection: Connection, work: Work, timings: Iterable[StepTimi
         }
         for timing in timings
     ]
-    insert_rows(connection, tables.Step, rows, recorded_at=literal(now, UtcDateTime()))
+    insert_rows(connection, tables.Step, rows, recorded_at=now)

@@ -116,10 +116,12 @@ def _by(keyed: Iterable[tuple[Any, StepTiming]]) -> list[tuple[Any, list[StepTim
     return sorted(groups.items())
 
 
-def _sums(timings: Sequence[StepTiming]) -> Row:
-    return {
-        "calls": sum(one.calls for one in timings),
-        "rows": sum(one.rows for one in timings),
-        "tokens": sum(one.tokens for one in timings),
-        "seconds": math.fsum(one.seconds for one in timings),
-    }
+def _sums(timings: Iterable[StepTiming]) -> Row:
+    calls = rows = tokens = 0
+    seconds = 0.0
+    for one in timings:
+        calls += one.calls
+        rows += one.rows
+        tokens += one.tokens
+        seconds += one.seconds
+    return {"calls": calls, "rows": rows, "tokens": tokens, "seconds": seconds}

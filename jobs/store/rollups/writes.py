@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection, delete
 
-from jobs.store.connection.dialect import add_to_rows, insert_rows
+from jobs.store.connection.dialect import add_to_rows
 from jobs.store.rollups.batch_sums import BatchSums
 from jobs.store.schema.rollup_tables import (
     FailureCounts,
@@ -27,12 +27,15 @@ FAILURES = (DocumentStatus.REJECTED, DocumentStatus.FAILED, DocumentStatus.QUARA
 
 def add_batch(connection: Connection, sums: BatchSums) -> None:
     """Add a recorded batch to every rollup except `failure_counts`."""
-    add_to_rows(connection, PhaseSums, sums.phases())
-    add_to_rows(connection, StepSums, sums.steps())
-    add_to_rows(connection, PastLengthSums, sums.past_lengths())
-    add_to_rows(connection, MinuteSums, sums.minutes())
-    add_to_rows(connection, MeasureCounts, sums.measures())
-    insert_rows(connection, RecordedBatch, [sums.batch()])
+    add_to_rows(
+        connection,
+        (PhaseSums, sums.phases()),
+        (StepSums, sums.steps()),
+        (PastLengthSums, sums.past_lengths()),
+        (MinuteSums, sums.minutes()),
+        (MeasureCounts, sums.measures()),
+        (RecordedBatch, [sums.batch()]),
+    )
 
 
 def add_failures(connection: Connection, job_id: int, numbers: Mapping[tuple[DocumentStatus, str | None], int]) -> None:
@@ -41,7 +44,7 @@ def add_failures(connection: Connection, job_id: int, numbers: Mapping[tuple[Doc
         {"job_id": job_id, "status": status, "error_code": code or "", "documents": number}
         for (status, code), number in sorted(numbers.items(), key=lambda item: (item[0][0], item[0][1] or ""))
     ]
-    add_to_rows(connection, FailureCounts, rows)
+    add_to_rows(connection, (FailureCounts, rows))
 
 
 def forget_failures(connection: Connection, job_id: int, *statuses: DocumentStatus) -> None:

@@ -8,7 +8,7 @@ Knows: outcomes, tables of results, and which counters their columns feed. Does 
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, select
@@ -100,8 +100,13 @@ def _translation(translation: outcome.Translation) -> Row:
         "num_target_tokens": translation.num_target_tokens,
         "flags": " ".join(translation.flags),
         "alternatives": _json(alternatives) if alternatives else None,
-        "segments": json.dumps(translation.segments, separators=(",", ":")) if translation.segments else None,
+        "segments": _segments(translation.segments) if translation.segments else None,
     }
+
+
+def _segments(segments: Iterable[outcome.AlignedSegment]) -> str:
+    """As JSON. (json.dumps takes three times as long, for every document.)"""
+    return f"[{','.join([f'[{a},{b},{c},{d}]' for a, b, c, d in segments])}]"
 
 
 def _score(score: outcome.Score) -> Row:
