@@ -221,7 +221,7 @@ class LeaseMachine(RuleBasedStateMachine):
     @invariant()
     def the_rollups_are_a_recount(self) -> None:
         with self.database.reading() as connection:
-            assert list(find_wrong_rollups(connection, tables.Translation, self.known.job)) == []
+            assert list(find_wrong_rollups(connection, tables.Translation, self.model.job)) == []
 
     def is_newest(self, held: Held) -> bool:
         """Whether the lease exists in the database in its present state and is the newest of its shard."""
