@@ -19,8 +19,8 @@ def counted(number: int, noun: str) -> str:
 
 
 def percent(share: float) -> str:
-    """0.1234 as 12.3 %. Rounded down, so that 100.0 % means all."""
-    return f"{int(share * 1000) / 10:.1f} %"
+    """0.1234 as 12.3 %. Rounded down, so that 100.0 % means all; but the noise of a sum of floats does not count."""
+    return f"{int(share * 1000 + 1e-9) / 10:.1f} %"
 
 
 def duration(seconds: float | None) -> str:
