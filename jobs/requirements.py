@@ -2,10 +2,16 @@
 kvjobs was installed from (a checkout, a wheel, an index)."""
 
 import importlib.metadata
+import importlib.util
 import re
 
 DISTRIBUTION = "kvjobs"
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?P<rest>[^;]*)")
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported. It is not loaded."""
+    return importlib.util.find_spec(package) is not None
 
 
 def install_command(package: str) -> str:
@@ -20,6 +26,11 @@ def install_command(package: str) -> str:
         if match and _normal(match["name"]) == _normal(package):
             return f"pip install '{(match['name'] + match['rest']).strip()}'"
     return f"pip install {package}"
+
+
+def needs_pyarrow() -> str:
+    """That it is missing, and the command that installs it."""
+    return f"parquet is read and written with the package pyarrow, which is not installed: {install_command('pyarrow')}"
 
 
 def _normal(name: str) -> str:

@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import orjson
@@ -77,8 +78,6 @@ class CorpusLayout:
                 "again, or leave --format original out"
             )
         values = orjson.loads(reading)
-        if values["format"] == Format.PARQUET:
-            raise SpecError("the corpus is parquet, which has no lines to write again; leave --format original out")
         if values["format"] == BEIR:
             raise SpecError("the corpus is a BEIR folder, which has no line for a query; use --format trec or jsonl")
         return cls(
@@ -103,7 +102,7 @@ def copied_lines(layout: CorpusLayout, source: str, digest: str, first_line: int
     """The lines of the file or folder `source` if its digest is still `digest`, else None. `first_line`: line of the
     first document. Of a folder of tables: None, for each file has a header of its own."""
     if layout.is_folder:
-        files = [] if layout.delimiter else _unchanged_files(source, layout, digest)
+        files = [] if layout.delimiter else unchanged_files(source, layout, digest)
         yield CopiedLines(layout, b"", _lines_of(files, layout), first_line) if files else None
         return
     with ExitStack() as stack:
@@ -121,17 +120,19 @@ def copied_lines(layout: CorpusLayout, source: str, digest: str, first_line: int
         yield CopiedLines(layout, mark, numbered_lines(stream, MAX_LINE_BYTES[layout.payload_kind]), first_line)
 
 
-def _unchanged_files(source: str, layout: CorpusLayout, digest: str) -> list[CorpusFile]:
-    """The files of a folder or a pattern; none if their digest is another."""
+def unchanged_files(source: str, layout: CorpusLayout, digest: str) -> list[CorpusFile]:
+    """The file `source`, or those of a folder or a pattern; none if their digest is another."""
     digests = []
     try:
-        files = find_files(source, any_name=layout.any_name)
+        files = [CorpusFile(Path(source), source)]
+        if layout.is_folder:
+            files = find_files(source, any_name=layout.any_name)
         for file in files:
             with open(file.path, "rb", buffering=0) as raw:
                 digests.append(hashlib.file_digest(raw, "sha256").hexdigest())
     except (OSError, CorpusError):
         return []
-    return files if digest_of_all(digests) == digest else []
+    return files if (digest_of_all(digests) if layout.is_folder else digests[0]) == digest else []
 
 
 def _lines_of(files: Sequence[CorpusFile], layout: CorpusLayout) -> Iterator[tuple[int, bytes | None]]:
@@ -197,22 +198,24 @@ class RewrittenLines:
         """The line; of a table, the row."""
         if self._layout.format is Format.TXT:
             return f"{document.text}\n".encode()
-        values = self._values(document)
+        values = stored_values(self._layout, document)
         if self._layout.format is Format.JSONL:
             return orjson.dumps(values) + b"\n"
         return self._row([values.get(name, "") for name in self._columns])
-
-    def _values(self, document: StoredLine) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        if not document.unnamed and document.external_id is not None:
-            number = orjson.Fragment(document.external_id) if document.numeric_id else None
-            values[self._layout.id_field] = document.external_id if number is None else number
-        text = document.text or ""
-        payload = {"text": text} if self._layout.payload_kind is PayloadKind.TEXT else orjson.loads(text or "{}")
-        values |= {field: payload.get(role) for role, field in self._layout.fields.items()}
-        return values | read_fields(document.fields)
 
     def _row(self, cells: Sequence[Any]) -> bytes:
         buffer = io.StringIO()
         csv.writer(buffer, delimiter=self._layout.delimiter or ",", lineterminator="\n").writerow(cells)
         return buffer.getvalue().encode()
+
+
+def stored_values(layout: CorpusLayout, document: StoredLine) -> dict[str, Any]:
+    """The values of a line by field, from what the job stores."""
+    values: dict[str, Any] = {}
+    if not document.unnamed and document.external_id is not None:
+        number = orjson.Fragment(document.external_id) if document.numeric_id else None
+        values[layout.id_field] = document.external_id if number is None else number
+    text = document.text or ""
+    payload = {"text": text} if layout.payload_kind is PayloadKind.TEXT else orjson.loads(text or "{}")
+    values |= {field: payload.get(role) for role, field in layout.fields.items()}
+    return values | read_fields(document.fields)

@@ -21,6 +21,10 @@ def export_file(
     export = export or Export()
     form = export.format_for(path)
     check_format(form, job.task)
+    if form is Format.ORIGINAL:
+        from jobs.export.originals import check_original_name
+
+        check_original_name(database, job, path)
     with result_file(path, corpus=job.source) as target:
         return write_results(database, job, target, form, export, tell=tell)
 
@@ -39,8 +43,8 @@ def write_results(
 
     lines = result_lines(database, job, form, export or Export(), tell=tell, to_terminal=target.isatty())
     target.write(next(lines))
-    num_written = 0
-    for line in lines:
-        target.write(line)
-        num_written += 1
-    return num_written
+    num_pieces = 0
+    for piece in lines:
+        target.write(piece)
+        num_pieces += 1
+    return num_pieces - 1  # the last is the end of the file

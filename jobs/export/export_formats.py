@@ -36,6 +36,7 @@ class Format(enum.StrEnum):
     JSONL = "jsonl"
     CSV = "csv"
     TSV = "tsv"
+    PARQUET = "parquet"  # a table with typed columns
     TXT = "txt"  # only the translation or the perplexity, a line a document
     ORIGINAL = "original"  # the lines of the corpus as they were submitted
     TREC = "trec"  # rankings as a TREC run
@@ -48,11 +49,13 @@ _JSON_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 
 
 class RecordFormat(Protocol):
-    """Writes a format: `head` is the beginning of the file, `line` a document."""
+    """Writes a format: `head` is the beginning of the file, `line` a document, `tail` its end."""
 
     def head(self) -> bytes: ...
 
     def line(self, document: "ExportedDocument") -> bytes: ...
+
+    def tail(self) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +77,14 @@ class JsonLines:
             record["text"] = orjson.loads(record["text"])
         if document.error_code or document.error:
             record["error"] = {"code": document.error_code, "message": document.error, "line": document.line}
-        own, hidden = _split_fields(document, self.shape.keys)
+        own, hidden = split_fields(document, self.shape.keys)
         record.update(own)
         if hidden:
             record["fields"] = hidden
         return to_json(record) + b"\n"
+
+    def tail(self) -> bytes:
+        return b""
 
 
 @dataclass(frozen=True)
@@ -109,7 +115,7 @@ class Delimited:
         return self._write(self.columns)
 
     def line(self, document: "ExportedDocument") -> bytes:
-        own, hidden = _split_fields(document, self.shape.table_keys)
+        own, hidden = split_fields(document, self.shape.table_keys)
         for name in own.keys() - set(self.field_columns):
             hidden[name] = own.pop(name)
         cells: dict[str, Any] = {
@@ -127,6 +133,9 @@ class Delimited:
             cells["id"] = _Number(document.external_id)
         rows = (cells | row for row in self.shape.in_table(document.result))
         return b"".join(self._write([row.get(name) for name in self.columns]) for row in rows)
+
+    def tail(self) -> bytes:
+        return b""
 
     def _write(self, cells: Sequence[Any]) -> bytes:
         clean = visible if self.to_terminal else str
@@ -153,6 +162,9 @@ class PlainLines:
         self._next_line = document.line + 1
         text = self._shape.as_text(document.result) if document.result else None
         return b"\n" * num_blank + f"{self._clean(one_line(text or ''))}\n".encode()
+
+    def tail(self) -> bytes:
+        return b""
 
 
 def one_line(text: str) -> str:
@@ -199,7 +211,7 @@ def _id(document: "ExportedDocument") -> Any:
     return document.external_id
 
 
-def _split_fields(document: "ExportedDocument", reserved: frozenset[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_fields(document: "ExportedDocument", reserved: frozenset[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The other fields of the corpus' line: those under their own names, and those whose names are reserved."""
     fields = read_fields(document.fields)
     if reserved.isdisjoint(fields):

@@ -9,6 +9,7 @@ from jobs.choices import Only
 from jobs.errors import SpecError
 from jobs.export.export_formats import Format
 from jobs.export.result_columns import Extra
+from jobs.requirements import is_installed, needs_pyarrow
 from jobs.spec import Task
 
 if TYPE_CHECKING:
@@ -22,8 +23,10 @@ SUFFIXES = {
     ".tsv": Format.TSV,
     ".txt": Format.TXT,
     ".run": Format.TREC,
+    ".parquet": Format.PARQUET,
 }
-WITH_EXTRAS = (Format.JSONL, Format.CSV, Format.TSV)
+PACKED = (".gz", ".zst")
+WITH_EXTRAS = (Format.JSONL, Format.CSV, Format.TSV, Format.PARQUET)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,10 @@ class Export:
     def format_for(self, path: Path | None) -> Format:
         """The format for a file; None: standard output. Raises SpecError for options that this format does not take."""
         form = self.form or (Format.JSONL if path is None else format_of(path))
+        if form is Format.PARQUET and path is not None and path.suffix.lower() in PACKED:
+            raise SpecError(f"parquet compresses its own pages; name the file {path.with_suffix('')}")
+        if path is not None and path.suffix.lower() == ".parquet" and form not in (Format.PARQUET, Format.ORIGINAL):
+            raise SpecError(f"{path} would hold {form}; name it otherwise, or leave --format out")
         if self.extras and form not in WITH_EXTRAS:
             raise SpecError(f"--format {form} cannot hold more values; leave --with {self.extras[0]} out")
         if self.additions and form is not Format.ORIGINAL:
@@ -53,13 +60,15 @@ class Export:
 def format_of(path: Path) -> Format:
     """The format by the file name: results.csv.gz is CSV; an unknown suffix is JSON Lines."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in (".gz", ".zst"):
+    if suffixes and suffixes[-1] in PACKED:
         suffixes.pop()
     return SUFFIXES.get(suffixes[-1], Format.JSONL) if suffixes else Format.JSONL
 
 
 def check_format(form: Format, task: str) -> None:
     """Raise SpecError if this format cannot hold the results of a task; called before the work too, to fail early."""
+    if form is Format.PARQUET and not is_installed("pyarrow"):
+        raise SpecError(needs_pyarrow())
     if form in (Format.TREC, Format.COHERE) and task != Task.RERANK:
         run = " (the format of a file named .run)" if form is Format.TREC else ""
         raise SpecError(f"--format {form}{run} is for jobs that rerank, and the task is {task}; choose another")

@@ -5,23 +5,27 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from jobs.corpus.addition import AddedLines
-from jobs.corpus.corpus import Format
-from jobs.corpus.original import CorpusLayout, Lines, RewrittenLines, copied_lines
+from jobs.corpus.corpus import Format, format_of
+from jobs.corpus.original import CorpusLayout, Lines, RewrittenLines, copied_lines, unchanged_files
 from jobs.csv_text import csv_cell
 from jobs.errors import SpecError
 from jobs.export.export_formats import one_line
 from jobs.export.export_options import Export
 from jobs.export.result_columns import SHAPES, Shape, addable, added_value
 from jobs.json_text import to_json
+from jobs.requirements import is_installed, needs_pyarrow
 from jobs.store.corpus_source import CorpusSource, find_source
 from jobs.store.database import Database
-from jobs.store.report.export import ExportedDocument, field_names, read_documents
+from jobs.store.report.export import ExportedDocument, field_names, first_fields, has_integer_ids, read_documents
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.states import DocumentStatus
 from jobs.visible_text import visible
+
+NO_TERMINAL = "parquet is no text for a terminal; name a file with -o"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +41,21 @@ class Addition:
         return cls(key, name or key)
 
 
+def check_original_name(database: Database, job: JobSummary, path: Path) -> None:
+    """Raise SpecError for a file whose name promises parquet where the corpus has lines, or lines where it has rows."""
+    with database.reading() as connection:
+        layout = CorpusLayout.parse(find_source(connection, job.job_id).reading)
+    said = format_of(path)
+    if said is not None and (said is Format.PARQUET) != (layout.format is Format.PARQUET):
+        raise SpecError(
+            f"the corpus is {layout.format}, and what is written of it is {layout.format} too; give {path} that suffix"
+        )
+
+
 def original_lines(
     database: Database, job: JobSummary, export: Export, *, tell: Callable[[str], None], to_terminal: bool
 ) -> Iterator[bytes]:
-    """The head of the file, then the lines of the selected documents, except rejected ones.
+    """The head of the file, the lines of the selected documents except rejected ones, and the end of the file.
 
     Raises SpecError before the head for a corpus that does not consist of lines, and for an addition that the results
     do not have or whose name the corpus uses.
@@ -50,6 +65,9 @@ def original_lines(
     layout = CorpusLayout.parse(source.reading)
     shape, additions = SHAPES[job.task], export.additions
     _check_names(database, job, layout, additions, shape)
+    if layout.format is Format.PARQUET:
+        yield from _parquet_rows(database, job, layout, source, export, tell=tell, to_terminal=to_terminal)
+        return
     clean = _visible if to_terminal else bytes
     with _lines(database, job, layout, source, tell) as (lines, is_copied):
         found = read_documents(
@@ -74,6 +92,49 @@ def original_lines(
         for document in found:
             if document.status != DocumentStatus.REJECTED:
                 yield clean(line(document))
+    yield b""
+
+
+def _parquet_rows(
+    database: Database,
+    job: JobSummary,
+    layout: CorpusLayout,
+    source: CorpusSource,
+    export: Export,
+    *,
+    tell: Callable[[str], None],
+    to_terminal: bool,
+) -> Iterator[bytes]:
+    """As `original_lines`, for a parquet corpus."""
+    if to_terminal:
+        raise SpecError(NO_TERMINAL)
+    if not is_installed("pyarrow"):
+        raise SpecError(needs_pyarrow())
+    from jobs.corpus.parquet.copied_rows import CopiedRows
+    from jobs.export.parquet.originals import CopiedTable, RewrittenTable, added_columns
+
+    shape = SHAPES[job.task]
+    added = added_columns(shape, [(one.key, one.name) for one in export.additions])
+    files = unchanged_files(job.source, layout, source.digest)
+    table: CopiedTable | RewrittenTable
+    if files:
+        table = CopiedTable(CopiedRows([file.path for file in files]), added)
+    else:
+        tell(f"{job.source} no longer holds the corpus as submitted, so its rows are written from the database.")
+        table = RewrittenTable(
+            layout,
+            first_fields(database, job.job_id, among=None),
+            added,
+            has_ids=source.has_ids,
+            has_integer_ids=has_integer_ids(database, job.job_id),
+        )
+    yield b""
+    for document in read_documents(
+        database, job.job_id, only=export.only, condition=export.condition, with_text=not files
+    ):
+        if document.status != DocumentStatus.REJECTED:
+            yield table.line(document, [added_value(shape, one.key, document) for one in export.additions])
+    yield table.tail()
 
 
 @contextmanager

@@ -31,6 +31,9 @@ class RankingFormat:
         query = ranked_query(document)
         return b"" if query is None else self.writer.line(query)
 
+    def tail(self) -> bytes:
+        return b""
+
 
 def ranking_format(form: Format, job: "JobSummary") -> RankingFormat:
     """The writer; raises SpecError for a job of another task."""

@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator
 
 from jobs.choices import Only
 from jobs.corpus.original import is_text
+from jobs.errors import SpecError
 from jobs.export.export_formats import Format, RecordFormat, record_format
 from jobs.export.export_options import Export, check_format
-from jobs.export.originals import original_lines
+from jobs.export.originals import NO_TERMINAL, original_lines
+from jobs.export.parquet.results import parquet_results
 from jobs.export.rankings import ranking_format
 from jobs.export.result_columns import Extra
 from jobs.store.corpus_source import find_source
@@ -24,12 +26,14 @@ def result_lines(
     tell: Callable[[str], None],
     to_terminal: bool = False,
 ) -> Iterator[bytes]:
-    """The head of the file, which may be empty, then the bytes of each document.
+    """The head of the file, then the bytes of each document, then the end of the file; each may be empty.
 
     `tell` gets what the reader of the export should know besides. Raises SpecError before the head for values that the
     job lacks.
     """
     check_format(form, job.task)
+    if form is Format.PARQUET and to_terminal:
+        raise SpecError(NO_TERMINAL)
     if form is Format.ORIGINAL:
         yield from original_lines(database, job, export, tell=tell, to_terminal=to_terminal)
         return
@@ -39,6 +43,8 @@ def result_lines(
     records: RecordFormat
     if form in (Format.TREC, Format.COHERE):
         records = ranking_format(form, job)
+    elif form is Format.PARQUET:
+        records = parquet_results(database, job, export.extras)
     else:
         records = record_format(
             form,
@@ -60,6 +66,7 @@ def result_lines(
     )
     for document in documents:
         yield records.line(document)
+    yield records.tail()
 
 
 def _is_text(database: Database, job: JobSummary) -> bool:

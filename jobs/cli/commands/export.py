@@ -23,8 +23,8 @@ from jobs.formatting import counted
     "--output",
     "path",
     type=click.Path(path_type=Path),
-    help="The file to write. Its name sets the format: .jsonl, .csv, .tsv, .txt or .run; a further .gz or .zst "
-    "compresses it.  [default: standard output]",
+    help="The file to write. Its name sets the format: .jsonl, .csv, .tsv, .txt, .parquet or .run; a further .gz "
+    "or .zst compresses it (not parquet).  [default: standard output]",
 )
 @click.option(
     "--format",
@@ -99,6 +99,10 @@ def export(
     --format txt writes one line for each document, in the order of the corpus: the translation with its line breaks
     replaced by spaces, or the perplexity; an empty line where there is no result. For a txt corpus, blank lines of the
     corpus are written too.
+
+    --format parquet writes a table with typed columns, a row for each document; it needs the package pyarrow. A field
+    of the corpus has the type that its first 10,000 documents have; lists, objects and mixed values are JSON text. With
+    --format original, rows of a parquet corpus are written as parquet, with the types that they had.
 
     For rankings, --format trec writes a TREC run, and --format cohere the answers of Cohere's rerank endpoint, a query
     a line.

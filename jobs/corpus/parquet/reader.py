@@ -122,9 +122,12 @@ class RowBytes(io.RawIOBase):
         if code == REFUSED:
             return str(json.loads(text))
         last = text.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        what = f"the process that reads it {how_it_ended(code)}{f' ({last})' if last else ''}"
+        if code > 0:
+            return f"{what}, which is an error of kvjobs; write the file as jsonl, and report it"
         return (
-            f"the process that reads it {how_it_ended(code)}{f' ({last})' if last else ''}; the file is damaged, or a "
-            "part of it unpacks to more memory than there is: write it again, with smaller row groups and pages"
+            f"{what}; the file is damaged, or a part of it unpacks to more memory than there is: write it again, with "
+            "smaller row groups and pages"
         )
 
 

@@ -23,7 +23,7 @@ import orjson
 
 from jobs.corpus.guess import likely_name
 from jobs.documents import quoted
-from jobs.requirements import install_command
+from jobs.requirements import needs_pyarrow
 
 BATCH_BYTES = 1 << 24  # of values, by the sizes in the footer
 BATCH_ROWS = 4_096
@@ -80,7 +80,7 @@ def json_lines(file: BinaryIO | IO[bytes], request: Request) -> Iterator[bytes]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise RefusedFileError(MISSING.format(install=install_command("pyarrow"))) from None
+        raise RefusedFileError(needs_pyarrow()) from None
     from jobs.corpus.parquet.values import NoJsonFormError
 
     pa.set_io_thread_count(1)
@@ -100,7 +100,7 @@ def json_lines(file: BinaryIO | IO[bytes], request: Request) -> Iterator[bytes]:
         _check_columns(schema, request)
         yield orjson.dumps({"rows": opened.metadata.num_rows}) + b"\n"
         num_rows = 0
-        for batch in _batches(opened):
+        for batch in batches(opened):
             num_rows += len(batch)
             yield from _pieces(_lines(batch, schema, request))
         if num_rows != opened.metadata.num_rows:
@@ -115,7 +115,6 @@ def json_lines(file: BinaryIO | IO[bytes], request: Request) -> Iterator[bytes]:
         raise RefusedFileError(_in_words(error)) from None
 
 
-MISSING = "parquet is read and written with the package pyarrow, which is not installed: {install}"
 _AGAIN = "fetch or write the file again"
 
 
@@ -189,7 +188,7 @@ def _too_large(request: Request) -> str:
     )
 
 
-def _batches(opened: Any) -> Iterator[Any]:
+def batches(opened: Any) -> Iterator[Any]:
     """All rows, in batches that are as large in each group of rows as its values allow."""
     for group in range(opened.num_row_groups):
         about = opened.metadata.row_group(group)

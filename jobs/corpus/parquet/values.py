@@ -25,7 +25,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.types as is_type
 
-JSON_MARK = {b"kvjobs": b"json"}  # metadata of a column whose text is JSON; `jobs.export` writes it
+from jobs.corpus.parquet.json_columns import JSON_MARK
+
 MAX_DEPTH = 200  # orjson writes 254 levels
 
 

@@ -31,6 +31,8 @@ OK, WAITING = "ok", "waiting"
 FIRST_PAGE = 100  # rows; the size of later pages depends on the length of these
 LARGEST_PAGE = 5_000
 CHARACTERS_PER_PAGE = 4_000_000
+CHARACTERS_OF_FIRST = 64_000_000
+DIGITS_OF_INT64 = 18  # at least
 NUM_OWN = 11  # columns of the document, `status` last, before those of its result
 
 
@@ -106,6 +108,32 @@ def names_of_fields(connection: Connection, job_id: int, among: int = 100) -> li
     for text in connection.execute(first).scalars():
         names.update(dict.fromkeys(read_fields(text)))
     return list(names)
+
+
+def first_fields(database: Database, job_id: int, among: int | None = 10_000) -> Iterator[dict[str, Any]]:
+    """The other fields of a job's first documents, or with None of all. Of fewer where they are long."""
+    after, size = -1, 0
+    while among is None or (after + 1 < among and size < CHARACTERS_OF_FIRST):
+        first = select(Document.fields).where(
+            Document.job_id == job_id, Document.position > after, Document.position <= after + FIRST_PAGE
+        )
+        with database.reading() as connection:
+            found = connection.execute(first.order_by(Document.position)).scalars().all()
+        if not found:
+            return
+        for text in found:
+            size += len(text or "")
+            yield read_fields(text)
+        after += FIRST_PAGE
+
+
+def has_integer_ids(database: Database, job_id: int) -> bool:
+    """Whether each document of a job that has an id has an integer of 64 bits for one (line numbers are). Reads all
+    documents of the job, or up to the first that has another."""
+    of_job = (Document.job_id == job_id) & Document.external_id.is_not(None)
+    other = ~Document.numeric_id | (func.length(Document.external_id) > DIGITS_OF_INT64)
+    with database.reading() as connection:
+        return connection.execute(select(Document.position).where(of_job, other).limit(1)).first() is None
 
 
 def _documents(

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from jobs.errors import SpecError
 from jobs.outcome import Flag
+from jobs.requirements import is_installed
 from jobs.spec import Task
 from jobs.store.report.document_order import Order, Place
 from jobs.store.report.document_pages import MAX_SORTED, DocumentPage, Selection, read_page, sortable
@@ -40,7 +41,7 @@ ORDERS = {
 }
 
 JobId = Annotated[int, Path(ge=1, le=LARGEST_ID)]
-FORMS = {"jsonl": "JSON Lines", "csv": "CSV", "original": "Lines of the corpus"}  # of a download
+FORMS = {"jsonl": "JSON Lines", "csv": "CSV", "parquet": "Parquet", "original": "Lines of the corpus"}  # of a download
 PlaceText = Annotated[str, Query(max_length=60)]
 
 router = APIRouter()
@@ -73,7 +74,7 @@ def documents(
         "progress": _progress(job, asked, page, backward),
         "filter": asked,
         "chips": _chips(job, asked),
-        "downloads": [(name, export_address(job, asked, form)) for form, name in FORMS.items()],
+        "downloads": [(name, export_address(job, asked, form)) for form, name in _forms().items()],
         "problem": problem,
         "condition": written,
         "command_line": export_command(job, written),
@@ -117,6 +118,11 @@ def flags_of(task: str) -> list[Flag]:
         Task.RERANK: [Flag.TRUNCATED, Flag.KEPT_ORDER],
     }
     return of_task[Task(task)]
+
+
+def _forms() -> dict[str, str]:
+    """The formats of a download; parquet where the package for it is installed."""
+    return {form: name for form, name in FORMS.items() if form != "parquet" or is_installed("pyarrow")}
 
 
 def _chips(job: JobSummary, asked: DocumentFilter) -> list[dict[str, str]]:

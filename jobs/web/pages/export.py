@@ -18,7 +18,12 @@ from jobs.web.document_view.document_filter import FilterOfAddress
 from jobs.web.pages.documents import JobId, selection_of
 
 CHUNK = 64 * 1024  # bytes that are sent at a time
-TYPES = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8", "tsv": "text/tab-separated-values"}
+TYPES = {
+    "jsonl": "application/x-ndjson",
+    "csv": "text/csv; charset=utf-8",
+    "tsv": "text/tab-separated-values",
+    "parquet": "application/vnd.apache.parquet",
+}
 
 router = APIRouter()
 
@@ -28,7 +33,7 @@ def export(
     request: Request,
     job_id: JobId,
     asked: FilterOfAddress,
-    form: Annotated[Literal["jsonl", "csv", "tsv", "original"], Query(alias="format")] = "jsonl",
+    form: Annotated[Literal["jsonl", "csv", "tsv", "parquet", "original"], Query(alias="format")] = "jsonl",
 ) -> StreamingResponse:
     """Every document that meets the conditions, in the order of the corpus. What is wrong is said before the file
     begins; an error in the middle of it breaks the connection, so that a browser reports it."""

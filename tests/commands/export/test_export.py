@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from sqlalchemy import event
 
 from jobs.choices import Only
@@ -373,3 +374,19 @@ def test_where_accepts_texts_with_quotes_and_special_characters(kvjobs: Kvjobs, 
     found = records(kvjobs("export", job, "--where", "id = 'it''s; -- :x' or translation like '%丙%'").out)
 
     assert [record["id"] for record in found] == ["it's; -- :x"]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "tsv", "txt"])
+@pytest.mark.parametrize("packing", ["gz", "zst"])
+def test_a_compressed_file_unpacks_to_the_plain_one(
+    kvjobs: Kvjobs, mixed_job: int, tmp_path: Path, form: str, packing: str
+) -> None:
+    plain, packed = tmp_path / f"out.{form}", tmp_path / f"out.{form}.{packing}"
+    for path in (plain, packed):
+        assert kvjobs("export", mixed_job, "-o", path).exit_code == 0
+
+    data = packed.read_bytes()
+    unpacked = gzip.decompress(data) if packing == "gz" else zstandard.ZstdDecompressor().stream_reader(data).read()
+
+    assert unpacked == plain.read_bytes() != b""
+    assert sorted(path.name for path in tmp_path.glob("*out*")) == [plain.name, packed.name]

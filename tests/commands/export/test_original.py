@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -231,3 +232,14 @@ def test_a_round_trip_preserves_every_value(
 
     (tmp_path / "corpus.jsonl").write_bytes(b"gone\n")
     assert [json.loads(line) for line in original(kvjobs, job).splitlines()] == lines
+
+
+@pytest.mark.parametrize("packing", ["gz", "zst"])
+def test_lines_of_the_corpus_can_be_compressed_too(kvjobs: Kvjobs, send: Send, tmp_path: Path, packing: str) -> None:
+    job, out = send(CORPORA["a.txt"], "a.txt"), tmp_path / f"kept.txt.{packing}"
+
+    assert kvjobs("export", job, "--format", "original", "--only", "waiting", "-o", out).exit_code == 0
+
+    data = out.read_bytes()
+    found = gzip.decompress(data) if packing == "gz" else zstandard.ZstdDecompressor().stream_reader(data).read()
+    assert found == READABLE["a.txt"]

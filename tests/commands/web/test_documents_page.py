@@ -105,6 +105,16 @@ def test_a_csv_runs_no_formula_of_a_document(client: TestClient, add_job: AddJob
     assert rows[0]["translation"] == "'=HYPERLINK(1)"
 
 
+def test_a_selection_is_downloaded_as_parquet(client: TestClient, add_job: AddJob) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed (pip install '.[parquet]')")
+    job_id = add_job(Line("x", "eins", fields={"n": 1}), Line("y", "zwei", fields={"n": 2}))
+
+    downloaded = client.get(f"/jobs/{job_id}/export?format=parquet")
+
+    assert downloaded.headers["content-disposition"] == f'attachment; filename="job-{job_id}.parquet"'
+    assert parquet.read_table(io.BytesIO(downloaded.content)).column("n").to_pylist() == [1, 2]
+
+
 def test_text_of_documents_is_text(client: TestClient, some_job: int) -> None:
     page = client.get(f"/jobs/{some_job}/documents").text
 

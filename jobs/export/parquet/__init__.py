@@ -1,0 +1,1 @@
+"""Exports as parquet: typed columns, written row group by row group."""

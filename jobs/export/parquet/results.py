@@ -1,0 +1,131 @@
+"""Results as a parquet table, a row a document.
+
+    id  status  <result>  flags  [nbest | tokens]  [--with]  <other fields>  error_code  error_message  line  fields
+
+The result is the columns of CSV (`translation`; `nll_sum` .. `bits_per_byte`); of a ranking one column, a list of
+candidates, best first. Their types depend on the task alone. The id is int64 if every document has an integer for one,
+else a string.
+
+Knows: results, documents. Does not know: SQL, files.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from jobs.errors import StoreError
+from jobs.export.export_formats import split_fields
+from jobs.export.parquet.columns import MISFIT, Column, Kind, fit, infer, schema
+from jobs.export.parquet.table_bytes import TableBytes
+from jobs.export.result_columns import SHAPES, Extra, Shape, extra_keys, extra_values
+from jobs.store.report.export import first_fields, has_integer_ids
+
+if TYPE_CHECKING:
+    from jobs.store.database import Database
+    from jobs.store.report.export import ExportedDocument
+    from jobs.store.report.job_summary import JobSummary
+
+FLOATS = frozenset(
+    {"nll_sum", "perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "log_prob", "score", "first_score"}
+)
+JSON = frozenset({"nbest", "tokens"})
+
+
+class ParquetResults:
+    """Writes the documents of a job."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        field_columns: Sequence[Column],
+        *,
+        extras: Sequence[str] = (),
+        optional: Sequence[str] = (),
+        has_integer_ids: bool,
+    ) -> None:
+        """`field_columns`: the fields of the corpus; what is in none of them is JSON in the column `fields`. `extras`,
+        `optional`: keys, as in `Delimited`."""
+        self._shape = shape
+        self._extras = extras
+        self._has_integer_ids = has_integer_ids
+        self._reserved = frozenset(shape.table_keys | shape.keys)
+        self._is_ranking = "candidate" in shape.columns
+        results = ["ranking"] if self._is_ranking else [*shape.columns]
+        self._fields = {one.name: one.kind for one in field_columns if one.name not in self._reserved}
+        self._columns = [
+            Column("id", Kind.INT if has_integer_ids else Kind.TEXT),
+            Column("status", Kind.TEXT),
+            *(Column(name, column_kind(name)) for name in (*results, "flags", *optional, *extras)),
+            *(Column(name, kind) for name, kind in self._fields.items()),
+            *(Column("error_code", Kind.TEXT), Column("error_message", Kind.TEXT)),
+            *(Column("line", Kind.INT), Column("fields", Kind.JSON)),
+        ]
+        self._table = TableBytes(schema(self._columns))
+
+    def head(self) -> bytes:
+        return b""
+
+    def line(self, document: "ExportedDocument") -> bytes:
+        own, hidden = split_fields(document, self._reserved)
+        cells: dict[str, Any] = {}
+        for name, value in own.items():
+            kind = self._fields.get(name)
+            fitting = MISFIT if kind is None else fit(kind, value)
+            if fitting is MISFIT:
+                hidden[name] = value
+            else:
+                cells[name] = fitting
+        cells |= self._result(document) | extra_values(self._extras, document)
+        cells |= {
+            "id": self._id(document),
+            "status": document.status,
+            "flags": document.result["flags"].split() if document.result.get("flags") else None,
+            "error_code": document.error_code,
+            "error_message": document.error,
+            "line": document.line,
+            "fields": orjson.dumps({name: hidden[name] for name in sorted(hidden)}).decode() if hidden else None,
+        }
+        return self._table.add([cells.get(column.name) for column in self._columns])
+
+    def tail(self) -> bytes:
+        return self._table.end()
+
+    def _result(self, document: "ExportedDocument") -> dict[str, Any]:
+        if self._is_ranking:
+            return {"ranking": self._shape.in_json(document.result)["ranking"]}
+        (cells,) = self._shape.in_table(document.result)
+        return cells
+
+    def _id(self, document: "ExportedDocument") -> Any:
+        if not self._has_integer_ids or document.external_id is None:
+            return document.external_id
+        if not document.numeric_id:
+            raise StoreError("documents were added to the job during the export; export it again")
+        return int(document.external_id)
+
+
+def parquet_results(database: "Database", job: "JobSummary", extras: Sequence[Extra]) -> ParquetResults:
+    """The writer of a job's documents."""
+    shape, options = SHAPES[job.task], json.loads(job.options)
+    return ParquetResults(
+        shape,
+        infer(first_fields(database, job.job_id)),
+        extras=extra_keys(shape, extras),
+        optional=[key for key, is_asked_for in shape.optional.items() if is_asked_for(options)],
+        has_integer_ids=has_integer_ids(database, job.job_id),
+    )
+
+
+def column_kind(name: str) -> Kind:
+    """The kind of a column of results."""
+    if name == "ranking":
+        return Kind.RANKING
+    if name == "flags":
+        return Kind.TEXTS
+    if name in JSON:
+        return Kind.JSON
+    if name in FLOATS:
+        return Kind.FLOAT
+    return Kind.INT if name.startswith("num_") else Kind.TEXT
