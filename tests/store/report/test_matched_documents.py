@@ -16,6 +16,7 @@ from jobs.store.report.matched_documents import (
 )
 from jobs.store.schema import tables
 from jobs.store.schema.states import DocumentStatus
+from tests.databases import ON_SQLITE
 from tests.rows import AddJob, Line
 
 FAILED = Line("f", status=DocumentStatus.FAILED, error=("engine-error", "it broke"))
@@ -127,3 +128,20 @@ def test_a_page_is_two_statements_however_many_documents_there_are(database: Dat
 
     next(matched_pages(database, first, second, how))
     assert sum("documents" in statement for statement in statements) == 2
+
+
+@ON_SQLITE
+def test_ids_are_looked_up_by_their_index_and_not_by_reading_the_job(database: Database, add_job: AddJob) -> None:
+    """Without statistics, SQLite takes a job for ten documents and would rather read it than look up a hundred ids."""
+    lines = [Line(f"d{number}", str(number)) for number in range(120)]
+    first, second = jobs_of(database, add_job(*lines), add_job(*lines))
+    with database.reading() as connection:
+        how = find_matching(connection, first, second, None)
+    calls: list[tuple[str, object]] = []
+    event.listen(database.engine, "before_cursor_execute", lambda *call: calls.append((call[2], call[3])))
+    next(matched_pages(database, first, second, how))
+    statement, parameters = calls[-1]
+
+    with database.reading() as connection:
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
+    assert any("job_id=? AND external_id=?" in step[-1] for step in plan)
