@@ -39,6 +39,7 @@ def corpus_of(path: Path, *texts: str | None) -> Path:
         (["nowhere.jsonl"], 2, "nowhere.jsonl"),
         (["."], 2, "several formats|no suffix of a known format"),
         (["empty.jsonl"], 2, "empty|no document"),
+        (["corpus.jsonl", "empty.jsonl"], 2, "name one corpus, not 2; .* a pattern in quotes"),
         (["corpus.jsonl", "--model", "no-such-model"], 5, "demo-en-zh"),
         (["corpus.jsonl", "--model", "./half"], 2, "encoder_model.onnx"),
         (["corpus.jsonl", "--task", "summarise"], 2, "translate"),

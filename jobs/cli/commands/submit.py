@@ -23,8 +23,18 @@ if TYPE_CHECKING:
     from jobs.store.database import Database
 
 
+def _one_corpus(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> str:
+    """The one argument. A shell makes several of a pattern without quotes."""
+    if len(values) > 1:
+        raise click.UsageError(
+            f"name one corpus, not {len(values)}; for several files as one, name their folder, or a pattern in quotes: "
+            "'part-*.jsonl'"
+        )
+    return values[0]
+
+
 @click.command(cls=GroupedCommand)
-@click.argument("corpus", metavar="CORPUS")
+@click.argument("corpus", metavar="CORPUS", nargs=-1, required=True, callback=_one_corpus)
 @submit_options
 @task_options
 @click.pass_obj
