@@ -59,7 +59,9 @@ def keep_picture(visited: Visited, name: str) -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(("width", "scheme"), [(1600, "light"), (380, "dark")])
-def test_a_page_fits_its_screen_and_reports_no_error(visit: Visit, path: str, width: int, scheme: str) -> None:
+def test_a_page_fits_its_screen_reports_no_error_and_axe_finds_nothing(
+    visit: Visit, path: str, width: int, scheme: str
+) -> None:
     visited = visit(path, width=width, scheme=scheme)
     settle(visited)
     keep_picture(visited, f"{path.split('?')[0]}-{width}-{scheme}")
@@ -67,16 +69,7 @@ def test_a_page_fits_its_screen_and_reports_no_error(visit: Visit, path: str, wi
     assert visited.problems == []
     beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert visited.page.evaluate(beyond) <= 0, "the page is wider than the screen"
-
-
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize(("width", "scheme"), [(1600, "light"), (380, "dark")])
-def test_axe_finds_nothing(visit: Visit, path: str, width: int, scheme: str) -> None:
-    visited = visit(path, width=width, scheme=scheme)
-    settle(visited)
-
     found = axe_library.Axe().run(visited.page)
-
     assert found.violations_count == 0, found.generate_report()
 
 
