@@ -22,8 +22,7 @@ from jobs.formatting import count, counted
 from jobs.retrieval.qrels import Qrels
 from jobs.spec import Task
 from jobs.store.database import Database
-from jobs.store.report.job_summary import JobSummary
-from jobs.store.report.matched_documents import (
+from jobs.store.report.documents.matched_documents import (
     LARGEST_PAGE,
     Matched,
     MatchedBy,
@@ -31,7 +30,8 @@ from jobs.store.report.matched_documents import (
     matched_pages,
     read_details,
 )
-from jobs.store.report.steps import summarize_steps
+from jobs.store.report.job_summary import JobSummary
+from jobs.store.report.timings.steps import summarize_steps
 
 Agreement = TranslationAgreement | ScoreShift | RankingAgreement
 

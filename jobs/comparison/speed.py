@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.store.report.job_summary import JobSummary
-from jobs.store.report.steps import StepSummary
+from jobs.store.report.timings.steps import StepSummary
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from jobs.spec import Task
 from jobs.visible_text import visible
 
 if TYPE_CHECKING:
-    from jobs.store.report.export import ExportedDocument
+    from jobs.store.report.documents.export import ExportedDocument
     from jobs.store.report.job_summary import JobSummary
 
 

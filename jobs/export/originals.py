@@ -20,7 +20,13 @@ from jobs.json_text import to_json
 from jobs.requirements import is_installed, needs_pyarrow
 from jobs.store.corpus_source import CorpusSource, find_source
 from jobs.store.database import Database
-from jobs.store.report.export import ExportedDocument, field_names, first_fields, has_integer_ids, read_documents
+from jobs.store.report.documents.export import (
+    ExportedDocument,
+    field_names,
+    first_fields,
+    has_integer_ids,
+    read_documents,
+)
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.states import DocumentStatus
 from jobs.visible_text import visible

@@ -13,7 +13,7 @@ from jobs.errors import SpecError
 from jobs.spec import Task
 
 if TYPE_CHECKING:
-    from jobs.store.report.export import ExportedDocument
+    from jobs.store.report.documents.export import ExportedDocument
 
 Cells = dict[str, Any]
 

@@ -13,7 +13,7 @@ from jobs.export.rankings import ranking_format
 from jobs.export.result_columns import Extra
 from jobs.store.corpus_source import find_source
 from jobs.store.database import Database
-from jobs.store.report.export import field_names, read_documents
+from jobs.store.report.documents.export import field_names, read_documents
 from jobs.store.report.job_summary import JobSummary
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import func, select, text
 
 from jobs.store import prune
 from jobs.store.database import Database
-from jobs.store.report.consistency_check import find_contradictions
+from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema import tables
 from jobs.store.schema.migrate import HEAD
 from jobs.store.schema.states import DocumentStatus

@@ -11,7 +11,7 @@ from sqlalchemy import make_url, text
 
 from jobs.errors import SpecError, StoreError
 from jobs.store.database import Database
-from jobs.store.report.query import run_query
+from jobs.store.report.query.query import run_query
 from jobs.store.schema.migrate import HEAD
 from jobs.store.schema.views import VIEW_NAMES, create_views, drop_views
 from tests.command_line import Kvjobs

@@ -3,7 +3,7 @@
 import csv
 import io
 
-from jobs.store.report.saved_queries import saved_queries, with_table
+from jobs.store.report.query.saved_queries import saved_queries, with_table
 from tests.command_line import Kvjobs
 from tests.places import CHECKOUT
 
@@ -43,4 +43,4 @@ def test_a_question_or_a_job_that_is_not_there_is_exit_code_5(kvjobs: Kvjobs, fi
 def test_the_page_of_questions_lists_those_that_there_are() -> None:
     page = PAGE.read_text(encoding="utf-8")
 
-    assert page == with_table(page), "run: python -m jobs.store.report.saved_queries"
+    assert page == with_table(page), "run: python -m jobs.store.report.query.saved_queries"

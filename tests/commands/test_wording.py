@@ -10,7 +10,7 @@ from jobs.cli.render.job_end import end_message
 from jobs.cli.render.live_progress import progress_text
 from jobs.store.database import Database
 from jobs.store.report.job_summary import find_job
-from jobs.store.report.speed import RecentSpeed
+from jobs.store.report.timings.speed import RecentSpeed
 from tests.command_line import Kvjobs
 from tests.rows import AddJob, Line
 

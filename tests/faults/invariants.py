@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 
 from jobs.store.database import Database
-from jobs.store.report.consistency_check import find_contradictions
+from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema.tables import JobCounts, ShardEvent, Worker
 
 LOST = ("lost", "expired", "stale_commit")  # events after which a batch is computed again

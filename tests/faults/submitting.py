@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from jobs.store.report.consistency_check import find_contradictions
+from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema.tables import Document, Job, Shard
 from tests.faults.trial import Trial
 

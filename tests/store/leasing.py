@@ -5,7 +5,7 @@ from sqlalchemy import select
 from jobs.store import leases
 from jobs.store.database import Database
 from jobs.store.record import record
-from jobs.store.report.consistency_check import find_contradictions
+from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema import tables
 from jobs.store.work import Work
 from tests.rows import translated

@@ -17,7 +17,7 @@ from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.prune import prune_job
 from jobs.store.record import record
-from jobs.store.report.consistency_check import find_contradictions
+from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema import tables
 from jobs.store.work import Work
 from tests.repetition import LONG, times

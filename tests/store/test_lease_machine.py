@@ -28,7 +28,7 @@ from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
 from jobs.store.prune import prune_job
 from jobs.store.record import record
-from jobs.store.report.rollup_recount import find_wrong_rollups
+from jobs.store.report.recount.rollup_recount import find_wrong_rollups
 from jobs.store.schema import tables
 from jobs.store.work import Work
 from tests.databases import empty

@@ -19,8 +19,8 @@ from jobs.store.database import Database
 from jobs.store.jobs import cancel, retry
 from jobs.store.prune import prune_job
 from jobs.store.record import record
-from jobs.store.report.consistency_check import find_contradictions
 from jobs.store.report.job_summary import find_job
+from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.report.totals import totals, totals_by
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time

@@ -22,7 +22,7 @@ from jobs.store.jobs import cancel, retry
 from jobs.store.prune import prune_job
 from jobs.store.report.failures import failures
 from jobs.store.report.job_summary import find_job
-from jobs.store.report.steps import summarize_steps
+from jobs.store.report.timings.steps import summarize_steps
 from jobs.store.schema import tables
 from jobs.store.schema.results import RESULTS
 from jobs.store.schema.rollup_tables import ROLLUPS, FailureCounts, MinuteSums, PhaseSums, RecordedBatch

@@ -60,8 +60,8 @@ def check(context: Context, output: Output, reference: str | None) -> int:
     waiting or in exactly one terminal state, the job's counters must agree with its documents, and no result may have a
     lease epoch that its shard never had. Exit code 1 if anything is wrong.
     """
-    from jobs.store.report.consistency_check import find_contradictions
     from jobs.store.report.job_summary import find_job
+    from jobs.store.report.recount.consistency_check import find_contradictions
     from jobs.store.schema import migrate
 
     with context.database_as_it_is() as database:

@@ -67,8 +67,8 @@ def query(
     kvjobs query --saved slowest-batches -p job 3 -p rows 5
     kvjobs query "select status, count(*) from v_documents where job_id = :job group by 1" -p job 3
     """
-    from jobs.store.report.query import run_query
-    from jobs.store.report.saved_queries import saved_query
+    from jobs.store.report.query.query import run_query
+    from jobs.store.report.query.saved_queries import saved_query
 
     if sum((sql is not None, saved is not None, as_list)) != 1:
         raise click.UsageError("Give one of: a query in SQL, --saved NAME, --list.")
@@ -95,7 +95,7 @@ def query(
 
 
 def _print_list(output: Output) -> None:
-    from jobs.store.report.saved_queries import saved_queries
+    from jobs.store.report.query.saved_queries import saved_queries
 
     rows = [
         {

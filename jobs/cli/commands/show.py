@@ -21,7 +21,7 @@ def show(context: Context, output: Output, reference: str) -> None:
     from jobs.cli.render.layout import print_page
     from jobs.store.report.failures import failures
     from jobs.store.report.job_summary import find_job
-    from jobs.store.report.steps import summarize_steps
+    from jobs.store.report.timings.steps import summarize_steps
 
     with context.database() as database, database.reading() as connection:
         job = find_job(connection, reference)

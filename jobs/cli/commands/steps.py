@@ -31,7 +31,7 @@ def steps(context: Context, output: Output, reference: str, by: By) -> None:
     the KV cache works.
     """
     from jobs.store.report.job_summary import find_job
-    from jobs.store.report.steps import summarize_steps
+    from jobs.store.report.timings.steps import summarize_steps
 
     with context.database() as database, database.reading() as connection:
         job = find_job(connection, reference)

@@ -114,7 +114,7 @@ def _dry_run(context: Context, options: SubmitOptions, spec: JobSpec, corpus: "C
     from jobs.cli.render.dry_run import as_record, describe
     from jobs.cli.render.reading_progress import reading_progress
     from jobs.json_text import to_json
-    from jobs.store.report.speed import past_speed
+    from jobs.store.report.timings.speed import past_speed
 
     settings = context.settings
     with reading_progress() as on_progress:

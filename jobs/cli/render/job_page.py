@@ -12,7 +12,7 @@ from jobs.spec import Task
 if TYPE_CHECKING:
     from jobs.store.report.failures import Failure
     from jobs.store.report.job_summary import JobSummary
-    from jobs.store.report.steps import StepSummary
+    from jobs.store.report.timings.steps import StepSummary
 
 PHASES_SHOWN = 3
 LONGEST_MESSAGE = 200  # characters of an error message; the export has all of it

@@ -10,7 +10,7 @@ from jobs.cli.render.messages import MessageFormat, message_format, print_messag
 from jobs.cli.render.task_terms import TASK_TERMS
 from jobs.formatting import count, duration, percent
 from jobs.store.report.job_summary import JobSummary
-from jobs.store.report.speed import RecentSpeed
+from jobs.store.report.timings.speed import RecentSpeed
 from jobs.visible_text import visible
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from jobs.export.export_formats import split_fields
 from jobs.export.parquet.columns import MISFIT, Column, Kind, fit, infer, schema
 from jobs.export.parquet.table_bytes import TableBytes
 from jobs.export.result_columns import SHAPES, Extra, Shape, extra_keys, extra_values
-from jobs.store.report.export import first_fields, has_integer_ids
+from jobs.store.report.documents.export import first_fields, has_integer_ids
 
 if TYPE_CHECKING:
     from jobs.store.database import Database
-    from jobs.store.report.export import ExportedDocument
+    from jobs.store.report.documents.export import ExportedDocument
     from jobs.store.report.job_summary import JobSummary
 
 FLOATS = frozenset(

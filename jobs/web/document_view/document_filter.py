@@ -16,7 +16,7 @@ from pydantic import BeforeValidator
 
 from jobs.outcome import Flag
 from jobs.spec import Task
-from jobs.store.report.document_order import Order
+from jobs.store.report.documents.document_order import Order
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.states import DocumentStatus
 from jobs.store.where.condition import Condition

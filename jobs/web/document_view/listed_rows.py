@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
+from jobs.store.report.documents.listed_documents import CONTEXT, EXCERPT, Excerpt, ListedDocument, ascii_lower
 from jobs.store.report.job_summary import JobSummary
-from jobs.store.report.listed_documents import CONTEXT, EXCERPT, Excerpt, ListedDocument, ascii_lower
 from jobs.web.document_view.candidate_moves import Move, moves_of
 from jobs.web.document_view.document_address import document_address
 from jobs.web.document_view.document_filter import DocumentFilter

@@ -8,7 +8,7 @@ import unicodedata
 
 from markupsafe import Markup, escape
 
-from jobs.store.report.listed_documents import ascii_lower
+from jobs.store.report.documents.listed_documents import ascii_lower
 
 # As in `jobs.visible_text`, but a tab and a newline stay what they are; a zero-width space and the like too.
 _UNSEEN = re.compile(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from jobs.store.report.recent_batches import BatchSummary
+from jobs.store.report.timings.recent_batches import BatchSummary
 
 MOST_BARS = 60
 WIDTHS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)

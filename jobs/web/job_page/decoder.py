@@ -10,7 +10,7 @@ from typing import Any
 
 from jobs.formatting import percent
 from jobs.spec import Task, Timing
-from jobs.store.report.decoder_calls import DecoderCalls
+from jobs.store.report.timings.decoder_calls import DecoderCalls
 from jobs.store.schema.rollup_tables import LENGTHS_PER_ROW
 from jobs.web.charts import Chart, Series
 from jobs.web.job_page.seconds import no_timings

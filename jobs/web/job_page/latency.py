@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from jobs.formatting import count
-from jobs.store.report.recent_batches import BatchSummary
+from jobs.store.report.timings.recent_batches import BatchSummary
 from jobs.web.charts import Chart, Series
 
 MOST_POINTS = 300  # batches

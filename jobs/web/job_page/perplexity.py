@@ -13,7 +13,7 @@ from typing import Any
 
 from jobs.formatting import count, counted, percent
 from jobs.spec import Task
-from jobs.store.report.histograms import Bucket
+from jobs.store.report.timings.histograms import Bucket
 from jobs.web.charts import Chart, Series
 
 SAME = 1e-5  # relative: a threshold that is written with 6 digits is the end of its bucket

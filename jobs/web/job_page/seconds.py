@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from jobs.formatting import duration, percent
 from jobs.spec import Timing
-from jobs.store.report.recent_batches import BatchSummary
-from jobs.store.report.steps import StepSummary
+from jobs.store.report.timings.recent_batches import BatchSummary
+from jobs.store.report.timings.steps import StepSummary
 from jobs.web.charts import Chart, Series
 from jobs.web.job_page.bars import Bars, spread
 

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from jobs.formatting import counted, duration
 from jobs.spec import Task
 from jobs.store.report.job_summary import JobSummary
-from jobs.store.report.minutes import MOST_MINUTES, JobMinute
-from jobs.store.report.recent_batches import BatchSummary
+from jobs.store.report.timings.minutes import MOST_MINUTES, JobMinute
+from jobs.store.report.timings.recent_batches import BatchSummary
 from jobs.web.charts import Chart, Series
 from jobs.web.job_page.bars import spread
 

@@ -17,7 +17,7 @@ from jobs.errors import KvjobsError, NotFoundError, SpecError
 from jobs.formatting import NOTHING, duration, percent
 from jobs.spec import Task
 from jobs.store.database import Database
-from jobs.store.report.export import field_names
+from jobs.store.report.documents.export import field_names
 from jobs.store.report.job_summary import JobSummary, find_job, list_jobs
 from jobs.visible_text import visible
 from jobs.web.comparison_charts import distribution_chart, seconds_chart

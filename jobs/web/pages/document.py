@@ -14,8 +14,8 @@ from jobs.errors import NotFoundError, SpecError
 from jobs.json_numbers import read_fields
 from jobs.json_text import to_json
 from jobs.spec import Task
-from jobs.store.report.document import StoredDocument, find_document, place_of, processing_of
-from jobs.store.report.document_pages import Selection, find_places
+from jobs.store.report.documents.document import StoredDocument, find_document, place_of, processing_of
+from jobs.store.report.documents.document_pages import Selection, find_places
 from jobs.store.report.job_summary import JobSummary, find_job
 from jobs.web.document_view.aligned_text import aligned
 from jobs.web.document_view.candidate_moves import moves_of

@@ -10,9 +10,9 @@ from jobs.errors import SpecError
 from jobs.outcome import Flag
 from jobs.requirements import is_installed
 from jobs.spec import Task
-from jobs.store.report.document_order import Order, Place
-from jobs.store.report.document_pages import MAX_SORTED, DocumentPage, Selection, read_page, sortable
-from jobs.store.report.export import names_of_fields
+from jobs.store.report.documents.document_order import Order, Place
+from jobs.store.report.documents.document_pages import MAX_SORTED, DocumentPage, Selection, read_page, sortable
+from jobs.store.report.documents.export import names_of_fields
 from jobs.store.report.failures import failures
 from jobs.store.report.job_summary import LARGEST_ID, JobSummary, find_job
 from jobs.store.where.condition import Condition

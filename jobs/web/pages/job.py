@@ -17,12 +17,8 @@ from jobs.control.actions import actions_of
 from jobs.spec import Timing
 from jobs.store.corpus_source import find_reading
 from jobs.store.report.action_list import find_action
-from jobs.store.report.decoder_calls import calls_by_past_length, calls_by_step
 from jobs.store.report.failures import failures
-from jobs.store.report.histograms import histogram
 from jobs.store.report.job_summary import LARGEST_ID, JobSummary, find_job
-from jobs.store.report.minutes import minutes_of_job
-from jobs.store.report.recent_batches import MOST_BATCHES, BatchSummary, recent_batches
 from jobs.store.report.service import service_of
 from jobs.store.report.shards import (
     ShardSummary,
@@ -31,7 +27,11 @@ from jobs.store.report.shards import (
     recent_events,
     shard_events,
 )
-from jobs.store.report.steps import summarize_steps
+from jobs.store.report.timings.decoder_calls import calls_by_past_length, calls_by_step
+from jobs.store.report.timings.histograms import histogram
+from jobs.store.report.timings.minutes import minutes_of_job
+from jobs.store.report.timings.recent_batches import MOST_BATCHES, BatchSummary, recent_batches
+from jobs.store.report.timings.steps import summarize_steps
 from jobs.store.schema.states import ShardState
 from jobs.store.waiting import jobs_ahead
 from jobs.web.job_page import decoder, header, lanes, latency, perplexity, seconds, speed

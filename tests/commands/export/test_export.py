@@ -15,8 +15,8 @@ from sqlalchemy import event
 from jobs.choices import Only
 from jobs.spec import TranslateOptions
 from jobs.store.database import Database
-from jobs.store.report import export as store_export
-from jobs.store.report.export import read_documents
+from jobs.store.report.documents import export as store_export
+from jobs.store.report.documents.export import read_documents
 from jobs.store.where.condition import Condition
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH

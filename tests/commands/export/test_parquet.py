@@ -17,7 +17,7 @@ from jobs.export.parquet import table_bytes
 from jobs.outcome import Flag, RankedCandidate, Ranking, Score, TokenScore
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptions
 from jobs.store.database import Database
-from jobs.store.report import export as store_export
+from jobs.store.report.documents import export as store_export
 from jobs.store.schema.states import DocumentStatus
 from jobs.submission.submit import submit
 from tests.command_line import Kvjobs

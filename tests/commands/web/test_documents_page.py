@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from jobs.outcome import RankedCandidate, Ranking, Score
 from jobs.spec import RerankOptions, ScoreOptions, Task
-from jobs.store.report import bounded_scan, document_pages
+from jobs.store.report.documents import bounded_scan, document_pages
 from jobs.store.schema.states import DocumentStatus
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from jobs.settings import Settings
 from jobs.store.database import Database
-from jobs.store.report.saved_queries import saved_queries
+from jobs.store.report.query.saved_queries import saved_queries
 from jobs.web.app import Options, create_app
 from jobs.web.pages import query
 from tests.databases import ON_BOTH, ON_POSTGRESQL, SERVER

@@ -8,7 +8,7 @@ from jobs.errors import TransientError
 from jobs.process import ProcessId
 from jobs.store import jobs, leases
 from jobs.store.database import Database
-from jobs.store.report.consistency_check import find_contradictions
+from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.singleton_roles import REAPER, acquire_role, release_role

@@ -10,7 +10,7 @@ from jobs.errors import NotFoundError
 from jobs.store.database import Database
 from jobs.store.report.failures import failures
 from jobs.store.report.job_summary import JobSummary, find_job, list_jobs
-from jobs.store.report.speed import RecentSpeed
+from jobs.store.report.timings.speed import RecentSpeed
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus, JobState

@@ -4,10 +4,10 @@ from jobs.buckets import Measure
 from jobs.outcome import Score, StepTiming
 from jobs.spec import ScoreOptions, Task
 from jobs.store.database import Database
-from jobs.store.report.decoder_calls import calls_by_past_length, calls_by_step
-from jobs.store.report.histograms import histogram
-from jobs.store.report.minutes import minutes_of_job
-from jobs.store.report.recent_batches import recent_batches
+from jobs.store.report.timings.decoder_calls import calls_by_past_length, calls_by_step
+from jobs.store.report.timings.histograms import histogram
+from jobs.store.report.timings.minutes import minutes_of_job
+from jobs.store.report.timings.recent_batches import recent_batches
 from jobs.store.schema.states import DocumentStatus
 from tests.rows import AddJob, Line, add_timings
 

@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.errors import SpecError
-from jobs.store.report.query_parameters import parameter_names, require_values
+from jobs.store.report.query.parameters import parameter_names, require_values
 
 
 @pytest.mark.parametrize("is_sqlite", [True, False])

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobs.store.report.recent_batches import BatchSummary
+from jobs.store.report.timings.recent_batches import BatchSummary
 
 START = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 

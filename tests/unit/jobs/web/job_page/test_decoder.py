@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jobs.spec import Task
-from jobs.store.report.decoder_calls import DecoderCalls
+from jobs.store.report.timings.decoder_calls import DecoderCalls
 from jobs.web.job_page.decoder import past_length_chart, slots_chart, step_chart
 
 AUTO = {"cache": "auto", "batch_size": 32, "beam_size": None, "timing": "steps"}

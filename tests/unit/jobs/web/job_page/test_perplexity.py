@@ -6,7 +6,7 @@ import pytest
 
 from jobs.buckets import Measure, bounds_of_bucket
 from jobs.spec import Task
-from jobs.store.report.histograms import Bucket
+from jobs.store.report.timings.histograms import Bucket
 from jobs.store.where.condition import Condition
 from jobs.web.job_page.perplexity import export_command, perplexity_chart, threshold_data, threshold_of, written
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.store.report.steps import StepSummary
+from jobs.store.report.timings.steps import StepSummary
 from jobs.web.job_page.seconds import phase_shares, phases_sentence, seconds_over_time
 from tests.unit.jobs.web.job_page.batches import batch
 

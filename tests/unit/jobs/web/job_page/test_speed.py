@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from jobs.spec import Task
-from jobs.store.report.minutes import JobMinute
+from jobs.store.report.timings.minutes import JobMinute
 from jobs.web.job_page.speed import speed_chart
 from tests.summaries import RUNNING_JOB
 from tests.unit.jobs.web.job_page.batches import START, batch

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from jobs.errors import SpecError, StoreError
-from jobs.store.report.time_limit import TimeLimit
+from jobs.store.report.query.time_limit import TimeLimit
 
 STOPPED = ("interrupted", "statement timeout", "user request")
 WOULD_WRITE = ("prohibited", "not authorized", "readonly", "read-only")

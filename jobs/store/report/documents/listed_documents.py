@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, case, func, literal, null, sel
 
 from jobs import measures
 from jobs.spec import Task
-from jobs.store.report.export import OK, WAITING
+from jobs.store.report.documents.export import OK, WAITING
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.results import RESULTS, is_of_document
 from jobs.store.schema.tables import Document, Ranking, Score, Translation

@@ -80,7 +80,7 @@ class SavedQuery:
 @cache
 def saved_queries() -> Mapping[str, SavedQuery]:
     """Every question by its name, in the order of the file."""
-    text = (files("jobs.store.report") / "saved_queries.toml").read_text(encoding="utf-8")
+    text = (files("jobs.store.report.query") / "saved_queries.toml").read_text(encoding="utf-8")
     return {
         name: SavedQuery(
             name=name,
@@ -106,7 +106,7 @@ def saved_query(name: str) -> SavedQuery:
         raise NotFoundError(f"there is no saved query {name!r}; {meant}") from None
 
 
-BEGIN, END = "<!-- made by: python -m jobs.store.report.saved_queries -->\n", "<!-- end -->\n"
+BEGIN, END = "<!-- made by: python -m jobs.store.report.query.saved_queries -->\n", "<!-- end -->\n"
 
 
 def table() -> str:

@@ -10,9 +10,9 @@ from jobs.errors import NotFoundError, SpecError
 from jobs.outcome import Score, StepTiming
 from jobs.spec import Task
 from jobs.store.database import Database
-from jobs.store.report.query_answer import Answer, AnswerLimits, answer
-from jobs.store.report.query_parameters import parameter_names
-from jobs.store.report.saved_queries import saved_queries, saved_query
+from jobs.store.report.query.answer import Answer, AnswerLimits, answer
+from jobs.store.report.query.parameters import parameter_names
+from jobs.store.report.query.saved_queries import saved_queries, saved_query
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import DocumentStatus

@@ -10,10 +10,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
 from jobs.errors import SpecError
-from jobs.store.report.bounded_scan import Scan, Window, scan
-from jobs.store.report.document_order import Key, Order, Place, key_of
+from jobs.store.report.documents.bounded_scan import Scan, Window, scan
+from jobs.store.report.documents.document_order import Key, Order, Place, key_of
+from jobs.store.report.documents.listed_documents import ListedDocument, read_listed
 from jobs.store.report.job_summary import JobSummary
-from jobs.store.report.listed_documents import ListedDocument, read_listed
 from jobs.store.schema.results import RESULTS, ResultTable
 from jobs.store.schema.states import DocumentStatus
 from jobs.store.schema.tables import Document

@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from jobs.errors import NotFoundError
-from jobs.store.report.document_order import Order, Place, key_of
-from jobs.store.report.export import OK, WAITING
+from jobs.store.report.documents.document_order import Order, Place, key_of
+from jobs.store.report.documents.export import OK, WAITING
 from jobs.store.report.job_summary import LARGEST_ID, JobSummary
 from jobs.store.schema.results import RESULTS, is_of_document
 from jobs.store.schema.states import ShardState

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.errors import SpecError
 from jobs.store.database import Database
-from jobs.store.report.query_errors import translated_query_errors
-from jobs.store.report.query_parameters import POSTGRESQL_WORDS, require_values
-from jobs.store.report.time_limit import TimeLimit
+from jobs.store.report.query.errors import translated_query_errors
+from jobs.store.report.query.parameters import POSTGRESQL_WORDS, require_values
+from jobs.store.report.query.time_limit import TimeLimit
 from jobs.store.schema.database_roles import excess_privilege
 
 if TYPE_CHECKING:

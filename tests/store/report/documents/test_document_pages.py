@@ -8,9 +8,9 @@ from jobs.errors import SpecError
 from jobs.outcome import Score
 from jobs.spec import ScoreOptions, Task
 from jobs.store.database import Database
-from jobs.store.report import bounded_scan, document_pages
-from jobs.store.report.document_order import Order, Place
-from jobs.store.report.document_pages import Selection, read_page, sortable
+from jobs.store.report.documents import bounded_scan, document_pages
+from jobs.store.report.documents.document_order import Order, Place
+from jobs.store.report.documents.document_pages import Selection, read_page, sortable
 from jobs.store.report.job_summary import find_job
 from jobs.store.schema.states import DocumentStatus
 from jobs.store.where.condition import Condition

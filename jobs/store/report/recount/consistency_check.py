@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, case, func, select
 
-from jobs.store.report.rollup_recount import find_wrong_rollups
+from jobs.store.report.recount.rollup_recount import find_wrong_rollups
 from jobs.store.schema.results import RESULTS, SUMMED, ResultTable, is_of_document, is_open
 from jobs.store.schema.states import ENDED_STATES, DocumentStatus, JobState, ShardState
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard, ShardEvent

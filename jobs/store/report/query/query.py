@@ -7,9 +7,10 @@ from typing import Any
 
 from jobs.errors import SpecError
 from jobs.store.database import Database
-from jobs.store.report import query_postgresql, query_sqlite
-from jobs.store.report.query_errors import translated_query_errors
-from jobs.store.report.time_limit import TimeLimit
+from jobs.store.report.query import postgresql as query_postgresql
+from jobs.store.report.query import sqlite as query_sqlite
+from jobs.store.report.query.errors import translated_query_errors
+from jobs.store.report.query.time_limit import TimeLimit
 
 ROWS_PER_FETCH = 100
 

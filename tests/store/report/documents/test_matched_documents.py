@@ -5,8 +5,7 @@ from sqlalchemy import event, update
 
 from jobs.errors import SpecError
 from jobs.store.database import Database
-from jobs.store.report.job_summary import JobSummary, find_job
-from jobs.store.report.matched_documents import (
+from jobs.store.report.documents.matched_documents import (
     LARGEST_PAGE,
     Matched,
     MatchedBy,
@@ -14,6 +13,7 @@ from jobs.store.report.matched_documents import (
     matched_pages,
     read_details,
 )
+from jobs.store.report.job_summary import JobSummary, find_job
 from jobs.store.schema import tables
 from jobs.store.schema.states import DocumentStatus
 from tests.databases import ON_SQLITE

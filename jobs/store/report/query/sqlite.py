@@ -9,9 +9,9 @@ from pathlib import Path
 from jobs.store.connection.read_only_file import read_only_uri
 from jobs.store.connection.sqlite_functions import add_exp_and_ln
 from jobs.store.database import Database
-from jobs.store.report.query_errors import translated_query_errors
-from jobs.store.report.query_parameters import parameter_names, require_values
-from jobs.store.report.time_limit import TimeLimit
+from jobs.store.report.query.errors import translated_query_errors
+from jobs.store.report.query.parameters import parameter_names, require_values
+from jobs.store.report.query.time_limit import TimeLimit
 
 STEPS_PER_CHECK = 10_000  # instructions of SQLite's virtual machine between two checks of the time: about a millisecond
 LARGEST_VALUE = 100_000_000  # bytes of one value, so that a query cannot use up the memory

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from jobs.store.database import Database
-from jobs.store.report.query import run_query
+from jobs.store.report.query.query import run_query
 
 OF_A_NUMBER = 8  # bytes, about
 

@@ -1,0 +1,1 @@
+"""SQL of the user's own, read-only, and saved questions."""

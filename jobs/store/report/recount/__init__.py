@@ -1,0 +1,1 @@
+"""The counters and rollups of a job, counted again."""

@@ -1,0 +1,1 @@
+"""Where the seconds went: sums by phase, step, length, minute and batch."""
