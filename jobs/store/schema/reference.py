@@ -45,7 +45,9 @@ def table_descriptions() -> dict[str, dict[str, Description]]:
 
 def table_meanings() -> dict[str, str]:
     """What a row of each table is."""
-    return {mapper.class_.__tablename__: mapper.class_.__doc__ or "" for mapper in Base.registry.mappers}
+    return {
+        mapper.class_.__tablename__: " ".join((mapper.class_.__doc__ or "").split()) for mapper in Base.registry.mappers
+    }
 
 
 def _views() -> Iterator[str]:
