@@ -8,7 +8,6 @@ from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Request
-from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -24,30 +23,34 @@ router = APIRouter()
 
 
 class TokenRequired:
-    """Lets a request pass that brings the token, in a cookie or as `Authorization: Bearer`; sends others to the login
-    page. /metrics and pages as JSON answer 401 instead, since no person reads them."""
+    """Lets a request pass that brings the cookie of a login, or the token as `Authorization: Bearer`; sends others to
+    the login page. /metrics and pages as JSON answer 401 instead, since no person reads them."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    def __init__(self, app: ASGIApp, token: str, session: str, failures: "Failures") -> None:
         self._app = app
         self._token = token
+        self._session = session
+        self._failures = failures
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].startswith(OPEN_PATHS) or self._is_known(scope):
+        if scope["type"] != "http" or scope["path"].startswith(OPEN_PATHS):
             await self._app(scope, receive, send)
             return
-        refusal: Response
-        if scope["method"] == "GET" and "text/html" in Headers(scope=scope).get("accept", ""):
-            refusal = RedirectResponse(f"{LOGIN}?to={quote(scope['path'])}", 303)
-        else:
-            refusal = PlainTextResponse("A token is needed: Authorization: Bearer TOKEN.\n", 401)
-        await refusal(scope, receive, send)
+        await (self._refusal(Request(scope)) or self._app)(scope, receive, send)
 
-    def _is_known(self, scope: Scope) -> bool:
-        request = Request(scope)
+    def _refusal(self, request: Request) -> Response | None:
+        if is_same(request.cookies.get(COOKIE, ""), self._session):
+            return None
         kind, _, bearer = request.headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            return is_same(bearer, self._token)
-        return is_same(request.cookies.get(COOKIE, ""), _cookie_of(self._token))
+            if wait := self._failures.wait_s():
+                return too_many(wait)
+            if is_same(bearer, self._token):
+                return None
+            self._failures.add()
+        elif request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+            return RedirectResponse(f"{LOGIN}?to={quote(request.url.path)}", 303)
+        return PlainTextResponse("A token is needed: Authorization: Bearer TOKEN.\n", 401)
 
 
 class Failures:
@@ -68,6 +71,12 @@ class Failures:
         self._times.append(time.monotonic())
 
 
+def too_many(wait_s: float) -> Response:
+    """The answer to a token that comes too soon after wrong ones."""
+    headers = {"retry-after": str(int(wait_s) + 1)}
+    return PlainTextResponse(f"Too many wrong tokens. Try again in {wait_s:.0f} s.\n", 429, headers)
+
+
 @router.get(LOGIN)
 def login_page(request: Request, to: str = "/") -> Response:
     return render(request, "login.html", {"to": to, "wrong": False})
@@ -75,18 +84,18 @@ def login_page(request: Request, to: str = "/") -> Response:
 
 @router.post(LOGIN)
 def login(request: Request, token: Annotated[str, Form()] = "", to: Annotated[str, Form()] = "/") -> Response:
-    """Keep the token in a cookie that no script can read and no other site can send."""
+    """Give the browser a cookie that no script can read and no other site can send. It is not made from the token, so
+    it tells nothing of it and cannot be guessed; it is good until this process ends."""
     wanted, failures = request.app.state.options.token, request.app.state.failures
     if wait := failures.wait_s():
-        headers = {"retry-after": str(int(wait) + 1)}
-        return PlainTextResponse(f"Too many wrong tokens. Try again in {wait:.0f} s.\n", 429, headers)
+        return too_many(wait)
     if wanted is None or not is_same(token, wanted):
         failures.add()
         return render(request, "login.html", {"to": to, "wrong": True}, status_code=401)
     target = to if to.startswith("/") and not to.startswith(("//", "/\\")) else "/"
     response = RedirectResponse(target, 303)
     response.set_cookie(
-        COOKIE, _cookie_of(wanted), httponly=True, samesite="strict", secure=request.url.scheme == "https"
+        COOKIE, request.app.state.session, httponly=True, samesite="strict", secure=request.url.scheme == "https"
     )
     return response
 
@@ -96,14 +105,9 @@ def is_same(given: str, wanted: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), wanted.encode())
 
 
-def _cookie_of(token: str) -> str:
-    """What a browser keeps: who reads it from a disk has not the token itself."""
-    return hmac.new(token.encode(), b"cookie of the kvjobs dashboard", "sha256").hexdigest()
-
-
-def new_form_token() -> str:
-    """A secret of this process that stands in each of our forms. Another site cannot read it, so it cannot send a form
-    in a visitor's name (CSRF)."""
+def new_secret() -> str:
+    """A secret of this process, 256 bits: one is the cookie of a login; one stands in each of our forms, where another
+    site cannot read it, so that it cannot send a form in a visitor's name (CSRF)."""
     return secrets.token_urlsafe(32)
 
 

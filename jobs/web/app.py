@@ -49,7 +49,8 @@ def create_app(database: Database, settings: Settings, options: Options) -> Fast
     app.state.database = database
     app.state.settings = settings
     app.state.options = options
-    app.state.form_token = access.new_form_token()
+    app.state.form_token = access.new_secret()
+    app.state.session = access.new_secret()
     app.state.failures = access.Failures()
     app.mount("/static", StaticFiles(directory=str(files("jobs.web") / "static")), name="static")
     for page in PAGES:
@@ -58,7 +59,8 @@ def create_app(database: Database, settings: Settings, options: Options) -> Fast
     app.include_router(access.router)
     problems.handle_errors(app)
     if options.token is not None:
-        app.add_middleware(access.TokenRequired, token=options.token)
+        known = {"session": app.state.session, "failures": app.state.failures}
+        app.add_middleware(access.TokenRequired, token=options.token, **known)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(options.hosts), www_redirect=False)
     app.add_middleware(Guards)
     return app

@@ -1,6 +1,7 @@
 """What every request and every answer must obey: size of a request, headers that tell the browser what to refuse."""
 
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -30,13 +31,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 FOR_EVER = "public, max-age=31536000, immutable"  # files with a version in their name
-
-
-TOO_LONG = PlainTextResponse(f"The form is too long: at most {MAX_BODY // 1024} KiB.\n", 413)
-
-
-class TooLong(Exception):
-    """A request that did not tell its length is longer than allowed."""
+TOO_LONG = f"The form is too long: at most {MAX_BODY // 1024} KiB."
 
 
 class Guards:
@@ -60,10 +55,7 @@ class Guards:
                 headers.setdefault("cache-control", lifetime)
             await send(message)
 
-        try:
-            await (_refusal(scope) or self._app)(scope, _limited(receive), send_with_headers)
-        except TooLong:
-            await TOO_LONG(scope, receive, send_with_headers)
+        await (_refusal(scope) or self._app)(scope, _limited(receive), send_with_headers)
 
 
 def _refusal(scope: Scope) -> PlainTextResponse | None:
@@ -71,12 +63,12 @@ def _refusal(scope: Scope) -> PlainTextResponse | None:
         return PlainTextResponse("The address is too long.\n", 414)
     length = dict(scope["headers"]).get(b"content-length", b"0")
     if not length.isdigit() or int(length) > MAX_BODY:
-        return TOO_LONG
+        return PlainTextResponse(f"{TOO_LONG}\n", 413)
     return None
 
 
 def _limited(receive: Receive) -> Receive:
-    """The body of a request that does not tell its length; raises TooLong where it becomes too long."""
+    """The body of a request that does not tell its length. Raises HTTPException 413 where it becomes too long."""
     left = MAX_BODY
 
     async def receive_some() -> Message:
@@ -85,7 +77,7 @@ def _limited(receive: Receive) -> Receive:
         if message["type"] == "http.request":
             left -= len(message.get("body", b""))
             if left < 0:
-                raise TooLong
+                raise HTTPException(413, TOO_LONG)
         return message
 
     return receive_some

@@ -62,6 +62,18 @@ def test_a_program_brings_the_token_in_a_header(stranger: TestClient) -> None:
         assert stranger.get("/jobs.json", headers={"authorization": wrong}).status_code == 401
 
 
+def test_programs_that_guess_wait_too_and_visitors_who_are_in_stay_in(stranger: TestClient) -> None:
+    stranger.post("/login", data={"token": TOKEN})
+    cookies = dict(stranger.cookies)
+    stranger.cookies.clear()
+    for _ in range(MAX_FAILURES):
+        assert stranger.get("/jobs.json", headers={"authorization": "Bearer guess"}).status_code == 401
+
+    assert stranger.get("/jobs.json", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 429
+    stranger.cookies.update(cookies)
+    assert stranger.get("/jobs.json").status_code == 200
+
+
 def test_after_some_wrong_tokens_everybody_waits(stranger: TestClient) -> None:
     for _ in range(MAX_FAILURES):
         assert stranger.post("/login", data={"token": "guess"}).status_code == 401
