@@ -1,6 +1,7 @@
 """Compares two jobs: matches their documents and collects how the results differ, in bounded memory."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -153,18 +154,20 @@ def compare(
     )
 
 
-class _Collector:
+class _Collector(ABC):
     """What all tasks share: the documents with the largest differences."""
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
         self._largest: Largest[Matched] = Largest(wanted.largest)
 
+    @abstractmethod
     def add(self, one: Matched) -> None:
-        raise NotImplementedError
+        """Take a document that both jobs have."""
 
+    @abstractmethod
     def agreement(self) -> Agreement:
-        raise NotImplementedError
+        """How far the documents taken so far agree."""
 
     def show(self, values: Sequence[Any]) -> Any:
         """A result as a difference shows it."""

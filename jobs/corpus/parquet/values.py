@@ -99,8 +99,8 @@ def _values(array: Any, *, as_text: bool = False) -> list[Any]:
     if is_type.is_nested(data_type):
         return _lists(array)
     if array.null_count or is_type.is_null(data_type) or is_type.is_decimal(data_type):
-        return array.to_pylist()  # type: ignore[no-any-return]
-    return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]  # ten times as fast
+        return array.to_pylist()  # type: ignore[no-any-return]  # pyarrow has no types
+    return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]  # pyarrow has no types; ten times as fast as to_pylist
 
 
 def _dictionary(array: Any, *, as_text: bool) -> list[Any]:
@@ -121,7 +121,7 @@ def _texts(array: Any) -> list[Any]:
             array = array.cast(pa.binary())
         if _is_binary(array.type):
             array = array.cast(pa.large_string())  # checks UTF-8
-        return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+        return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]  # pyarrow has no types
     except (UnicodeDecodeError, pa.ArrowInvalid):
         return [_decoded(value) for value in array.cast(pa.large_binary()).to_pylist()]
 
@@ -140,14 +140,14 @@ def _in_base64(array: Any) -> list[str | None]:
 def _floats(array: Any) -> list[Any]:
     """Those of less than 64 bits as numpy's scalars, whose shortest digits orjson writes."""
     if is_type.is_float64(array.type) and not array.null_count:
-        return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+        return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]  # pyarrow has no types
     numbers = list(array.to_numpy(zero_copy_only=False))  # NaN where there is none: null in JSON, as NaN itself is
     return [None if number != number else number for number in numbers] if array.null_count else numbers
 
 
 def _times(array: Any) -> list[Any]:
     if is_type.is_duration(array.type):
-        return array.cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
+        return array.cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]  # pyarrow has no types
     if is_type.is_timestamp(array.type) and array.type.tz is not None:
         array = array.cast(pa.timestamp(array.type.unit, "UTC"))
     texts = array.cast(pa.string()).to_pylist()
