@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, select
@@ -11,6 +10,7 @@ from jobs.errors import NotFoundError
 from jobs.store.report.documents.document_order import Order, Place, key_of
 from jobs.store.report.documents.export import OK, WAITING
 from jobs.store.report.job_summary import LARGEST_ID, JobSummary
+from jobs.store.report.shards import Event, shard_events
 from jobs.store.schema.results import RESULTS, is_of_document
 from jobs.store.schema.states import ShardState
 from jobs.store.schema.tables import Document, Shard, ShardEvent, Worker
@@ -33,18 +33,6 @@ class StoredDocument:
     error_code: str | None
     error: str | None
     result: Mapping[str, Any]  # the columns of its table of results; empty without a result
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """What happened to a shard."""
-
-    at: datetime
-    event: str
-    epoch: int
-    worker_id: int | None
-    documents: int | None
-    detail: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +150,10 @@ def processing_of(connection: Connection, job: JobSummary, document: StoredDocum
 
 def _events(connection: Connection, job_id: int, shard_id: int) -> tuple[list[Event], int]:
     """The newest events of a shard, oldest first; and how many there are besides."""
-    columns = ("at", "event", "epoch", "worker_id", "documents", "detail")
-    of_shard = (ShardEvent.job_id == job_id, ShardEvent.shard_id == shard_id)
-    statement = select(*(getattr(ShardEvent, name) for name in columns)).where(*of_shard)
-    newest = connection.execute(statement.order_by(ShardEvent.id.desc()).limit(MAX_EVENTS)).all()
-    found = [Event(*row) for row in reversed(newest)]
+    found = shard_events(connection, job_id, shard_id, MAX_EVENTS)[::-1]
     if len(found) < MAX_EVENTS:
         return found, 0
+    of_shard = (ShardEvent.job_id == job_id, ShardEvent.shard_id == shard_id)
     total = connection.execute(select(func.count()).select_from(ShardEvent).where(*of_shard)).scalar_one()
     return found, total - len(found)
 
