@@ -281,11 +281,13 @@ def batch_sums(
     return BatchSums(**whose, ended_at=now, table=RESULTS[task], results=results, failed=failed, timings=timings)
 
 
-def add_timings(database: Database, job_id: int, timings: Sequence[StepTiming], lane: int = 0) -> None:
-    """Add timings to a job, as a batch without documents."""
+def add_timings(
+    database: Database, job_id: int, timings: Sequence[StepTiming], lane: int = 0, at: datetime | None = None
+) -> None:
+    """Add timings to a job, as a batch without documents that was recorded now, or `at` a time."""
     whose = {"job_id": job_id, "shard_id": 1, "epoch": 1, "worker_id": 1, "lane": lane}
     with database.writing() as connection:
-        now = connection.execute(select(db_time())).scalar_one()
+        now = at or connection.execute(select(db_time())).scalar_one()
         for timing in timings:
             connection.execute(insert(tables.Step).values(**whose, **asdict(timing), recorded_at=now))
         add_batch(connection, batch_sums(job_id, now=now, lane=lane, timings=timings))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ from jobs.store.schema import tables
 from jobs.store.schema.results import RESULTS
 from jobs.store.schema.rollup_tables import ROLLUPS, FailureCounts, MinuteSums, PhaseSums, RecordedBatch
 from jobs.store.schema.states import JobState
-from tests.rows import AddJob, AddWaitingJob, translated
+from tests.rows import AddJob, AddWaitingJob, add_timings, translated
 from tests.store.leasing import contradictory, take, value, write
 
 SCORE = JobSpec(task=Task.SCORE, model="tiny", model_revision="r1", options=ScoreOptions())
@@ -87,7 +88,9 @@ def test_what_a_batch_added_is_in_the_views(database: Database, add_waiting_job:
         ("prefill", 0, 1, 0.5),
     ]
     assert read("past_length, calls, rows, seconds", "v_past_lengths") == [(0, 1, 2, 0.25), (32, 1, 1, 0.25)]
-    assert read("documents, source_tokens, target_tokens, failed", "v_throughput") == [(3, 17, 2, 2)]
+    assert read("documents, source_tokens, target_tokens, failed, busy_s, model_s", "v_throughput") == [
+        (3, 17, 2, 2, 4.125, 4.0)
+    ]
     assert read("measure, bucket, documents", "v_measures") == [("length", 12, 2), ("perplexity", 8, 2)]
     assert read("status, error_code, documents", "v_failures") == [
         ("failed", "engine-error", 1),
@@ -109,6 +112,34 @@ def test_batches_add_up(database: Database, add_waiting_job: AddWaitingJob) -> N
 
     assert number_of_rows(database, job)["batches"] == 4
     assert value(database, PhaseSums.seconds, PhaseSums.phase == "decode") == 4 * 2.5
+    assert contradictory(database, job) == []
+
+
+def test_the_seconds_of_the_minutes_are_those_of_the_batches(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    job = add_waiting_job(documents=20, per_shard=20, tokens=MAX_TOKENS // 2)
+    work = take(database)
+    for index in range(len(work.batches)):
+        write(
+            database,
+            work,
+            index,
+            timings=[StepTiming("decode", 1, 2, 2, 0, 0.1), StepTiming("record", 0, 2, 0, 0, 0.7)],
+        )
+
+    assert value(database, func.sum(MinuteSums.busy_s)) == pytest.approx(8.0)
+    assert value(database, func.sum(MinuteSums.model_s)) == pytest.approx(1.0)
+    assert contradictory(database, job) == []  # although sums of tenths depend on their order
+
+
+def test_a_minute_in_which_only_time_was_spent_is_counted(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    job = add_waiting_job(documents=3, per_shard=3)
+    write(database, take(database), timings=TIMINGS)
+    add_timings(database, job, TIMINGS, at=datetime(2026, 1, 2, 23, 59, 59, 999000, UTC))
+
+    first = "SELECT documents, failed, source_tokens, busy_s, model_s FROM v_throughput ORDER BY minute"
+    assert rows(database, first) == [(0, 0, 0, 4.125, 4.0), (3, 0, 15, 4.125, 4.0)]
     assert contradictory(database, job) == []
 
 
@@ -272,6 +303,8 @@ DAMAGES = [
     ("DELETE FROM step_sums WHERE step = 2", "step_sums that differ from the recount: 1"),
     ("UPDATE past_length_sums SET rows = 0", "past_length_sums that differ from the recount: 2"),
     ("UPDATE minute_sums SET source_tokens = 1", "minute_sums that differ from the recount: 1"),
+    ("UPDATE minute_sums SET busy_s = busy_s + 0.001", "minute_sums that differ from the recount: 1"),
+    ("UPDATE minute_sums SET model_s = 0", "minute_sums that differ from the recount: 1"),
     ("UPDATE measure_counts SET documents = 9 WHERE measure = 'length'", "measure_counts that differ from the recount"),
     ("UPDATE failure_counts SET documents = 9", "failure_counts that differ from the recount: 1 (failed engine-error"),
     ("DELETE FROM failure_counts", "failure_counts that differ from the recount: 1"),

@@ -19,6 +19,7 @@ from jobs.store.schema.tables import Score, Translation
 Row = dict[str, Any]
 DECODER_PHASES = ("prefill", "decode")
 MODEL_PHASES = ("encode", *DECODER_PHASES, "head")
+OF_MINUTES = ("documents", "failed", "source_tokens", "target_tokens", "busy_s", "model_s")  # of a batch, summed up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +57,6 @@ class BatchSums:
             rows.append({"job_id": self.job_id, "past_length": length, **sums})
         return rows
 
-    def minutes(self) -> list[Row]:
-        """The row of `minute_sums`, where a document ended."""
-        if not self.results and not self.failed:
-            return []
-        minute = self.ended_at.replace(second=0, microsecond=0)
-        return [{"job_id": self.job_id, "minute": minute, **self._ended()}]
-
     def measures(self) -> list[Row]:
         """Rows of `measure_counts`."""
         counted = Counter(measured for row in self.results for measured in measures_of(self.table, row))
@@ -95,6 +89,14 @@ class BatchSums:
             "failed": self.failed,
             **{name: sum(row[column] for row in self.results) for name, column in tokens.items()},
         }
+
+
+def minutes_of(batch: Row) -> list[Row]:
+    """The row of `minute_sums` that a row of `batches` adds to; none where no document ended and nothing was timed."""
+    if not any(batch[name] for name in ("documents", "failed", "calls")):
+        return []
+    minute = batch["ended_at"].replace(second=0, microsecond=0)
+    return [{"job_id": batch["job_id"], "minute": minute, **{name: batch[name] for name in OF_MINUTES}}]
 
 
 def measures_of(table: ResultTable, row: Mapping[str, Any]) -> Iterator[tuple[Measure, int]]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, delete
 
 from jobs.store.connection.dialect import add_to_rows
-from jobs.store.rollups.batch_sums import BatchSums
+from jobs.store.rollups.batch_sums import BatchSums, minutes_of
 from jobs.store.schema.rollup_tables import (
     FailureCounts,
     MeasureCounts,
@@ -27,14 +27,15 @@ FAILURES = (DocumentStatus.REJECTED, DocumentStatus.FAILED, DocumentStatus.QUARA
 
 def add_batch(connection: Connection, sums: BatchSums) -> None:
     """Add a recorded batch to every rollup except `failure_counts`."""
+    batch = sums.batch()
     add_to_rows(
         connection,
         (PhaseSums, sums.phases()),
         (StepSums, sums.steps()),
         (PastLengthSums, sums.past_lengths()),
-        (MinuteSums, sums.minutes()),
+        (MinuteSums, minutes_of(batch)),
         (MeasureCounts, sums.measures()),
-        (RecordedBatch, [sums.batch()]),
+        (RecordedBatch, [batch]),
     )
 
 

@@ -80,6 +80,15 @@ class MinuteSums(Base):
     failed: Mapped[int] = column("that failed or were quarantined in that minute", unit="documents")
     source_tokens: Mapped[int] = column("of those results, as in `job_counts`", unit="tokens")
     target_tokens: Mapped[int] = column("of those results, as in `job_counts`", unit="tokens")
+    busy_s: Mapped[float] = column(
+        "seconds of all phases of the batches that ended in that minute, also those before it, summed over all lanes; "
+        "0 with `--timing off`",
+        unit="s",
+        server_default="0",
+    )
+    model_s: Mapped[float] = column(
+        "of these `encode`, `prefill`, `decode` and `head`: model calls", unit="s", server_default="0"
+    )
 
     __table_args__ = (WITHOUT_ROWID,)
 

@@ -260,7 +260,7 @@ VIEW_COLUMNS = {
         },
     ),
     "v_throughput": View(
-        "One row per job and minute in which documents ended with a result or failed.",
+        "One row per job and minute in which documents ended with a result or failed, or a timed batch ended.",
         {
             "job_id": _same(MinuteSums.job_id),
             "minute": _same(MinuteSums.minute, "start of the minute; on SQLite `YYYY-MM-DD HH:MM`"),
@@ -268,6 +268,8 @@ VIEW_COLUMNS = {
             "source_tokens": _same(JobCounts.source_tokens),
             "target_tokens": _same(JobCounts.target_tokens),
             "failed": _same(MinuteSums.failed),
+            "busy_s": _same(MinuteSums.busy_s),
+            "model_s": _same(MinuteSums.model_s),
         },
     ),
     "v_batches": View(

@@ -62,10 +62,10 @@ VIEWS = {
         SELECT id AS worker_id, host, pid, version, device, provider, lanes, models, kv_bytes, buffer_allocations,
                buffer_reuses, started_at, heartbeat_at, stopped_at, queues, node
         FROM workers""",
-    # A row per job and minute in which a document ended. {minute} differs between the databases.
+    # A row per job and minute in which a document or a timed batch ended. {minute} differs between the databases.
     "v_throughput": """
         SELECT job_id, {minute} AS minute, documents, CAST(source_tokens AS numeric) AS source_tokens,
-               CAST(target_tokens AS numeric) AS target_tokens, failed
+               CAST(target_tokens AS numeric) AS target_tokens, failed, busy_s, model_s
         FROM minute_sums""",
     # A row per recorded batch.
     "v_batches": """

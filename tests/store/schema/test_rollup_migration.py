@@ -1,11 +1,12 @@
-"""An upgrade to 0006 gives a database with data the rollups that it would have had, had it always kept them."""
+"""Upgrades to 0006 and 0010 give a database with data the rollups that it would have had, had it always kept them."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import func, text
 
 from jobs.outcome import Failed, Outcome, Quarantined, RankedCandidate, Ranking, Score, StepTiming, Translation
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task
@@ -16,12 +17,13 @@ from jobs.store.jobs import cancel, retry
 from jobs.store.prune import prune_job
 from jobs.store.schema import tables
 from jobs.store.schema.migrate import differences, downgrade, upgrade
-from jobs.store.schema.rollup_tables import ROLLUPS, RecordedBatch
+from jobs.store.schema.rollup_tables import ROLLUPS, MinuteSums, RecordedBatch
 from tests.databases import ON_POSTGRESQL, own_database
-from tests.rows import insert_waiting_job, translated
+from tests.rows import add_timings, insert_waiting_job, translated
 from tests.store.leasing import contradictory, take, value, write
 
 BEFORE_ROLLUPS = "0005"
+BEFORE_SECONDS = "0009"
 SCORE = JobSpec(task=Task.SCORE, model="tiny", model_revision="r1", options=ScoreOptions())
 RERANK = JobSpec(task=Task.RERANK, model="tiny", model_revision="r2", options=RerankOptions())
 TIMINGS = [
@@ -105,11 +107,14 @@ def rollups(database: Database) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def test_the_rollups_of_an_upgraded_database_are_those_that_it_would_have_kept(database: Database) -> None:
+@pytest.mark.parametrize("version", [BEFORE_ROLLUPS, BEFORE_SECONDS])
+def test_the_rollups_of_an_upgraded_database_are_those_that_it_would_have_kept(
+    database: Database, version: str
+) -> None:
     kept = rollups(database)
     assert all(kept.values())
 
-    downgrade(database.engine, BEFORE_ROLLUPS)
+    downgrade(database.engine, version)
     upgrade(database.engine)
 
     assert rollups(database) == kept
@@ -151,3 +156,40 @@ def test_where_a_clock_was_set_back_no_result_is_lost_between_the_batches(databa
     for job in (1, 2):
         assert contradictory(database, job) == []
     assert value(database, tables.JobCounts.succeeded, tables.JobCounts.job_id == 1)
+
+
+def test_an_upgrade_counts_the_seconds_of_a_minute_in_which_no_document_ended(database: Database) -> None:
+    add_timings(database, 1, TIMINGS, at=datetime(2026, 1, 2, 23, 59, 59, 999000, UTC))
+    add_timings(database, 1, TIMINGS[:2], at=datetime(2026, 1, 2, 23, 59, 0, 0, UTC))
+    add_timings(database, 1, TIMINGS[:1], at=datetime(2026, 1, 3, 0, 0, 0, 0, UTC))
+    downgrade(database.engine, BEFORE_SECONDS)
+
+    upgrade(database.engine)
+
+    with database.reading() as connection:
+        sql = "SELECT documents, failed, busy_s, model_s FROM minute_sums WHERE job_id = 1 ORDER BY minute LIMIT 2"
+        assert [tuple(row) for row in connection.execute(text(sql))] == [(0, 0, 5.25, 5.0), (0, 0, 0.125, 0.0)]
+    assert contradictory(database, 1) == []
+
+
+def test_an_older_version_has_no_minute_in_which_no_document_ended(database: Database) -> None:
+    add_timings(database, 1, TIMINGS, at=datetime(2026, 1, 2, 23, 59, 59, 999000, UTC))
+    number = value(database, func.count(MinuteSums.minute), MinuteSums.job_id == 1)
+
+    downgrade(database.engine, BEFORE_SECONDS)
+
+    with database.reading() as connection:
+        left = connection.execute(text("SELECT count(*) FROM minute_sums WHERE job_id = 1")).scalar_one()
+    assert number == left + 1 > 1
+
+
+@ON_POSTGRESQL
+def test_an_upgrade_leaves_out_batches_of_a_job_that_is_gone(database: Database) -> None:
+    """On PostgreSQL no reference deletes them with their job."""
+    downgrade(database.engine, BEFORE_SECONDS)
+    with database.writing() as connection:
+        connection.execute(text("UPDATE batches SET job_id = 99 WHERE job_id = 2"))
+
+    upgrade(database.engine)
+
+    assert value(database, func.count(MinuteSums.minute), MinuteSums.job_id == 99) == 0

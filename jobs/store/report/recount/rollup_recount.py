@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Float, Integer, case, cast, func, literal, select, type_coerce
+from sqlalchemy import ColumnElement, Connection, Float, Integer, case, cast, func, literal, or_, select, type_coerce
 
 from jobs.buckets import LAST, PER_NAT, Measure, bucket_of
 from jobs.store.rollups.batch_sums import DECODER_PHASES
@@ -73,17 +73,19 @@ def _past_lengths(connection: Connection, job_id: int) -> Sums:
 
 
 def _minutes(connection: Connection, result: ResultTable, job_id: int) -> Sums:
-    """Results by the minute in which they were recorded, failures by that of their batch: they have no time."""
+    """Results by the minute in which they were recorded; failures, which have no time, and seconds by that in which
+    their batch was."""
+    none, batch = literal(0), RecordedBatch
     tokens = [func.sum(SUMMED[result][name]) for name in ("source_tokens", "target_tokens")]
     minute = _minute(connection, result.finished_at)
-    recorded = select(minute, func.count(), literal(0), *tokens).where(result.job_id == job_id).group_by(minute)
-    minute = _minute(connection, RecordedBatch.ended_at)
-    failed = (
-        select(minute, literal(0), func.sum(RecordedBatch.failed), literal(0), literal(0))
-        .where(RecordedBatch.job_id == job_id, RecordedBatch.failed > 0)
+    recorded = select(minute, func.count(), none, *tokens, none, none).where(result.job_id == job_id).group_by(minute)
+    minute = _minute(connection, batch.ended_at)
+    of_batches = (
+        select(minute, none, func.sum(batch.failed), none, none, func.sum(batch.busy_s), func.sum(batch.model_s))
+        .where(batch.job_id == job_id, or_(batch.failed > 0, batch.calls > 0))
         .group_by(minute)
     )
-    return _added(_read(connection, recorded, 1), _read(connection, failed, 1))
+    return _added(_read(connection, recorded, 1), _read(connection, of_batches, 1))
 
 
 def _perplexities(connection: Connection, result: ResultTable, job_id: int) -> Sums:

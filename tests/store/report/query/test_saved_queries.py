@@ -123,6 +123,13 @@ def test_speed_and_idleness_are_of_the_seconds_that_a_lane_was_busy(filled: Data
     assert lane["percent_idle"] == pytest.approx(0, abs=10)
 
 
+def test_lanes_at_work_are_the_seconds_of_a_minute(filled: Database) -> None:
+    found = rows(filled, "busy-lanes", job="translated")
+
+    assert sum(row["lanes_at_work"] for row in found) == pytest.approx(8.0 / 60)
+    assert max(row["percent_in_model_calls"] or 0.0 for row in found) == 75.0
+
+
 def test_failures_are_counted_over_all_jobs(filled: Database) -> None:
     insert_job(filled, [Line("x", status=DocumentStatus.FAILED, error=("engine-error", "again"))])
 

@@ -5,9 +5,11 @@ from typing import Any
 
 from jobs.outcome import StepTiming
 from jobs.spec import Task
+from jobs.store.rollups.batch_sums import minutes_of
 from tests.rows import batch_sums
 
 NOW = datetime(2026, 11, 22, 12, 34, 56, 789000, UTC)
+MINUTE = datetime(2026, 11, 22, 12, 34, tzinfo=UTC)
 
 
 def timed(*timings: StepTiming) -> Any:
@@ -73,11 +75,17 @@ def test_the_row_of_a_batch_says_what_became_of_it_and_how_long_the_model_took()
 
     assert (row["documents"], row["failed"], row["source_tokens"], row["target_tokens"]) == (2, 1, 11, 7)
     assert (row["calls"], row["rows"], row["tokens"], row["busy_s"], row["model_s"]) == (6, 9, 23, 3.5, 1.5)
-    assert without_job(sums.minutes()) == [(datetime(2026, 11, 22, 12, 34, tzinfo=UTC), 2, 1, 11, 7)]
+    assert without_job(minutes_of(row)) == [(MINUTE, 2, 1, 11, 7, 3.5, 1.5)]
 
 
-def test_a_batch_without_a_new_document_adds_no_minute() -> None:
-    assert timed(StepTiming("encode", 0, 3, 20, 0, 1.0)).minutes() == []
+def test_a_batch_without_a_new_document_adds_its_seconds_to_its_minute() -> None:
+    sums = timed(StepTiming("encode", 0, 3, 20, 0, 1.0), StepTiming("record", 0, 3, 0, 0, 0.5))
+
+    assert without_job(minutes_of(sums.batch())) == [(MINUTE, 0, 0, 0, 0, 1.5, 1.0)]
+
+
+def test_a_batch_without_a_new_document_and_without_timings_adds_no_minute() -> None:
+    assert minutes_of(timed().batch()) == []
 
 
 def test_results_without_a_token_are_in_no_histogram() -> None:
