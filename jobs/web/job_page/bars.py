@@ -1,19 +1,26 @@
-"""Batches spread over bars of equal width in time: each over the bars of the interval in which it was processed."""
+"""Bars of equal width in time: of a short job from its batches, of a long one from the sums of its minutes.
+
+A batch is spread over the bars of the time in which it was processed. Sums of minutes do not say how long each of their
+batches took: all of a batch is in the minute in which it ended. So a bar of minutes is as wide as several batches are
+long (`wide_enough_for`), and what it has too much or too little is a small part of it.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from jobs.store.report.timings.minutes import Interval, Intervals
 from jobs.store.report.timings.recent_batches import BatchSummary
 
 MOST_BARS = 60
+BATCHES_A_BAR = 4  # of one lane, one after the other, where batches are counted at their end
 WIDTHS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Sums over bars of `width_s` seconds, in the order of time; empty where no batch has a duration."""
+    """Sums over bars of `width_s` seconds, in the order of time; empty where nothing has a duration."""
 
     width_s: int
     starts: list[datetime]
@@ -29,8 +36,26 @@ class Bars:
     def x_name(self) -> str:
         if not self.starts:
             return "time"
-        width = f"{self.width_s} s" if self.width_s < 60 else f"{self.width_s // 60} min"
-        return f"time, {width} a bar"
+        return f"time, {width_name(self.width_s)} a bar"
+
+
+def width_name(seconds: int) -> str:
+    """`30 s`, `5 min`, `2 h` or `7 d`."""
+    units = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    size, unit = next(one for one in units if seconds % one[0] == 0)
+    return f"{seconds // size} {unit}"
+
+
+def wide_enough_for(batches: Sequence[BatchSummary]) -> float:
+    """The seconds that a bar of minutes should have at least, by the mean duration of some batches of the job."""
+    timed = [batch.busy_s for batch in batches if batch.busy_s > 0]
+    return BATCHES_A_BAR * math.fsum(timed) / len(timed) if timed else 0.0
+
+
+def of_minutes(intervals: Intervals, amounts_of: Callable[[Interval], tuple[float, ...]]) -> Bars:
+    """A bar for each interval."""
+    starts, sums = [one.start for one in intervals.all], [amounts_of(one) for one in intervals.all]
+    return Bars(intervals.width_s, starts, sums)
 
 
 def spread(batches: Sequence[BatchSummary], amounts_of: Callable[[BatchSummary], tuple[float, ...]]) -> Bars:

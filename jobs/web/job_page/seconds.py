@@ -1,14 +1,16 @@
 """Where the seconds of a job went: by phase, overall and over time."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.formatting import duration, percent
+from jobs.formatting import counted, duration, percent
 from jobs.spec import Timing
+from jobs.store.report.timings.minutes import Interval, Intervals
 from jobs.store.report.timings.recent_batches import BatchSummary
 from jobs.store.report.timings.steps import StepSummary
 from jobs.web.charts import Chart, Series
-from jobs.web.job_page.bars import Bars, spread
+from jobs.web.job_page.bars import Bars, of_minutes, spread
 
 MODEL_PHASES = ("encode", "prefill", "decode", "head")
 MEANINGS = {
@@ -82,14 +84,19 @@ def no_timings(timing: str) -> str:
     return "No durations are stored yet."
 
 
-def seconds_over_time(batches: Sequence[BatchSummary], *, is_whole_job: bool) -> Chart:
-    """How many lanes worked on average, in bars of equal width; each batch is spread over the time that it took."""
-    bars = spread(batches, lambda batch: (batch.model_s, batch.busy_s - batch.model_s))
+def seconds_over_time(intervals: Intervals, batches: Sequence[BatchSummary]) -> Chart:
+    """How many lanes worked on average, in bars of equal width over the whole job.
+
+    `batches`: all of the job, each of which is spread over the time that it took; or none where there are too many.
+    Then the bars are `intervals`, where a batch has all its seconds at its end, also those before the bar: they are
+    some batches wide (`jobs.web.job_page.bars`), so that this is not visible.
+    """
+    bars = _bars(intervals, batches)
     width = bars.width_s
     return Chart(
         id="seconds-chart",
         title="Seconds of work per second",
-        sentence=_over_time_sentence(batches, bars, is_whole_job),
+        sentence=_over_time_sentence(bars, is_about=not batches),
         shape="stack",
         x_name=bars.x_name,
         y_name="s of work per s",
@@ -103,14 +110,25 @@ def seconds_over_time(batches: Sequence[BatchSummary], *, is_whole_job: bool) ->
     )
 
 
-def _over_time_sentence(batches: Sequence[BatchSummary], bars: Bars, is_whole_job: bool) -> str:
+def _bars(intervals: Intervals, batches: Sequence[BatchSummary]) -> Bars:
+    """Seconds of model calls, and all others."""
+
+    def amounts(worked: Interval | BatchSummary) -> tuple[float, float]:
+        return worked.model_s, worked.busy_s - worked.model_s
+
+    if batches or not any(one.busy_s for one in intervals.all):
+        return spread(batches, amounts)
+    return of_minutes(intervals, amounts)
+
+
+def _over_time_sentence(bars: Bars, *, is_about: bool) -> str:
+    """`is_about`: a bar may have the seconds of a batch that began before it, hence more than its lanes can work."""
     if not bars.sums:
         return "No batch with durations was recorded."
-    busy = sum(batch.busy_s for batch in batches)
-    model = sum(batch.model_s for batch in batches)
-    of_what = "the job" if is_whole_job else f"the newest {len(batches):,} batches"
+    model, other = (math.fsum(column) for column in zip(*bars.sums, strict=True))
     top = max(map(sum, bars.sums)) / bars.width_s
+    lanes = f"about {counted(round(top), 'lane')}" if is_about and top >= 1 else f"{top:.1f} lanes"
     return (
-        f"{duration(busy)} of work in {of_what}, {percent(model / busy)} of it in model calls; "
-        f"up to {top:.1f} lanes worked at a time."
+        f"{duration(model + other)} of work in the whole job, {percent(model / (model + other))} of it in model calls; "
+        f"up to {lanes} worked at a time."
     )

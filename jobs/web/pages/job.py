@@ -29,12 +29,12 @@ from jobs.store.report.shards import (
 )
 from jobs.store.report.timings.decoder_calls import calls_by_past_length, calls_by_step
 from jobs.store.report.timings.histograms import histogram
-from jobs.store.report.timings.minutes import minutes_of_job
+from jobs.store.report.timings.minutes import intervals_of_job
 from jobs.store.report.timings.recent_batches import MOST_BATCHES, BatchSummary, recent_batches
 from jobs.store.report.timings.steps import summarize_steps
 from jobs.store.schema.states import ShardState
 from jobs.store.waiting import jobs_ahead
-from jobs.web.job_page import decoder, header, lanes, latency, perplexity, seconds, speed
+from jobs.web.job_page import bars, decoder, header, lanes, latency, perplexity, seconds, speed
 from jobs.web.parameters import JobId
 from jobs.web.rendering import add_page
 from jobs.web.store_access import Reading, SettingsOfApp
@@ -122,15 +122,18 @@ def _commands(connection: Connection, found: JobSummary) -> dict[str, Any]:
 
 
 def _charts(connection: Connection, found: JobSummary) -> dict[str, Any]:
-    """The charts of speed and of seconds, each from a rollup or from the newest batches."""
+    """The charts of speed and of seconds cover the whole job, those of single batches the newest."""
     job_id, options = found.job_id, json.loads(found.options)
     timing = str(options.get("timing", Timing.STEPS))
     phases = summarize_steps(connection, job_id, By.PHASE)
     steps = calls_by_step(connection, job_id)
     batches = recent_batches(connection, job_id)
     is_whole_job = len(batches) < MOST_BATCHES
+    every = batches if is_whole_job else []
+    intervals = intervals_of_job(connection, job_id, bars.wide_enough_for(batches))
     return {
-        "speed": speed.speed_chart(minutes_of_job(connection, job_id), batches if is_whole_job else [], found),
+        "speed": speed.speed_chart(intervals, every, found),
+        "seconds": seconds.seconds_over_time(intervals, every),
         "phases": seconds.phase_shares(phases),
         "phases_sentence": seconds.phases_sentence(phases, timing, found.elapsed_s),
         **_decoder_charts(connection, found, steps, options),
@@ -151,7 +154,6 @@ def _decoder_charts(
 
 def _batch_charts(batches: Sequence[BatchSummary], is_whole_job: bool) -> dict[str, Any]:
     return {
-        "seconds": seconds.seconds_over_time(batches, is_whole_job=is_whole_job),
         "timeline": lanes.timeline(batches, is_whole_job=is_whole_job),
         "latency": latency.latency_chart(batches),
     }

@@ -27,7 +27,8 @@ function series(spec, one, number) {
   };
   if (one.shape === "bar" && spec.is_time) return { ...common, type: "bar", barMaxWidth: 8 };
   if (one.shape === "bar") return { ...common, type: "bar", barCategoryGap: "12%", barMaxWidth: 120 };
-  if (one.shape === "stack") return { ...common, type: "bar", stack: "all", barCategoryGap: "12%", barMaxWidth: 120 };
+  // Gaps between very many bars would be stripes thinner than a pixel.
+  if (one.shape === "stack") return { ...common, type: "bar", stack: "all", barCategoryGap: values.length > 90 ? "0%" : "12%", barMaxWidth: 120 };
   if (one.shape === "scatter") return { ...common, type: "scatter", symbolSize: 7, itemStyle: { color: own, opacity: 0.6 } };
   return { ...common, type: "line", showSymbol: spec.x.length < 3, areaStyle: one.shape === "area" ? { color: own, opacity: 0.18 } : null };
 }

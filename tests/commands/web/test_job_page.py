@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
 
@@ -62,6 +63,27 @@ def test_the_page_and_its_json_say_the_same_of_every_part(client: TestClient, ti
     assert found["steps"]["sentence"] == "A step costs 3.0 ms at the start and 3.0 ms at the end: the cache works."
     assert found["phases_sentence"].startswith("Decode takes 75.0 % and encode takes 25.0 % of the time")
     assert [lane["batches"] for lane in found["timeline"]["lanes"]] == [1, 1]
+
+
+@ON_BOTH
+def test_a_job_of_many_batches_is_drawn_from_its_first_minute_to_its_last(
+    client: TestClient, database: Database, timed_job: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page reads the newest batches alone, but the seconds of all."""
+    monkeypatch.setattr("jobs.web.pages.job.MOST_BATCHES", 2)
+    began = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=60)
+    add_timings(database, timed_job, [StepTiming("decode", 1, 3, 3, 0, 120.0)], at=began)
+
+    page = plain(client.get(f"/jobs/{timed_job}").text)
+    found = client.get(f"/jobs/{timed_job}.json").json()["seconds"]
+
+    model, other = (series["values"] for series in found["series"])
+    assert (model[0], len(found["x"]), any(other)) == (0.4, 13, False)  # of 300 s each
+    assert found["x"][0] == f"{began.astimezone():%m-%d %H:%M}"
+    assert found["sentence"].startswith("2 min 00 s of work in the whole job, 100.0 % of it in model calls;")
+    assert found["sentence"] in page
+    assert "time, 5 min a bar model calls (s of work per s) text and database (s of work per s)" in page
+    assert f" {found['x'][0]} 0.4 0 {found['x'][1]} 0 0 " in page
 
 
 @pytest.mark.parametrize("name", ["running_job", "mixed_job", "finished_job"])

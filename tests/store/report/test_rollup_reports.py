@@ -1,13 +1,19 @@
 """What the page of a job reads of its rollups."""
 
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import insert
+
 from jobs.buckets import Measure
 from jobs.outcome import Score, StepTiming
 from jobs.spec import ScoreOptions, Task
 from jobs.store.database import Database
 from jobs.store.report.timings.decoder_calls import calls_by_past_length, calls_by_step
 from jobs.store.report.timings.histograms import histogram
-from jobs.store.report.timings.minutes import minutes_of_job
+from jobs.store.report.timings.minutes import MOST_INTERVALS, intervals_of_job
 from jobs.store.report.timings.recent_batches import recent_batches
+from jobs.store.schema.rollup_tables import MinuteSums
 from jobs.store.schema.states import DocumentStatus
 from tests.rows import AddJob, Line, add_timings
 
@@ -17,10 +23,69 @@ def test_results_and_failures_are_counted_by_minute(database: Database, add_job:
     job_id = add_job(Line("a", "甲"), Line("b", "乙"), failed)
 
     with database.reading() as connection:
-        (minute,) = minutes_of_job(connection, job_id)
+        intervals = intervals_of_job(connection, job_id)
+        assert not intervals_of_job(connection, job_id + 1).all
+    (minute,) = intervals.all
     assert (minute.documents, minute.failed, minute.source_tokens, minute.target_tokens) == (2, 1, 20, 20)
-    assert minute.minute.tzinfo
-    assert minute.minute.second == 0
+    assert minute.start.tzinfo
+    assert (minute.start.second, intervals.width_s) == (0, 60)
+
+
+def test_the_seconds_of_a_minute_are_those_of_its_batches(database: Database, finished_job: int) -> None:
+    for lane in (0, 1):
+        timings = [StepTiming("decode", 1, 1, 1, 0, 0.5), StepTiming("record", 0, 1, 0, 0, 0.25)]
+        add_timings(database, finished_job, timings, lane)
+
+    with database.reading() as connection:
+        minutes = intervals_of_job(connection, finished_job).all
+    assert sum(one.busy_s for one in minutes) == 1.5
+    assert sum(one.model_s for one in minutes) == 1.0
+
+
+FIRST = datetime(2026, 11, 22, 23, 58, tzinfo=UTC)
+
+
+def add_minutes(database: Database, job_id: int, *numbers: int) -> None:
+    """Minutes of a job, so many after `FIRST`: a document, 2 and 3 tokens, 4 and 1 seconds each."""
+    sums = {"documents": 1, "failed": 0, "source_tokens": 2, "target_tokens": 3, "busy_s": 4.0, "model_s": 1.0}
+    rows = [{"job_id": job_id, "minute": FIRST + timedelta(minutes=number), **sums} for number in numbers]
+    with database.writing() as connection:
+        connection.execute(insert(MinuteSums), rows)
+
+
+def test_minutes_are_added_up_to_intervals_without_gaps(database: Database, add_job: AddJob) -> None:
+    job_id, other = add_job(Line("a")), add_job(Line("a"))
+    add_minutes(database, job_id, 0, 4, 5, 6, 16)
+    add_minutes(database, other, 1)
+
+    with database.reading() as connection:
+        intervals = intervals_of_job(connection, job_id, at_least_s=250.0)
+
+    assert intervals.width_min == 5
+    assert [(one.start - FIRST) // timedelta(minutes=1) for one in intervals.all] == [0, 5, 10, 15]
+    assert [one.documents for one in intervals.all] == [2, 2, 0, 1]
+    assert [(one.source_tokens, one.target_tokens) for one in intervals.all] == [(4, 6), (4, 6), (0, 0), (2, 3)]
+    assert [(one.busy_s, one.model_s) for one in intervals.all] == [(8.0, 2.0), (8.0, 2.0), (0.0, 0.0), (4.0, 1.0)]
+
+
+@pytest.mark.parametrize("total", [180, 181, 6000, 50_000])
+def test_a_job_is_covered_from_its_first_minute_to_its_last_however_long_it_is(
+    database: Database, add_job: AddJob, total: int
+) -> None:
+    job_id = add_job(Line("a"))
+    numbers = sorted({0, total - 1, *range(0, total, 97)})
+    add_minutes(database, job_id, *numbers)
+
+    with database.reading() as connection:
+        intervals = intervals_of_job(connection, job_id)
+
+    assert len(intervals.all) <= MOST_INTERVALS
+    assert intervals.all[0].start == FIRST
+    last = FIRST + timedelta(minutes=total - 1)
+    assert intervals.all[-1].start <= last < intervals.all[-1].start + timedelta(seconds=intervals.width_s)
+    assert sum(one.documents for one in intervals.all) == len(numbers)
+    assert sum(one.busy_s for one in intervals.all) == 4.0 * len(numbers)
+    assert intervals.all[0].documents > 0 < intervals.all[-1].documents
 
 
 def test_decoder_calls_are_summed_by_step_and_by_past_length(database: Database, finished_job: int) -> None:

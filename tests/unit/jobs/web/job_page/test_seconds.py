@@ -1,10 +1,13 @@
 """Where the seconds of a job went."""
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
+from jobs.store.report.timings.minutes import WIDTHS_MIN, Interval, Intervals
 from jobs.store.report.timings.steps import StepSummary
 from jobs.web.job_page.seconds import phase_shares, phases_sentence, seconds_over_time
-from tests.unit.jobs.web.job_page.batches import batch
+from tests.unit.jobs.web.job_page.batches import batch, interval
 
 PHASES = [
     StepSummary("decode", 100, 3200, 3200, 8.1, 0.81),
@@ -33,24 +36,59 @@ def test_each_phase_begins_where_the_one_before_it_ends() -> None:
 
 
 def test_a_batch_is_spread_over_the_seconds_that_it_took() -> None:
-    chart = seconds_over_time([batch(0, 4), batch(0, 2, lane=1)], is_whole_job=True)
+    chart = seconds_over_time(Intervals(1, [interval(0, busy_s=6.0)]), [batch(0, 4), batch(0, 2, lane=1)])
     model, other = (series.values for series in chart.series)
 
     assert list(model)[:4] == [1.5, 1.5, 0.75, 0.75]
     assert list(other)[:4] == [0.5, 0.5, 0.25, 0.25]
     assert chart.sentence == (
-        "6.0 s of work in the job, 75.0 % of it in model calls; up to 2.0 lanes worked at a time."
+        "6.0 s of work in the whole job, 75.0 % of it in model calls; up to 2.0 lanes worked at a time."
     )
 
 
 def test_a_window_of_days_has_no_more_bars_than_can_be_seen() -> None:
-    chart = seconds_over_time([batch(hour * 3600, 100) for hour in range(100)], is_whole_job=False)
+    chart = seconds_over_time(Intervals(60, []), [batch(hour * 3600, 100) for hour in range(100)])
 
     assert len(chart.x) <= 61
-    assert "the newest 100 batches" in chart.sentence
+
+
+def test_a_long_job_is_drawn_from_its_minutes_and_a_minute_without_work_is_0() -> None:
+    worked = [interval(0, busy_s=120.0, model_s=90.0), interval(2), interval(4, busy_s=240.0, model_s=240.0)]
+
+    chart = seconds_over_time(Intervals(2, worked), [])
+
+    assert [list(series.values) for series in chart.series] == [[0.75, 0.0, 2.0], [0.25, 0.0, 0.0]]
+    assert chart.x_name == "time, 2 min a bar"
+    assert chart.sentence == (
+        "6 min 00 s of work in the whole job, 91.6 % of it in model calls; up to about 2 lanes worked at a time."
+    )
+
+
+def test_of_a_long_job_the_number_of_lanes_at_work_is_not_told_more_exactly_than_it_is_known() -> None:
+    """A lane that ends three batches of 90 s within 240 s did not work for more than these."""
+    for busy_s, sentence in ((270.0, "about 1 lane"), (2000.0, "about 8 lanes"), (60.0, "0.2 lanes")):
+        chart = seconds_over_time(Intervals(4, [interval(0, busy_s=busy_s)]), [])
+
+        assert chart.sentence.endswith(f"; up to {sentence} worked at a time.")
+
+
+SECONDS = st.floats(0.0, 1000.0)
+WORKED = st.builds(lambda busy_s, share: interval(0, busy_s=busy_s, model_s=busy_s * share), SECONDS, st.floats(0, 1))
+
+
+@given(st.lists(WORKED, max_size=180), st.sampled_from(WIDTHS_MIN))
+def test_the_bars_of_a_long_job_add_up_to_its_minutes(worked: list[Interval], width_min: int) -> None:
+    assume(any(one.busy_s for one in worked))
+    chart = seconds_over_time(Intervals(width_min, worked), [])
+
+    added = [60 * width_min * sum(float(value or 0.0) for value in series.values) for series in chart.series]
+    sums = [sum(one.model_s for one in worked), sum(one.busy_s - one.model_s for one in worked)]
+    rounded = 0.0005 * 60 * width_min * len(worked)  # a figure of the chart has three decimals
+    assert added == [pytest.approx(one, abs=rounded + 1e-6) for one in sums]
 
 
 def test_without_durations_there_is_no_chart() -> None:
-    chart = seconds_over_time([batch(0, 0.0)], is_whole_job=True)
+    for batches in ([], [batch(0, 0.0)]):
+        chart = seconds_over_time(Intervals(1, [interval(0)]), batches)
 
-    assert (chart.is_empty, chart.sentence) == (True, "No batch with durations was recorded.")
+        assert (chart.is_empty, chart.sentence) == (True, "No batch with durations was recorded.")
