@@ -23,6 +23,8 @@ NAMES = (
     "in-finish",  # the shard's last batch is written, the shard is not closed
     "in-cancel",  # a cancel is requested, no document is cancelled yet
     "after-ingest-batch",  # a batch of documents is committed
+    "in-prune",  # a batch of rows of a pruned job is deleted
+    "in-give-back",  # the rows are gone; some pages of the SQLite file are given back to the disk
     "before-ingest-finish",  # all documents are written, no worker sees the job yet
 )
 

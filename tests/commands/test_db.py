@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select, text
 
-from jobs.store import prune
+from jobs.store import prune, short_writes
 from jobs.store.database import Database
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema import tables
@@ -130,14 +130,15 @@ def test_a_document_that_no_worker_would_lease_is_reported(
 def test_prune_deletes_a_job_with_all_its_rows(
     kvjobs: Kvjobs, database: Database, add_job: AddJob, finished_job: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prune, "ROWS_PER_BATCH", 2)
+    monkeypatch.setattr(short_writes, "FIRST", 2)
+    monkeypatch.setattr(short_writes, "MOST", 2)
     kept = add_job(Line("a", "甲"))
     before = {table: rows(database, table, kept) for table in OF_A_JOB}
 
     result = kvjobs("db", "prune", "nightly", "--yes")
 
     assert result.exit_code == 0
-    assert result.err == "Deleted 1 job with 3 documents.\n"
+    assert result.err.startswith("Deleted 1 job with 3 documents.")
     assert not any(rows(database, table, finished_job) for table in OF_A_JOB)
     assert {table: rows(database, table, kept) for table in OF_A_JOB} == before
 
@@ -149,9 +150,10 @@ def test_an_interrupted_prune_leaves_no_job_that_looks_complete(
     def interrupt(_rows: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(prune, "ROWS_PER_BATCH", 2)
+    monkeypatch.setattr(short_writes, "FIRST", 2)
+    monkeypatch.setattr(short_writes, "MOST", 2)
     with pytest.raises(KeyboardInterrupt):
-        prune.prune_job(database, finished_job, interrupt)
+        prune.prune_jobs(database, [finished_job], interrupt)
 
     assert kvjobs("show", "nightly").exit_code == 5
     assert "being pruned" in kvjobs("show", finished_job).out
@@ -166,7 +168,7 @@ def test_prune_by_age_deletes_only_old_jobs_that_have_ended(kvjobs: Kvjobs, add_
     old = add_job(Line("a", "甲"), finished_s_ago=3 * 86400)
     young = add_job(Line("b", "乙"), finished_s_ago=86400)
 
-    assert kvjobs("db", "prune", "--older-than", "2", "--yes").err == "Deleted 1 job with 1 document.\n"
+    assert kvjobs("db", "prune", "--older-than", "2", "--yes").err.startswith("Deleted 1 job with 1 document.")
     assert kvjobs("ls", "-q").out == f"{young}\n{running_job}\n"
     assert "nothing was deleted" in kvjobs("db", "prune", "--older-than", "2", "--yes").err
     assert kvjobs("show", old).exit_code == 5
@@ -204,7 +206,7 @@ def test_prune_does_not_block_other_writers(database: Database, add_job: AddJob,
         other.execute("UPDATE jobs SET priority = priority + 1")
         other.commit()
 
-    prune.prune_job(database, job, write)
+    prune.prune_jobs(database, [job], write)
     other.close()
 
 

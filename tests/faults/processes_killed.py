@@ -17,7 +17,7 @@ from jobs.store.schema.tables import Worker
 from tests.faults.trial import Trial
 
 CLOCK = Path(__file__).with_name("clock")  # a sitecustomize that moves Python's clock
-OF_COMMANDS = ("in-cancel", "after-ingest-batch", "before-ingest-finish")
+OF_COMMANDS = ("in-cancel", "after-ingest-batch", "before-ingest-finish", "in-prune", "in-give-back")
 
 
 def killed_at_random(trial: Trial) -> None:

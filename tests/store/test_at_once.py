@@ -15,7 +15,7 @@ from jobs.outcome import Failed
 from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
-from jobs.store.prune import prune_job
+from jobs.store.prune import prune_jobs
 from jobs.store.record import record
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema import tables
@@ -201,7 +201,7 @@ def test_a_job_is_either_pruned_or_retried(database: Database, add_waiting_job: 
 
     def prune() -> None:
         try:
-            prune_job(database, job_id)
+            prune_jobs(database, [job_id])
         except SpecError as error:
             refused.append(error)
 

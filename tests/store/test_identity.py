@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 from jobs.errors import StaleLease
 from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
-from jobs.store.prune import prune_job
+from jobs.store.prune import prune_jobs
 from jobs.store.record import record
 from jobs.store.sandbox_deaths import log_death
 from jobs.store.schema import tables
@@ -48,7 +48,7 @@ def test_a_worker_whose_job_was_pruned_writes_nothing_into_a_job_with_the_same_i
     sleeper = take(database, worker_id=1, lease_s=-1.0)
     lease_expiry.expire(database)
     write(database, take(database, worker_id=2), "of the first job")
-    prune_job(database, pruned)
+    prune_jobs(database, [pruned])
     add_waiting_job(documents=3, per_shard=3)
     successor = take(database, worker_id=2)
 
@@ -106,7 +106,7 @@ def test_a_late_batch_of_a_pruned_job_is_stale_and_leaves_no_row(
     sleeper = take(database, lease_s=-1.0)
     lease_expiry.expire(database)
     write(database, take(database, worker_id=2), "of the first job")
-    prune_job(database, pruned)
+    prune_jobs(database, [pruned])
 
     with pytest.raises(StaleLease):
         write(database, sleeper, "late")
@@ -123,7 +123,7 @@ def test_ids_of_jobs_and_shards_are_never_reused(database: Database, add_waiting
     pruned = add_waiting_job(documents=3, per_shard=3)
     first = take(database)
     write(database, first, "of the first job")
-    prune_job(database, pruned)
+    prune_jobs(database, [pruned])
 
     again = add_waiting_job(documents=3, per_shard=3)
 

@@ -26,7 +26,7 @@ from jobs.outcome import Failed, Quarantined, StepTiming
 from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, pause, resume, retry
-from jobs.store.prune import prune_job
+from jobs.store.prune import prune_jobs
 from jobs.store.record import record
 from jobs.store.report.recount.rollup_recount import find_wrong_rollups
 from jobs.store.schema import tables
@@ -146,7 +146,7 @@ class LeaseMachine(RuleBasedStateMachine):
         """If the job has ended, it is pruned, and the next job is submitted and begun."""
         if self.state() not in ("done", "cancelled"):
             return multiple()
-        prune_job(self.database, self.model.job)
+        prune_jobs(self.database, [self.model.job])
         self.model = ModelState(self.submit())
         return self.lease(worker=1, in_time=True)
 

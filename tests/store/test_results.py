@@ -17,7 +17,7 @@ from jobs.store import lease_expiry, leases
 from jobs.store.connection import sqlite_functions
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, retry
-from jobs.store.prune import prune_job
+from jobs.store.prune import prune_jobs
 from jobs.store.record import record
 from jobs.store.report.job_summary import find_job
 from jobs.store.report.recount.consistency_check import find_contradictions
@@ -173,7 +173,7 @@ def test_a_pruned_job_leaves_no_result(database: Database, add_waiting_job: AddW
     job = add_waiting_job(documents=1, per_shard=1, spec=kind.spec)
     write(database, take(database), kind.outcome)
 
-    prune_job(database, job)
+    prune_jobs(database, [job])
 
     assert number(database, kind.table) == number(database, tables.Document) == 0
 

@@ -20,7 +20,7 @@ from jobs.store.database import Database
 from jobs.store.ingest.bulk_insert import insert_batch
 from jobs.store.ingest.lifecycle import abandon
 from jobs.store.jobs import cancel, retry
-from jobs.store.prune import prune_job
+from jobs.store.prune import prune_jobs
 from jobs.store.report.failures import failures
 from jobs.store.report.job_summary import find_job
 from jobs.store.report.timings.steps import summarize_steps
@@ -252,7 +252,7 @@ def test_a_pruned_job_leaves_no_rollup(database: Database, add_waiting_job: AddW
     kept = number_of_rows(database, finished_job)
     assert all(number_of_rows(database, job).values())
 
-    prune_job(database, job)
+    prune_jobs(database, [job])
 
     assert set(number_of_rows(database, job).values()) == {0}
     assert number_of_rows(database, finished_job) == kept

@@ -1,6 +1,7 @@
 """`kvjobs db`: maintenance of the database."""
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -8,12 +9,14 @@ import click
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Output, output_options
+from jobs.cli.render.reading_progress import status_line
 from jobs.errors import SpecError
-from jobs.formatting import counted
+from jobs.formatting import counted, size
 from jobs.visible_text import visible
 
 if TYPE_CHECKING:
     from jobs.store.database import Database
+    from jobs.store.free_pages import FileSpace
     from jobs.store.report.job_summary import JobSummary
 
 
@@ -93,29 +96,71 @@ def check(context: Context, output: Output, reference: str | None) -> int:
     help="Delete jobs that ended more than so many days ago.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@output_options()
 @click.pass_obj
-def prune(context: Context, references: tuple[str, ...], days: float | None, yes: bool) -> None:
+def prune(context: Context, references: tuple[str, ...], days: float | None, yes: bool, output: Output) -> None:
     """Delete finished jobs, their documents and results.
 
-    Segments and scores that later jobs may reuse are kept. A SQLite file does not shrink: later jobs use the free
-    space. If interrupted, run the same command again.
+    Segments and scores that later jobs may reuse are kept. Workers go on meanwhile. A SQLite file shrinks; one that an
+    older version made keeps its size until `kvjobs db vacuum`, and later jobs use the free space. In PostgreSQL the
+    space is used by later jobs, too.
+
+    If interrupted, run the same command again, with the numbers of the jobs in place of their names.
     """
-    from jobs.store.prune import prune_job
+    from jobs.store.free_pages import file_space
+    from jobs.store.prune import prune_jobs
 
     if bool(references) == (days is not None):
         raise click.UsageError("Name jobs, or give --older-than DAYS; not both.")
     with context.database() as database:
         jobs = _jobs_to_prune(database, references, days)
-        if not jobs:
-            print_message("No such job; nothing was deleted.")
-            return
         documents = sum(job.documents for job in jobs)
         what = f"{counted(len(jobs), 'job')} with {counted(documents, 'document')}"
-        if not yes:
+        if jobs and not yes:
             _confirm(f"Delete {what} ({', '.join(job.label for job in jobs[:10])}{', ...' if jobs[10:] else ''})?")
-        for job in jobs:
-            prune_job(database, job.job_id)
-    print_message(f"Deleted {what}.")
+        before, rows = file_space(database), 0
+        if jobs:
+            with status_line() as tell:
+                deleted = _running_total(lambda rows: tell(f"deleted {counted(rows, 'row')}"))
+                shortened = _running_total(lambda num_bytes: tell(f"gave {size(num_bytes)} back to the disk"))
+                rows = prune_jobs(database, [job.job_id for job in jobs], deleted, shortened)
+        after = file_space(database)
+    said = f"Deleted {what}." if jobs else "No such job; nothing was deleted."
+    print_message(said if before is None or after is None or not jobs else f"{said} {_how_it_shrank(before, after)}")
+    numbers = {"jobs": [job.job_id for job in jobs], "documents": documents, "rows": rows}
+    output.record(numbers | _file_numbers(before, after), lambda: None)
+
+
+@db.command()
+@click.option("--force", is_flag=True, help="Write an older version's file anew even while workers are running.")
+@output_options()
+@click.pass_obj
+def vacuum(context: Context, force: bool, output: Output) -> None:
+    """Give the free space of a SQLite file back to the disk.
+
+    `kvjobs db prune` does this by itself, and workers go on meanwhile. Only a file that an older version of kvjobs made
+    must be written anew as a whole, once: that takes free disk space of twice the size of what is left in it, whoever
+    writes waits until it is done, and it is refused while workers are running.
+    """
+    from jobs.store.free_pages import check_rewrite, empty_log, file_space, give_back_free_pages, rewrite_file
+
+    with context.database() as database:
+        before = file_space(database)
+        if before is None:
+            raise SpecError("PostgreSQL itself makes the space of deleted rows free for later jobs (autovacuum)")
+        if before.is_incremental:
+            with status_line() as tell:
+                shortened = _running_total(lambda num_bytes: tell(f"gave {size(num_bytes)} back to the disk"))
+                give_back_free_pages(database, shortened)
+            empty_log(database)
+        else:
+            check_rewrite(database, context.settings.lease_s, force=force)
+            print_message(f"Writing {before.name} anew ({size(before.used_bytes)}); whoever writes to it waits.")
+            rewrite_file(database)
+        after = file_space(database)
+    assert after is not None
+    print_message(_how_it_shrank(before, after))
+    output.record(_file_numbers(before, after), lambda: None)
 
 
 @db.command("grant-reader")
@@ -161,6 +206,44 @@ def _jobs_to_prune(database: "Database", references: tuple[str, ...], days: floa
         found = {job.job_id: job for job in (find_job(connection, number) for number in numbers)}
     require_ended(list(found.values()))
     return list(found.values())
+
+
+def _how_it_shrank(before: "FileSpace", after: "FileSpace") -> str:
+    """In a sentence or two; the sizes include the log of changes (-wal)."""
+    if not after.is_incremental:
+        return (
+            f"{after.name} keeps its size, {size(after.num_bytes)}: {size(after.free_bytes)} of it are free, and later "
+            "jobs use them; kvjobs db vacuum gives them back to the disk."
+        )
+    if not after.is_settled:
+        return (
+            f"{after.name} takes {size(after.num_bytes)} now, and {size(after.settled_bytes)} when those who are "
+            "reading it have ended."
+        )
+    if after.num_bytes < before.num_bytes:
+        return f"{after.name} shrank by {size(before.num_bytes - after.num_bytes)} to {size(after.num_bytes)}."
+    return f"{after.name} takes {size(after.num_bytes)}."
+
+
+def _running_total(show: Callable[[int], None]) -> Callable[[int], None]:
+    """A function that adds what it is called with, and shows the sum so far."""
+    total = 0
+
+    def add(amount: int) -> None:
+        nonlocal total
+        total += amount
+        show(total)
+
+    return add
+
+
+def _file_numbers(before: "FileSpace | None", after: "FileSpace | None") -> dict[str, int | None]:
+    """For JSON; null for PostgreSQL."""
+    return {
+        "bytes_before": before.num_bytes if before else None,
+        "bytes_after": after.num_bytes if after else None,
+        "bytes_free": after.free_bytes if after else None,
+    }
 
 
 def _confirm(question: str) -> None:

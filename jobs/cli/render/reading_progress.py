@@ -1,4 +1,5 @@
-"""The progress of reading a corpus, or the documents of a job: a live line on a terminal, nothing elsewhere."""
+"""The progress of reading a corpus, the documents of a job, or of other work: a live line on a terminal, nothing
+elsewhere."""
 
 import sys
 import time
@@ -52,3 +53,15 @@ def counting_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=console, expand=True, transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda read: bar.update(task, completed=read)
+
+
+@contextmanager
+def status_line() -> Iterator[Callable[[str], None]]:
+    """The function to call with what is being done now, for work of which nobody knows how much there is."""
+    if not sys.stderr.isatty() or message_format() is not MessageFormat.PLAIN:
+        yield lambda text: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True, highlight=False, markup=False, emoji=False).status("") as status:
+        yield lambda text: status.update(text)

@@ -14,7 +14,7 @@ from jobs.store import lease_expiry, leases
 from jobs.store.batches import MAX_TOKENS
 from jobs.store.database import Database
 from jobs.store.jobs import cancel, retry
-from jobs.store.prune import prune_job
+from jobs.store.prune import prune_jobs
 from jobs.store.schema import tables
 from jobs.store.schema.migrate import differences, downgrade, upgrade
 from jobs.store.schema.rollup_tables import ROLLUPS, MinuteSums, RecordedBatch
@@ -53,7 +53,7 @@ def _worked_on(url: str) -> Iterator[Database]:
     _score_and_rerank(database)
     gone = insert_waiting_job(database, documents=1, per_shard=1)
     write(database, take(database), timings=TIMINGS)
-    prune_job(database, gone)
+    prune_jobs(database, [gone])
     yield database
     database.close()
 
