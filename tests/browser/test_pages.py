@@ -60,9 +60,9 @@ def keep_picture(visited: Visited, name: str) -> None:
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(("width", "scheme"), [(1600, "light"), (380, "dark")])
 def test_a_page_fits_its_screen_reports_no_error_and_axe_finds_nothing(
-    visit: Visit, path: str, width: int, scheme: str
+    look: Visit, path: str, width: int, scheme: str
 ) -> None:
-    visited = visit(path, width=width, scheme=scheme)
+    visited = look(path, width=width, scheme=scheme)
     settle(visited)
     keep_picture(visited, f"{path.split('?')[0]}-{width}-{scheme}")
 
@@ -74,8 +74,8 @@ def test_a_page_fits_its_screen_reports_no_error_and_axe_finds_nothing(
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_page_is_whole_without_scripts(visit: Visit, path: str) -> None:
-    with_scripts, without = visit(path), visit(path, script=False)
+def test_a_page_is_whole_without_scripts(look: Visit, path: str) -> None:
+    with_scripts, without = look(path), look(path, script=False)
 
     def texts(visited: Visited, selector: str) -> list[str]:
         found = (" ".join(text.split()) for text in visited.page.locator(selector).all_text_contents())
