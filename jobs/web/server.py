@@ -23,7 +23,7 @@ def is_loopback(host: str) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that is bound, so that a port in use is known before anything else happens. Raises SpecError."""
+    """A socket that is bound and listens, so that a port in use is known before anything else happens. Raises SpecError."""
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror as error:
@@ -32,6 +32,7 @@ def listen(host: str, port: int) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind(where)
+        bound.listen(MAX_CONNECTIONS)  # a visitor who comes before the server is ready waits instead of being refused
     except OSError as error:
         bound.close()
         raise SpecError(
