@@ -105,6 +105,15 @@ def test_a_decoder_call_is_told_by_step_and_by_cached_positions(filled: Database
     assert [(row["past_length"], row["ms_per_call"]) for row in lengths] == [(0, 2000.0), (32, 3000.0)]
 
 
+def test_the_calls_of_a_step_come_with_what_the_step_costs_on_average(filled: Database) -> None:
+    add_timings(filled, 2, [StepTiming("decode", 1, 2, 2, 50, 5.0), StepTiming("decode", 3, 1, 1, 60, 0.5)])
+
+    found = rows(filled, "step-calls", job="translated", step="1")
+
+    assert [(row["ms_per_call"], row["rows"], row["past_length"]) for row in found] == [(5000.0, 2, 50), (3000.0, 3, 40)]
+    assert {row["mean_ms_of_step"] for row in found} == {4000.0}
+
+
 def test_the_slowest_batch_comes_first_and_its_documents_are_found(filled: Database) -> None:
     batches = rows(filled, "slowest-batches", job="translated")
     documents = rows(filled, "slowest-documents", job="translated")
