@@ -6,7 +6,7 @@ from sqlalchemy import Connection, and_, exists, or_, update
 
 from jobs.store.job_counters import add_to_counters
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.results import ResultTable, is_open, results_of
+from jobs.store.schema.results import ResultTable, in_range, open_positions, results_of
 from jobs.store.schema.states import DocumentStatus, JobState, ShardState
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard
 from jobs.store.shard_events import log_event
@@ -27,7 +27,10 @@ def end_documents(
     job's counters."""
     ended = connection.execute(
         update(Document)
-        .where(Document.job_id == job_id, Document.position >= start, Document.position < stop, *is_open(result))
+        .where(
+            in_range(Document, job_id, start, stop),
+            Document.position.in_(open_positions(result, job_id, start, stop)),
+        )
         .values(status=status, error_code=code, error=message)
         .returning(Document.estimated_tokens)
     )

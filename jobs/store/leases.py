@@ -21,7 +21,7 @@ from jobs.store.completion import close_cancelled
 from jobs.store.database import Database
 from jobs.store.job_counters import lock_counters
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.results import RESULTS, ResultTable, is_of_document
+from jobs.store.schema.results import RESULTS, ResultTable, in_range
 from jobs.store.schema.states import JobState, ShardState
 from jobs.store.schema.tables import Document, Job, Ranking, Shard
 from jobs.store.shard_events import log_event
@@ -196,20 +196,22 @@ def _begin(connection: Connection, taken: Row[*tuple[Any, ...]], worker_id: int,
 
 
 def _todo(connection: Connection, result: ResultTable, job_id: int, start: int, stop: int) -> tuple[Batch, ...]:
-    document = Document
+    with_result = set(
+        connection.execute(select(result.position).where(in_range(result, job_id, start, stop))).scalars()
+    )
     rows = connection.execute(
-        select(
-            document.position,
-            document.text,
-            document.estimated_tokens,
-            or_(document.status.is_not(None), result.position.is_not(None)).label("ended"),
-        )
-        .join(result, is_of_document(result), isouter=True)
-        .where(document.job_id == job_id, document.position >= start, document.position < stop)
-        .order_by(document.position)
+        select(Document.position, Document.text, Document.estimated_tokens, Document.status)
+        .where(in_range(Document, job_id, start, stop))
+        .order_by(Document.position)
     )
     planned = (
-        PlannedDocument(row.position, row.text or "", row.estimated_tokens, ended=bool(row.ended)) for row in rows
+        PlannedDocument(
+            row.position,
+            row.text or "",
+            row.estimated_tokens,
+            ended=row.status is not None or row.position in with_result,
+        )
+        for row in rows
     )
     return plan_batches(planned, MAX_TOKENS_OF_QUERIES if result is Ranking else MAX_TOKENS)
 

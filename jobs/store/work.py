@@ -4,16 +4,16 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, exists, select, update
+from sqlalchemy import Connection, select, update
 
 from jobs.spec import JobSpec
 from jobs.store.batches import Batch
 from jobs.store.completion import close_cancelled, close_shards
 from jobs.store.job_counters import lock_counters
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.results import RESULTS, is_open
+from jobs.store.schema.results import RESULTS, open_positions
 from jobs.store.schema.states import ShardState
-from jobs.store.schema.tables import Document, Shard
+from jobs.store.schema.tables import Shard
 from jobs.store.shard_events import log_event
 
 
@@ -69,13 +69,10 @@ def finish_shard(connection: Connection, work: Work) -> None:
     """Close the shard if all its documents are in a terminal state. If a retry reopened some while it was leased, the
     shard becomes ready again."""
     lock_counters(connection, work.job_id)
-    left = exists().where(
-        Document.job_id == Shard.job_id,
-        Document.position >= Shard.start,
-        Document.position < Shard.stop,
-        *is_open(RESULTS[work.spec.task]),
-    )
-    if connection.execute(update(Shard).where(*fence(work), left).values(ready_values())).rowcount:
+    shard = connection.execute(select(Shard.start, Shard.stop).where(Shard.id == work.shard_id)).one()
+    left = open_positions(RESULTS[work.spec.task], work.job_id, shard.start, shard.stop).exists()
+    if connection.execute(select(left)).scalar():
+        connection.execute(update(Shard).where(*fence(work)).values(ready_values()))
         log_event(connection, work.job_id, work.shard_id, "released", work.epoch, work.worker_id)
         close_cancelled(connection, work.job_id, [work.shard_id])
         return

@@ -23,7 +23,7 @@ def is_loopback(host: str) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that is bound and listens, so that a port in use is known before anything else happens. Raises SpecError."""
+    """A socket that listens, so that a port in use is known before anything else happens. Raises SpecError."""
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror as error:

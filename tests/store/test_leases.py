@@ -2,7 +2,8 @@
 
 import threading
 
-from sqlalchemy import update
+import pytest
+from sqlalchemy import text, update
 
 from jobs.store import lease_expiry, leases
 from jobs.store.batches import MAX_TOKENS
@@ -165,3 +166,29 @@ def test_a_worker_that_lost_its_lease_pauses_nothing(database: Database, add_wai
     leases.refuse(database, take(database), "a model that is gone")
     assert value(database, tables.Job.reason, tables.Job.id == job) == "a model that is gone"
     assert value(database, tables.Shard.state) == "ready"
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_a_lease_reads_the_documents_and_results_of_its_own_shard_alone(
+    database: Database, add_waiting_job: AddWaitingJob
+) -> None:
+    """Also where the server has no statistics and has planned each statement once for all shards."""
+    shards, documents = 50, 20
+    add_waiting_job(documents=shards * documents, per_shard=documents)
+    before = rows_read(database)
+    for _ in range(shards):
+        write(database, take(database))
+
+    read = {table: number - before[table] for table, number in rows_read(database).items()}
+    # All results for each shard would be 50 times as many.
+    assert max(read.values()) <= 20 * shards * documents, read
+
+
+def rows_read(database: Database) -> dict[str, int]:
+    """The rows of tables, and entries of their indexes, that PostgreSQL has read so far."""
+    database.engine.dispose()  # a server process reports what it has read when it ends, at the latest
+    counted = """SELECT t.relname, t.seq_tup_read + sum(i.idx_tup_read) FROM pg_stat_user_tables t
+        JOIN pg_stat_user_indexes i USING (relid) WHERE t.relname IN ('documents', 'translations')
+        GROUP BY t.relname, t.seq_tup_read"""
+    with database.reading() as connection:
+        return {table: int(read) for table, read in connection.execute(text(counted))}

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, case, func, select
 
 from jobs.store.report.recount.rollup_recount import find_wrong_rollups
-from jobs.store.schema.results import RESULTS, SUMMED, ResultTable, is_of_document, is_open
+from jobs.store.schema.results import RESULTS, SUMMED, ResultTable, is_of_document, open_positions
 from jobs.store.schema.states import ENDED_STATES, DocumentStatus, JobState, ShardState
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard, ShardEvent
 
@@ -180,7 +180,5 @@ def _shards(connection: Connection, result: ResultTable, job_id: int, state: str
 
 
 def _waiting(connection: Connection, result: ResultTable, job_id: int, start: int, stop: int) -> int:
-    here = (Document.job_id == job_id, Document.position >= start, Document.position < stop)
-    return int(
-        connection.execute(select(func.count()).select_from(Document).where(*here, *is_open(result))).scalar_one()
-    )
+    waiting = open_positions(result, job_id, start, stop).subquery()
+    return int(connection.execute(select(func.count()).select_from(waiting)).scalar_one())

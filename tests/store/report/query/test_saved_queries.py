@@ -110,7 +110,10 @@ def test_the_calls_of_a_step_come_with_what_the_step_costs_on_average(filled: Da
 
     found = rows(filled, "step-calls", job="translated", step="1")
 
-    assert [(row["ms_per_call"], row["rows"], row["past_length"]) for row in found] == [(5000.0, 2, 50), (3000.0, 3, 40)]
+    assert [(row["ms_per_call"], row["rows"], row["past_length"]) for row in found] == [
+        (5000.0, 2, 50),
+        (3000.0, 3, 40),
+    ]
     assert {row["mean_ms_of_step"] for row in found} == {4000.0}
 
 
