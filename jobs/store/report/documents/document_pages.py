@@ -94,9 +94,9 @@ def find_places(
     start = place or search.beginning
     if search.key is not None and not search.key.is_indexed:
         return search.sorted_whole(start, wanted)
-    if search.is_few:
-        return search.by_status(start, wanted)
     look = search.look_by_position if search.key is None else search.look_by_value
+    if search.is_few:
+        look = search.look_by_status
     return scan(look, start, wanted, budget_s)
 
 
@@ -154,16 +154,16 @@ class _Search:
         some = self._of_status().limit(MAX_BY_STATUS + 1).subquery()
         return self._connection.execute(select(func.count()).select_from(some)).scalar_one() <= MAX_BY_STATUS
 
-    def by_status(self, start: Place, wanted: int) -> Scan[Place, Place]:
-        """Among the documents of a status."""
+    def look_by_status(self, start: Place, width: int, wanted: int) -> Window[Place, Place]:
+        """Among the `width` documents of a status behind `start`."""
         of_status = self._of_status().where(self._beyond(start, Document))
-        if self._condition is None:
-            statement: Select[Any] = of_status.order_by(self._by_position(Document.position))
-        else:
-            here = (VIEW.c.job_id == self._job.job_id, VIEW.c.position.in_(of_status), self._condition)
-            statement = select(VIEW.c.position).where(*here).order_by(self._by_position(VIEW.c.position))
-        found = [Place(position) for position in self._connection.execute(statement.limit(wanted)).scalars()]
-        return Scan(found, None, MAX_BY_STATUS)
+        positions = self._positions(of_status.order_by(self._by_position(Document.position)).limit(width))
+        found = positions
+        if self._condition is not None and positions:
+            here = (VIEW.c.job_id == self._job.job_id, VIEW.c.position.in_(positions), self._condition)
+            found = self._positions(select(VIEW.c.position).where(*here).order_by(self._by_position(VIEW.c.position)))
+        end = Place(positions[-1]) if len(positions) == width else None
+        return Window([Place(position) for position in found[:wanted]], end)
 
     def look_by_position(self, start: Place, width: int, wanted: int) -> Window[Place, Place]:
         """Among the `width` documents behind `start` in the corpus."""
@@ -176,7 +176,7 @@ class _Search:
         if self._condition is not None:
             here.append(self._condition)
         statement = select(columns.position).where(*here).order_by(self._by_position(columns.position)).limit(wanted)
-        found = [Place(position) for position in self._connection.execute(statement).scalars()]
+        found = [Place(position) for position in self._positions(statement)]
         is_over = end <= 0 if self._backward else end >= self._job.documents - 1
         return Window(found, None if is_over else Place(end))
 
@@ -215,6 +215,9 @@ class _Search:
         order = (some.c.value.desc(), some.c.position.desc()) if self._descends else (some.c.value, some.c.position)
         of_job = and_(VIEW.c.job_id == self._job.job_id, VIEW.c.position == some.c.position)
         return select(some.c.position, some.c.value).join(VIEW, of_job).where(self._condition).order_by(*order)
+
+    def _positions(self, statement: Select[Any]) -> list[int]:
+        return list(self._connection.execute(statement).scalars())
 
     def _of_status(self) -> Select[Any]:
         selection = self._selection
