@@ -13,7 +13,7 @@ Row = TypeVar("Row")
 Where = TypeVar("Where")
 
 FIRST_WINDOW = 64  # rows; a document may be as long as a book
-GROWTH = 8  # at most, from one window to the next
+GROWTH = 4  # at most, from one window to the next
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from jobs.store.schema.tables import Document
 from jobs.store.where.condition import Condition
 from jobs.store.where.values import VIEW
 
-BUDGET_S = 0.15  # of looking for the documents of a page
+BUDGET_S = 0.12  # of looking for the documents of a page
 # Documents of a status are taken from the index of these if there are at most so many; else a scan meets them soon.
 MAX_BY_STATUS = 20_000
 # The largest job that is sorted without an index: 50,000 documents took a busy machine of 2 cores 30 ms, with a
