@@ -1,17 +1,17 @@
 """The marker of each layer, and fixtures: databases with jobs in them, `kvjobs` called in this process."""
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event
 
 from jobs.store.database import Database
 from jobs.store.schema.states import DocumentStatus
 from tests.command_line import Kvjobs, Result
-from tests.databases import BOTH, BY_LAYER, empty, migrated, own_database
+from tests.databases import BOTH, BY_LAYER, empty, migrated, own_database, without_fsync
 from tests.layers import layer_of, rules_of
 from tests.repetition import LONG, times
 from tests.rows import AddJob, AddWaitingJob, Line, insert_job, insert_waiting_job
@@ -19,6 +19,14 @@ from tests.skips import count_as_failure
 
 # Without cached bytecode a process takes 0.3 s to compile kvjobs, and the tests start about three hundred processes.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# The tests themselves are half a million objects, which the garbage collector would look through again and again.
+gc.set_threshold(50_000, 10, 10)
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -119,10 +127,7 @@ def postgresql() -> Iterator[Database]:
 def sqlite(home: Path, empty_database: Path) -> Iterator[Database]:
     """The SQLite database that the command line uses by default, without rows."""
     shutil.copy(empty_database, home / "kvjobs.db")
-    database = Database.open(f"sqlite:///{home / 'kvjobs.db'}")
-    # No test simulates a power failure, and on a busy disk the fsyncs take longer than the tests.
-    database.engine.dispose()
-    event.listen(database.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous = OFF"))
+    database = without_fsync(Database.open(f"sqlite:///{home / 'kvjobs.db'}"))
     yield database
     database.close()
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from sqlalchemy import Connection, create_engine, make_url, text
+from sqlalchemy import Connection, create_engine, event, make_url, text
 from sqlalchemy.exc import OperationalError
 
 from jobs.store.database import Database
@@ -69,6 +69,14 @@ def migrated(url: str) -> str:
     upgrade(database.engine)
     database.close()
     return url
+
+
+def without_fsync(database: Database) -> Database:
+    """The same SQLite database, which no longer waits for the disk: no test simulates a power failure, and on a busy
+    disk the fsyncs take longer than the tests."""
+    database.engine.dispose()
+    event.listen(database.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous = OFF"))
+    return database
 
 
 def empty(database: Database) -> None:

@@ -31,7 +31,7 @@ from jobs.store.record import record
 from jobs.store.report.recount.rollup_recount import find_wrong_rollups
 from jobs.store.schema import tables
 from jobs.store.work import Work
-from tests.databases import empty
+from tests.databases import empty, without_fsync
 from tests.repetition import times
 from tests.rows import insert_waiting_job, translated
 from tests.store.dump import Dump
@@ -239,7 +239,7 @@ class LeaseMachine(RuleBasedStateMachine):
 class OnSqlite(LeaseMachine):
     def open(self) -> Database:
         self.folder = tempfile.TemporaryDirectory()
-        return Database.open(f"sqlite:///{shutil.copy(empty_database(), self.folder.name)}")
+        return without_fsync(Database.open(f"sqlite:///{shutil.copy(empty_database(), self.folder.name)}"))
 
     def teardown(self) -> None:
         self.database.close()
