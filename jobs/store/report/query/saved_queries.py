@@ -19,6 +19,7 @@ from jobs.errors import NotFoundError, SpecError
 from jobs.store.report.job_summary import LAST, find_job, list_jobs
 
 JOB = "job"  # the parameter that takes the number or name of a job, or "last"
+LOOKED_AT = 50  # newest jobs, among which "last" is the newest that was begun
 
 _SPELLED = {
     "sqlite": {
@@ -60,8 +61,9 @@ class SavedQuery:
         return sql
 
     def values(self, connection: Connection, given: Mapping[str, str]) -> dict[str, str]:
-        """The parameters with their defaults; a job becomes its number, and "last" the newest of the task that the
-        question is about. Raises SpecError for a parameter that it has not, NotFoundError where there is no such job.
+        """The parameters with their defaults; a job becomes its number, and "last" the newest that was begun, of the
+        task that the question is about. Raises SpecError for a parameter that it has not, NotFoundError where there is
+        no such job.
         """
         if unknown := sorted(given.keys() - self.parameters.keys()):
             has = ", ".join(f":{name}" for name in self.parameters) or "none"
@@ -72,8 +74,8 @@ class SavedQuery:
         return values
 
     def _job_id(self, connection: Connection, reference: str) -> int:
-        if reference in ("", LAST) and (newest := list_jobs(connection, task=self.task, limit=1)):
-            return newest[0].job_id
+        if reference in ("", LAST) and (newest := list_jobs(connection, task=self.task, limit=LOOKED_AT)):
+            return next((job for job in newest if job.started_at), newest[0]).job_id
         return find_job(connection, reference or LAST).job_id
 
 

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, text
+from sqlalchemy import insert, text, update
 
 from jobs.errors import NotFoundError, SpecError
 from jobs.outcome import Score, StepTiming
@@ -153,6 +153,18 @@ def test_failures_are_counted_over_all_jobs(filled: Database) -> None:
 def test_last_is_the_newest_job_of_the_task_that_the_question_is_about(filled: Database) -> None:
     assert [row["id"] for row in rows(filled, "worst-perplexity", rows="2")] == ["s3", "s2"]
     assert [row["id"] for row in rows(filled, "least-sure", rows="1")] == ["t3"]
+
+
+def test_last_is_a_job_that_was_begun_where_there_is_one(database: Database) -> None:
+    insert_waiting_job(database)
+    insert_waiting_job(database)
+    with database.reading() as connection:
+        assert saved_query("phases").values(connection, {})["job"] == "2"
+    with database.writing() as connection:
+        connection.execute(update(tables.Job).where(tables.Job.id == 1).values(started_at=db_time()))
+
+    with database.reading() as connection:
+        assert saved_query("phases").values(connection, {})["job"] == "1"
 
 
 def test_perplexity_by_a_field_is_of_the_sums(filled: Database) -> None:
