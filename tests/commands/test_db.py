@@ -185,6 +185,19 @@ def test_prune_refuses_active_and_unknown_jobs(kvjobs: Kvjobs, finished_job: int
     assert kvjobs("show", finished_job).exit_code == 0
 
 
+def test_prune_of_a_job_that_is_being_cancelled_says_what_to_wait_for(
+    kvjobs: Kvjobs, database: Database, running_job: int
+) -> None:
+    execute(database, f"UPDATE jobs SET cancel_requested_at = created_at WHERE id = {running_job}")
+
+    refused = kvjobs("db", "prune", running_job, "--yes")
+
+    assert refused.exit_code == 2
+    assert (
+        f"is cancelling; wait until workers have finished their batches of it: kvjobs wait {running_job}" in refused.err
+    )
+
+
 def test_prune_asks_for_confirmation_and_without_an_answer_deletes_nothing(
     kvjobs: Kvjobs, finished_job: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -213,8 +213,12 @@ def list_jobs(
 def require_ended(jobs: Sequence[JobSummary]) -> None:
     """Raise SpecError for the first job that has not ended."""
     for job in jobs:
-        if not job.has_ended:
-            raise SpecError(f"job {job.label} is {job.shown_state}; cancel it first: kvjobs cancel {job.job_id}")
+        if job.has_ended:
+            continue
+        first = f"cancel it first: kvjobs cancel {job.job_id}"
+        if job.cancel_requested_at:
+            first = f"wait until workers have finished their batches of it: kvjobs wait {job.job_id}"
+        raise SpecError(f"job {job.label} is {job.shown_state}; {first}")
 
 
 def _summaries() -> Select[Any]:
