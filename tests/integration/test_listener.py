@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import redis
+from celery.worker.consumer import Consumer
 
 from jobs.dispatch.broker import make_app, ping_nodes
 from jobs.dispatch.broker_status import BrokerStatus
@@ -49,6 +51,31 @@ def test_a_listener_that_is_shut_down_over_the_broker_restarts_and_keeps_no_file
         listener.join()
 
     assert kept[2] == kept[1], kept  # only the second start opens further files
+
+
+def test_a_connection_that_celery_does_not_recover_is_one_sentence_and_the_listener_restarts(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(hint_listener, "RESTART_AFTER_S", 0.05)
+    stop, said = threading.Event(), list[str]()
+    real, failures = Consumer.start, [redis.exceptions.ConnectionError("Connection closed by server.")]
+    monkeypatch.setattr(Consumer, "start", lambda consumer: fail(failures.pop()) if failures else real(consumer))
+    worker_app = make_worker_app(redis_server.url, Queues(), NoChild())  # type: ignore[arg-type]
+    listener = HintListener(worker_app, NODE, BrokerStatus(said.append), stop)
+    listener.start()
+    try:
+        until(lambda: len(said) == 2)
+    finally:
+        stop.set()
+        listener.join()
+
+    assert "does not answer (Connection closed by server.)" in said[0]
+    assert said[1] == "the broker is back"
+    assert not [record.message for record in caplog.records if record.exc_info]
+
+
+def fail(error: Exception) -> None:
+    raise error
 
 
 def count_calls(monkeypatch: pytest.MonkeyPatch, of: type, name: str) -> Callable[[], int]:

@@ -17,6 +17,7 @@ from jobs.dispatch.broker_status import BrokerStatus
 from jobs.settings import hide_passwords
 
 log = logging.getLogger(__name__)
+celery_log = logging.getLogger("celery.worker")
 
 RECONNECT_S = (1, 1, 5)  # the first pause between two attempts, its growth, the longest pause
 RESTART_AFTER_S = 10.0
@@ -31,6 +32,7 @@ class HintListener:
         self._node = node
         self._broker_status = broker_status
         self._stop = stop
+        self._connection_errors = app.connection_for_read().connection_errors
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
@@ -47,6 +49,13 @@ class HintListener:
         state.should_stop = 0  # Celery reads it at least once a second, between two attempts to connect too
 
     def _run(self) -> None:
+        celery_log.addFilter(self._is_no_lost_connection)
+        try:
+            self._listen()
+        finally:
+            celery_log.removeFilter(self._is_no_lost_connection)
+
+    def _listen(self) -> None:
         while not self._stop.is_set():
             state.should_stop = None  # a shutdown of all workers over the broker sets it
             try:
@@ -58,15 +67,27 @@ class HintListener:
             gc.collect()
             self._stop.wait(RESTART_AFTER_S)
 
+    def _is_no_lost_connection(self, record: logging.LogRecord) -> bool:
+        """Report the connection errors that Celery does not recover from, such as a second one while it closes what the
+        first has broken: it logs them with a traceback, and ends."""
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, self._connection_errors):
+            return True
+        self._report(self._app.connection_for_read(), error)
+        return False
+
+    def _report(self, conn: Any, error: BaseException) -> None:
+        self._broker_status.lost(f"the broker {hide_passwords(conn.as_uri())} does not answer ({error})")
+
     def _controller(self) -> Any:
-        broker_status = self._broker_status
+        broker_status, report = self._broker_status, self._report
 
         class HintConsumer(Consumer):  # type: ignore[misc]  # Celery publishes no types
             """Reports when the connection is lost and restored, and does not wait half a minute between attempts."""
 
             def ensure_connected(self, conn: Any) -> Any:
                 def on_error(error: Exception, _interval: float) -> None:
-                    broker_status.lost(f"the broker {hide_passwords(conn.as_uri())} does not answer ({error})")
+                    report(conn, error)
 
                 return conn.ensure_connection(on_error, None, *RECONNECT_S, callback=state.maybe_shutdown)
 
