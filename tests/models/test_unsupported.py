@@ -121,16 +121,13 @@ def test_an_adapter_is_refused_with_how_to_merge_it(folder, tmp_path):
             add(made, tmp_path / "models")
 
 
-def test_gguf_is_refused_as_a_folder_and_as_a_file(folder, tmp_path):
+def test_a_folder_of_gguf_files_is_refused_with_the_command_that_names_a_file(folder, tmp_path):
     quantized = tmp_path / "quantized"
     quantized.mkdir()
     (quantized / "model-Q4_K_M.gguf").write_bytes(b"GGUF")
 
-    for source in (quantized, quantized / "model-Q4_K_M.gguf"):
-        with pytest.raises(
-            ModelError, match=r"is in llama\.cpp's format \(model-Q4_K_M\.gguf\), which is not supported"
-        ):
-            add(source, tmp_path / "models")
+    with pytest.raises(ModelError, match=r"llama\.cpp's format .*: name the file itself, .*/model-Q4_K_M\.gguf`"):
+        add(quantized, tmp_path / "models")
     with pytest.raises(ModelError, match=r"llama\.cpp's format"):
         check_files(ModelFolder("m", quantized))
     shutil.copy(quantized / "model-Q4_K_M.gguf", folder)

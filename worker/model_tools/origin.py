@@ -23,9 +23,10 @@ class Origin:
     """The folder to read from, and its source for the manifest."""
 
     folder: Path
-    source: str  # repository id on the Hugging Face hub, or absolute path of the folder
+    source: str  # repository id on the Hugging Face hub, or absolute path of the folder or GGUF file
     revision: str | None = None  # commit on the hub
     note: str | None = None  # a remark for the user on how it was fetched
+    gguf: Path | None = None  # the file in `folder` that holds the model
 
     def copy(self, names: Iterable[str], folder: Path) -> None:
         """Copy files, by relative path; raise ModelError for a link that leads out of the folder."""
@@ -77,8 +78,13 @@ class Origin:
 
 
 def find_checkpoint(manifest: Manifest) -> tuple[Path | None, str]:
-    """The checkpoint that a model was made from, if it still exists unchanged; else None and the reason."""
-    if os.path.isdir(manifest.source):
+    """The checkpoint (a folder, or a GGUF file) that a model was made from, if it still exists unchanged; else None and
+    the reason."""
+    found: Path | None = None
+    if os.path.isfile(manifest.source):
+        found = Path(manifest.source)
+        folder = found.parent
+    elif os.path.isdir(manifest.source):
         folder = Path(manifest.source)
         if not has_weights(folder):
             return None, f"{folder} no longer holds a checkpoint"
@@ -90,7 +96,7 @@ def find_checkpoint(manifest: Manifest) -> tuple[Path | None, str]:
     for name, sha256 in manifest.source_files.items():
         if not (folder / name).is_file() or sha256_of(folder / name) != sha256:
             return None, f"{folder / name} has changed since the model was made: add it again"
-    return folder, ""
+    return found or folder, ""
 
 
 def _in_cache(manifest: Manifest) -> Path | None:

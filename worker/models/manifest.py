@@ -50,7 +50,7 @@ class Manifest:
     precision: str | None  # fp32, int8, fp16; None: that of the export
     head: str | None  # full: the head has every target id; target: those of target.spm; None: causal, or exported
     head_ids: tuple[int, ...] | None  # by row of the head, its target id; None: row i is id i
-    source: str  # repository id on the Hugging Face hub, or absolute path of a folder
+    source: str  # repository id on the Hugging Face hub, or absolute path of a folder or a GGUF file
     revision: str | None  # commit on the hub
     source_files: Mapping[str, str]  # sha256 of each source file that was read
     files: Mapping[str, FileRecord]  # of this folder, by relative path; all but kvjobs.json

@@ -4,12 +4,13 @@ Checkpoints for which kvjobs builds no graphs: they are refused, with the reason
     quantized    quantization_config in config.json: weights are packed, or rounded while the model runs
     custom code  auto_map in config.json: a Python file beside it defines what the model computes
     adapter      adapter_config.json: differences from the weights of another model (LoRA and the like)
-    GGUF         *.gguf, the format of llama.cpp
+    GGUF         *.gguf, the format of llama.cpp: read as a file that is named itself, never searched in a folder
 
 Knows: config.json and the names of files. Does not know: tensors. Needs only the standard library.
 """
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from jobs.errors import ModelError
@@ -101,12 +102,12 @@ def refuse_files(names: Collection[str], name: str) -> None:
         )
     gguf = sorted(file for file in names if file.endswith(GGUF))
     if gguf and not any(file.endswith((".safetensors", ".bin", ".onnx")) for file in names):
-        raise ModelError(refused_gguf(name, gguf[0]))
+        raise ModelError(
+            f"{name} holds a model in llama.cpp's format ({gguf[0]}): name the file itself, `kvjobs models add "
+            f"PATH/{gguf[0]}` (from the hub, download it first), or take the checkpoint that it was made from"
+        )
 
 
-def refused_gguf(name: str, file: str) -> str:
-    """The error message for a model in GGUF."""
-    return (
-        f"{name} is in llama.cpp's format ({file}), which is not supported: take the checkpoint that it was made from, "
-        "with --precision int8 if it should be small"
-    )
+def is_gguf_file(path: Path) -> bool:
+    """Whether this is a file by the name of a GGUF file."""
+    return path.suffix == GGUF and path.is_file()

@@ -62,10 +62,12 @@ def add(
 
     SOURCE is the checkpoint of a translation model (Marian, OPUS-MT) or of a causal language model (Llama, Mistral,
     Qwen2, Qwen3), or an ONNX export: an id on the Hugging Face hub, OWNER/NAME or OWNER/NAME@REVISION, or a folder.
+    Or it is a GGUF file of a causal language model (Llama, Mistral, Qwen2, Qwen3) with weights in F32, F16, BF16 or
+    Q8_0; a tokenizer.json beside the file is used in place of the file's own vocabulary.
 
     ONNX graphs are built from a checkpoint. An export is copied unchanged; if it is a causal model, its graph is
     checked against its config.json, and against its checkpoint if there is one. Quantized checkpoints, adapters (LoRA),
-    GGUF files and models with their own code are refused.
+    GGUF files in other types and models with their own code are refused.
 
     An interrupted command leaves no incomplete model; run it again, and the download continues where it stopped.
     HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE and HF_TOKEN are respected.

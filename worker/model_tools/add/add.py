@@ -1,9 +1,10 @@
 """
 `kvjobs models add`: make a model with a name from a folder or a repository of the hub.
 
-Knows: the three forms of sources. Does not know: which files a kind of model needs, the hub's protocol, how to print.
+Knows: the forms of sources. Does not know: which files a kind of model needs, the hub's protocol, how to print.
 
     checkpoint     config.json + weights   -> native graphs (layout "kv")
+    GGUF file      all of it               -> native graphs
     export         graphs + tokenizer      -> a copy, with a manifest
     added before   kvjobs.json ...         -> a copy
 
@@ -22,6 +23,7 @@ from jobs.errors import ModelError, NotFoundError, SpecError
 from worker.graphs.architectures import architecture_of
 from worker.graphs.precision import Precision
 from worker.model_tools.add.causal_files import build_causal, compare_sample, copy_causal_export, try_causal
+from worker.model_tools.add.gguf_files import build_gguf
 from worker.model_tools.add.marian_files import build_marian, copy_marian_export, head_size, try_marian
 from worker.model_tools.add.staging import Staging, staging, taken
 from worker.model_tools.add.target_ids import HeadChoice
@@ -37,7 +39,7 @@ from worker.models.manifest import MANIFEST, Manifest
 from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
 from worker.models.registry import is_model_name
-from worker.models.unsupported import GGUF, refused_gguf
+from worker.models.unsupported import is_gguf_file
 from worker.text.tokenizer_trial import try_tokenizer
 
 _HUB_ID = re.compile(r"(?P<id>[\w-][\w.-]*/[\w.-]+)(@(?P<revision>[^@\s]+))?", re.ASCII)
@@ -47,7 +49,7 @@ _HUB_ID = re.compile(r"(?P<id>[\w-][\w.-]*/[\w.-]+)(@(?P<revision>[^@\s]+))?", r
 class Request:
     """What to add, and how. None: a default that depends on the source."""
 
-    source: str  # a folder, or OWNER/NAME[@REVISION] on the hub
+    source: str  # a folder, a GGUF file, or OWNER/NAME[@REVISION] on the hub
     precision: Precision | None = None
     head: HeadChoice | None = None
     name: str | None = None
@@ -88,11 +90,15 @@ def add_model(request: Request, models_dir: Path) -> Added:
     if not request.force and os.path.lexists(models_dir / name):
         raise SpecError(taken(models_dir / name))
     origin = _find(request.source)
+    note = origin.note
     if request.made_by is not None:
         origin = replace(origin, source=request.made_by)
     with staging(models_dir) as stage:
-        with _naming_source(origin.folder, stage.path, request.checkpoint):
-            manifest = _fill(stage, origin, request)
+        with _naming_source(origin.gguf or origin.folder, stage.path, request.checkpoint):
+            if origin.gguf is not None:
+                manifest, note = _fill_from_gguf(stage, origin, origin.gguf, request)
+            else:
+                manifest = _fill(stage, origin, request)
             _try_out(ModelFolder(name, stage.path))
             manifest = _record_departures(ModelFolder(name, stage.path), manifest, request)
         num_ids = head_size(stage.path, manifest)
@@ -109,7 +115,7 @@ def add_model(request: Request, models_dir: Path) -> Added:
         seconds=time.monotonic() - started,
         source=manifest.source,
         source_revision=manifest.revision,
-        note=origin.note,
+        note=note,
         warnings=manifest.departures,
     )
 
@@ -150,6 +156,8 @@ def _name(request: Request) -> str:
     if name is None:
         part = _without_revision(request.source)
         name = os.path.basename(os.path.abspath(part))
+        if is_gguf_file(Path(part)):
+            name = Path(name).stem
         if request.precision not in (None, Precision.FP32):
             name += f"-{request.precision}"
     if not is_model_name(name):
@@ -165,16 +173,17 @@ def _without_revision(source: str) -> str:
 
 
 def _find(source: str) -> Origin:
-    """The folder named `source`, or a snapshot of the hub's repository."""
+    """The folder or GGUF file named `source`, or a snapshot of the hub's repository."""
     if source and os.path.isdir(source):
         folder = Path(os.path.abspath(source))
         return Origin(folder, str(folder))
-    if os.path.isfile(source) and source.endswith(GGUF):
-        raise ModelError(refused_gguf(source, os.path.basename(source)))
+    if source and is_gguf_file(file := Path(os.path.abspath(source))):
+        return Origin(file.parent, str(file), gguf=file)
     match = _HUB_ID.fullmatch(source)
     if match is None:
         raise NotFoundError(
-            f"{source!r} is neither a folder nor an id of the Hugging Face hub; write OWNER/NAME or OWNER/NAME@REVISION"
+            f"{source!r} is neither a folder, nor a GGUF file, nor an id of the Hugging Face hub; write OWNER/NAME or "
+            "OWNER/NAME@REVISION"
         )
     from worker.model_tools.add.hub import Hub, fetch  # loads the hub's client, which a folder does not need
 
@@ -207,6 +216,16 @@ def _fill(stage: Staging, origin: Origin, request: Request) -> Manifest:
             )
     (stage.path / MANIFEST).write_bytes(manifest.to_bytes())
     return manifest
+
+
+def _fill_from_gguf(stage: Staging, origin: Origin, file: Path, request: Request) -> tuple[Manifest, str]:
+    """Write the model of a GGUF file into the staging folder, its manifest last; also a remark for the user."""
+    for option, value in (("--checkpoint", request.checkpoint), ("--head", request.head)):
+        if value is not None:
+            raise SpecError(f"{option} does not apply to {request.source}, a causal model in a GGUF file: leave it out")
+    manifest, note = build_gguf(stage.path, origin, file, request.precision or Precision.FP32)
+    (stage.path / MANIFEST).write_bytes(manifest.to_bytes())
+    return manifest, note
 
 
 def _builds(folder: Path) -> bool:

@@ -41,7 +41,8 @@ class NumpyCausal:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """The checkpoint in `folder`; raises ModelError for one that is damaged or not known here."""
+        """The checkpoint in `folder`, which may be a GGUF file; raises ModelError for one that is damaged or not known
+        here."""
         checkpoint = Checkpoint.open(folder)
         return cls(checkpoint.config, checkpoint.weights)
 

@@ -45,7 +45,8 @@ def open_seq2seq_reference(folder: Path) -> Seq2SeqReference:
 
 def open_causal_reference(folder: Path) -> CausalReference:
     """As `open_seq2seq_reference`; also raises ModelError for a checkpoint that the reference does not know."""
-    return TransformersCausal.open(folder) if _has_transformers() else NumpyCausal.open(folder)
+    is_gguf = folder.is_file()  # transformers has no numbers for a GGUF file that it did not make itself
+    return TransformersCausal.open(folder) if _has_transformers() and not is_gguf else NumpyCausal.open(folder)
 
 
 def _has_transformers() -> bool:

@@ -6,6 +6,8 @@ Knows: which files hold the weights, and which tensors an architecture has. Does
     model.safetensors                               one file
     model.safetensors.index.json + its shards       several
     pytorch_model.bin                               a pickle
+
+or as one GGUF file, which has all of it.
 """
 
 import json
@@ -22,6 +24,8 @@ from worker.graphs.causal_weights import CausalSizes
 from worker.graphs.causal_weights import tensor_names as causal_names
 from worker.graphs.marian_weights import MarianSizes
 from worker.graphs.marian_weights import tensor_names as marian_names
+from worker.models.checkpoint.gguf_checkpoint import read_config, read_weights
+from worker.models.checkpoint.gguf_file import GgufFile
 from worker.models.checkpoint.pickle_reader import read_pickle
 from worker.models.checkpoint.tensor_files import StoredTensor, StoredWeights, Weight
 from worker.models.export_advice import EXPORT_CAUSAL
@@ -29,7 +33,7 @@ from worker.models.file_names import INDEX, PICKLE, SAFETENSORS
 from worker.models.json_file import read_json
 from worker.models.model_kind import ModelKind
 from worker.models.readable_file import refuse_placeholder
-from worker.models.unsupported import refuse_custom_code, refuse_files, refuse_quantized
+from worker.models.unsupported import is_gguf_file, refuse_custom_code, refuse_files, refuse_quantized
 
 # Suffixes of buffers that older versions of transformers saved; they are computed from config.json instead.
 _BUFFERS = ("rotary_emb.inv_freq", "rotary_emb.cos_cached", "rotary_emb.sin_cached", "masked_bias", "position_ids")
@@ -40,7 +44,7 @@ _NUM_SHOWN = 3  # tensors in an error message
 class Checkpoint:
     """A checkpoint from which graphs are built. A weight is read from the disk on each access."""
 
-    folder: Path
+    folder: Path  # or the GGUF file
     architecture: str  # model_type of one of `ARCHITECTURES`
     config: Mapping[str, Any]
     weights: Mapping[str, Weight]  # by their names in transformers, as float32
@@ -48,7 +52,14 @@ class Checkpoint:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Read config.json and the headers of the weight files; raise ModelError for what no graph can be built of."""
+        """Read config.json and the headers of the weight files, or those of the GGUF file that `folder` is.
+
+        Raises ModelError for what no graph can be built of.
+        """
+        if is_gguf_file(folder):
+            gguf = GgufFile.open(folder)
+            config = read_config(gguf)
+            return cls(folder, config["model_type"], config, read_weights(gguf, config), (folder.name,))
         refuse_files({file.name for file in folder.iterdir()}, str(folder))
         architecture, config = check_architecture(folder / "config.json", str(folder))
         if (folder / SAFETENSORS).is_file():

@@ -329,7 +329,7 @@ def test_a_failing_force_keeps_the_old_model(add, checkpoint, models_dir):
 
 @pytest.mark.parametrize("source", ["", "nothing", "./nothing/here", "/no/such/folder", "a/b/c", "a\0b", "x" * 5000])
 def test_a_source_that_is_neither_a_folder_nor_an_id_is_not_found(add, source, models_dir):
-    with pytest.raises(NotFoundError, match="neither a folder nor an id"):
+    with pytest.raises(NotFoundError, match="neither a folder, nor a GGUF file, nor an id"):
         add(source, name="any")
     assert not models_dir.exists()
 

@@ -1,0 +1,61 @@
+"""The files of a causal language model, built from a GGUF file."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from jobs.errors import ModelError
+from worker.graphs.precision import Precision
+from worker.model_tools.origin import Origin
+from worker.models.checkpoint.checkpoint import Checkpoint
+from worker.models.checkpoint.gguf_file import GgufFile
+from worker.models.file_names import CAUSAL_TOKENIZER, CAUSAL_TOKENIZER_EXTRAS, CONFIG
+from worker.models.manifest import Manifest
+from worker.text.causal_tokenizer import CausalTokenizer
+from worker.text.gguf_tokenizer import tokenizer_files
+from worker.text.tokenizer_trial import try_tokenizer
+
+
+def build_gguf(folder: Path, origin: Origin, file: Path, precision: Precision) -> tuple[Manifest, str]:
+    """Write native graphs, config.json and the tokenizer; also return a sentence on where the tokenizer is from.
+
+    `file` is in `origin.folder`. A tokenizer.json beside it counts more than its own vocabulary.
+    """
+    from worker.graphs.causal import write_causal  # loads onnx, which a copy does not need
+
+    checkpoint = Checkpoint.open(file)
+    _write_json(folder / CONFIG, dict(checkpoint.config))
+    beside = origin.present(CAUSAL_TOKENIZER)
+    if beside:
+        beside = origin.present((*CAUSAL_TOKENIZER, *CAUSAL_TOKENIZER_EXTRAS))
+        origin.copy(beside, folder)
+        note = f"The tokenizer is {origin.folder / beside[0]}, not the vocabulary in {file.name}."
+    else:
+        for name, content in tokenizer_files(GgufFile.open(file).metadata, str(file)).items():
+            _write_json(folder / name, content)
+        note = f"The tokenizer is built from the vocabulary in {file.name}; no tokenizer.json is beside it."
+    _check_tokenizer(folder, file, is_built=not beside)
+    write_causal(folder, checkpoint.config, checkpoint.weights, precision=precision)
+    manifest = origin.manifest(
+        folder,
+        layout="kv",
+        architecture=checkpoint.architecture,
+        read=(*checkpoint.files, *beside),
+        precision=precision,
+    )
+    return manifest, note
+
+
+def _check_tokenizer(folder: Path, file: Path, *, is_built: bool) -> None:
+    """Raise ModelError where the tokenizer cannot be opened, or takes too long for a long line."""
+    try:
+        CausalTokenizer.open(folder)
+    except ModelError as error:
+        if is_built:  # the user has no such file
+            raise ModelError(f"{file} holds an invalid vocabulary (tokenizer.ggml.*): download it again") from error
+        raise
+    try_tokenizer(folder)
+
+
+def _write_json(file: Path, content: dict[str, Any]) -> None:
+    file.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

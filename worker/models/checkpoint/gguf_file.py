@@ -1,0 +1,207 @@
+"""
+A GGUF file, the format of llama.cpp: its metadata, and where its tensors lie.
+
+Knows: versions 2 and 3 of the format, little-endian (ggml/docs/gguf.md in llama.cpp). Does not know: what keys and
+tensors mean.
+
+    GGUF, version, number of tensors, number of pairs
+    pairs       key, type, value
+    tensors     name, dimensions (innermost first), type, offset
+    padding, then the tensors themselves
+
+Read here and not with the package `gguf`, whose reader trusts the file: gguf 0.19 was still busy after 40 seconds with
+a file of 121 bytes that announces 2^40 numbers. Here, no count is believed before the file is seen to be long enough.
+"""
+
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+
+from jobs.errors import ModelError
+from worker.models.checkpoint.tensor_files import Weight
+from worker.models.readable_file import open_file, refuse_placeholder
+
+_MAGIC = b"GGUF"
+_VERSIONS = (2, 3)
+_MAX_HEADER = 256 << 20  # bytes; with 256,000 tokens and their merges a header has about 15 MB
+_MAX_DIMENSIONS = 4
+_ALIGNMENT = "general.alignment"
+_DEFAULT_ALIGNMENT = 32
+
+# The types of values: formats of `struct`.
+_NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_STRING, _ARRAY = 8, 9
+
+_BLOCK = 32  # elements of a row that share a scale in Q8_0
+# The types of tensors that are read: by number, the name, the dtype of a unit, and the elements in it.
+_READ: dict[int, tuple[str, np.dtype[Any], int]] = {
+    0: ("F32", np.dtype("<f4"), 1),
+    1: ("F16", np.dtype("<f2"), 1),
+    8: ("Q8_0", np.dtype([("scale", "<f2"), ("values", "i1", (_BLOCK,))]), _BLOCK),
+    30: ("BF16", np.dtype("<u2"), 1),
+}
+READ_TYPES = ("F32", "F16", "BF16", "Q8_0")
+# The others, by ggml_type in ggml/include/ggml.h.
+_OTHERS = {
+    2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K",
+    15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S",
+    23: "IQ4_XS", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0",
+    39: "MXFP4",
+}  # fmt: skip
+
+
+class _Damaged(Exception):
+    """The file contradicts itself, or ends too early."""
+
+
+@dataclass(frozen=True, slots=True)
+class GgufTensor:
+    """The place of a tensor in a GGUF file."""
+
+    file: Path
+    name: str
+    type: str  # F32, Q8_0, ...; may be one that cannot be read
+    shape: tuple[int, ...]  # outermost dimension first
+    offset: int  # bytes from the start of the file
+
+    def read(self) -> Weight:
+        """A copy as float32; raise ModelError where the file has become too short. Only for one of `READ_TYPES`."""
+        dtype, unit = next((dtype, unit) for name, dtype, unit in _READ.values() if name == self.type)
+        count = math.prod(self.shape) // unit
+        try:
+            stored = np.fromfile(self.file, dtype, count, offset=self.offset)
+        except OSError as error:
+            raise ModelError(f"{self.file} cannot be read: {error.strerror}") from error
+        if len(stored) != count:
+            raise ModelError(f"{self.file} ends within {self.name}: it is incomplete; download it again")
+        if self.type == "Q8_0":
+            weight = stored["values"] * stored["scale"].astype(np.float32)[:, None]
+        elif self.type == "BF16":
+            weight = (stored.astype(np.uint32) << 16).view(np.float32)
+        else:
+            weight = stored.astype(np.float32, copy=False)
+        return np.asarray(weight, np.float32).reshape(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class GgufFile:
+    """The header of a GGUF file."""
+
+    path: Path
+    metadata: Mapping[str, Any]  # numbers, strings, lists of them
+    tensors: Mapping[str, GgufTensor]
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Read the header; raise ModelError for a file that is damaged, incomplete, or no GGUF file."""
+        refuse_placeholder(path)
+        with open_file(path) as content:
+            try:
+                return cls(path, *_read_header(path, content))
+            except _Damaged as error:
+                raise ModelError(f"{path} is damaged or incomplete ({error}): download it again") from None
+            except OSError as error:
+                raise ModelError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _read_header(path: Path, content: BinaryIO) -> tuple[dict[str, Any], dict[str, GgufTensor]]:
+    size = path.stat().st_size
+    header = _Header(content, min(size, _MAX_HEADER))
+    if header.take(4) != _MAGIC:
+        raise ModelError(f"{path} is no GGUF file: it does not begin with GGUF")
+    version = header.number("I")
+    if version not in _VERSIONS:
+        known = ", ".join(map(str, _VERSIONS))
+        raise ModelError(
+            f"{path} has version {version} of GGUF; supported are {known}, little-endian: convert it again"
+        )
+    num_tensors, num_pairs = header.number("Q"), header.number("Q")
+    metadata: dict[str, Any] = {}
+    for _ in range(header.checked(num_pairs, 12)):
+        key = header.string()
+        if key in metadata:
+            raise _Damaged(f"{key} is there twice")
+        metadata[key] = header.value(header.number("I"))
+    found = [_read_tensor(header) for _ in range(header.checked(num_tensors, 24))]
+    alignment = metadata.get(_ALIGNMENT, _DEFAULT_ALIGNMENT)
+    if type(alignment) is not int or not 0 < alignment <= 1 << 20:
+        raise _Damaged(f"{_ALIGNMENT} is {alignment!r}")
+    start = -(-content.tell() // alignment) * alignment
+    tensors: dict[str, GgufTensor] = {}
+    for name, shape, kind, offset in found:
+        if name in tensors:
+            raise _Damaged(f"the tensor {name} is there twice")
+        type_name = _READ[kind][0] if kind in _READ else _OTHERS.get(kind, f"type {kind}")
+        tensors[name] = GgufTensor(path, name, type_name, shape, start + offset)
+        if kind in _READ:
+            _, dtype, unit = _READ[kind]
+            if shape[-1] % unit:
+                raise _Damaged(f"the rows of {name} have {shape[-1]} elements, which {type_name} cannot store")
+            if start + offset + math.prod(shape) // unit * dtype.itemsize > size:
+                raise _Damaged(f"{name} lies beyond its end")
+    return metadata, tensors
+
+
+def _read_tensor(header: "_Header") -> tuple[str, tuple[int, ...], int, int]:
+    """Name, shape, type, offset from the start of the tensors."""
+    name = header.string()
+    num_dimensions = header.number("I")
+    if not 0 < num_dimensions <= _MAX_DIMENSIONS:
+        raise _Damaged(f"{name} has {num_dimensions} dimensions")
+    shape = tuple(reversed([header.number("Q") for _ in range(num_dimensions)]))
+    if 0 in shape:
+        raise _Damaged(f"{name} is empty")
+    return name, shape, header.number("I"), header.number("Q")
+
+
+class _Header:
+    """Reads the values of a header one after the other; raises _Damaged where it would end within one."""
+
+    def __init__(self, content: BinaryIO, size: int) -> None:
+        self._content = content
+        self._left = size  # bytes
+
+    def take(self, num_bytes: int) -> bytes:
+        if num_bytes > self._left:
+            raise _Damaged("it ends within its header")
+        self._left -= num_bytes
+        found = self._content.read(num_bytes)
+        if len(found) != num_bytes:
+            raise _Damaged("it ends within its header")
+        return found
+
+    def checked(self, count: int, num_bytes: int) -> int:
+        """`count`, if the header is long enough for so many items of at least `num_bytes`."""
+        if count * num_bytes > self._left:
+            raise _Damaged(f"its header announces {count:,} items, more than it can hold")
+        return count
+
+    def number(self, code: str) -> Any:
+        return struct.unpack(f"<{code}", self.take(struct.calcsize(f"<{code}")))[0]
+
+    def string(self) -> str:
+        try:
+            return self.take(self.number("Q")).decode()
+        except UnicodeDecodeError:
+            raise _Damaged("a string is not UTF-8") from None
+
+    def value(self, kind: int) -> Any:
+        if kind in _NUMBERS:
+            return self.number(_NUMBERS[kind])
+        if kind == _STRING:
+            return self.string()
+        if kind != _ARRAY:
+            raise _Damaged(f"a value has the unknown type {kind}")
+        inner, count = self.number("I"), self.number("Q")
+        if inner == _STRING:
+            return [self.string() for _ in range(self.checked(count, 8))]
+        if inner not in _NUMBERS:
+            raise _Damaged(f"a list holds values of the type {inner}")
+        code = _NUMBERS[inner]
+        size = struct.calcsize(f"<{code}")
+        return list(struct.unpack(f"<{count}{code}", self.take(self.checked(count, size) * size)))
