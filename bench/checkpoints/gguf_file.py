@@ -35,7 +35,7 @@ def write_gguf(checkpoint: Path, file: Path, precision: str, *, pre: str | None 
     """Write `file` of a checkpoint in float32.
 
     `pre`: name of the pre-tokenizer (tokenizer.ggml.pre), to write the vocabulary of a byte-level tokenizer.json.
-    `values`: numbers and strings to add to the metadata, by key with `__` for `.`.
+    `values`: numbers and strings to set in the metadata, by key with `__` for `.`.
     """
     config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
     architecture = _ARCHITECTURES[config["model_type"]]
@@ -56,7 +56,9 @@ def write_gguf(checkpoint: Path, file: Path, precision: str, *, pre: str | None 
     writer.add_vocab_size(config["vocab_size"])
     _add_vocabulary(writer, checkpoint, pre, config["vocab_size"])
     for key, value in values.items():
-        writer.add_key_value(key.replace("__", "."), value, gguf.GGUFValueType.get_type(value))
+        kind = gguf.GGUFValueType.UINT32 if type(value) is int else gguf.GGUFValueType.get_type(value)
+        writer.kv_data[0].pop(key := key.replace("__", "."), None)
+        writer.add_key_value(key, value, kind)
     _add_scaling(writer, config, head_size)
     permuted = {"q_proj": heads, "k_proj": kv_heads} if architecture is gguf.MODEL_ARCH.LLAMA else {}
     names = gguf.get_tensor_name_map(architecture, config["num_hidden_layers"])

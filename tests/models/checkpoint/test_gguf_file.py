@@ -70,6 +70,11 @@ def test_the_header_says_what_the_package_of_llama_cpp_reads(whole, tmp_path):
         (header(pairs=1) + string("a") + struct.pack("<IIQ", 9, 9, 1) + bytes(64), "a list holds values of the type 9"),
         (header(pairs=1) + string("a") + struct.pack("<I", 77) + bytes(64), "a value has the unknown type 77"),
         (header(pairs=1) + struct.pack("<Q", 2) + b"\xff\xff" + bytes(64), "a string is not UTF-8"),
+        (
+            header(tensors=1) + tensor("a\n\x1b[31m", [1]) + bytes(64),
+            "a name .* holds characters that cannot be printed",
+        ),
+        (header(tensors=1) + tensor("a" * 201, [1]) + bytes(64), "a name is too long"),
         (header(pairs=2) + 2 * (string("a") + struct.pack("<II", 4, 1)), "a is there twice"),
         (header(tensors=1) + tensor("t", [HUGE, HUGE, HUGE, HUGE]) + bytes(64), "t lies beyond its end"),
         (header(tensors=1) + tensor("t", [4], offset=HUGE) + bytes(64), "t lies beyond its end"),
@@ -93,6 +98,21 @@ def test_a_damaged_or_hostile_file_is_refused_in_one_sentence_without_much_memor
         tracemalloc.stop()
     assert str(file) in str(refused.value)
     assert "\n" not in str(refused.value)
+    assert peak < 1 << 20
+
+
+def test_lists_of_millions_of_bytes_are_refused_before_they_become_objects(tmp_path):
+    file = tmp_path / "file.gguf"
+    count = (1 << 22) + 1
+    file.write_bytes(header(pairs=1) + string("a") + struct.pack("<IIQ", 9, 0, count) + bytes(count))
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelError, match=r"its header has more than 4,194,304 items"):
+            GgufFile.open(file)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
     assert peak < 1 << 20
 
 

@@ -156,5 +156,6 @@ def _frequencies(config: Mapping[str, Any], head_size: int) -> Floats:
         slowed: Floats = plain / np.float32(scaling["factor"])
         return plain * kept + slowed * (1 - kept)
     raise ModelError(
-        f"rope_type is {kind}, which only the reference in transformers supports: install torch and transformers"
+        f"rope_type is {kind}, which only the reference in transformers supports (of checkpoints, not of GGUF files): "
+        "install torch and transformers"
     )

@@ -204,26 +204,26 @@ def _part(name: str) -> str:
 
 
 def _name_of(name: str) -> str:
-    """The name of a tensor in transformers; its own where it has none there."""
+    """The name of a tensor in transformers; one that no tensor has there where it is not known."""
     parts = name.split(".")
     if len(parts) == 4 and parts[0] == "blk" and parts[1].isdecimal() and parts[2] in _LAYER_NAMES:
         return f"model.layers.{parts[1]}.{_LAYER_NAMES[parts[2]]}.{parts[3]}"
-    return _NAMES.get(name, name)
+    return _NAMES.get(name, f"({name})")
 
 
 def _architecture(file: GgufFile) -> str:
     kind = file.metadata.get("general.type", "model")
     if kind != "model":
-        raise ModelError(f"{file.path} holds no whole model (general.type is {kind!r}): name the file of the model")
+        raise ModelError(f"{file.path} holds no whole model (general.type is {kind!r:.40}): name the file of the model")
     if (num_files := file.metadata.get("split.count", 0)) not in (0, 1):
         raise ModelError(
-            f"{file.path} is one of {num_files} parts of a model: join them with `llama-gguf-split --merge`, and add "
-            "the result"
+            f"{file.path} is one of {num_files!r:.40} parts of a model: join them with `llama-gguf-split --merge`, and "
+            "add the result"
         )
     architecture = file.metadata.get("general.architecture")
     if architecture not in _ARCHITECTURES:
         raise ModelError(
-            f"{file.path} has the architecture {architecture!r}; of GGUF files, `kvjobs models add` reads those of "
+            f"{file.path} has the architecture {architecture!r:.40}; of GGUF files, `kvjobs models add` reads those of "
             f"{', '.join(_ARCHITECTURES)}; of another causal language model it takes an ONNX export"
         )
     return str(architecture)

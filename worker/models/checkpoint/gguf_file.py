@@ -28,7 +28,9 @@ from worker.models.readable_file import open_file, refuse_placeholder
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
-_MAX_HEADER = 256 << 20  # bytes; with 256,000 tokens and their merges a header has about 15 MB
+_MAX_HEADER = 128 << 20  # bytes; of Llama 3, with 128,256 tokens and their merges, a header has 8 MB
+_MAX_ITEMS = 1 << 22  # of all lists of a header; a byte of the file may become 40 bytes here
+_MAX_NAME = 200  # characters; llama.cpp allows 63 for a tensor
 _MAX_DIMENSIONS = 4
 _ALIGNMENT = "general.alignment"
 _DEFAULT_ALIGNMENT = 32
@@ -80,7 +82,8 @@ class GgufTensor:
         if len(stored) != count:
             raise ModelError(f"{self.file} ends within {self.name}: it is incomplete; download it again")
         if self.type == "Q8_0":
-            weight = stored["values"] * stored["scale"].astype(np.float32)[:, None]
+            with np.errstate(invalid="ignore"):  # 0 times an infinite scale is no number, as in llama.cpp
+                weight = stored["values"] * stored["scale"].astype(np.float32)[:, None]
         elif self.type == "BF16":
             weight = (stored.astype(np.uint32) << 16).view(np.float32)
         else:
@@ -123,7 +126,7 @@ def _read_header(path: Path, content: BinaryIO) -> tuple[dict[str, Any], dict[st
     num_tensors, num_pairs = header.number("Q"), header.number("Q")
     metadata: dict[str, Any] = {}
     for _ in range(header.checked(num_pairs, 12)):
-        key = header.string()
+        key = header.name()
         if key in metadata:
             raise _Damaged(f"{key} is there twice")
         metadata[key] = header.value(header.number("I"))
@@ -149,7 +152,7 @@ def _read_header(path: Path, content: BinaryIO) -> tuple[dict[str, Any], dict[st
 
 def _read_tensor(header: "_Header") -> tuple[str, tuple[int, ...], int, int]:
     """Name, shape, type, offset from the start of the tensors."""
-    name = header.string()
+    name = header.name()
     num_dimensions = header.number("I")
     if not 0 < num_dimensions <= _MAX_DIMENSIONS:
         raise _Damaged(f"{name} has {num_dimensions} dimensions")
@@ -165,6 +168,7 @@ class _Header:
     def __init__(self, content: BinaryIO, size: int) -> None:
         self._content = content
         self._left = size  # bytes
+        self._items_left = _MAX_ITEMS
 
     def take(self, num_bytes: int) -> bytes:
         if num_bytes > self._left:
@@ -179,6 +183,9 @@ class _Header:
         """`count`, if the header is long enough for so many items of at least `num_bytes`."""
         if count * num_bytes > self._left:
             raise _Damaged(f"its header announces {count:,} items, more than it can hold")
+        self._items_left -= count
+        if self._items_left < 0:
+            raise _Damaged(f"its header has more than {_MAX_ITEMS:,} items")
         return count
 
     def number(self, code: str) -> Any:
@@ -189,6 +196,13 @@ class _Header:
             return self.take(self.number("Q")).decode()
         except UnicodeDecodeError:
             raise _Damaged("a string is not UTF-8") from None
+
+    def name(self) -> str:
+        """A key, or the name of a tensor: short enough, and safe, to be part of an error message."""
+        name = self.string()
+        if not name.isprintable() or len(name) > _MAX_NAME:
+            raise _Damaged("a name is too long, or holds characters that cannot be printed")
+        return name
 
     def value(self, kind: int) -> Any:
         if kind in _NUMBERS:

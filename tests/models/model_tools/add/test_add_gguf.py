@@ -1,6 +1,7 @@
 """`models add` of GGUF files: the same graphs, to the byte, and the same ids as from the checkpoint of the file."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from worker.models.manifest import Manifest
 from worker.models.model_folder import ModelFolder
 from worker.text.causal_tokenizer import CausalTokenizer
 
+HUGE = (1 << 32) - 1
 GRAPHS = ("body.onnx", "head.onnx", "weights.data")
 LLAMA3 = {
     "rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -185,6 +187,14 @@ def test_a_wrong_order_of_queries_would_be_noticed(tmp_path):
         ({"llama__expert_count": 8}, r"not supported \(llama\.expert_count = 8\)"),
         ({"llama__rope__scaling__type": "longrope"}, r"rope\.scaling\.type = 'longrope'; supported are none"),
         ({"llama__rope__scaling__type": "linear"}, r"rope\.scaling\.factor = None, which is not a positive number"),
+        ({"llama__context_length": HUGE}, r"says llama\.context_length = 4,294,967,295; at most 1,048,576 positions"),
+        ({"llama__block_count": HUGE}, r"its metadata asks for 4,294,967,295 layers; at most 10,000 are supported"),
+        (
+            {"llama__attention__head_count_kv": 3},
+            r"4 attention heads, which is not a multiple of its 3 key/value heads",
+        ),
+        ({"llama__attention__key_length": 6}, r"value_length = 8 with heads of size 6; only equal sizes"),
+        ({"llama__rope__freq_base": math.nan}, r"rope\.freq_base = nan, which is not a positive number"),
         ({"split__count": 3}, r"one of 3 parts of a model: join them with `llama-gguf-split --merge`"),
     ],
 )
