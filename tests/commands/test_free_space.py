@@ -3,6 +3,7 @@
 import re
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -29,7 +30,7 @@ def new_file(database: Database) -> Database:
 
 
 @pytest.fixture
-def old_file(home: Path) -> Database:
+def old_file(home: Path) -> Iterator[Database]:
     """As older versions made it, with the same jobs."""
     with sqlite3.connect(home / "kvjobs.db") as connection:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -37,7 +38,8 @@ def old_file(home: Path) -> Database:
     database = Database.open(f"sqlite:///{home / 'kvjobs.db'}")
     insert_job(database, LINES)
     insert_job(database, LINES[:10])
-    return database
+    yield database
+    database.close()
 
 
 def on_disk(home: Path) -> int:
