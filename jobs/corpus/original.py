@@ -92,9 +92,19 @@ class CorpusLayout:
         )
 
 
+def has_lines(reading: str | None) -> bool:
+    """Whether `CorpusLayout.parse` takes it, so that the lines of the corpus can be exported."""
+    return reading is not None and orjson.loads(reading)["format"] != BEIR
+
+
 def is_text(reading: str | None) -> bool:
     """Whether a job's corpus is plain text."""
     return reading is not None and orjson.loads(reading)["format"] == Format.TXT
+
+
+def is_parquet(reading: str | None) -> bool:
+    """Whether the lines of a job's corpus are rows of parquet."""
+    return reading is not None and orjson.loads(reading)["format"] == Format.PARQUET
 
 
 @contextmanager

@@ -6,10 +6,12 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from sqlalchemy import Connection
 from starlette.responses import Response
 
+from jobs.corpus.original import has_lines, is_parquet
 from jobs.errors import SpecError
 from jobs.outcome import Flag
 from jobs.requirements import is_installed
 from jobs.spec import Task
+from jobs.store.corpus_source import find_reading
 from jobs.store.report.documents.document_order import Order, Place
 from jobs.store.report.documents.document_pages import MAX_SORTED, DocumentPage, Selection, read_page, sortable
 from jobs.store.report.documents.export import names_of_fields
@@ -56,6 +58,7 @@ def documents(
 ) -> dict[str, Any]:
     """A page of the list. A condition that is wrong is a sentence on the page, beside the form that can mend it."""
     job = find_job(connection, str(job_id))
+    forms = _forms(find_reading(connection, job_id))
     backward = bool(before)
     place = Place.parse(before or after) if before or after else None
     try:
@@ -74,7 +77,7 @@ def documents(
         "progress": _progress(job, asked, page, backward),
         "filter": asked,
         "chips": _chips(job, asked),
-        "downloads": [(name, export_address(job, asked, form)) for form, name in _forms().items()],
+        "downloads": [(name, export_address(job, asked, form)) for form, name in forms.items()],
         "problem": problem,
         "condition": written,
         "command_line": export_command(job, written),
@@ -120,9 +123,15 @@ def flags_of(task: str) -> list[Flag]:
     return of_task[Task(task)]
 
 
-def _forms() -> dict[str, str]:
-    """The formats of a download; parquet where the package for it is installed."""
-    return {form: name for form, name in FORMS.items() if form != "parquet" or is_installed("pyarrow")}
+def _forms(reading: str | None) -> dict[str, str]:
+    """The formats of a download: parquet where the package for it is installed, lines of the corpus where it has any.
+    (A corpus from a pipe, or whose file is gone or changed, has lines too: they are written from the database.)"""
+    kept = {"jsonl", "csv"}
+    if is_installed("pyarrow"):
+        kept.add("parquet")
+    if has_lines(reading) and (is_installed("pyarrow") or not is_parquet(reading)):
+        kept.add("original")
+    return {form: name for form, name in FORMS.items() if form in kept}
 
 
 def _chips(job: JobSummary, asked: DocumentFilter) -> list[dict[str, str]]:

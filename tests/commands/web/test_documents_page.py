@@ -8,11 +8,14 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from sqlalchemy import update
 from starlette.testclient import TestClient
 
 from jobs.outcome import RankedCandidate, Ranking, Score
 from jobs.spec import RerankOptions, ScoreOptions, Task
+from jobs.store.database import Database
 from jobs.store.report.documents import bounded_scan, document_pages
+from jobs.store.schema import tables
 from jobs.store.schema.states import DocumentStatus
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH
@@ -198,3 +201,20 @@ def test_a_job_that_is_not_there_is_not_found(client: TestClient) -> None:
     assert client.get("/jobs/7/documents").status_code == 404
     assert client.get("/jobs/7/export").status_code == 404
     assert client.get("/jobs/7/documents/x").status_code == 404
+
+
+@ON_BOTH
+@pytest.mark.parametrize(
+    ("format", "is_offered"), [("jsonl", True), ("beir", False), (None, False)], ids=["jsonl", "beir", "older version"]
+)
+def test_lines_of_the_corpus_are_offered_where_they_can_be_exported(
+    client: TestClient, database: Database, some_job: int, format: str | None, is_offered: bool
+) -> None:
+    reading = None if format is None else json.dumps({"format": format})
+    with database.writing() as connection:
+        connection.execute(update(tables.Job).values(reading=reading))
+
+    offered = [name for name, _ in found(client, some_job)["downloads"]]
+
+    assert ("Lines of the corpus" in offered) is is_offered
+    assert "JSON Lines" in offered
