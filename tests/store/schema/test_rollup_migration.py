@@ -1,5 +1,6 @@
 """Upgrades to 0006 and 0010 give a database with data the rollups that it would have had, had it always kept them."""
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,9 +19,11 @@ from jobs.store.prune import prune_jobs
 from jobs.store.schema import tables
 from jobs.store.schema.migrate import differences, downgrade, upgrade
 from jobs.store.schema.rollup_tables import ROLLUPS, MinuteSums, RecordedBatch
+from jobs.store.work import Work
 from tests.databases import ON_POSTGRESQL, own_database
 from tests.rows import add_timings, insert_waiting_job, translated
-from tests.store.leasing import contradictory, take, value, write
+from tests.store import leasing
+from tests.store.leasing import contradictory, take, value
 
 BEFORE_ROLLUPS = "0005"
 BEFORE_SECONDS = "0009"
@@ -34,6 +37,12 @@ TIMINGS = [
     StepTiming("decode", 2, 1, 1, 32, 0.25),
     StepTiming("decode", 0, 9, 9, 900, 2.0, calls=3),
 ]
+
+
+def write(database: Database, work: Work, index: int = 0, **changes: object) -> None:
+    """Record a batch in a millisecond of its own: an upgrade tells batches apart by SQLite's times."""
+    time.sleep(0.002)
+    leasing.write(database, work, index, **changes)
 
 
 @pytest.fixture
