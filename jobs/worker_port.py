@@ -92,6 +92,14 @@ class WorkerPort(Protocol):
         """Every model that has a name, in the order of names. Looks at files only: no graph is opened."""
         ...
 
+    def model_stamp(self, path: Path) -> str:
+        """sha256 over inodes, sizes and times of the files of a model; reads none of them."""
+        ...
+
+    def model_revision(self, path: Path, stamp: str) -> str | None:
+        """sha256 over the files of a model, which has this stamp; read once, then remembered. None: unreadable."""
+        ...
+
     def device_for(self, queue: str) -> str:
         """The device that serves a queue: `cpu` or `cuda:0`. Raises SpecError where this machine has none."""
         ...

@@ -39,6 +39,16 @@ class Port:
 
         return [summarize(folder) for folder in list_models(models_dir)]
 
+    def model_stamp(self, path: Path) -> str:
+        from worker.models.model_folder import ModelFolder
+
+        return ModelFolder(path.name, path).stamp()
+
+    def model_revision(self, path: Path, stamp: str) -> str | None:
+        from worker.models.model_folder import known_revision
+
+        return known_revision(path, stamp)
+
     def device_for(self, queue: str) -> str:
         from worker.engine.runtime.device import device_for
 

@@ -46,6 +46,7 @@ def test_ls_lists_model_folders_with_what_they_lack(kvjobs: Kvjobs, half_a_model
         "17",
         "bytes",
         "incomplete",
+        "-",
         str(half_a_model),
     ]
 
@@ -78,7 +79,8 @@ def test_inspect_shows_the_layout_and_every_graph(kvjobs: Kvjobs, checkpoint: Pa
     page = kvjobs("models", "inspect", "opus-tiny-int8").out
 
     assert page.startswith("Model opus-tiny-int8: can run\n")
-    assert f"\n  source     {checkpoint}\n  kind       translation\n  layout     kv: native graphs" in page
+    assert f"\n  source     {checkpoint}\n  verified   never (kvjobs models verify)\n" in page
+    assert "\n  kind       translation\n  layout     kv: native graphs" in page
     assert "\n  precision  int8\n  cache      2 layers, 2 heads of size 8, float32\n" in page
     assert "72 source tokens, 72 target tokens; the model generates " in page
     assert "\ndecoder.onnx\n  IR version 10; operators: ai.onnx 21, com.microsoft 1; written by kvjobs\n" in page
@@ -154,6 +156,37 @@ def test_verify_reports_what_was_compared_with_what(kvjobs: Kvjobs, added: Path,
     assert rows[1] == ["slots", "each", "segment", "alone", "same", "2", "100.0", "%", "100.0", "%", "-", rows[1][-1]]
     assert rows[2][:6] == ["checkpoint", "checkpoint,", "in", "numpy", "same", "2"]
     assert result.err == "opus-tiny: 2 segments ...\n"
+
+
+def test_a_verification_stays_known_until_the_model_changes(kvjobs: Kvjobs, added: Path, tmp_path: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("Fog in the morning.\n")
+    assert kvjobs("models", "ls", "--json").json[0]["verified"] is None
+
+    kvjobs("models", "verify", "opus-tiny", "--sample", tmp_path / "corpus.txt", "--json")
+
+    (listed,) = kvjobs("models", "ls", "--json").json
+    inspected = kvjobs("models", "inspect", "opus-tiny", "--json").json["verification"]
+    assert (listed["verified"], listed["verdict"]) == ("same as its checkpoint", inspected["verdict"])
+    assert inspected["is_current"]
+    assert "same as its checkpoint: " in kvjobs("models", "inspect", "opus-tiny").out
+
+    config = added / "config.json"
+    config.write_text(config.read_text() + "\n")
+    (changed,) = kvjobs("models", "ls", "--json").json
+    assert (changed["verified"], changed["verdict"]) == ("not verified since it changed", None)
+
+
+def test_a_verification_that_cannot_be_stored_is_printed_all_the_same(
+    kvjobs: Kvjobs, added: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "corpus.txt").write_text("Fog in the morning.\n")
+    monkeypatch.setenv("KVJOBS_DATABASE", f"sqlite:///{tmp_path}")  # a folder
+
+    result = kvjobs("models", "verify", "opus-tiny", "--sample", tmp_path / "corpus.txt", "--json")
+
+    assert result.exit_code == 0
+    assert "The result was not stored" in result.err
+    assert len(result.json) == 2
 
 
 def test_verify_takes_its_sentences_from_a_corpus(kvjobs: Kvjobs, added: Path, tmp_path: Path) -> None:

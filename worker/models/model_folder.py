@@ -6,11 +6,14 @@ Knows: files and their bytes. Does not know: names of models, what a model needs
 
 import contextlib
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from jobs.errors import KvjobsError
 from worker.models.file_names import graph_places
 from worker.models.manifest import MANIFEST, Manifest
 from worker.models.readable_file import open_file
@@ -59,6 +62,19 @@ class ModelFolder:
                     status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
                 )
         return found
+
+    def stamp(self) -> str:
+        """sha256 over `stamps`: the same as long as the files of this machine are the same."""
+        return hashlib.sha256(json.dumps(self.stamps(), sort_keys=True).encode()).hexdigest()
+
+
+@lru_cache(maxsize=256)
+def known_revision(path: Path, stamp: str) -> str | None:
+    """The revision of the model in a folder whose files have this stamp, read once; None where one cannot be read."""
+    try:
+        return ModelFolder(path.name, path).revision()
+    except (KvjobsError, OSError):
+        return None
 
 
 def read_manifest(folder: ModelFolder) -> Manifest | None:

@@ -11,7 +11,11 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, Index, UniqueConstraint, false, text
 from sqlalchemy.orm import Mapped
 
-from jobs.store.schema import action_table, rollup_tables  # noqa: F401 - `Base.metadata` holds them too
+from jobs.store.schema import (  # noqa: F401 - `Base.metadata` holds them too
+    action_table,
+    rollup_tables,
+    verification_table,
+)
 from jobs.store.schema.column import column
 from jobs.store.schema.declarative import Base as Base
 from jobs.store.schema.declarative import BigId

@@ -1,5 +1,6 @@
-"""/models: every model that is installed here, what it is, and what it was used for."""
+"""/models: every model that is installed here, what it is, how it was verified, and what it was used for."""
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ from fastapi import APIRouter
 
 from jobs.formatting import counted, duration
 from jobs.store.report.model_usage import ModelUsage, model_usage
+from jobs.store.verifications import Verification, newest_verifications, standing
 from jobs.visible_text import visible
 from jobs.web.charts import Chart, Series
 from jobs.web.rendering import add_page
@@ -19,11 +21,20 @@ router = APIRouter()
 def models(connection: Reading, settings: SettingsOfApp) -> dict[str, Any]:
     installed = worker_port().installed_models(settings.models_dir)
     usage = model_usage(connection)
+    verified = newest_verifications(connection)
     by_name = {one.model: one for one in usage}
     names = {model.name for model in installed}
     return {
         "sentence": _sentence(installed, usage),
-        "models": [{"model": model, "usage": by_name.get(model.name)} for model in installed],
+        "models": [
+            {
+                "model": model,
+                "usage": by_name.get(model.name),
+                "verification": _verification(model, verified),
+                "verify_command": shlex.join(("kvjobs", "models", "verify", model.name)),
+            }
+            for model in installed
+        ],
         "elsewhere": [one for one in usage if one.model not in names],  # jobs name them, and this machine has them not
         "models_dir": str(settings.models_dir),
         "cost": cost_chart(usage),
@@ -49,6 +60,15 @@ def cost_chart(usage: Sequence[ModelUsage]) -> Chart:
         x=[visible(one.model) for one in timed],
         series=[Series("model calls", [round(one.seconds, 3) for one in timed], "--series-1")],
     )
+
+
+def _verification(model: InstalledModel, stored: Sequence[Verification]) -> dict[str, Any] | None:
+    def stamp() -> str:
+        return worker_port().model_stamp(model.path)
+
+    names = (model.name, str(model.path))
+    found = standing(stored, names, stamp, lambda: worker_port().model_revision(model.path, stamp()))
+    return found.as_row() if found else None
 
 
 def _sentence(installed: Sequence[InstalledModel], usage: Sequence[ModelUsage]) -> str:

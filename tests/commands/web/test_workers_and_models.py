@@ -1,5 +1,6 @@
 """/workers and /models."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from sqlalchemy import update
@@ -10,8 +11,10 @@ from jobs.store.database import Database
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.states import ShardState
+from jobs.store.verifications import Verification, log_verification
 from tests.databases import ON_BOTH
 from tests.rows import AddJob, AddWaitingJob, Line, enter
+from worker.models.registry import list_models
 
 ELSEWHERE = ProcessId("another machine", 4711, 1.0)
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
@@ -86,3 +89,39 @@ def test_each_model_says_what_it_is_and_what_it_was_used_for(client: TestClient,
     assert "2 documents · 20 tokens" in page
     assert [one["model"] for one in found["elsewhere"]] == ["of-the-fleet"]
     assert [entry["usage"] and entry["usage"]["jobs"] for entry in found["models"]] == [None, 1, None]
+
+
+@ON_BOTH
+def test_a_model_shows_what_its_newest_verification_found(client: TestClient, database: Database) -> None:
+    assert client.get("/models").text.count("never verified") == 2
+    (demo, _) = list_models(Path("none"))
+    found = Verification(
+        model=demo.name,
+        model_revision=demo.revision(),
+        files_stamp=demo.stamp(),
+        check_name="checkpoint",
+        against=HOSTILE,
+        verdict="same",
+        num_texts=8,
+        text_unit="segment",
+        corpus=None,
+        same_tokens=1.0,
+        worst=None,
+        drift=None,
+        checks=[],
+        version="0.2.0",
+    )
+    log_verification(database, found)
+
+    page = client.get("/models").text
+    shown = {entry["model"]["name"]: entry["verification"] for entry in client.get("/models.json").json()["models"]}
+
+    assert "same as its checkpoint" in page
+    assert "8 segments of the bundled weather bulletins" in page
+    assert "<img" not in page
+    assert page.count("never verified") == 1
+    assert shown[demo.name]["verdict"] == "same"
+
+    log_verification(database, replace(found, files_stamp="other", model_revision="other"))
+    log_verification(database, replace(found, verdict="differs"))
+    assert "differs from its checkpoint" in client.get("/models").text, "the newest of the files that are there"

@@ -7,11 +7,13 @@ import click
 
 from jobs.cli.context import Context
 from jobs.cli.render.output import Output, output_options
-from jobs.formatting import count, counted, size
+from jobs.formatting import count, counted, moment, size
+from worker.cli.models.verifications import standing_of, stored_verifications
 from worker.models.model_kind import ModelKind
 from worker.models.registry import DEFAULT_MODEL, find_model
 
 if TYPE_CHECKING:
+    from jobs.store.verifications import Standing
     from worker.model_tools.inspect.description import GraphDescription, ModelDescription
 
 LANGUAGES_SHOWN = 20
@@ -31,12 +33,17 @@ def inspect(context: Context, output: Output, name: str) -> int:
     from jobs.cli.render.layout import print_page
     from worker.model_tools.inspect.inspect import inspect_model
 
-    description = inspect_model(find_model(name, context.settings.models_dir))
-    output.record(description.to_dict(), lambda: print_page(describe(description)))
+    folder = find_model(name, context.settings.models_dir)
+    description = inspect_model(folder)
+    standing = standing_of(folder, stored_verifications(context))
+    output.record(
+        {**description.to_dict(), "verification": standing.as_row() if standing else None},
+        lambda: print_page(describe(description, standing)),
+    )
     return 1 if description.problems else 0
 
 
-def describe(model: "ModelDescription") -> Iterator[str]:
+def describe(model: "ModelDescription", standing: "Standing | None" = None) -> Iterator[str]:
     """The lines of the page."""
     yield f"Model {model.name}: {'can run' if not model.problems else 'cannot run'}"
     for problem in model.problems:
@@ -47,6 +54,7 @@ def describe(model: "ModelDescription") -> Iterator[str]:
     yield f"  revision   {model.revision or 'unknown'}"
     if model.source:
         yield f"  source     {model.source}" + (f" at {model.source_revision}" if model.source_revision else "")
+    yield f"  verified   {_verified(standing)}"
     yield f"  kind       {model.kind}" + (f", {model.architecture}" if model.architecture else "")
     yield f"  layout     {model.layout or 'unknown'}" + (f": {model.conclusion}" if model.conclusion else "")
     if model.precision:
@@ -100,6 +108,13 @@ def _graph(graph: "GraphDescription") -> Iterator[str]:
         for tensor in tensors:
             shape = ", ".join("?" if axis is None else str(axis) for axis in tensor.shape)
             yield f"  {direction} {tensor.name}: {tensor.type} [{shape}]"
+
+
+def _verified(standing: "Standing | None") -> str:
+    if standing is None:
+        return "never (kvjobs models verify)"
+    found = standing.verification
+    return f"{standing.words}: {moment(found.verified_at)}, kvjobs {found.version}, {found.compared}"
 
 
 def _known(number: int | None) -> str:

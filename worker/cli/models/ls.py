@@ -1,18 +1,24 @@
 """`kvjobs models ls`: the list of models."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from jobs.cli.context import Context
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.errors import ModelError
-from jobs.formatting import size
+from jobs.formatting import NOTHING, size
+from worker.cli.models.verifications import standing_of, stored_verifications
 from worker.models.contents.kind import kind_of
 from worker.models.contents.layout_name import layout_of
 from worker.models.contents.required_files import check_files
 from worker.models.contents.summary import num_bytes
 from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.registry import list_models
+
+if TYPE_CHECKING:
+    from jobs.store.verifications import Standing
 
 
 @click.command()
@@ -22,7 +28,7 @@ def ls(context: Context, output: Output) -> None:
     """List the models by name.
 
     First those in the models folder, then the bundled ones whose names are not taken. STATE tells whether all files
-    exist; `kvjobs models inspect NAME` opens them.
+    exist; `kvjobs models inspect NAME` opens them. VERIFIED is the verdict of the newest `kvjobs models verify`.
     """
     folders = list_models(context.settings.models_dir)
     if output.is_table and not folders:
@@ -30,8 +36,9 @@ def ls(context: Context, output: Output) -> None:
             f"There is no model in {context.settings.models_dir}. The path of a model's folder is a name too."
         )
         return
+    stored = stored_verifications(context)
     output.rows(
-        map(_row, folders),
+        (_row(folder, standing_of(folder, stored)) for folder in folders),
         (
             Column("name", "MODEL"),
             Column("kind", "KIND", rank=1),
@@ -39,13 +46,26 @@ def ls(context: Context, output: Output) -> None:
             Column("precision", "PRECISION", rank=2),
             Column("size", "SIZE", size, right=True, rank=3),
             Column("state", "STATE"),
-            Column("path", "FOLDER", rank=5),
+            Column("verified", "VERIFIED", lambda words: words or NOTHING, rank=5),
+            Column("path", "FOLDER", rank=6),
         ),
-        ("name", "kind", "layout", "precision", "size", "state", "problem", "path"),
+        (
+            "name",
+            "kind",
+            "layout",
+            "precision",
+            "size",
+            "state",
+            "problem",
+            "path",
+            "verified",
+            "verified_at",
+            "verdict",
+        ),
     )
 
 
-def _row(folder: ModelFolder) -> dict[str, object]:
+def _row(folder: ModelFolder, standing: "Standing | None") -> dict[str, object]:
     kind = layout = precision = problem = None
     try:
         kind = kind_of(folder).value
@@ -64,4 +84,7 @@ def _row(folder: ModelFolder) -> dict[str, object]:
         "state": "incomplete" if problem else "complete",
         "problem": problem,
         "path": str(folder.path),
+        "verified": standing.words if standing else None,
+        "verified_at": standing.verification.verified_at if standing else None,
+        "verdict": standing.verification.verdict if standing and standing.is_current else None,
     }

@@ -12,6 +12,7 @@ from jobs.cli.render.output import Column, Output, output_options
 from jobs.errors import SpecError
 from jobs.formatting import NOTHING, count, counted, percent
 from jobs.requirements import install_command
+from worker.cli.models.verifications import store_verification
 from worker.models.contents.kind import kind_of
 from worker.models.contents.required_files import check_files
 from worker.models.model_kind import ModelKind
@@ -102,6 +103,8 @@ def verify(
     computed whole, and against the checkpoint, also beyond every limit in config.json; and what int8 and fp16 cost, in
     nats per token and in perplexity.
 
+    The result is stored in the database; `kvjobs models ls`, `models inspect` and the dashboard show it.
+
     Exit code 1 if results differ that must be equal.
     """
     models_dir = context.settings.models_dir
@@ -125,8 +128,11 @@ def verify(
     if not is_causal:
         family = VerifiedSeq2Seq(source_language=source_language, target_language=target_language)
     texts = family.read_sample(folder, sample, limit)
+    before = folder.stamp(), folder.revision()
     print_message(f"{folder.name}: {counted(len(texts), family.unit)} ...")
     checks = list(run_checks(folder, texts, family, other=other, checkpoint=Path(checkpoint) if checkpoint else None))
+    # Before it is printed: whoever reads the output may close it early (`| head`).
+    store_verification(context, folder, before, checks, num_texts=len(texts), text_unit=family.unit, corpus=sample)
     output.rows(
         map(dataclasses.asdict, checks),
         CAUSAL_CHECK_COLUMNS if is_causal else CHECK_COLUMNS,
