@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.errors import SpecError
+from jobs.providers import ONNX_ALONE, ProviderOrder
 
 
 class Task(enum.StrEnum):
@@ -175,6 +176,7 @@ class JobSpec:
     model: str  # a name, or the absolute path of a model folder
     model_revision: str  # sha256 over the model's files
     options: Options  # of the task
+    providers: ProviderOrder = ONNX_ALONE  # that may answer it, the first one first
 
     def options_json(self) -> str:
         """Canonical JSON: sorted keys, so that equal options are equal text.
@@ -194,7 +196,10 @@ class JobSpec:
 
     def digest(self) -> str:
         """sha256 of everything that decides the result of a document, besides its text."""
-        return hashlib.sha256("\n".join((self.task, self.model_revision, self.options_json())).encode()).hexdigest()
+        parts = [self.task, self.model_revision, self.options_json()]
+        if not self.providers.is_default:  # so that a job of an older version is the same job
+            parts.append(self.providers.identity())
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def memory_digest(self) -> bytes:
         """sha256 of everything that decides the translation of a segment or the score of a document, besides its text:
@@ -211,7 +216,9 @@ class JobSpec:
         return hashlib.sha256(f"{self.model_revision}\n{json.dumps(values, sort_keys=True)}".encode()).digest()
 
     @classmethod
-    def restore(cls, *, task: str, model: str, model_revision: str, options_json: str) -> "JobSpec":
+    def restore(
+        cls, *, task: str, model: str, model_revision: str, options_json: str, providers_json: str | None = None
+    ) -> "JobSpec":
         """The specification of a job, from its row of `jobs`. Raises SpecError for a task or an option that this
         version does not know."""
         values: dict[str, Any] = json.loads(options_json)
@@ -223,7 +230,13 @@ class JobSpec:
         for name, read in _READERS.items():
             if name in values:
                 values[name] = read(values[name])
-        return cls(task=Task(task), model=model, model_revision=model_revision, options=kind(**values))
+        return cls(
+            task=Task(task),
+            model=model,
+            model_revision=model_revision,
+            options=kind(**values),
+            providers=ProviderOrder.from_json(providers_json),
+        )
 
 
 _ADDED_LATER = {"allow_pad": False}

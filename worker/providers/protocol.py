@@ -1,0 +1,131 @@
+"""
+The interface of a provider: an engine that can answer the documents of a job.
+
+    Provider         one a process, shared by the lanes     can it do this job?   new_lane()
+    ProviderLane     one a lane                             open, process
+
+A document's answer is an outcome (a result, or `Failed` where the document itself is bad: no other provider is asked
+then), or `Unanswered`, and the next provider of the job gets it.
+
+Knows: texts in, answers out. Does not know: the order of providers, leases, tables.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from jobs.dispatch.worker_arguments import WorkerArguments
+from jobs.errors import KvjobsError
+from jobs.outcome import Learned, Outcome, StepTiming
+from jobs.providers import Choice, Reason, Usage
+from jobs.spec import JobSpec
+from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.tasks.result_memory import ResultMemory
+
+
+class ProviderFailure(KvjobsError):
+    """The provider fails, whatever the document. The message is a sentence without the provider's name."""
+
+    def __init__(self, code: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = code
+
+    def __reduce__(self) -> tuple[type["ProviderFailure"], tuple[Reason, str]]:
+        return type(self), (self.reason, str(self))  # it may come from another process
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A document without an answer, and why."""
+
+    code: Reason
+    reason: str  # a sentence without the provider's name
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the provider failed; else it works and cannot answer this one document."""
+        return self.code is not Reason.DECLINED
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderAnswer:
+    """What a provider made of some texts."""
+
+    outcomes: Sequence[Outcome | Unanswered]  # in the order of the texts
+    learned: Learned  # results to store in the memory, by key
+    timings: Sequence[StepTiming]
+    usage: Usage | None = None  # None: it counts nothing
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderJob:
+    """A job as one of its providers gets it."""
+
+    spec: JobSpec
+    choice: Choice  # of `spec.providers`
+
+    @property
+    def model(self) -> str:
+        """The model's name at the provider."""
+        return self.choice.model or self.spec.model
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The provider and its model: what fails and recovers as one."""
+        return self.choice.name, self.model
+
+
+@dataclass(frozen=True, slots=True)
+class WarmModel:
+    """A model that a provider keeps open in this process."""
+
+    name: str
+    load_s: float
+
+
+class ProviderLane(Protocol):
+    """A provider as one lane uses it, with buffers of its own."""
+
+    def open(self, job: ProviderJob) -> None:
+        """Load the model, or ask the server for it; quick where that was done before.
+
+        Raises ProviderFailure; NotFoundError, ModelError and SpecError where the model cannot do the job.
+        """
+
+    def process(
+        self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
+    ) -> ProviderAnswer:
+        """Answer texts of a job that was opened.
+
+        A provider that fails midway answers what it has, and gives the others as `Unanswered`; it calls `should_stop`
+        at least once a second. Raises what `open` raises, and Stopped where `should_stop` says so. One that computes in
+        this process may raise anything else: then the batch is bisected.
+        """
+
+    def changed_files(self) -> list[str]:
+        """The files that have changed since the model that was used last was opened; none of a server's."""
+
+    @property
+    def buffer_stats(self) -> BufferStats:
+        """The memory of its buffers in this process."""
+
+
+class Provider(Protocol):
+    """A kind of engine in one worker process, or in the process that submits."""
+
+    name: ClassVar[str]
+    is_local: ClassVar[bool]  # computes in this process: a document may raise, kill or hang it, and is then isolated
+
+    @classmethod
+    def start(cls, arguments: WorkerArguments) -> "Provider":
+        """The provider with these settings. Opens nothing: `kvjobs submit` calls it too."""
+
+    def why_not(self, job: ProviderJob) -> str | None:
+        """Why it cannot do the job with these options, a sentence without the provider's name; None: it can. Asks no
+        server."""
+
+    def new_lane(self) -> ProviderLane:
+        """What one lane uses."""
+
+    def warm(self) -> Mapping[str, WarmModel]:
+        """The models that this process keeps open, by revision."""
