@@ -90,7 +90,11 @@ class ProviderOrder:
     def to_json(self) -> str:
         """The text that `jobs.providers` stores."""
         choices = [
-            {name: value for name in ("name", "model", "revision", "skipped") if (value := getattr(choice, name)) is not None}
+            {
+                name: value
+                for name in ("name", "model", "revision", "skipped")
+                if (value := getattr(choice, name)) is not None
+            }
             for choice in self.choices
         ]
         return json.dumps({"order": choices, "fallback": self.fallback}, ensure_ascii=False, separators=(",", ":"))
