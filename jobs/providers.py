@@ -34,6 +34,7 @@ class Reason(enum.StrEnum):
     RATE_LIMIT = "rate-limit"  # HTTP 429, also after the waits that the server asked for
     BAD_ANSWER = "bad-answer"  # an answer that is not what the API promises, or half of one
     NOT_ASKED = "not-asked"  # it failed a moment ago, and is asked again later
+    RECOVERED = "recovered"  # of a change, no failure: it answers again
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +114,14 @@ ONNX_ALONE = ProviderOrder()
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """Documents of a batch that a provider did not answer."""
+    """Documents of a batch that a provider did not answer; or, without a document, that it answers again."""
 
     provider: str
     next_provider: str | None  # that got them; None: no provider was left
     code: Reason
     reason: str  # a sentence
     documents: int
-    is_change: bool  # the lane's answers come from another provider than those of its last batch of the job
+    is_change: bool  # in the lane's last batch of the job, the provider did not fail like this
 
 
 @dataclass(frozen=True, slots=True)

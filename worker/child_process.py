@@ -37,7 +37,7 @@ from worker.process.lease_keeper import LeaseKeeper
 from worker.process.memory_limits import limit_to_machine, set_oom_score
 from worker.process.parent_pipe import ParentPipe
 from worker.process.stderr_log import log_to_stderr
-from worker.warm_models import WarmModels
+from worker.providers.registry import Providers
 from worker.worker_stats import worker_stats
 
 log = logging.getLogger(__name__)
@@ -69,8 +69,8 @@ def main() -> int:
 
 def _run(database: Database, arguments: WorkerArguments, num_lanes: int, parent: ParentPipe) -> int:
     settings = arguments.settings
-    models = WarmModels.for_worker(arguments)
-    lanes = [Lane(number, models) for number in range(num_lanes)]
+    providers = Providers(arguments)
+    lanes = [Lane(number, providers) for number in range(num_lanes)]
     queues = Queues.parse(settings.queues, arguments.device)
 
     def register_worker() -> int:
@@ -98,7 +98,7 @@ def _run(database: Database, arguments: WorkerArguments, num_lanes: int, parent:
         register=register_worker,
     )
     parent.call_at_stop(keeper.stop)
-    heartbeat = _start(keeper.keep_alive, lambda: worker_stats(models, lanes))
+    heartbeat = _start(keeper.keep_alive, lambda: worker_stats(providers, lanes))
     _start(keeper.watchdog.run)
     failures: list[str] = []
     lane_threads = [_start(_run_lane, database, lane, keeper, arguments, queues, failures) for lane in lanes]

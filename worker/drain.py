@@ -12,6 +12,7 @@ from worker.isolation.suspects import OpenSandbox
 from worker.lane import Lane
 from worker.leased_shard import LeasedShard
 from worker.process.lease_keeper import LeaseKeeper
+from worker.providers.protocol import ProviderFailure
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ def _process(shard: LeasedShard, leasing: StepTiming) -> str:
         # Give the shard back, which counts as no crash: a lease that runs out counts as one.
         shard.give_back()
         raise
-    except (ModelError, NotFoundError, SpecError) as error:
+    except (ModelError, NotFoundError, SpecError, ProviderFailure) as error:
         # Every document would fail for the same reason: the job waits for a person before it loses them one by one.
         log.error("job %d is paused: %s", shard.work.job_id, error)
         shard.pause_job(str(error))

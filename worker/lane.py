@@ -1,100 +1,37 @@
-"""A lane: one thread of a worker, with its own engine and KV buffers for each model and task that it has processed."""
+"""A lane: one thread of a worker, and each provider as this thread uses it."""
 
-from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar
-
-from jobs.errors import ModelError
-from jobs.spec import JobSpec
 from worker.engine.runtime.buffer_stats import BufferStats
-from worker.engine.tasks.pair_scoring import PairScorer
-from worker.engine.tasks.reranking import Reranker
-from worker.engine.tasks.scoring import Scorer
-from worker.engine.tasks.translation import Translator
-from worker.loaded_model import LoadedCausal, LoadedModel, LoadedTranslation
-from worker.warm_models import MAX_WARM, WarmModels
-
-Engine = Translator | Scorer | PairScorer | Reranker
-Made = TypeVar("Made", Translator, Scorer, PairScorer, Reranker)
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """An engine, and the model that it runs."""
-
-    model: LoadedModel
-    engine: Engine
+from worker.providers.fallback import Fallback
+from worker.providers.protocol import ProviderLane
+from worker.providers.registry import Providers
 
 
 class Lane:
-    """The engines of one thread, each opened once; the models in them are shared with the other lanes."""
+    """What one thread keeps between batches: engines with their buffers, and which providers fail."""
 
-    def __init__(self, number: int, models: WarmModels) -> None:
+    def __init__(self, number: int, providers: Providers) -> None:
         self.number = number
-        self._models = models
-        self._engines: OrderedDict[tuple[str, type[Engine]], _Opened] = OrderedDict()  # by revision and kind
-        self._used: LoadedModel | None = None  # the last
+        self.fallback = Fallback(providers.breaker)
+        self._providers = providers
+        self._lanes: dict[str, ProviderLane] = {}
 
-    def open(self, spec: JobSpec) -> None:
-        """Load the model of a job if it is not open. Raises NotFoundError and ModelError where that fails."""
-        self._used = self._models.open(spec)
+    def provider(self, name: str) -> ProviderLane:
+        """A provider as this lane uses it. Raises SpecError where there is none of this name."""
+        if name not in self._lanes:
+            # A new dictionary: the heartbeat's thread reads the old one meanwhile.
+            self._lanes = {**self._lanes, name: self._providers.get(name).new_lane()}
+        return self._lanes[name]
 
-    def changed_files(self) -> list[str]:
-        """The files that have changed since the model that was used last was opened. What it has computed in this use
-        may come from other weights than the job's."""
-        return self._used.files.changed() if self._used else []
-
-    def translator(self, spec: JobSpec) -> Translator:
-        """The engine of a job that translates. Raises ModelError for a model of another kind, as the next three do."""
-        model = self._translation(spec)
-        return self._engine(spec, model, Translator, lambda: Translator(model.model, model.tokenizer))
-
-    def pair_scorer(self, spec: JobSpec) -> PairScorer:
-        """The engine of a job that scores pairs."""
-        model = self._translation(spec)
-        return self._engine(spec, model, PairScorer, lambda: PairScorer(model.model, model.tokenizer))
-
-    def scorer(self, spec: JobSpec) -> Scorer:
-        """The engine of a job that scores texts."""
-        model = self._causal(spec)
-        return self._engine(spec, model, Scorer, lambda: Scorer(model.model, model.tokenizer))
-
-    def reranker(self, spec: JobSpec) -> Reranker:
-        """The engine of a job that reranks."""
-        model = self._causal(spec)
-        return self._engine(spec, model, Reranker, lambda: Reranker(model.model, model.tokenizer))
+    def is_local(self, name: str) -> bool:
+        """Whether the provider computes in this process. Raises SpecError where there is none of this name."""
+        return self._providers.get(name).is_local
 
     @property
     def warm(self) -> tuple[str, ...]:
         """The revisions of the models that this process keeps open, for any lane."""
-        return self._models.revisions()
+        return tuple(self._providers.warm())
 
     @property
     def buffer_stats(self) -> BufferStats:
-        """The memory of all engines' buffers."""
-        return sum((opened.engine.buffer_stats for opened in list(self._engines.values())), BufferStats())
-
-    def _engine(self, spec: JobSpec, model: LoadedModel, kind: type[Made], make: Callable[[], Made]) -> Made:
-        key = (spec.model_revision, kind)
-        found = self._engines.get(key)
-        engine = found.engine if found and found.model is model else None  # else the model has been loaded again
-        if not isinstance(engine, kind):
-            engine = make()
-            self._engines[key] = _Opened(model, engine)
-            while len(self._engines) > MAX_WARM:
-                self._engines.popitem(last=False)
-        self._engines.move_to_end(key)
-        return engine
-
-    def _translation(self, spec: JobSpec) -> LoadedTranslation:
-        self._used = model = self._models.open(spec)
-        if not isinstance(model, LoadedTranslation):
-            raise ModelError(f"{spec.model} is not a translation model, and the job needs one: cancel the job")
-        return model
-
-    def _causal(self, spec: JobSpec) -> LoadedCausal:
-        self._used = model = self._models.open(spec)
-        if not isinstance(model, LoadedCausal):
-            raise ModelError(f"{spec.model} is not a causal language model, and the job needs one: cancel the job")
-        return model
+        """The memory of all buffers of this lane."""
+        return sum((one.buffer_stats for one in self._lanes.values()), BufferStats())

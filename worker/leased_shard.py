@@ -1,13 +1,16 @@
 """A leased shard: its batches are processed and recorded one by one, then the lease is done, given back, or lost."""
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TypeVar
 
 from jobs.errors import Stopped, StoreError, ValueRefused
 from jobs.failpoints import failpoint
 from jobs.outcome import StepTiming
+from jobs.providers import NO_PROVIDER
 from jobs.spec import Timing
 from jobs.store import leases
 from jobs.store.batches import Batch
@@ -15,13 +18,15 @@ from jobs.store.database import Database
 from jobs.store.record import record
 from jobs.store.sandbox_deaths import log_death
 from jobs.store.work import Work
-from worker.batch_processing import process_batch
 from worker.engine.tasks.batch_result import BatchResult
 from worker.isolation.bisect import process_or_bisect
 from worker.isolation.sandbox import SandboxDied
 from worker.isolation.suspects import OpenSandbox, process_suspects
 from worker.lane import Lane
+from worker.local_processing import process_locally
 from worker.process.lease_keeper import LeaseKeeper
+from worker.providers.fallback import AnsweredBatch
+from worker.providers.protocol import ProviderAnswer, ProviderJob
 from worker.stored_memory import StoredMemory
 
 log = logging.getLogger(__name__)
@@ -44,7 +49,7 @@ class LeasedShard:
     ) -> None:
         self.work = work
         self._database = database
-        self._lane = lane
+        self.lane = lane
         self._keeper = keeper
         self._open_sandbox = open_sandbox
 
@@ -52,23 +57,21 @@ class LeasedShard:
         """Process and record every batch. `leasing`: the time that the lease took, for the first record.
 
         Raises Stopped between two batches or in one, StaleLease where the lease is lost, StoreError where the database
-        refuses; ModelError, NotFoundError and SpecError where the model cannot process any document.
+        refuses; ModelError, NotFoundError, SpecError and ProviderFailure where no document can be processed.
         """
         work = self.work
-        self._lane.open(work.spec)  # an error of the model is the same for every batch
         unrecorded = [leasing]  # timings for the next record; how long a record took is known only after it
         for index, batch in enumerate(work.batches):
             if index and self._keeper.should_release(work):
                 raise Stopped("released between two batches")
-            if work.suspect and index == 0 and self._open_sandbox is not None:
-                result = self._process_suspects(batch, self._open_sandbox)
-            else:
-                result = process_or_bisect(self._compute, batch)
-            self._check_model_files()
+            answered = self.lane.fallback.answer(
+                work.job_id, work.spec, batch, _AskFrom(self, is_suspect=work.suspect and index == 0)
+            )
+            self._check_model_files(answered)
             failpoint("after-compute")
-            timings = [] if work.spec.options.timing == Timing.OFF else [*unrecorded, *result.timings]
+            timings = [] if work.spec.options.timing == Timing.OFF else [*unrecorded, *answered.timings]
             started = time.perf_counter()
-            self._record(index, result, timings)
+            self._record(index, answered, timings)
             unrecorded = [StepTiming("record", 0, len(batch), 0, 0, time.perf_counter() - started)]
 
     def give_back(self) -> None:
@@ -79,18 +82,41 @@ class LeasedShard:
         """Give the shard back, and pause its job until a person has looked at the reason."""
         self._write(lambda: leases.refuse(self._database, self.work, reason))
 
-    def _compute(self, documents: Batch) -> BatchResult:
+    def ask(self, job: ProviderJob, documents: Batch, *, is_suspect: bool) -> ProviderAnswer:
+        """Ask a provider; see `ProviderLane.process`. A local one is isolated from documents that break it."""
+        if not self.lane.is_local(job.choice.name):
+            with self._watching(documents) as (should_stop, memory):
+                texts = [document.text for document in documents]
+                return self.lane.provider(job.choice.name).process(job, texts, memory(job), should_stop)
+        if is_suspect and self._open_sandbox is not None:
+            result = self._process_suspects(job, documents, self._open_sandbox)
+        else:
+            result = process_or_bisect(lambda some: self._compute(job, some), documents)
+        return ProviderAnswer(result.outcomes, result.learned, result.timings)
+
+    def pause(self, seconds: float) -> None:
+        """Wait for a provider. Raises Stopped where the lease is lost or is to be given back."""
+        if self._keeper.should_release(self.work) or self._keeper.must_stop(self.work):
+            raise Stopped("stopped while waiting for a provider")
+        time.sleep(seconds)
+
+    def _compute(self, job: ProviderJob, documents: Batch) -> BatchResult:
+        with self._watching(documents) as (should_stop, memory):
+            return process_locally(self.lane, job, documents, memory(job), should_stop)
+
+    @contextlib.contextmanager
+    def _watching(self, documents: Batch) -> Iterator[tuple[Callable[[], bool], Callable[[ProviderJob], StoredMemory]]]:
+        """The context of one call of a provider, which the watchdog ends if it hangs: whether to stop, and the memory
+        of results."""
         with self._keeper.watchdog.watching(self._describe(documents)) as call:
 
             def should_stop() -> bool:
                 call.step()
                 return self._keeper.must_stop(self.work)
 
-            texts = [document.text for document in documents]
-            memory = StoredMemory(self._database, self.work.spec, waiting=call.waiting)
-            return process_batch(self._lane, self.work.spec, texts, memory, should_stop)
+            yield should_stop, lambda job: StoredMemory(self._database, job.memory_digest(), waiting=call.waiting)
 
-    def _process_suspects(self, batch: Batch, open_sandbox: OpenSandbox) -> BatchResult:
+    def _process_suspects(self, job: ProviderJob, batch: Batch, open_sandbox: OpenSandbox) -> BatchResult:
         """The first batch, which was in flight when two processes died: in disposable processes."""
 
         def on_death(documents: Batch, death: SandboxDied) -> None:
@@ -99,16 +125,15 @@ class LeasedShard:
 
         return process_suspects(
             batch,
-            lambda: open_sandbox(
-                self.work.spec, self._keeper.watchdog.deadline_s, lambda: self._keeper.must_stop(self.work)
-            ),
+            lambda: open_sandbox(job, self._keeper.watchdog.deadline_s, lambda: self._keeper.must_stop(self.work)),
             on_death,
         )
 
-    def _check_model_files(self) -> None:
-        """Raise Stopped where the model's files have changed, so that nothing of the batch is kept. The next lease
-        reads them again: it pauses the job, or goes on where their content is the same."""
-        if changed := self._lane.changed_files():
+    def _check_model_files(self, answered: AnsweredBatch) -> None:
+        """Raise Stopped where the files of a model that answered have changed, so that nothing of the batch is kept.
+        The next lease reads them again: it pauses the job, or goes on where their content is the same."""
+        names = sorted(set(answered.providers.answered) - {NO_PROVIDER})
+        if changed := [file for name in names for file in self.lane.provider(name).changed_files()]:
             log.warning(
                 "job %d: %s of its model changed while a batch was computed; the batch is dropped",
                 self.work.job_id,
@@ -116,14 +141,14 @@ class LeasedShard:
             )
             raise Stopped("the model's files changed under a batch")
 
-    def _record(self, index: int, result: BatchResult, timings: list[StepTiming]) -> None:
+    def _record(self, index: int, answered: AnsweredBatch, timings: list[StepTiming]) -> None:
         self._write(
             lambda: record(
                 self._database,
                 self.work,
                 index,
-                result.outcomes,
-                learned=result.learned,
+                answered.outcomes,
+                learned=answered.learned,
                 timings=timings,
                 lease_s=self._keeper.lease_s,
             )
@@ -155,3 +180,23 @@ class LeasedShard:
         """The batch as the watchdog's log names it."""
         first, last = documents[0].position, documents[-1].position
         return f"job {self.work.job_id}, shard {self.work.shard_id}, documents {first} to {last}"
+
+
+@dataclass(frozen=True, slots=True)
+class _AskFrom:
+    """How the lane of a leased shard asks a provider: `worker.providers.fallback.AskProvider`."""
+
+    shard: LeasedShard
+    is_suspect: bool
+
+    def is_local(self, name: str) -> bool:
+        return self.shard.lane.is_local(name)
+
+    def open(self, job: ProviderJob) -> None:
+        self.shard.lane.provider(job.choice.name).open(job)
+
+    def process(self, job: ProviderJob, documents: Batch) -> ProviderAnswer:
+        return self.shard.ask(job, documents, is_suspect=self.is_suspect)
+
+    def pause(self, seconds: float) -> None:
+        self.shard.pause(seconds)

@@ -1,25 +1,25 @@
-"""The memories of translations and of scores in the database, as an engine uses them: keys in, stored results out."""
+"""The memories of translations and of scores in the database, as a provider uses them: keys in, stored results out."""
 
 import contextlib
 from collections.abc import Callable, Sequence
 
 from jobs.outcome import Score, SegmentTranslation
-from jobs.spec import JobSpec
 from jobs.store.database import Database
 from jobs.store.memory import recall, recall_scores
 
 
 class StoredMemory:
-    """The results that the database stores for the model and options of one job."""
+    """The results that the database stores for the model and options of one job at one provider."""
 
     def __init__(
         self,
         database: Database,
-        spec: JobSpec,
+        digest: bytes,
         waiting: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> None:
-        """`waiting` is the context of each query: a lane that waits for its database does not hang."""
-        self.digest = spec.memory_digest()
+        """`digest`: of the model and the options that results depend on. `waiting` is the context of each query: a lane
+        that waits for its database does not hang."""
+        self.digest = digest
         self._database = database
         self._waiting = waiting
 

@@ -56,10 +56,6 @@ class WarmModels:
             self._models.move_to_end(spec.model_revision)
             return self._models[spec.model_revision]
 
-    def revisions(self) -> tuple[str, ...]:
-        """The revisions of the models that are open."""
-        return tuple(self._snapshot)
-
-    def load_times(self) -> dict[str, float]:
-        """Seconds that each open model took to load, by name."""
-        return {model.name: round(model.load_s, 3) for model in self._snapshot.values()}
+    def load_times(self) -> dict[str, tuple[str, float]]:
+        """The name of each open model, and the seconds that it took to load, by revision."""
+        return {revision: (model.name, model.load_s) for revision, model in self._snapshot.items()}

@@ -1,17 +1,13 @@
 """`kvjobs submit --dry-run`: counts of what the model would read; and fields that a model cannot score."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jobs.spec import JobSpec
 from tests.causal_checkpoints import write_causal_checkpoint
 from tests.command_line import Kvjobs
-from worker.batch_processing import process_batch
-from worker.lane import Lane
 from worker.model_tools.add.add import Request, add_model
 
 PAIR = json.dumps({"source": "It will rain in Arden.", "target": "雅顿将有雨。"})
@@ -37,11 +33,6 @@ def models_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     checkpoint = write_causal_checkpoint(tmp_path_factory.mktemp("checkpoint"), "qwen2")
     add_model(Request(source=str(checkpoint), name="tiny"), folder)
     return folder
-
-
-def run(lane: Lane, spec: JobSpec, text: str, should_stop: Callable[[], bool] = lambda: False) -> Any:
-    (outcome,) = process_batch(lane, spec, [text], NoMemory(), should_stop).outcomes
-    return outcome
 
 
 # dry runs ------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A lane runs every task with models that stay open; each engine is opened once."""
+"""The engines of a lane run every task with models that stay open; each engine is opened once."""
 
 import json
 import shutil
@@ -12,13 +12,11 @@ from jobs.errors import ModelError, Stopped
 from jobs.outcome import Ranking, Score, Translation
 from jobs.spec import JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
 from tests.causal_checkpoints import write_causal_checkpoint
-from worker.batch_processing import process_batch
 from worker.engine.tasks.result_memory import NoMemory
-from worker.lane import Lane
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
+from worker.providers.onnx_engines import OnnxEngines
 from worker.warm_models import WarmModels
-from worker.worker_stats import worker_stats
 
 PAIR = json.dumps({"source": "It will rain in Arden.", "target": "雅顿将有雨。"})
 
@@ -42,35 +40,35 @@ CASES = [
 ]
 
 
-def run(lane: Lane, spec: JobSpec, text: str, should_stop: Callable[[], bool] = lambda: False) -> Any:
-    (outcome,) = process_batch(lane, spec, [text], NoMemory(), should_stop).outcomes
+def run(engines: OnnxEngines, spec: JobSpec, text: str, should_stop: Callable[[], bool] = lambda: False) -> Any:
+    (outcome,) = engines.process(spec, [text], NoMemory(), should_stop).outcomes
     return outcome
 
 
 def test_one_lane_runs_every_task_and_opens_each_engine_once(models_dir: Path) -> None:
     models = WarmModels(models_dir, threads=1)
-    lane = Lane(0, models)
+    engines = OnnxEngines(models)
     specs = [admit(task, model, models_dir, options) for task, model, options, *_ in CASES]
 
-    first = [run(lane, spec, text) for spec, (*_, text, _kind) in zip(specs, CASES, strict=True)]
-    opened = worker_stats(models, [lane])
-    again = [run(lane, spec, text) for spec, (*_, text, _kind) in zip(specs, CASES, strict=True)]
+    first = [run(engines, spec, text) for spec, (*_, text, _kind) in zip(specs, CASES, strict=True)]
+    buffers = engines.buffer_stats
+    again = [run(engines, spec, text) for spec, (*_, text, _kind) in zip(specs, CASES, strict=True)]
 
     assert [type(outcome) for outcome in first] == [kind for *_, kind in CASES]
     assert first == again
-    assert sorted(json.loads(opened.models)) == ["demo-en-zh", "tiny"]
-    assert opened.kv_bytes > 0
-    assert opened.buffer_allocations > 0
-    assert worker_stats(models, [lane]).buffer_reuses > opened.buffer_reuses
+    assert sorted(name for name, _ in models.load_times().values()) == ["demo-en-zh", "tiny"]
+    assert buffers.num_bytes > 0
+    assert buffers.allocations > 0
+    assert engines.buffer_stats.reuses > buffers.reuses
 
 
 @pytest.mark.parametrize("case", CASES[1:], ids=["pairs", "texts", "queries"])
 def test_every_engine_obeys_a_request_to_stop(models_dir: Path, case: tuple[Task, str, Options, str, type]) -> None:
     task, model, options, text, _ = case
-    lane = Lane(0, WarmModels(models_dir, threads=1))
+    engines = OnnxEngines(WarmModels(models_dir, threads=1))
 
     with pytest.raises(Stopped):
-        run(lane, admit(task, model, models_dir, options), text, lambda: True)
+        run(engines, admit(task, model, models_dir, options), text, lambda: True)
 
 
 def test_a_job_is_refused_if_its_model_is_now_of_another_kind(models_dir: Path) -> None:
@@ -78,35 +76,36 @@ def test_a_job_is_refused_if_its_model_is_now_of_another_kind(models_dir: Path) 
     pairs = JobSpec(task=Task.SCORE, model="tiny", model_revision=spec.model_revision, options=ScoreOptions(pairs=True))
 
     with pytest.raises(ModelError, match="not a translation model"):
-        run(Lane(0, WarmModels(models_dir, threads=1)), pairs, PAIR)
+        run(OnnxEngines(WarmModels(models_dir, threads=1)), pairs, PAIR)
 
 
 def test_touched_files_are_opened_again_and_the_job_continues(models_dir: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(models_dir / "tiny", tmp_path / "tiny"))
-    lane = Lane(0, WarmModels(tmp_path, threads=1))
+    engines = OnnxEngines(WarmModels(tmp_path, threads=1))
     spec = admit(Task.SCORE, str(folder), tmp_path, ScoreOptions())
-    first = run(lane, spec, "hello world")
-    opened = lane.scorer(spec)
-    assert lane.changed_files() == []
+    first = run(engines, spec, "hello world")
+    opened = engines.scorer(spec)
+    assert engines.changed_files() == []
 
     weights = folder / "weights.data"
     weights.write_bytes(weights.read_bytes())
 
-    assert lane.changed_files() == ["weights.data"]
-    assert run(lane, spec, "hello world") == first
-    assert lane.scorer(spec) is not opened
-    assert lane.changed_files() == []
+    assert engines.changed_files() == ["weights.data"]
+    assert run(engines, spec, "hello world") == first
+    assert engines.scorer(spec) is not opened
+    assert engines.changed_files() == []
 
 
 def test_changed_files_are_refused_even_if_the_model_is_already_open(models_dir: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(models_dir / "tiny", tmp_path / "tiny"))
-    lane = Lane(0, WarmModels(tmp_path, threads=1))
+    models = WarmModels(tmp_path, threads=1)
+    engines = OnnxEngines(models)
     spec = admit(Task.SCORE, str(folder), tmp_path, ScoreOptions())
-    run(lane, spec, "hello world")
+    run(engines, spec, "hello world")
 
     weights = folder / "weights.data"
     weights.write_bytes(weights.read_bytes()[::-1])
 
     with pytest.raises(ModelError, match="have changed since the job was submitted"):
-        lane.open(spec)
-    assert spec.model_revision not in lane.warm
+        engines.open(spec)
+    assert spec.model_revision not in models.load_times()

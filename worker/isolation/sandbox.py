@@ -18,9 +18,9 @@ from typing import Any
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import Stopped
 from jobs.process import how_it_ended
-from jobs.spec import JobSpec
 from jobs.store.batches import Batch
 from worker.engine.tasks.batch_result import BatchResult
+from worker.providers.protocol import ProviderJob
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,11 @@ class Sandbox:
     """One disposable process. It ends at `close`, and when this process ends, however that happens."""
 
     def __init__(
-        self, arguments: WorkerArguments, spec: JobSpec, deadline_s: Callable[[], float], must_stop: Callable[[], bool]
+        self,
+        arguments: WorkerArguments,
+        job: ProviderJob,
+        deadline_s: Callable[[], float],
+        must_stop: Callable[[], bool],
     ) -> None:
         """Start the process and wait until it has loaded the model, however long that takes.
 
@@ -75,7 +79,7 @@ class Sandbox:
                 pass_fds=[theirs.fileno()],
             )
         try:
-            self._send(spec)
+            self._send(job)
             self._receive(float("inf"))
         except BaseException:
             self.close()

@@ -13,18 +13,18 @@ from multiprocessing.connection import Connection
 
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError
-from jobs.spec import JobSpec
 from jobs.store.batches import Batch
 from jobs.store.database import Database
-from worker.batch_processing import process_batch
 from worker.engine.tasks.batch_result import BatchResult
 from worker.isolation.bisect import process_or_bisect
 from worker.isolation.sandbox import ALIVE, READY, SandboxBatch
 from worker.lane import Lane
+from worker.local_processing import process_locally
 from worker.process.memory_limits import limit_to_free, set_oom_score
 from worker.process.stderr_log import log_to_stderr
+from worker.providers.protocol import ProviderJob
+from worker.providers.registry import Providers
 from worker.stored_memory import StoredMemory
-from worker.warm_models import WarmModels
 
 
 def main() -> None:
@@ -48,16 +48,16 @@ def main() -> None:
 
 def _serve(connection: Connection, arguments: WorkerArguments) -> None:
     settings = arguments.settings
-    spec: JobSpec = connection.recv()
+    job: ProviderJob = connection.recv()
     # Without the check of the schema: the lane's process has done it.
     database = Database.connect(settings.database_url, busy_timeout_s=settings.busy_timeout_s)
-    lane = Lane(0, WarmModels.for_worker(arguments))
-    lane.open(spec)
-    memory = StoredMemory(database, spec)
+    lane = Lane(0, Providers(arguments))
+    lane.provider(job.choice.name).open(job)
+    memory = StoredMemory(database, job.memory_digest())
     keep_alive = _KeepAlive(connection, every_s=min(1.0, settings.hang_s / 4))
 
     def compute(batch: Batch) -> BatchResult:
-        return process_batch(lane, spec, [document.text for document in batch], memory, keep_alive)
+        return process_locally(lane, job, batch, memory, keep_alive)
 
     connection.send(READY)
     while True:

@@ -17,10 +17,10 @@ from typing import Protocol
 
 from jobs.errors import ModelError
 from jobs.outcome import Quarantined
-from jobs.spec import JobSpec
 from jobs.store.batches import Batch
 from worker.engine.tasks.batch_result import BatchResult
 from worker.isolation.sandbox import SandboxDied
+from worker.providers.protocol import ProviderJob
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +37,8 @@ class DisposableProcess(Protocol):
     def close(self) -> None: ...
 
 
-# Opens a sandbox for a job, given its deadline (seconds without a sign of life) and whether to stop.
-OpenSandbox = Callable[[JobSpec, Callable[[], float], Callable[[], bool]], DisposableProcess]
+# Opens a sandbox for a local provider's job, given its deadline (seconds without a sign of life) and whether to stop.
+OpenSandbox = Callable[[ProviderJob, Callable[[], float], Callable[[], bool]], DisposableProcess]
 
 
 def process_suspects(

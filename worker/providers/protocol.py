@@ -10,6 +10,7 @@ then), or `Unanswered`, and the next provider of the job gets it.
 Knows: texts in, answers out. Does not know: the order of providers, leases, tables.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -17,7 +18,7 @@ from typing import ClassVar, Protocol
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import KvjobsError
 from jobs.outcome import Learned, Outcome, StepTiming
-from jobs.providers import Choice, Reason, Usage
+from jobs.providers import ONNX, Choice, Reason, Usage
 from jobs.spec import JobSpec
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.tasks.result_memory import ResultMemory
@@ -69,6 +70,13 @@ class ProviderJob:
         """The model's name at the provider."""
         return self.choice.model or self.spec.model
 
+    def memory_digest(self) -> bytes:
+        """As `JobSpec.memory_digest`, and what another provider or another model adds: their results differ."""
+        digest = self.spec.memory_digest()
+        if self.choice.name == ONNX and self.choice.model is None:
+            return digest
+        return hashlib.sha256(digest + "\n".join((*self.key, self.choice.revision or "")).encode()).digest()
+
     @property
     def key(self) -> tuple[str, str]:
         """The provider and its model: what fails and recovers as one."""
@@ -98,8 +106,8 @@ class ProviderLane(Protocol):
         """Answer texts of a job that was opened.
 
         A provider that fails midway answers what it has, and gives the others as `Unanswered`; it calls `should_stop`
-        at least once a second. Raises what `open` raises, and Stopped where `should_stop` says so. One that computes in
-        this process may raise anything else: then the batch is bisected.
+        at least once a second. Raises what `open` raises, and Stopped where `should_stop` says so. A local provider
+        answers every text, and may raise anything else: then the batch is bisected.
         """
 
     def changed_files(self) -> list[str]:

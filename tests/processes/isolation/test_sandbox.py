@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from tests.places import CHECKOUT
 from worker.isolation import sandbox as sandbox_module
 from worker.isolation.sandbox import Sandbox, SandboxDied
 from worker.models.registry import find_model
+from worker.providers.protocol import ProviderJob
 
 BATCH: Batch = (PlannedDocument(0, "It will rain in Arden.", 10), PlannedDocument(1, "Snow in Kelso on Friday.", 10))
 
@@ -34,14 +36,15 @@ def arguments(tmp_path: Path) -> WorkerArguments:
 
 
 @pytest.fixture
-def spec(tmp_path: Path) -> JobSpec:
+def job(tmp_path: Path) -> ProviderJob:
     revision = find_model("demo-en-zh", tmp_path / "models").revision()
-    return JobSpec(task=Task.TRANSLATE, model="demo-en-zh", model_revision=revision, options=TranslateOptions())
+    spec = JobSpec(task=Task.TRANSLATE, model="demo-en-zh", model_revision=revision, options=TranslateOptions())
+    return ProviderJob(spec, spec.providers.choices[0])
 
 
 @pytest.fixture
-def sandbox(arguments: WorkerArguments, spec: JobSpec) -> Iterator[Sandbox]:
-    sandbox = Sandbox(arguments, spec, lambda: 20.0, lambda: False)
+def sandbox(arguments: WorkerArguments, job: ProviderJob) -> Iterator[Sandbox]:
+    sandbox = Sandbox(arguments, job, lambda: 20.0, lambda: False)
     yield sandbox
     sandbox.close()
 
@@ -77,10 +80,10 @@ def test_the_death_of_a_sandbox_is_reported_with_the_signal(sandbox: Sandbox) ->
 
 
 def test_a_sandbox_without_a_sign_of_life_is_killed(
-    arguments: WorkerArguments, spec: JobSpec, monkeypatch: pytest.MonkeyPatch
+    arguments: WorkerArguments, job: ProviderJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox_module, "TRACEBACK_S", 0.2)  # a stopped process prints no traceback
-    sandbox = Sandbox(arguments, spec, lambda: 0.5, lambda: False)
+    sandbox = Sandbox(arguments, job, lambda: 0.5, lambda: False)
     os.kill(child_of(os.getpid()), signal.SIGSTOP)
 
     with pytest.raises(SandboxDied, match=r"no sign of life for 0\.5 s") as death:
@@ -89,9 +92,11 @@ def test_a_sandbox_without_a_sign_of_life_is_killed(
     assert death.value.code == "hung"
 
 
-def test_a_lane_that_is_asked_to_stop_does_not_wait_for_its_sandbox(arguments: WorkerArguments, spec: JobSpec) -> None:
+def test_a_lane_that_is_asked_to_stop_does_not_wait_for_its_sandbox(
+    arguments: WorkerArguments, job: ProviderJob
+) -> None:
     stop = [False]
-    sandbox = Sandbox(arguments, spec, lambda: 60.0, lambda: stop[0])
+    sandbox = Sandbox(arguments, job, lambda: 60.0, lambda: stop[0])
     os.kill(child_of(os.getpid()), signal.SIGSTOP)
     stop[0] = True
 
@@ -101,9 +106,9 @@ def test_a_lane_that_is_asked_to_stop_does_not_wait_for_its_sandbox(arguments: W
 
 
 def test_the_error_of_a_model_that_cannot_be_opened_is_raised_unchanged(
-    arguments: WorkerArguments, spec: JobSpec
+    arguments: WorkerArguments, job: ProviderJob
 ) -> None:
-    other = JobSpec(task=Task.TRANSLATE, model=spec.model, model_revision="another", options=spec.options)
+    other = replace(job, spec=replace(job.spec, model_revision="another"))
 
     with pytest.raises(ModelError, match="have changed"):
         Sandbox(arguments, other, lambda: 20.0, lambda: False)
@@ -113,23 +118,25 @@ HOLDER = """
 import sys
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.spec import JobSpec
+from worker.providers.protocol import ProviderJob
 from jobs.store.batches import PlannedDocument
 from worker.isolation import sandbox as sandbox_module
 from worker.isolation.sandbox import Sandbox
 
 argument, options, revision = sys.argv[1:]
 spec = JobSpec.restore(task="translate", model="demo-en-zh", model_revision=revision, options_json=options)
-sandbox = Sandbox(WorkerArguments.from_argument(argument), spec, lambda: 20.0, lambda: False)
+job = ProviderJob(spec, spec.providers.choices[0])
+sandbox = Sandbox(WorkerArguments.from_argument(argument), job, lambda: 20.0, lambda: False)
 print("ready", flush=True)
 sandbox.process((PlannedDocument(0, "((hang))", 10),))
 """
 
 
 def test_a_hanging_sandbox_ends_when_the_process_of_its_lane_ends_in_any_way(
-    arguments: WorkerArguments, spec: JobSpec
+    arguments: WorkerArguments, job: ProviderJob
 ) -> None:
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, arguments.argument(), spec.options_json(), spec.model_revision],
+        [sys.executable, "-c", HOLDER, arguments.argument(), job.spec.options_json(), job.spec.model_revision],
         cwd=CHECKOUT,
         env=arguments.environment() | {"PYTHONPATH": str(CHECKOUT / "tests" / "faults" / "poison")},
         stdout=subprocess.PIPE,

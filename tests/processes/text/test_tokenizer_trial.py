@@ -11,9 +11,9 @@ from jobs.errors import ModelError
 from jobs.outcome import Failed, Ranking, Score
 from jobs.spec import RerankOptions, ScoreOptions, Task
 from tests.causal_checkpoints import write_causal_checkpoint
-from worker.lane import Lane
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
+from worker.providers.onnx_engines import OnnxEngines
 from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.tokenizer_trial import try_tokenizer
 from worker.warm_models import WarmModels
@@ -74,15 +74,15 @@ def test_such_an_expression_is_refused_by_models_add_and_by_submit(folder, tmp_p
 def test_a_text_on_which_an_expression_aborts_fails_without_affecting_others(folder, tmp_path):
     models_dir = tmp_path / "models"
     add_model(Request(source=str(with_expression(folder, "(z+)+b"))), models_dir)
-    lane = Lane(0, WarmModels(models_dir, threads=1))
+    engines = OnnxEngines(WarmModels(models_dir, threads=1))
     bad = "z" * 60
 
     with pytest.raises(ModelError, match="cannot tokenize the text"):
         CausalTokenizer.open(folder).encode(bad)
     spec = admit(Task.SCORE, "tiny", models_dir, ScoreOptions())
-    scores = lane.scorer(spec).score(["hello", bad], ScoreOptions(), should_stop=lambda: False).outcomes
+    scores = engines.scorer(spec).score(["hello", bad], ScoreOptions(), should_stop=lambda: False).outcomes
     assert [type(score) for score in scores] == [Score, Failed]
     query = json.dumps({"query": "hello", "candidates": [{"id": "1", "text": bad}, {"id": "2", "text": "hello"}]})
-    (ranking,) = lane.reranker(spec).rerank([query], RerankOptions(), should_stop=lambda: False).outcomes
+    (ranking,) = engines.reranker(spec).rerank([query], RerankOptions(), should_stop=lambda: False).outcomes
     assert isinstance(ranking, Ranking)
     assert "cannot tokenize the text" in json.dumps([str(one) for one in ranking.candidates])

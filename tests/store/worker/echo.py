@@ -1,42 +1,48 @@
-"""An engine that answers at once, a lease keeper, and a query, for tests of a lane."""
+"""A lane whose provider answers at once, a lease keeper, and a query."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import select
 
-from jobs.spec import JobSpec, TranslateOptions
 from jobs.store.database import Database
 from tests.rows import translated
-from worker.engine.tasks.batch_result import BatchResult
 from worker.process.lease_keeper import LeaseKeeper
+from worker.providers.circuit_breaker import CircuitBreaker
+from worker.providers.fallback import Fallback
+from worker.providers.protocol import ProviderAnswer, ProviderJob
 
 
 class Echo:
-    """An engine that returns each text unchanged; `before` is called with the batch number before each batch."""
+    """A lane, and its only provider, which returns each text unchanged; `before` is called with the batch number before
+    each batch."""
 
     number = 0
     warm = ()
 
     def __init__(self, before: Callable[[int, Callable[[], bool]], None] = lambda batch, should_stop: None) -> None:
         self.batches = 0
+        self.fallback = Fallback(lambda _key: CircuitBreaker())
         self._before = before
 
-    def open(self, spec: JobSpec) -> None:
+    def is_local(self, name: str) -> bool:
+        return True
+
+    def provider(self, name: str) -> "Echo":
+        return self
+
+    def open(self, job: ProviderJob) -> None:
         """Nothing to load."""
 
     def changed_files(self) -> list[str]:
         return []
 
-    def translator(self, spec: JobSpec) -> "Echo":
-        return self
-
-    def translate(
-        self, texts: Sequence[str], options: TranslateOptions, *, should_stop: Callable[[], bool], **_: Any
-    ) -> BatchResult:
+    def process(
+        self, job: ProviderJob, texts: Sequence[str], memory: Any, should_stop: Callable[[], bool]
+    ) -> ProviderAnswer:
         self._before(self.batches, should_stop)
         self.batches += 1
-        return BatchResult([translated(text) for text in texts], {}, [])
+        return ProviderAnswer([translated(text) for text in texts], {}, [])
 
 
 def keeper_of(database: Database, lease_s: float = 60.0) -> LeaseKeeper:

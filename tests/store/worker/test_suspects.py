@@ -6,7 +6,6 @@ import pytest
 from sqlalchemy import select
 
 from jobs.outcome import Failed
-from jobs.spec import JobSpec
 from jobs.store import lease_expiry, leases
 from jobs.store.batches import Batch
 from jobs.store.database import Database
@@ -17,6 +16,7 @@ from tests.scripted_sandboxes import Sandboxes, ScriptedSandbox, poison
 from tests.store.worker.echo import Echo, keeper_of, scalar
 from worker.drain import drain
 from worker.engine.tasks.batch_result import BatchResult
+from worker.providers.protocol import ProviderJob
 
 
 @pytest.fixture
@@ -107,15 +107,17 @@ def test_an_engine_that_fails_in_the_sandbox_fails_its_documents(database: Datab
 
 
 def test_the_sandbox_gets_the_spec_of_the_job(database: Database, suspect: int) -> None:
-    seen: list[JobSpec] = []
+    seen: list[ProviderJob] = []
     sandboxes = poison()
 
-    def open_sandbox(spec: JobSpec, deadline_s: Callable[[], float], must_stop: Callable[[], bool]) -> ScriptedSandbox:
-        seen.append(spec)
+    def open_sandbox(
+        job: ProviderJob, deadline_s: Callable[[], float], must_stop: Callable[[], bool]
+    ) -> ScriptedSandbox:
+        seen.append(job)
         assert deadline_s() > 0
         assert not must_stop()
         return sandboxes()
 
     drain(database, Echo(), keeper_of(database), open_sandbox=open_sandbox)  # type: ignore[arg-type]
 
-    assert [spec.model for spec in seen] == [SPEC.model]
+    assert [job.model for job in seen] == [SPEC.model]

@@ -16,10 +16,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import orjson
 
 from jobs.errors import ModelError
-from jobs.outcome import Failed, Flag, Outcome, Ranking
+from jobs.outcome import Flag, Outcome, Ranking
 from jobs.ranking import NON_FINITE, Judged, rank
 from jobs.spec import RerankOptions
 from worker.engine.causal.prefix_sharing import GroupMember, Pair, TokenIds, group_by_prefix, group_separately
@@ -30,6 +29,7 @@ from worker.engine.runtime.timing import Stopwatch
 from worker.engine.tasks.batch_result import BatchResult
 from worker.engine.tasks.document_assembly import merge_flags
 from worker.engine.tasks.prompt_templates import TEMPLATES, Template
+from worker.engine.tasks.rerank_payload import BAD_PAYLOAD, RerankPayload
 from worker.engine.tasks.sequence_limit import sequence_limit
 from worker.engine.tasks.tokenizers import TextTokenizer, check_vocabulary
 
@@ -101,7 +101,7 @@ class Reranker:
             outcomes=[
                 _rank(query, [next(members) for one in query.candidates if one.pair], found, options.fusion)
                 if query
-                else Failed("bad-payload", "the document is not a query with candidates")
+                else BAD_PAYLOAD
                 for query in queries
             ],
             learned={},
@@ -158,22 +158,19 @@ class _Sequences:
 
 def _read(payload: str, sequences: _Sequences) -> _Query | None:
     """A query with its candidates; None if the payload has another form than `rerank` documents."""
-    try:
-        values = orjson.loads(payload)
-        text = values["query"]
-        candidates = [(one["id"], one.get("score"), one["text"]) for one in values["candidates"]]
-    except (ValueError, TypeError, KeyError, AttributeError):
+    read = RerankPayload.read(payload)
+    if read is None:
         return None
     query = _Query()
-    for candidate_id, first_score, document in candidates:
-        pair, error = None, _missing(text, document)
-        if error is None:
+    for one in read.candidates:
+        pair, error = None, _missing(read.query, one.text)
+        if error is None and one.text is not None:
             try:
-                pair, is_cut = sequences.make(text, document)
+                pair, is_cut = sequences.make(read.query, one.text)
                 query.is_cut |= is_cut
             except (_UnscorableError, ModelError) as why:  # a text the tokenizer cannot encode fails alone
                 error = str(why)
-        query.candidates.append(_Candidate(candidate_id, first_score, pair, error))
+        query.candidates.append(_Candidate(one.id, one.first_score, pair, error))
     return query
 
 

@@ -1,0 +1,64 @@
+"""The provider onnx: kvjobs' own graphs, and exports, in onnxruntime in the worker's process."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Self
+
+from jobs.dispatch.worker_arguments import WorkerArguments
+from jobs.providers import ONNX
+from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.tasks.result_memory import ResultMemory
+from worker.providers.onnx_engines import OnnxEngines
+from worker.providers.protocol import Provider, ProviderAnswer, ProviderJob, WarmModel
+from worker.warm_models import WarmModels
+
+
+class OnnxLane:
+    """The engines of one lane."""
+
+    def __init__(self, models: WarmModels) -> None:
+        self._engines = OnnxEngines(models)
+
+    def open(self, job: ProviderJob) -> None:
+        self._engines.open(job.spec)
+
+    def process(
+        self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
+    ) -> ProviderAnswer:
+        result = self._engines.process(job.spec, texts, memory, should_stop)
+        return ProviderAnswer(result.outcomes, result.learned, result.timings)
+
+    def changed_files(self) -> list[str]:
+        return self._engines.changed_files()
+
+    @property
+    def buffer_stats(self) -> BufferStats:
+        return self._engines.buffer_stats
+
+
+class OnnxProvider:
+    """The models of a process, which its lanes share."""
+
+    name: ClassVar[str] = ONNX
+    is_local: ClassVar[bool] = True
+
+    def __init__(self, models: WarmModels) -> None:
+        self._models = models
+
+    @classmethod
+    def start(cls, arguments: WorkerArguments) -> Self:
+        return cls(WarmModels.for_worker(arguments))
+
+    def why_not(self, job: ProviderJob) -> str | None:
+        """What it can do depends on the model's files, which `worker.model_tools.admission` looks at."""
+        if job.choice.model is not None:
+            return f"it runs the job's own model, so that --model names it, not {job.choice}"
+        return None
+
+    def new_lane(self) -> OnnxLane:
+        return OnnxLane(self._models)
+
+    def warm(self) -> Mapping[str, WarmModel]:
+        return {revision: WarmModel(name, load_s) for revision, (name, load_s) in self._models.load_times().items()}
+
+
+PROVIDER: type[Provider] = OnnxProvider

@@ -1,0 +1,53 @@
+"""The providers of a worker process: found by name, started once, shared by the lanes."""
+
+import importlib
+import pkgutil
+import threading
+from collections import defaultdict
+
+from jobs.dispatch.worker_arguments import WorkerArguments
+from jobs.errors import SpecError
+from worker.providers import available
+from worker.providers.circuit_breaker import CircuitBreaker
+from worker.providers.protocol import Provider, WarmModel
+
+
+def provider_names() -> list[str]:
+    """Every provider that there is, in alphabetical order: the modules of `worker.providers.available`."""
+    return sorted(module.name for module in pkgutil.iter_modules(available.__path__))
+
+
+def provider_class(name: str) -> type[Provider]:
+    """The class of a provider. Imports its module. Raises SpecError where there is none of this name."""
+    names = provider_names()
+    if name not in names:
+        raise SpecError(f"there is no provider {name!r}; the providers are {', '.join(names)}")
+    found: type[Provider] = importlib.import_module(f"{available.__name__}.{name}").PROVIDER
+    return found
+
+
+class Providers:
+    """Started at the first job that names them: a worker that only runs onnx loads no HTTP client."""
+
+    def __init__(self, arguments: WorkerArguments) -> None:
+        self._arguments = arguments
+        self._lock = threading.Lock()
+        self._started: dict[str, Provider] = {}
+        self._breakers: defaultdict[tuple[str, str], CircuitBreaker] = defaultdict(CircuitBreaker)
+
+    def get(self, name: str) -> Provider:
+        """The provider of this name. Raises SpecError where there is none."""
+        with self._lock:
+            if name not in self._started:
+                # A new dictionary: the heartbeat's thread reads the old one without the lock.
+                self._started = {**self._started, name: provider_class(name).start(self._arguments)}
+            return self._started[name]
+
+    def breaker(self, key: tuple[str, str]) -> CircuitBreaker:
+        """The circuit breaker of a provider and its model: `ProviderJob.key`."""
+        with self._lock:
+            return self._breakers[key]
+
+    def warm(self) -> dict[str, WarmModel]:
+        """The models that the providers of this process keep open, by revision."""
+        return {revision: model for one in self._started.values() for revision, model in one.warm().items()}
