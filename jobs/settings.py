@@ -1,5 +1,7 @@
-"""Settings: from flags, else KVJOBS_* variables, else kvjobs.toml, else defaults. Read once, at the entry points."""
+"""Settings: from flags, else KVJOBS_* variables, else kvjobs.toml, else variables of other programs (OPENAI_API_KEY
+...), else defaults. Read once, at the entry points."""
 
+import math
 import os
 import re
 import tomllib
@@ -10,10 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import SpecError
+from jobs.provider_settings.counterparts import parse_counterparts, read_counterparts
+from jobs.provider_settings.server_address import OLLAMA_URL, OPENAI_URL, api_key, ollama_url, openai_url
+from jobs.provider_settings.task_orders import parse_orders, read_orders
+from jobs.provider_settings.token_price import TokenPrice
+from jobs.providers import ONNX, ProviderOrder
+from jobs.spec import Task
 
 BROKERS = ("redis://", "rediss://", "redis+socket://", "unix://", "sentinel://")
-# May contain a password: can also be read from a file that KVJOBS_<NAME>_FILE names.
-SECRET = ("database", "broker", "web_token")
+# May contain a password: can also be read from a file, which KVJOBS_<NAME>_FILE names, or <name>_file in kvjobs.toml.
+SECRET = ("database", "broker", "web_token", "openai_base_url", "openai_api_key", "ollama_host")
+NEVER_SHOWN = ("web_token", "openai_api_key")  # the others are URLs, shown without their passwords
 # user:password@host. An unescaped password may contain any character, also @ and /, so it ends at the last @. Of a text
 # without a scheme at its start (a message, an incomplete address) everything from the first colon on is hidden.
 _IN_AUTHORITY = re.compile(r"\A(?:[\w+.-]+://|(?![\w+.-]+://))[^:]*:(?P<secret>.*)@", re.DOTALL)
@@ -30,8 +39,13 @@ OTHER_VARIABLES = {
     *("KVJOBS_CONFIG", *(f"KVJOBS_{name.upper()}_FILE" for name in SECRET)),
     *("KVJOBS_MODELS", "KVJOBS_WORKERS", "KVJOBS_WEB_PORT", "KVJOBS_POSTGRES_PORT", "KVJOBS_REDIS_PORT"),
 }
+# The variables of the official clients: below kvjobs.toml, above the defaults.
+OF_OTHERS = {"openai_base_url": "OPENAI_BASE_URL", "openai_api_key": "OPENAI_API_KEY", "ollama_host": "OLLAMA_HOST"}
+FLAGS = {"openai_price_per_million": "--price-per-million"}  # the others are `--` and the name of the setting
 FOR_TESTS = ("KVJOBS_TEST_", "KVJOBS_FAILPOINTS")
 LOG_LEVELS = ("debug", "info", "warning", "error")
+RERANK_WAYS = ("auto", "endpoint", "scoring")
+TEMPLATE_FIELDS = ("text", "source", "target")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +65,21 @@ class Settings:
     busy_timeout_s: float = 30.0  # how long to wait for a SQLite database that another program has locked
     log_level: str = "warning"
     web_token: str = ""  # that a visitor of the dashboard must know; empty: it serves this machine alone
+    providers: str = ONNX  # who answers a job, in order; by task: "translate=onnx,openai; score=llamacpp"
+    counterparts: str = ""  # JSON: the name that a model has at each provider, by the model's name
+    openai_base_url: str = OPENAI_URL  # of a server that speaks the API of OpenAI; empty: none
+    openai_api_key: str = ""
+    openai_concurrency: int = 8  # requests at a time, of a worker's process
+    openai_timeout_s: float = 120.0  # of a request
+    openai_attempts: int = 3  # of a request, the first one included
+    openai_price_per_million: str = ""  # of prompt and completion tokens: "0.15,0.60", or one number; empty: unknown
+    openai_template: str = ""  # the prompt of a translation, with {text}, {source}, {target}; empty: the provider's own
+    openai_rerank: str = "auto"  # by the server's /rerank (endpoint), by log-probabilities (scoring), or what it can do
+    ollama_host: str = OLLAMA_URL  # of an Ollama server; empty: none
+    ollama_keep_alive: str = "5m"  # how long the server keeps a model after a request; negative: for ever
+    ollama_concurrency: int = 2
+    ollama_timeout_s: float = 300.0
+    llamacpp_context: int = 0  # tokens; 0: the model's own
 
     def __post_init__(self) -> None:
         if self.lease_s < 2 * self.heartbeat_s:
@@ -66,11 +95,34 @@ class Settings:
             raise SpecError(f"the setting broker is not the URL of a Redis server; write {BROKERS[0]}HOST:6379/0")
         if self.lanes < 0:
             raise SpecError(f"lanes is {self.lanes}; give 1 or more, or 0 for one per core")
+        for name in ("openai_concurrency", "openai_attempts", "ollama_concurrency"):
+            if getattr(self, name) < 1:
+                raise SpecError(f"{name} is {getattr(self, name)}; give 1 or more")
+        for name in ("openai_timeout_s", "ollama_timeout_s"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise SpecError(f"{name} is {getattr(self, name):g}; give a number of seconds greater than 0")
+        if self.llamacpp_context < 0:
+            raise SpecError(f"llamacpp_context is {self.llamacpp_context}; give a number of tokens, or 0")
+        if self.openai_rerank not in RERANK_WAYS:
+            raise SpecError(f"openai_rerank is {self.openai_rerank!r}; it can be {', '.join(RERANK_WAYS)}")
 
     @property
     def database_url(self) -> str:
         """The URL of the database that was set, else of a SQLite file under home."""
         return self.database or f"sqlite:///{self.home / 'kvjobs.db'}"
+
+    def provider_order(self, task: Task) -> ProviderOrder:
+        """Who answers the jobs of a task."""
+        return parse_orders(self.providers)[task]
+
+    def counterpart(self, provider: str, model: str) -> str | None:
+        """The name of a model at a provider; None: none was set."""
+        return parse_counterparts(self.counterparts).get(model, {}).get(provider)
+
+    @property
+    def openai_price(self) -> TokenPrice | None:
+        """The price of the server's tokens; None: unknown."""
+        return TokenPrice.parse(self.openai_price_per_million)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +157,18 @@ def read_settings(
         if name == "home":
             continue
         if flags.get(name) is not None:
-            found.append(Setting(name, _cast(name, field.type, flags[name], f"--{name}"), "flag"))
+            flag = FLAGS.get(name, f"--{name}")
+            found.append(Setting(name, _cast(name, field.type, flags[name], flag), "flag"))
         elif environ.get(variable):
             found.append(Setting(name, _cast(name, field.type, environ[variable], variable), variable))
         elif name in SECRET and (secret := environ.get(f"{variable}_FILE")):
-            found.append(Setting(name, _read_secret(name, Path(secret)), f"{variable}_FILE"))
-        elif file := next((file for file in files if name in file.values), None):
-            found.append(Setting(name, _cast(name, field.type, file.values[name], str(file.path)), str(file.path)))
+            value = _read_secret(f"{variable}_FILE", Path(secret))
+            found.append(Setting(name, _cast(name, field.type, value, f"{variable}_FILE"), f"{variable}_FILE"))
+        elif file := next((file for file in files if name in file.values or f"{name}_file" in file.values), None):
+            value = _value_in(file, name)
+            found.append(Setting(name, _cast(name, field.type, value, str(file.path)), str(file.path)))
+        elif name in OF_OTHERS and environ.get(OF_OTHERS[name]):
+            found.append(_of_others(name, environ[OF_OTHERS[name]], warn))
         else:
             found.append(Setting(name, defaults.get(name, field.default), "default"))
     return Settings(**{setting.name: setting.value for setting in found}), found
@@ -191,20 +248,48 @@ def _read_file(path: Path, *, must_exist: bool = False) -> list[_File]:
     except OSError as error:
         raise SpecError(f"{path} cannot be read: {error.strerror}") from None
     known = [field.name for field in fields(Settings)]
-    if unknown := sorted(values.keys() - set(known)):
+    of_files = {f"{name}_file" for name in SECRET}
+    if unknown := sorted(values.keys() - set(known) - of_files):
         raise SpecError(f"{path}: there is no setting {unknown[0]!r}; the settings are {', '.join(known)}")
+    if twice := next((name for name in SECRET if name in values and f"{name}_file" in values), None):
+        raise SpecError(f"{path} sets both {twice} and {twice}_file; leave one of them out")
     return [_File(path, values)]
 
 
-def _read_secret(name: str, path: Path) -> str:
+def _value_in(file: _File, name: str) -> Any:
+    """The value of a setting in a file, or in the one that `<name>_file` names, relative to the folder of the first."""
+    if name in file.values:
+        return file.values[name]
+    path = file.values[f"{name}_file"]
+    if not isinstance(path, str):
+        raise SpecError(f"{file.path}: {name}_file is {path!r}, which is not the path of a file")
+    return _read_secret(f"{file.path}: {name}_file", file.path.parent / Path(path).expanduser())
+
+
+def _read_secret(source: str, path: Path) -> str:
     """The content of a file, which is how Docker and Kubernetes pass secrets."""
     try:
         return path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"KVJOBS_{name.upper()}_FILE names {path}, which cannot be read: {error}") from None
+    except (OSError, ValueError) as error:
+        raise SpecError(f"{source} names {path}, which cannot be read: {error}") from None
+
+
+def _of_others(name: str, value: str, warn: Callable[[str], None]) -> Setting:
+    """A setting from the variable of another program. One that cannot be read leaves the setting empty, so that no
+    document is sent to a server that was not meant, and commands that use no server go on."""
+    try:
+        return Setting(name, _cast(name, str, value, OF_OTHERS[name]), OF_OTHERS[name])
+    except SpecError as error:
+        warn(f"{error}. Until then the setting {name} is empty.")
+        return Setting(name, "", OF_OTHERS[name])
 
 
 def _cast(name: str, kind: Any, value: Any, source: str) -> Any:
+    if read := _READERS.get(name):
+        try:
+            return read(value)
+        except SpecError as error:
+            raise SpecError(f"{source}: {name}: {error}") from None
     try:
         return Path(value).expanduser().absolute() if kind is Path else kind(value)
     except (TypeError, ValueError):
@@ -213,11 +298,58 @@ def _cast(name: str, kind: Any, value: Any, source: str) -> Any:
         ) from None
 
 
+def _text(read: Callable[[str], str]) -> Callable[[Any], str]:
+    """A reader that takes texts alone, and for an empty one is not asked."""
+
+    def check(value: Any) -> str:
+        if not isinstance(value, str):
+            raise SpecError("it is not a text; write it in quotation marks")
+        return read(value) if value.strip() else ""
+
+    return check
+
+
+def _price(value: Any) -> str:
+    TokenPrice.parse(str(value))
+    return str(value)
+
+
+def _template(value: str) -> str:
+    unknown = sorted(set(re.findall(r"\{(\w+)\}", value)) - set(TEMPLATE_FIELDS))
+    if "{text}" not in value or unknown:
+        why = f"has {{{unknown[0]}}}" if unknown else "lacks {text}"
+        raise SpecError(f"the prompt {why}; it contains {{text}}, and may contain {{source}} and {{target}}")
+    return value
+
+
+def _keep_alive(value: Any) -> str:
+    """A duration as Ollama reads it; a number alone is seconds."""
+    text = str(value).strip()
+    if re.fullmatch(r"-?\d+(\.\d+)?", text):
+        return f"{text}s"
+    if not re.fullmatch(r"-?(\d+(\.\d+)?(ns|us|ms|s|m|h))+", text):
+        raise SpecError(f"{text!r} is not a duration; write 5m, 1h30m, or a number of seconds")
+    return text
+
+
+# Of the settings that are more than a text or a number: they raise SpecError without the names of setting and source.
+_READERS: Mapping[str, Callable[[Any], str]] = {
+    "providers": read_orders,
+    "counterparts": read_counterparts,
+    "openai_base_url": _text(openai_url),
+    "openai_api_key": _text(api_key),
+    "openai_price_per_million": _price,
+    "openai_template": _text(_template),
+    "ollama_host": _text(ollama_url),
+    "ollama_keep_alive": _keep_alive,
+}
+
+
 def shown_value(name: str, value: Any) -> Any:
     """The value of a setting as it may be shown: without passwords, and of a token nothing."""
     if name not in SECRET or not value:
         return value
-    return "***" if name == "web_token" else hide_passwords(str(value))
+    return "***" if name in NEVER_SHOWN else hide_passwords(str(value))
 
 
 def hide_passwords(url: str) -> str:

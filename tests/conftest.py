@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.settings import OF_OTHERS
 from jobs.store.database import Database
 from jobs.store.schema.states import DocumentStatus
 from tests.command_line import Kvjobs, Result
@@ -96,7 +97,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "home"
     home.mkdir()
     for name in os.environ:
-        if name.startswith("KVJOBS_"):
+        if name.startswith("KVJOBS_") or name in OF_OTHERS.values():
             monkeypatch.delenv(name)
     monkeypatch.setenv("KVJOBS_HOME", str(home))
     monkeypatch.chdir(tmp_path)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from jobs.settings import Setting, Settings
     from jobs.store.database import Database
 
+GLOBAL = ("home", "database", "config")  # the options that stand before the command
+
 
 @dataclass(frozen=True)
 class Context:
@@ -31,11 +33,15 @@ class Context:
         """Each setting, and where its value comes from."""
         return self._read[1]
 
+    def with_flags(self, **flags: Any) -> "Context":
+        """The same call, with settings that options of its command set; None: not given."""
+        return Context({**self.flags, **flags}, self.debug)
+
     def command(self, *arguments: object) -> str:
         """A command line for the user to type, with the same global options; passwords are hidden."""
         from jobs.settings import hide_passwords
 
-        given = {name: value for name, value in self.flags.items() if value is not None}
+        given = {name: value for name in GLOBAL if (value := self.flags.get(name)) is not None}
         options = (f"--{name}={hide_passwords(str(value))}" for name, value in given.items())
         return shlex.join(["kvjobs", *options, *map(str, arguments)])
 

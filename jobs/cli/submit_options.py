@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from jobs.cli.job_exit import MaxRejected, json_option
+from jobs.cli.price_option import price_option
 from jobs.cli.priority import Priority
 from jobs.errors import SpecError
 from jobs.queues import CPU, check_queue
@@ -39,6 +40,7 @@ class SubmitOptions:
     quiet: bool
     as_json: bool
     again: bool
+    openai_price_per_million: str | None  # with `wait`: for the embedded worker
     of_task: Mapping[str, Any]  # the other options: those of tasks
 
     def __post_init__(self) -> None:
@@ -46,6 +48,8 @@ class SubmitOptions:
             raise SpecError("-o needs --wait; without it, export the results later: kvjobs export JOB -o FILE")
         if self.strict and self.tolerance:
             raise SpecError("--strict is the same as --max-rejected 0; give only one of the two")
+        if self.openai_price_per_million is not None and not self.wait:
+            raise SpecError("--price-per-million needs --wait; without it, give it to kvjobs worker")
         self._check_standard_output()
         check_name(self.name)
         check_queue(self.queue)
@@ -157,4 +161,5 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         show_default=True,
         help="Store the time of every model step, of every phase of a batch of documents, or nothing.",
     ),
+    price_option,
 )

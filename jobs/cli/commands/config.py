@@ -13,8 +13,8 @@ from jobs.settings import shown_value
 def config(context: Context, output: Output) -> None:
     """Show every setting and where it comes from.
 
-    Flags override KVJOBS_* variables, these override kvjobs.toml, and that overrides the defaults. Passwords are
-    hidden.
+    Flags override KVJOBS_* variables, these override kvjobs.toml, and that overrides the defaults. Passwords and keys
+    are hidden. OPENAI_API_KEY, OPENAI_BASE_URL and OLLAMA_HOST count where nothing but a default is set.
 
     The file is the one that --config or KVJOBS_CONFIG names. Without one, kvjobs.toml in the current folder overrides
     kvjobs.toml in the home folder. A file in the current folder may have come with somebody else's data, so only those

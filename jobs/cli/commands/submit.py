@@ -61,6 +61,7 @@ def submit(context: Context, /, **values: Any) -> int:
     options = SubmitOptions.of(values)
     if options.quiet:
         silence_messages()
+    context = context.with_flags(openai_price_per_million=options.openai_price_per_million)
     spec = worker_port().admit(
         options.task, options.model, context.settings.models_dir, parse_task_options(options.task, options.of_task)
     )

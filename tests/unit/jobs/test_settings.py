@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, strategies
 
+from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.errors import SpecError
-from jobs.settings import Settings, hide_passwords, read_settings
+from jobs.settings import OF_OTHERS, Settings, hide_passwords, read_settings
+from jobs.spec import Task
 from tests.command_line import Kvjobs
 
 
@@ -49,6 +51,21 @@ MOVING = {
     "home": '"theirs"',
     "queues": '"gpu"',
     "web_token": '"theirs"',
+    "providers": '"openai"',
+    "counterparts": '{"demo-lm" = {openai = "theirs"}}',
+    "openai_base_url": '"http://elsewhere/v1"',
+    "openai_api_key": '"theirs"',
+    "openai_concurrency": "1000",
+    "openai_timeout_s": "1.0",
+    "openai_attempts": "1000",
+    "openai_price_per_million": '"1000"',
+    "openai_template": '"{text}"',
+    "openai_rerank": '"endpoint"',
+    "ollama_host": '"elsewhere"',
+    "ollama_keep_alive": '"-1s"',
+    "ollama_concurrency": "1000",
+    "ollama_timeout_s": "1.0",
+    "llamacpp_context": "1000000",
 }
 
 HARMLESS = {
@@ -172,6 +189,141 @@ def test_config_shows_each_value_and_its_source(
     assert rows["lanes"] == (3, str(config_file))
     assert rows["poll_s"] == (2.0, "KVJOBS_POLL_S")
     assert "lanes" in kvjobs("config").out
+
+
+def test_variables_of_the_official_clients_are_below_every_setting_and_above_the_defaults(
+    kvjobs: Kvjobs, home: Path, config_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"OPENAI_BASE_URL": "http://a/v1/", "OPENAI_API_KEY": "sk-a", "OLLAMA_HOST": "0.0.0.0"}.items():
+        monkeypatch.setenv(name, value)
+
+    def shown() -> dict[str, tuple[str, str]]:
+        rows = kvjobs("config", "--json").json
+        return {row["name"]: (row["value"], row["source"]) for row in rows if row["name"] in OF_OTHERS}
+
+    assert shown() == {
+        "openai_base_url": ("http://a/v1", "OPENAI_BASE_URL"),
+        "openai_api_key": ("***", "OPENAI_API_KEY"),
+        "ollama_host": ("http://127.0.0.1:11434", "OLLAMA_HOST"),
+    }
+    config_file.write_text('openai_base_url = "http://b/v1"\nollama_host = "c"')
+    monkeypatch.setenv("KVJOBS_OLLAMA_HOST", "d")
+    assert shown() == {
+        "openai_base_url": ("http://b/v1", str(config_file)),
+        "openai_api_key": ("***", "OPENAI_API_KEY"),
+        "ollama_host": ("http://d:11434", "KVJOBS_OLLAMA_HOST"),
+    }
+
+
+def test_a_variable_of_an_official_client_that_cannot_be_read_sends_documents_nowhere(
+    kvjobs: Kvjobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "user:s3cret@host")
+
+    result = kvjobs("config", "--json")
+
+    assert result.exit_code == 0
+    assert {row["name"]: row["value"] for row in result.json}["openai_base_url"] == ""
+    assert "OPENAI_BASE_URL" in result.err
+    assert "s3cret" not in result.out + result.err
+
+
+def test_a_key_comes_from_a_file_that_the_variable_or_kvjobs_toml_names(home: Path, config_file: Path) -> None:
+    (home / "key").write_text("sk-file\n")
+    config_file.write_text('openai_api_key_file = "key"\ndatabase_file = "key"')
+
+    settings, sources = read_settings({}, {"KVJOBS_HOME": str(home)})
+    assert (settings.openai_api_key, settings.database) == ("sk-file", "sk-file")
+    assert {one.name: one.source for one in sources}["openai_api_key"] == str(config_file)
+
+    (home / "other").write_text("sk-other")
+    environ = {"KVJOBS_HOME": str(home), "KVJOBS_OPENAI_API_KEY_FILE": str(home / "other"), "OPENAI_API_KEY": "sk-env"}
+    assert read_settings({}, environ)[0].openai_api_key == "sk-other"
+
+
+def test_orders_and_counterparts_are_tables_of_the_file_or_texts_of_variables(home: Path, config_file: Path) -> None:
+    config_file.write_text(
+        '[providers]\ntranslate = "onnx,openai:gpt-4o-mini"\nscore = "llamacpp,onnx"\n'
+        '[counterparts."demo-lm"]\nopenai = "demo-lm-f32"\n'
+    )
+    settings = read_settings({}, {"KVJOBS_HOME": str(home)})[0]
+    assert [str(settings.provider_order(task)) for task in Task] == ["onnx,openai:gpt-4o-mini", "llamacpp,onnx", "onnx"]
+    assert settings.counterpart("openai", "demo-lm") == "demo-lm-f32"
+    assert settings.counterpart("ollama", "demo-lm") is settings.counterpart("openai", "demo-en-zh") is None
+
+    environ = {"KVJOBS_HOME": str(home), "KVJOBS_PROVIDERS": "score=onnx,openai", "KVJOBS_COUNTERPARTS": "{}"}
+    settings = read_settings({}, environ)[0]
+    assert [str(settings.provider_order(task)) for task in Task] == ["onnx", "onnx,openai", "onnx"]
+    assert settings.counterpart("openai", "demo-lm") is None
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ('providers = "sing=onnx"', "providers: providers names the task 'sing'"),
+        ("counterparts = 3", "counterparts is not a table"),
+        ('openai_base_url = "s3cret"', "openai_base_url: it is not the URL of a server"),
+        ("openai_api_key = 3", "openai_api_key: it is not a text"),
+        ('openai_api_key = "s3cret"\nopenai_api_key_file = "key"', "sets both openai_api_key and openai_api_key_file"),
+        ('openai_api_key_file = "none"', "which cannot be read"),
+        ("openai_api_key_file = 3", "which is not the path of a file"),
+        ("openai_concurrency = 0", "openai_concurrency is 0"),
+        ("openai_timeout_s = inf", "openai_timeout_s is inf"),
+        ("openai_attempts = 0", "openai_attempts is 0"),
+        ('openai_price_per_million = "cheap"', "the price per million tokens is 'cheap'"),
+        ('openai_template = "{text} in {langauge}"', "has {langauge}"),
+        ('openai_template = "Translate"', "lacks {text}"),
+        ('openai_rerank = "magic"', "auto, endpoint, scoring"),
+        ('ollama_host = "h:s3cret"', "ollama_host: it is not the address of a server"),
+        ('ollama_keep_alive = "soon"', "'soon' is not a duration"),
+        ("ollama_concurrency = 0", "ollama_concurrency is 0"),
+        ("ollama_timeout_s = 0", "ollama_timeout_s is 0"),
+        ("llamacpp_context = -1", "llamacpp_context is -1"),
+    ],
+)
+def test_a_setting_of_a_provider_that_is_wrong_is_refused_and_its_secret_not_shown(
+    home: Path, config_file: Path, content: str, sentence: str
+) -> None:
+    config_file.write_text(content)
+
+    with pytest.raises(SpecError) as refusal:
+        read_settings({}, {"KVJOBS_HOME": str(home)})
+
+    assert sentence in str(refusal.value)
+    assert "s3cret" not in str(refusal.value)
+
+
+def test_a_number_without_a_unit_keeps_a_model_for_so_many_seconds(home: Path) -> None:
+    def keep_alive(text: str) -> str:
+        return read_settings({}, {"KVJOBS_HOME": str(home), "KVJOBS_OLLAMA_KEEP_ALIVE": text})[0].ollama_keep_alive
+
+    assert [keep_alive(text) for text in ("300", "-1", "1h30m")] == ["300s", "-1s", "1h30m"]
+
+
+def test_no_secret_is_an_argument_of_a_process_and_each_arrives_there(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = {
+        "KVJOBS_HOME": str(home),
+        "KVJOBS_OPENAI_API_KEY": "s3cret-key",
+        "KVJOBS_OPENAI_BASE_URL": "http://user:s3cret@host/v1",
+        "KVJOBS_OLLAMA_HOST": "http://user:s3cret@host",
+        "KVJOBS_PROVIDERS": "onnx,openai",
+    }
+    arguments = WorkerArguments(read_settings({}, environ)[0])
+
+    assert "s3cret" not in arguments.argument()
+    for name, value in arguments.environment().items():
+        monkeypatch.setenv(name, value)
+    assert WorkerArguments.from_argument(arguments.argument()) == arguments
+
+
+def test_a_price_that_is_none_is_refused_before_the_corpus_is_read(kvjobs: Kvjobs) -> None:
+    result = kvjobs("submit", "none.jsonl", "--wait", "--price-per-million", "cheap")
+
+    assert (result.exit_code, "--price-per-million: openai_price_per_million: the price" in result.err) == (2, True)
+    result = kvjobs("submit", "none.jsonl", "--price-per-million", "1")
+    assert (result.exit_code, "--price-per-million needs --wait" in result.err) == (2, True)
 
 
 def test_flags_of_the_command_line_are_settings(kvjobs: Kvjobs, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import threading
 import click
 
 from jobs.cli.context import Context
+from jobs.cli.price_option import price_option
 from jobs.cli.render.messages import print_message
 from jobs.dispatch.worker_arguments import WorkerArguments, new_node
 from jobs.formatting import counted
@@ -23,8 +24,16 @@ from jobs.settings import hide_passwords
 @click.option("--queues", metavar="NAME,...", help="The queues to serve: cpu, gpu, model:NAME.  [default: by device]")
 @click.option("--device", metavar="DEVICE", default="cpu", show_default=True, help="cpu, or cuda:0 for the first GPU.")
 @click.option("--drain", is_flag=True, help="Stop when no work is left.")
+@price_option
 @click.pass_context
-def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: str, drain: bool) -> int:
+def worker(
+    ctx: click.Context,
+    lanes: int | None,
+    queues: str | None,
+    device: str,
+    drain: bool,
+    openai_price_per_million: str | None,
+) -> int:
     """Process submitted jobs.
 
     A worker takes parts of the submitted jobs one after another and keeps their models loaded. It stops on Ctrl-C or
@@ -44,7 +53,9 @@ def worker(ctx: click.Context, lanes: int | None, queues: str | None, device: st
     from worker.supervisor import stop_on_signals, supervise
 
     context: Context = ctx.obj
-    settings = Context({**context.flags, "lanes": lanes, "queues": queues}, context.debug).settings
+    settings = context.with_flags(
+        lanes=lanes, queues=queues, openai_price_per_million=openai_price_per_million
+    ).settings
     serves = Queues.parse(settings.queues, check_device(device))
     log_to_stderr(settings)
     uses_hints = bool(settings.broker) and not drain
