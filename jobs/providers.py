@@ -9,8 +9,8 @@ import enum
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from jobs.errors import SpecError
 
@@ -133,6 +133,16 @@ class Usage:
     prompt_tokens: int
     completion_tokens: int
     cost: float  # in the currency of the price; 0 without a price
+
+    def __add__(self, other: Self) -> Self:
+        """The sum of two batches of one provider."""
+        return replace(
+            self,
+            requests=self.requests + other.requests,
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            cost=self.cost + other.cost,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ Knows: providers, circuit breakers. Does not know: how a provider computes, leas
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from jobs.errors import KvjobsError, ModelError, NotFoundError, SpecError
@@ -86,7 +86,8 @@ class _Batch:
         self.learned |= answer.learned
         self.timings += answer.timings
         if answer.usage:
-            self.usage[name] = _sum(self.usage.get(name), answer.usage)
+            known = self.usage.get(name)
+            self.usage[name] = answer.usage if known is None else known + answer.usage
         return refused
 
 
@@ -206,15 +207,3 @@ def _unanswered(error: KvjobsError) -> Unanswered:
             return Unanswered(Reason.NO_MODEL, str(error))
         case _:
             return Unanswered(Reason.ENGINE_ERROR, str(error))
-
-
-def _sum(one: Usage | None, other: Usage) -> Usage:
-    if one is None:
-        return other
-    return replace(
-        one,
-        requests=one.requests + other.requests,
-        prompt_tokens=one.prompt_tokens + other.prompt_tokens,
-        completion_tokens=one.completion_tokens + other.completion_tokens,
-        cost=one.cost + other.cost,
-    )
