@@ -7,8 +7,8 @@ Buckets are logarithmic, so that one set of them fits perplexities of 2 and of 2
                  exp(-log_prob / num_target_tokens)
     length       tokens of the text: scored ones, or of the source        floor(4 log2(length)), 0 .. 95
 
-A value beyond the last bucket is counted in the last one. A document without a token has neither measure. Standard
-library alone.
+A value beyond the last bucket is counted in the last one. A document without a token has neither measure; one whose
+log-probability is unknown has no perplexity. Standard library alone.
 """
 
 import enum

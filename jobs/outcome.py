@@ -14,7 +14,7 @@ class Flag(enum.StrEnum):
     REPETITION = "repetition"  # a hypothesis ends in repetitions: the model probably looped
     PASSED_THROUGH = "passed-through"  # a segment held no letter and was copied, not translated
     UNSCORED_FIRST = "unscored-first"  # the first token had no context, so it has no log-probability
-    UNSCORED = "unscored"  # no token could be scored
+    UNSCORED = "unscored"  # no token could be scored; of a translation: the provider gives no log-probability
     KEPT_ORDER = "kept-order"  # some candidates could not be scored and kept their rank
 
 
@@ -40,7 +40,7 @@ class Translation:
     """A translated document."""
 
     text: str
-    log_prob: float  # natural log, summed over every generated token, end-of-sentence included
+    log_prob: float | None  # natural log, summed over every generated token, end-of-sentence included; None: unknown
     num_segments: int
     num_reused: int  # segments taken from the translation memory
     num_source_tokens: int
@@ -136,11 +136,16 @@ class SegmentTranslation:
 Learned = dict[bytes, SegmentTranslation | Score]
 
 
+# A request is one to a provider's server: its rows are texts, its tokens those that the server says it has computed.
+DECODER_PHASES = ("prefill", "decode")
+MODEL_PHASES = ("encode", *DECODER_PHASES, "head", "request")
+
+
 @dataclass(frozen=True, slots=True)
 class StepTiming:
     """A model call, or another phase of a batch."""
 
-    phase: str  # encode | prefill | decode | head | segment | tokenize | detokenize | queue | record
+    phase: str  # one of MODEL_PHASES | segment | tokenize | detokenize | queue | record | wait
     step: int  # 0 for the first decoder call of a batch, and for phases without steps
     rows: int
     tokens: int  # rows x positions computed by this call

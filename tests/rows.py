@@ -11,16 +11,18 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, insert, inspect, select
 
 from jobs.outcome import Ranking, Score, StepTiming, Translation
 from jobs.process import ProcessId
 from jobs.spec import JobSpec, Options, Task, TranslateOptions
 from jobs.store.database import Database
+from jobs.store.job_providers import insert_providers
 from jobs.store.rollups.batch_sums import BatchSums
 from jobs.store.rollups.writes import FAILURES, add_batch, add_failures
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
+from jobs.store.schema.provider_tables import JobProvider
 from jobs.store.schema.results import RESULTS, as_stored
 from jobs.store.schema.states import DocumentStatus, JobState, ShardState
 from jobs.store.worker_registry import register
@@ -170,6 +172,9 @@ def insert_job(
                 segments_reused=0,
             )
         )
+        listed = {"provider": "onnx", "model": SPEC.model, "documents": len(done), "failed": ended, "cost": 0.0}
+        sums = dict.fromkeys(("handed_over", "requests", "prompt_tokens", "completion_tokens"), 0)
+        connection.execute(insert(JobProvider).values(job_id=job_id, place=0, **listed, **sums))
     return job_id
 
 
@@ -198,6 +203,7 @@ def insert_waiting_job(
                 queue=queue,
                 options=spec.options_json(),
                 options_digest=spec.digest(),
+                **({} if spec.providers.is_default else {"providers": spec.providers.to_json()}),
                 content_key=f"key-{number}",
                 source="corpus.jsonl",
                 corpus_digest="d",
@@ -262,6 +268,8 @@ def insert_waiting_job(
             )
         )
         add_failures(connection, job_id, {(DocumentStatus.REJECTED, None): len(rejected)} if rejected else {})
+        if inspect(connection).has_table("job_providers"):  # a test of migrations begins with an older database
+            insert_providers(connection, int(job_id), replace(spec, model=model))
     return int(job_id)
 
 

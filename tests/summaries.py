@@ -37,6 +37,7 @@ RUNNING_JOB = JobSummary(
     finished_at=None,
     model_revision="0123456789abcdef",
     options='{"batch_size":32,"beam_size":null,"cache":"auto","timing":"steps"}',
+    providers=None,
     queue="cpu",
     cancel_requested_at=None,
     read_at=READ_AT,

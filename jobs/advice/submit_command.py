@@ -30,6 +30,7 @@ class StoredSubmit:
     model: str
     model_revision: str
     options: str  # canonical JSON
+    providers: str | None  # JSON; None: onnx alone
     source: str  # the corpus, as `Corpus.source` names it
     reading: str | None  # how the corpus is read, JSON; None for a job of an older version
     priority: int
@@ -43,7 +44,11 @@ def submit_command(job: StoredSubmit) -> str | None:
     """
     try:
         spec = JobSpec.restore(
-            task=job.task, model=job.model, model_revision=job.model_revision, options_json=job.options
+            task=job.task,
+            model=job.model,
+            model_revision=job.model_revision,
+            options_json=job.options,
+            providers_json=job.providers,
         )
     except SpecError:
         return None
@@ -52,6 +57,8 @@ def submit_command(job: StoredSubmit) -> str | None:
     words += [*_of_options(spec.options), *_of_reading(job, spec.task)]
     words += ["--priority", str(job.priority)] if job.priority else []
     words += ["--queue", job.queue] if job.queue != CPU else []
+    words += [] if spec.providers.is_default else ["--providers", str(spec.providers)]
+    words += [] if spec.providers.fallback else ["--no-fallback"]
     return shlex.join([*words, "--again"]) + pipe
 
 

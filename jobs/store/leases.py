@@ -171,7 +171,7 @@ def _next_shard(connection: Connection, job_id: Any) -> Any:
 def _begin(connection: Connection, taken: Row[*tuple[Any, ...]], worker_id: int, lane: int) -> Work:
     """The work of a shard that was just leased."""
     job = connection.execute(
-        select(Job.task, Job.model, Job.model_revision, Job.options).where(Job.id == taken.job_id)
+        select(Job.task, Job.model, Job.model_revision, Job.options, Job.providers).where(Job.id == taken.job_id)
     ).one()
     work = Work(
         shard_id=taken.id,
@@ -181,7 +181,11 @@ def _begin(connection: Connection, taken: Row[*tuple[Any, ...]], worker_id: int,
         worker_id=worker_id,
         lane=lane,
         spec=JobSpec.restore(
-            task=job.task, model=job.model, model_revision=job.model_revision, options_json=job.options
+            task=job.task,
+            model=job.model,
+            model_revision=job.model_revision,
+            options_json=job.options,
+            providers_json=job.providers,
         ),
         batches=_todo(connection, RESULTS[job.task], taken.job_id, taken.start, taken.stop),
         suspect=taken.crashes >= SUSPECT_AFTER,

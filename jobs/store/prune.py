@@ -11,6 +11,7 @@ from jobs.store.database import Database
 from jobs.store.free_pages import empty_log, give_back_free_pages
 from jobs.store.job_counters import lock_counters
 from jobs.store.schema.clock import db_time
+from jobs.store.schema.provider_tables import ProviderChange
 from jobs.store.schema.results import RESULTS
 from jobs.store.schema.rollup_tables import SUMS, RecordedBatch
 from jobs.store.schema.states import ENDED_STATES, JobState
@@ -58,7 +59,7 @@ def prune_jobs(
         _delete_rows(database, job_id, count)
     give_back_free_pages(database, shortened)
     with database.writing() as connection:
-        connection.execute(delete(Job).where(Job.id.in_(job_ids)))  # deletes their counters too
+        connection.execute(delete(Job).where(Job.id.in_(job_ids)))  # deletes their counters and providers too
     empty_log(database)
     return deleted + len(job_ids)
 
@@ -83,7 +84,7 @@ def _claim(connection: Connection, job_id: int) -> None:
 def _delete_rows(database: Database, job_id: int, advance: Callable[[int], None]) -> None:
     positioned = (_by_position(table, job_id) for table in (*RESULTS.values(), Document))
     # The shards before their log: nothing is logged about a shard that does not exist.
-    by_id = (_by_id(table, job_id) for table in (Shard, Step, ShardEvent, RecordedBatch))
+    by_id = (_by_id(table, job_id) for table in (Shard, Step, ShardEvent, RecordedBatch, ProviderChange))
     by_key = (_by_key(table, job_id) for table in SUMS)
     for write in (*positioned, *by_id, *by_key):
         write_in_turns(database, write, advance)

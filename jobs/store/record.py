@@ -10,6 +10,7 @@ from sqlalchemy import Connection, select, update
 from jobs.errors import StaleLease
 from jobs.failpoints import failpoint
 from jobs.outcome import Failed, Learned, Outcome, Quarantined, StepTiming
+from jobs.providers import ONNX, BatchProviders
 from jobs.store import memory
 from jobs.store.batches import Batch, PlannedDocument
 from jobs.store.circuit_breaker import QUARANTINED
@@ -17,6 +18,7 @@ from jobs.store.completion import end_documents
 from jobs.store.connection.dialect import insert_results, insert_rows
 from jobs.store.database import Database
 from jobs.store.job_counters import add_to_counters, lock_counters
+from jobs.store.job_providers import log_changes, provider_sums
 from jobs.store.rollups.batch_sums import BatchSums
 from jobs.store.rollups.writes import add_batch, add_failures
 from jobs.store.schema import tables
@@ -26,6 +28,8 @@ from jobs.store.schema.states import DocumentStatus, ShardState
 from jobs.store.schema.tables import Shard
 from jobs.store.shard_events import log_event
 from jobs.store.work import Work, fence, finish_shard, newest_lease, positions_json, set_in_flight, shard_exists
+
+ONNX_FOR_ALL = BatchProviders()
 
 
 def record(
@@ -37,9 +41,10 @@ def record(
     learned: Learned,
     timings: Iterable[StepTiming],
     lease_s: float,
+    providers: BatchProviders = ONNX_FOR_ALL,
 ) -> None:
-    """Write the results, timings and counters of one batch, renew the lease, and after the last batch finish the shard:
-    one transaction, fenced. Repeating it is harmless, as after a COMMIT whose answer was lost.
+    """Write the results, timings and counters of one batch, and who answered it; renew the lease, and after the last
+    batch finish the shard: one transaction, fenced. Repeating it is harmless, as after a COMMIT whose answer was lost.
 
     Raises StaleLease where the shard has another lease by now, or was deleted with its job: nothing is written, and the
     refusal is logged if the shard exists.
@@ -57,9 +62,12 @@ def record(
         if now is not None:
             failpoint("before-insert")
             _insert_steps(connection, work, timings, now)
-            new, failed = _insert_outcomes(connection, work, batch, outcomes, now)
+            answered = providers.answered or [ONNX] * len(batch)
+            new, failed = _insert_outcomes(connection, work, batch, outcomes, answered, now)
             memory.learn(connection, learned)
-            add_batch(connection, _sums(work, now, new, failed, timings))
+            by_provider = provider_sums(work, (row["provider"] for row in new), failed, providers)
+            add_batch(connection, _sums(work, now, new, len(failed), timings), by_provider)
+            log_changes(connection, work, providers, now)
             log_event(connection, work.job_id, work.shard_id, "recorded", work.epoch, work.worker_id, len(batch))
             if following:
                 set_in_flight(connection, work, following)
@@ -87,17 +95,23 @@ def _was_recorded(connection: Connection, work: Work, following: Batch | None) -
 
 
 def _insert_outcomes(
-    connection: Connection, work: Work, batch: Batch, outcomes: Sequence[Outcome], now: datetime
-) -> tuple[list[dict[str, Any]], int]:
-    """Write what became of the documents, and count it. The results that are new, and how many documents failed."""
+    connection: Connection,
+    work: Work,
+    batch: Batch,
+    outcomes: Sequence[Outcome],
+    answered: Sequence[str],
+    now: datetime,
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Write what became of the documents, and count it. The results that are new, and who answered each document that
+    has failed now."""
     table = RESULTS[work.spec.task]
     whose = {"job_id": work.job_id, "shard_id": work.shard_id, "epoch": work.epoch, "worker_id": work.worker_id}
     rows: list[dict[str, Any]] = []
     without: list[tuple[PlannedDocument, Failed | Quarantined]] = []
-    for document, outcome in zip(batch, outcomes, strict=True):
+    for document, outcome, provider in zip(batch, outcomes, answered, strict=True):
         stored = as_stored(outcome)
         if isinstance(stored, dict):
-            rows.append(stored | whose | {"position": document.position})
+            rows.append(stored | whose | {"position": document.position, "provider": provider})
         else:
             without.append((document, stored))
     inserted = insert_results(connection, table, rows, finished_at=now)
@@ -115,7 +129,7 @@ def _insert_outcomes(
         **{counter: sum(row[column.key] for row in new) for counter, column in SUMMED[table].items()},
     )
     add_failures(connection, work.job_id, Counter(failures.values()))
-    return new, len(failures)
+    return new, [provider for document, provider in zip(batch, answered, strict=True) if document.position in failures]
 
 
 def _end_failed(

@@ -10,7 +10,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, Dialect
+from sqlalchemy import Connection, Dialect, Text
 from sqlalchemy.dialects import postgresql, sqlite
 
 Names = tuple[str, ...]
@@ -53,7 +53,8 @@ def insert_results(connection: Connection, table: Any, rows: Rows, **same: Any) 
 
 def add_to_rows(connection: Connection, *additions: tuple[Any, Rows]) -> None:
     """Add the values of each row to those of the row of its table that has the same key, or insert it where there is
-    none. No two rows of a table have the same key. A table without a natural key gets a new row for each.
+    none; texts stay as they are. No two rows of a table have the same key. A table without a natural key gets a new
+    row for each.
 
     On PostgreSQL it is one statement for all tables, hence one round trip while others wait for the job's counters.
     """
@@ -100,7 +101,9 @@ def _adding(table: Any, names: Names) -> str:
     key = [column.name for column in table.__table__.primary_key]
     if not set(key) <= set(names):
         return ""
-    sums = (f"{name} = {table.__tablename__}.{name} + excluded.{name}" for name in names if name not in key)
+    texts = {column.name for column in table.__table__.columns if isinstance(column.type, Text)}
+    added = (name for name in names if name not in key and name not in texts)
+    sums = (f"{name} = {table.__tablename__}.{name} + excluded.{name}" for name in added)
     return f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {', '.join(sums)}"
 
 

@@ -16,6 +16,7 @@ from jobs.spec import JobSpec
 from jobs.store.connection.dialect import insert_or_ignore
 from jobs.store.database import Database
 from jobs.store.ingest.bulk_insert import enlarge_cache, insert_batch, restore_cache
+from jobs.store.job_providers import insert_providers
 from jobs.store.rollups.writes import FAILURES, forget_failures
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
@@ -220,6 +221,7 @@ def _make(connection: Connection, request: JobRequest, key: str) -> int | None:
             model_revision=request.spec.model_revision,
             options=request.spec.options_json(),
             options_digest=request.spec.digest(),
+            providers=None if request.spec.providers.is_default else request.spec.providers.to_json(),
             content_key=key,
             source=request.source,
             corpus_digest=request.corpus_digest,
@@ -235,6 +237,7 @@ def _make(connection: Connection, request: JobRequest, key: str) -> int | None:
     ).scalar()
     if job_id is not None:
         connection.execute(insert(JobCounts).values(job_id=job_id, **_no_counts()))
+        insert_providers(connection, job_id, request.spec)
     return job_id
 
 

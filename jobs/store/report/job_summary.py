@@ -10,6 +10,7 @@ from sqlalchemy import Boolean, Connection, Select, case, column, func, or_, sel
 
 from jobs.choices import CANCELLING, PAUSED
 from jobs.errors import NotFoundError, SpecError
+from jobs.providers import ProviderOrder
 from jobs.spec import Task
 from jobs.store.schema.clock import UtcDateTime, db_time
 from jobs.store.schema.states import ENDED_STATES, JobState
@@ -54,9 +55,15 @@ class JobSummary:
     finished_at: datetime | None
     model_revision: str
     options: str  # canonical JSON
+    providers: str | None  # JSON; None: onnx alone
     queue: str  # that a worker must serve to process the job
     cancel_requested_at: datetime | None
     read_at: datetime  # by the database's clock
+
+    @property
+    def order(self) -> ProviderOrder:
+        """The providers that may answer it."""
+        return ProviderOrder.from_json(self.providers)
 
     @property
     def label(self) -> str:
@@ -133,7 +140,7 @@ class JobSummary:
     def as_row(self) -> dict[str, Any]:
         """Every field and every derived property, for JSON and CSV."""
         row = {field.name: getattr(self, field.name) for field in fields(self)}
-        row["options"] = json.loads(self.options)
+        row["options"], row["providers"] = json.loads(self.options), str(self.order)
         return row | {name: getattr(self, name) for name in DERIVED}
 
 
@@ -144,6 +151,7 @@ SUMMARY_FIELDS = (*(field.name for field in fields(JobSummary)), *DERIVED)
 _FROM_JOBS = {
     "model_revision": Job.model_revision,
     "options": Job.options,
+    "providers": Job.providers,
     "queue": Job.queue,
     "cancel_requested_at": Job.cancel_requested_at,
     "read_at": db_time().label("read_at"),

@@ -5,9 +5,9 @@ from datetime import datetime
 
 from sqlalchemy import Connection, column, func, select, table
 
+from jobs.outcome import MODEL_PHASES
 from jobs.store.report.job_summary import V_JOBS
 
-MODEL_PHASES = ("encode", "prefill", "decode", "head")
 V_PHASES = table("v_phases", *(column(name) for name in ("job_id", "phase", "calls", "seconds")))
 
 

@@ -11,14 +11,12 @@ from datetime import datetime
 from typing import Any
 
 from jobs.buckets import Measure, bucket_of, bucket_of_mean
-from jobs.outcome import StepTiming
+from jobs.outcome import DECODER_PHASES, MODEL_PHASES, StepTiming
 from jobs.store.schema.results import SUMMED, ResultTable
 from jobs.store.schema.rollup_tables import LENGTHS_PER_ROW
 from jobs.store.schema.tables import Score, Translation
 
 Row = dict[str, Any]
-DECODER_PHASES = ("prefill", "decode")
-MODEL_PHASES = ("encode", *DECODER_PHASES, "head")
 OF_MINUTES = ("documents", "failed", "source_tokens", "target_tokens", "busy_s", "model_s")  # of a batch, summed up
 
 
@@ -105,7 +103,7 @@ def measures_of(table: ResultTable, row: Mapping[str, Any]) -> Iterator[tuple[Me
         yield Measure.PERPLEXITY, bucket_of_mean(row["nll_sum"], row["num_tokens"])
         yield Measure.LENGTH, bucket_of(Measure.LENGTH, row["num_tokens"])
     elif table is Translation:
-        if row["num_target_tokens"]:
+        if row["num_target_tokens"] and row["log_prob"] is not None:
             yield Measure.PERPLEXITY, bucket_of_mean(-row["log_prob"], row["num_target_tokens"])
         if row["num_source_tokens"]:
             yield Measure.LENGTH, bucket_of(Measure.LENGTH, row["num_source_tokens"])

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection, delete
 
-from jobs.store.connection.dialect import add_to_rows
+from jobs.store.connection.dialect import Rows, add_to_rows
 from jobs.store.rollups.batch_sums import BatchSums, minutes_of
+from jobs.store.schema.provider_tables import JobProvider
 from jobs.store.schema.rollup_tables import (
     FailureCounts,
     MeasureCounts,
@@ -25,8 +26,9 @@ from jobs.store.schema.states import DocumentStatus
 FAILURES = (DocumentStatus.REJECTED, DocumentStatus.FAILED, DocumentStatus.QUARANTINED)
 
 
-def add_batch(connection: Connection, sums: BatchSums) -> None:
-    """Add a recorded batch to every rollup except `failure_counts`."""
+def add_batch(connection: Connection, sums: BatchSums, providers: Rows = ()) -> None:
+    """Add a recorded batch to every rollup except `failure_counts`, and to the job's providers, of which these rows
+    are."""
     batch = sums.batch()
     add_to_rows(
         connection,
@@ -36,6 +38,7 @@ def add_batch(connection: Connection, sums: BatchSums) -> None:
         (MinuteSums, minutes_of(batch)),
         (MeasureCounts, sums.measures()),
         (RecordedBatch, [batch]),
+        (JobProvider, providers),
     )
 
 

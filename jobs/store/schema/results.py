@@ -28,15 +28,15 @@ RESULTS: Mapping[str, ResultTable] = {Task.TRANSLATE: Translation, Task.SCORE: S
 EXPORTED: Mapping[type[ResultRow], tuple[InstrumentedAttribute[Any], ...]] = {
     Translation: (
         *(Translation.text, Translation.flags, Translation.alternatives),
-        *(Translation.log_prob, Translation.num_source_tokens, Translation.num_target_tokens),
+        *(Translation.log_prob, Translation.num_source_tokens, Translation.num_target_tokens, Translation.provider),
     ),
     Score: (
         *(Score.nll_sum, Score.num_tokens, Score.num_words, Score.num_bytes),
-        *(Score.num_source_tokens, Score.flags, Score.token_scores),
+        *(Score.num_source_tokens, Score.flags, Score.token_scores, Score.provider),
     ),
     Ranking: (
         *(Ranking.candidates, Ranking.flags),
-        *(Ranking.num_tokens, Ranking.num_computed, Ranking.num_shared),
+        *(Ranking.num_tokens, Ranking.num_computed, Ranking.num_shared, Ranking.provider),
     ),
 }
 
@@ -73,11 +73,13 @@ def is_open(result: ResultTable) -> tuple[ColumnElement[bool], ...]:
 
 
 def as_stored(document: Outcome) -> Row | Failed | outcome.Quarantined:
-    """A result as a row of its table, without the columns that say whose it is. A result with a number that is not
-    finite is returned as Failed (an engine should have found it): a NaN in a table would spoil every sum over it."""
+    """A result as a row of its table, without the columns that say whose it is and who answered. A result with a number
+    that is not finite is returned as Failed (an engine should have found it): a NaN in a table would spoil every sum
+    over it."""
     match document:
         case outcome.Translation():
-            row, numbers = _translation(document), (document.log_prob, *(one.score for one in document.alternatives))
+            row = _translation(document)
+            numbers = (document.log_prob or 0.0, *(one.score for one in document.alternatives))
         case outcome.Score():
             row, numbers = _score(document), (document.nll_sum, *(token.log_prob or 0.0 for token in document.tokens))
         case outcome.Ranking():

@@ -87,7 +87,7 @@ class MinuteSums(Base):
         server_default="0",
     )
     model_s: Mapped[float] = column(
-        "of these `encode`, `prefill`, `decode` and `head`: model calls", unit="s", server_default="0"
+        "of these `encode`, `prefill`, `decode`, `head` and `request`: model calls", unit="s", server_default="0"
     )
 
     __table_args__ = (WITHOUT_ROWID,)
@@ -100,9 +100,9 @@ class MeasureCounts(Base):
 
     job_id: Mapped[int] = of_job(primary_key=True)
     measure: Mapped[str] = column(
-        "`perplexity`: of a score exp(nll_sum / num_tokens), of a translation exp(-log_prob / num_target_tokens); "
-        "`length`: scored tokens, of a translation those of its source. Rankings have neither, nor has a document "
-        "without a token",
+        "`perplexity`: of a score exp(nll_sum / num_tokens), of a translation exp(-log_prob / num_target_tokens) if "
+        "log_prob is known; `length`: scored tokens, of a translation those of its source. Rankings have neither, nor "
+        "has a document without a token",
         primary_key=True,
     )
     bucket: Mapped[int] = column(
@@ -151,7 +151,9 @@ class RecordedBatch(Base):
     rows: Mapped[int] = column("summed over these calls", unit="rows")
     tokens: Mapped[int] = column("positions computed, summed over these calls", unit="tokens")
     busy_s: Mapped[float] = column("seconds of all these calls", unit="s")
-    model_s: Mapped[float] = column("of these `encode`, `prefill`, `decode` and `head`: model calls", unit="s")
+    model_s: Mapped[float] = column(
+        "of these `encode`, `prefill`, `decode`, `head` and `request`: model calls", unit="s"
+    )
 
     __table_args__ = (Index(None, "job_id", "id"),)
 

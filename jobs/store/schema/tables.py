@@ -13,6 +13,7 @@ from sqlalchemy.orm import Mapped
 
 from jobs.store.schema import (  # noqa: F401 - `Base.metadata` holds them too
     action_table,
+    provider_tables,
     rollup_tables,
     verification_table,
 )
@@ -59,6 +60,9 @@ class Job(Base):
     ingested_at: Mapped[datetime | None] = column("when the last document was written and workers could see the job")
     started_at: Mapped[datetime | None] = column("first lease of a shard")
     finished_at: Mapped[datetime | None] = column("when the job became `done`, `cancelled` or `failed`")
+    providers: Mapped[str | None] = column(
+        "the providers that may answer it, in order, JSON (`ProviderOrder.to_json`); null: onnx alone"
+    )
 
     __table_args__ = (Index(None, "state", "priority"), AUTOINCREMENT)
 
@@ -143,6 +147,10 @@ class ResultRow(Base):
     epoch: Mapped[int] = column("lease epoch under which it was recorded", unit="epoch")
     worker_id: Mapped[int] = column("worker that computed it", unit="id")
     finished_at: Mapped[datetime] = column("when it was recorded")
+    provider: Mapped[str] = column(
+        "who answered, as in `job_providers`; `none`: a ranking that no provider could make, which has the first order",
+        server_default="onnx",
+    )
 
 
 class Translation(ResultRow):
@@ -151,7 +159,9 @@ class Translation(ResultRow):
     __tablename__ = "translations"
 
     text: Mapped[str] = column("the translation")
-    log_prob: Mapped[float] = column("log-probability, summed over the generated tokens", unit="nats")
+    log_prob: Mapped[float | None] = column(
+        "log-probability, summed over the generated tokens; null where the provider returns none", unit="nats"
+    )
     num_segments: Mapped[int] = column("sentences, those passed through included", unit="segments")
     num_reused: Mapped[int] = column("segments taken from the translation memory", unit="segments")
     num_source_tokens: Mapped[int] = column("of the source", unit="tokens")
@@ -291,12 +301,17 @@ class Step(Base):
     worker_id: Mapped[int] = column("its worker", unit="id")
     lane: Mapped[int] = column("number of the lane in that worker, from 0", unit="id")
     phase: Mapped[str] = column(
-        "model calls: `encode`, `prefill`, `decode`, `head`; text: `segment`, `tokenize`, `detokenize`; database: "
-        "`queue` (taking the lease), `record`"
+        "model calls: `encode`, `prefill`, `decode`, `head`, `request` (one HTTP request to a provider's server); "
+        "text: `segment`, `tokenize`, `detokenize`; database: `queue` (taking the lease), `record`; `wait`: a "
+        "provider's server asked for a pause (HTTP 429)"
     )
     step: Mapped[int] = column("of `prefill` and `decode`: decoder step, from 0; else 0", unit="step number")
-    rows: Mapped[int] = column("of the model call; of other phases: documents or segments", unit="rows")
-    tokens: Mapped[int] = column("positions computed by the call", unit="tokens")
+    rows: Mapped[int] = column(
+        "of the model call; of a request its texts; of other phases: documents or segments", unit="rows"
+    )
+    tokens: Mapped[int] = column(
+        "positions computed by the call; of a request the tokens that its server counts", unit="tokens"
+    )
     past_length: Mapped[int] = column("cached positions that the call attended to", unit="tokens")
     calls: Mapped[int] = column("1, or how many were summed into this row", unit="calls")
     seconds: Mapped[float] = column("duration; lanes run side by side, so sums exceed the clock's", unit="s")

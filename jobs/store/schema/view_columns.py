@@ -12,6 +12,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from jobs.store.schema.clock import UtcDateTime
 from jobs.store.schema.declarative import Base
+from jobs.store.schema.provider_tables import JobProvider, ProviderChange
 from jobs.store.schema.rollup_tables import (
     LENGTHS_PER_ROW,
     FailureCounts,
@@ -172,6 +173,7 @@ VIEW_COLUMNS = {
             "num_computed": _result(Ranking.num_computed, "rerank"),
             "num_shared": _result(Ranking.num_shared, "rerank"),
             "segments": _result(Translation.segments, "translate"),
+            "provider": _result(Translation.provider, "all tasks"),
         },
     ),
     "v_steps": View(
@@ -298,5 +300,14 @@ VIEW_COLUMNS = {
         "The histograms of a job: one row per measure and bucket that is not empty. A bucket of `perplexity` begins at "
         "2^(bucket / 8), one of `length` at 2^(bucket / 4).",
         _all_of(MeasureCounts),
+    ),
+    "v_job_providers": View(
+        "One row per job and provider, in the order in which they are asked. Documents that no provider answered are "
+        "in no row: they failed, or are rankings with the provider `none` in `v_documents`.",
+        _all_of(JobProvider),
+    ),
+    "v_provider_changes": View(
+        "One row per moment at which the answers of a lane began to come from another provider.",
+        {"change_id": _same(ProviderChange.id), **_all_of(ProviderChange, but="id")},
     ),
 }

@@ -34,7 +34,7 @@ VIEWS = {
                {perplexity} AS perplexity, {word_perplexity} AS word_perplexity,
                {byte_perplexity} AS byte_perplexity, {bits_per_byte} AS bits_per_byte,
                s.token_scores, r.candidates AS ranking, r.num_candidates, r.num_unscored, r.num_computed, r.num_shared,
-               t.segments
+               t.segments, COALESCE(t.provider, s.provider, r.provider) AS provider
         FROM documents d
         LEFT JOIN translations t ON t.job_id = d.job_id AND t.position = d.position
         LEFT JOIN scores s ON s.job_id = d.job_id AND s.position = d.position
@@ -77,6 +77,15 @@ VIEWS = {
     "v_past_lengths": "SELECT job_id, past_length, calls, rows, seconds FROM past_length_sums",
     "v_failures": "SELECT job_id, status, NULLIF(error_code, '') AS error_code, documents FROM failure_counts",
     "v_measures": "SELECT job_id, measure, bucket, documents FROM measure_counts",
+    # A row per job and provider; a row per moment at which the answers began to come from another one.
+    "v_job_providers": """
+        SELECT job_id, place, provider, model, skipped, documents, failed, handed_over, requests, prompt_tokens,
+               completion_tokens, cost
+        FROM job_providers""",
+    "v_provider_changes": """
+        SELECT id AS change_id, job_id, shard_id, epoch, worker_id, lane, at, provider, next_provider, code, reason,
+               documents
+        FROM provider_changes""",
 }
 VIEW_NAMES = tuple(VIEWS)
 INFINITY = {"sqlite": "9e999", "postgresql": "CAST('Infinity' AS double precision)"}

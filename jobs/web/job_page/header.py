@@ -134,6 +134,7 @@ def stored_submit(job: JobSummary, reading: str | None) -> StoredSubmit:
         model=job.model,
         model_revision=job.model_revision,
         options=job.options,
+        providers=job.providers,
         source=job.source,
         reading=reading,
         priority=job.priority,

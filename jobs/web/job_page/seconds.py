@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.formatting import counted, duration, percent
+from jobs.outcome import MODEL_PHASES
 from jobs.spec import Timing
 from jobs.store.report.timings.minutes import Interval, Intervals
 from jobs.store.report.timings.recent_batches import BatchSummary
@@ -12,12 +13,13 @@ from jobs.store.report.timings.steps import StepSummary
 from jobs.web.charts import Chart, Series
 from jobs.web.job_page.bars import Bars, of_minutes, spread
 
-MODEL_PHASES = ("encode", "prefill", "decode", "head")
 MEANINGS = {
     "encode": "the encoder reads sources",
     "prefill": "the first call over a prompt or a prefix",
     "decode": "the decoder makes a token of each row",
     "head": "log-probabilities of known tokens",
+    "request": "a provider's server answers",
+    "wait": "a provider's server asked for a pause",
     "segment": "text is split into sentences",
     "tokenize": "text becomes ids",
     "detokenize": "ids become text",

@@ -122,10 +122,10 @@ def _measures(job: JobSummary, result: Mapping[str, Any]) -> list[dict[str, Any]
     if not result:
         return []
     if job.task == Task.TRANSLATE:
-        count = result["num_target_tokens"]
+        count, log_prob = result["num_target_tokens"], result["log_prob"]
         return [
-            {"name": "perplexity", "value": measures.perplexity(-result["log_prob"], count)},
-            {"name": "log-probability", "value": result["log_prob"], "unit": "nats"},
+            {"name": "perplexity", "value": None if log_prob is None else measures.perplexity(-log_prob, count)},
+            {"name": "log-probability", "value": log_prob, "unit": "nats"},
             {"name": "source tokens", "value": result["num_source_tokens"]},
             {"name": "target tokens", "value": count},
             {"name": "sentences", "value": result["num_segments"]},

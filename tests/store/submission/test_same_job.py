@@ -10,7 +10,9 @@ from sqlalchemy import update
 
 from jobs.corpus.corpus import Corpus
 from jobs.errors import SpecError
+from jobs.providers import Choice, ProviderOrder
 from jobs.store.database import Database
+from jobs.store.schema.provider_tables import JobProvider
 from jobs.store.schema.states import JobState
 from jobs.store.schema.tables import Document, Job
 from jobs.submission.submit import submit
@@ -110,3 +112,20 @@ def test_two_submits_from_standard_input_are_the_same_job_if_their_content_is_th
     assert pipe(lines("y")).job_id != first.job_id
     assert {source for (source,) in rows(database, Job, "source")} == {"standard input"}
     assert list((tmp_path / "spool").iterdir()) == []
+
+
+def test_other_providers_make_another_job_which_lists_them(database: Database, send: Submit) -> None:
+    order = ProviderOrder((Choice("openai", "gpt"), Choice("onnx", skipped="it has no such model")))
+    first = send(lines("x"))
+
+    second = send(lines("x"), spec=replace(SPEC, providers=order))
+
+    assert send(lines("x"), spec=replace(SPEC, providers=order)).job_id == second.job_id != first.job_id
+    assert rows(database, Job, "providers", id=first.job_id) == [(None,)]
+    assert rows(database, Job, "providers", id=second.job_id) == [(order.to_json(),)]
+    columns = ("place", "provider", "model", "skipped", "documents")
+    assert rows(database, JobProvider, *columns, job_id=first.job_id) == [(0, "onnx", SPEC.model, None, 0)]
+    assert rows(database, JobProvider, *columns, job_id=second.job_id) == [
+        (0, "openai", "gpt", None, 0),
+        (1, "onnx", SPEC.model, "it has no such model", 0),
+    ]

@@ -106,7 +106,7 @@ def place_of(document: StoredDocument, job: JobSummary, order: Order) -> Place |
         if "nll_sum" in result
         else (result["log_prob"], result["num_target_tokens"])
     )
-    return Place(document.position, total / count) if count else None
+    return Place(document.position, total / count) if count and total is not None else None
 
 
 def processing_of(connection: Connection, job: JobSummary, document: StoredDocument) -> Processing | None:

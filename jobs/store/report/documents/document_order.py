@@ -79,9 +79,14 @@ def key_of(order: Order, result: ResultTable) -> Key | None:
         return Key(mean, text("scores.num_tokens > 0"), order is Order.WORST, is_indexed=True)
     if result is Translation:
         mean = Translation.log_prob.op("/")(Translation.num_target_tokens)
-        return Key(mean, text("translations.num_target_tokens > 0"), order is Order.BEST, is_indexed=True)
+        return Key(mean, text(HAS_MEAN_LOG_PROB), order is Order.BEST, is_indexed=True)
     raise SpecError("rankings have no perplexity to sort by")
 
+
+# The comparison leaves out unknown log-probabilities; with `IS NOT NULL`, SQLite would read them all before the others.
+HAS_MEAN_LOG_PROB = (
+    "translations.num_target_tokens > 0 AND translations.log_prob / translations.num_target_tokens > -1.7e308"
+)
 
 # The tokens of a document that its length is counted in, as in the histogram of lengths.
 LENGTHS: Mapping[ResultTable, Any] = {

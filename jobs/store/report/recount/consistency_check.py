@@ -7,7 +7,9 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, case, func, select
 
+from jobs.providers import NO_PROVIDER
 from jobs.store.report.recount.rollup_recount import find_wrong_rollups
+from jobs.store.schema.provider_tables import JobProvider
 from jobs.store.schema.results import RESULTS, SUMMED, ResultTable, is_of_document, open_positions
 from jobs.store.schema.states import ENDED_STATES, DocumentStatus, JobState, ShardState
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard, ShardEvent
@@ -26,6 +28,7 @@ def find_contradictions(connection: Connection, job_id: int) -> list[str]:
         *_documents(connection, result, job_id, state),
         *_results(connection, result, job_id),
         *_elsewhere(connection, result, job_id),
+        *_providers(connection, result, job_id),
         *_leases(connection, result, job_id),
         *_shards(connection, result, job_id, state),
         *find_wrong_rollups(connection, result, job_id),
@@ -112,6 +115,19 @@ def _elsewhere(connection: Connection, result: ResultTable, job_id: int) -> Iter
         found = select(func.count()).select_from(other).where(other.job_id == job_id)
         if other is not result and (number := connection.execute(found).scalar_one()):
             yield f"results in the table {other.__tablename__}, which is not that of the job's task: {number}"
+
+
+def _providers(connection: Connection, result: ResultTable, job_id: int) -> Iterator[str]:
+    """Each result is of a provider of the job, or of none; and each provider has as many as it is said to have."""
+    by_provider = select(result.provider, func.count()).where(result.job_id == job_id).group_by(result.provider)
+    found = {provider: number for provider, number in connection.execute(by_provider) if provider != NO_PROVIDER}
+    listed = select(JobProvider.provider, JobProvider.documents).where(JobProvider.job_id == job_id)
+    counted = {row.provider: row.documents for row in connection.execute(listed.order_by(JobProvider.place))}
+    for provider, number in counted.items():
+        if number != found.get(provider, 0):
+            yield f"the provider {provider} has {number} documents, the recount {found.get(provider, 0)}"
+    for provider in sorted(found.keys() - counted):
+        yield f"results of {provider}, which is not a provider of the job: {found[provider]}"
 
 
 def _leases(connection: Connection, result: ResultTable, job_id: int) -> Iterator[str]:

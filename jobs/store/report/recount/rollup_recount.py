@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Float, Integer, case, cast, func, literal, or_, select, type_coerce
 
 from jobs.buckets import LAST, PER_NAT, Measure, bucket_of
-from jobs.store.rollups.batch_sums import DECODER_PHASES
+from jobs.outcome import DECODER_PHASES
 from jobs.store.rollups.writes import FAILURES
 from jobs.store.schema.clock import UtcDateTime
 from jobs.store.schema.results import SUMMED, ResultTable
@@ -89,6 +89,7 @@ def _minutes(connection: Connection, result: ResultTable, job_id: int) -> Sums:
 
 
 def _perplexities(connection: Connection, result: ResultTable, job_id: int) -> Sums:
+    mean: Any
     mean, number = {
         Score: (Score.nll_sum / Score.num_tokens, Score.num_tokens),
         Translation: (-Translation.log_prob / Translation.num_target_tokens, Translation.num_target_tokens),
@@ -101,7 +102,7 @@ def _perplexities(connection: Connection, result: ResultTable, job_id: int) -> S
     below = cast(place if connection.dialect.name == "sqlite" else func.floor(place), Integer())
     bucket = case((place < 0, 0), (place >= last, last), else_=below).label("bucket")
     found = select(literal(Measure.PERPLEXITY.value), bucket, func.count())
-    return _read(connection, found.where(result.job_id == job_id, number > 0).group_by(bucket), 2)
+    return _read(connection, found.where(result.job_id == job_id, number > 0, mean.is_not(None)).group_by(bucket), 2)
 
 
 def _lengths(connection: Connection, result: ResultTable, job_id: int) -> Sums:

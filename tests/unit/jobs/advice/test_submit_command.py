@@ -37,6 +37,7 @@ def stored(task: Task, options: Options, **columns: Any) -> StoredSubmit:
         model="m",
         model_revision="r",
         options=spec.options_json(),
+        providers=None,
         source="/data/corpus.jsonl",
         reading=JSONL,
         priority=0,

@@ -1,0 +1,81 @@
+"""The providers of a job: listed at its ingest, counted with each recorded batch.
+
+Every function runs inside the caller's transaction, which has locked the job's row in `job_counts` or made it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from jobs.providers import BatchProviders, Choice
+from jobs.spec import JobSpec
+from jobs.store.connection.dialect import insert_rows
+from jobs.store.schema.provider_tables import JobProvider, ProviderChange
+from jobs.store.work import Work
+
+Row = dict[str, Any]
+
+
+def insert_providers(connection: Connection, job_id: int, spec: JobSpec) -> None:
+    """A row for each provider of a new job."""
+    order = enumerate(spec.providers.choices)
+    insert_rows(connection, JobProvider, [_row(job_id, spec, place, choice) for place, choice in order])
+
+
+def provider_sums(work: Work, succeeded: Iterable[str], failed: Iterable[str], providers: BatchProviders) -> list[Row]:
+    """What a batch adds to the rows of its providers. `succeeded` and `failed`: who answered the documents that the
+    transaction has really inserted and ended."""
+    documents, failures = Counter(succeeded), Counter(failed)
+    handed_over: Counter[str] = Counter()
+    for one in providers.handovers:
+        handed_over[one.provider] += one.documents
+    usage = {one.provider: one for one in providers.usage}
+    rows = []
+    for place, choice in enumerate(work.spec.providers.choices):
+        name, used = choice.name, usage.get(choice.name)
+        sums = {"documents": documents[name], "failed": failures[name], "handed_over": handed_over[name]}
+        if used or any(sums.values()):
+            rows.append(_row(work.job_id, work.spec, place, choice) | sums)
+        if used:
+            rows[-1] |= {
+                "requests": used.requests,
+                "prompt_tokens": used.prompt_tokens,
+                "completion_tokens": used.completion_tokens,
+                "cost": used.cost,
+            }
+    return rows
+
+
+def log_changes(connection: Connection, work: Work, providers: BatchProviders, now: datetime) -> None:
+    """A row for each handover after which the lane's answers come from another provider."""
+    rows = [
+        {
+            "provider": one.provider,
+            "next_provider": one.next_provider,
+            "code": one.code.value,
+            "reason": one.reason,
+            "documents": one.documents,
+        }
+        for one in providers.handovers
+        if one.is_change
+    ]
+    same = {"job_id": work.job_id, "shard_id": work.shard_id, "epoch": work.epoch}
+    insert_rows(connection, ProviderChange, rows, **same, worker_id=work.worker_id, lane=work.lane, at=now)
+
+
+def _row(job_id: int, spec: JobSpec, place: int, choice: Choice) -> Row:
+    return {
+        "job_id": job_id,
+        "place": place,
+        "provider": choice.name,
+        "model": choice.model or spec.model,
+        "skipped": choice.skipped,
+        **dict.fromkeys(COUNTED, 0),
+        "cost": 0.0,
+    }
+
+
+COUNTED = ("documents", "failed", "handed_over", "requests", "prompt_tokens", "completion_tokens")
