@@ -150,6 +150,7 @@ class LeasedShard:
                 answered.outcomes,
                 learned=answered.learned,
                 timings=timings,
+                providers=answered.providers,
                 lease_s=self._keeper.lease_s,
             )
         )
