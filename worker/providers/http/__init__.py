@@ -1,0 +1,1 @@
+"""JSON over HTTP, for providers that are servers: time-outs, retries, many documents at a time."""

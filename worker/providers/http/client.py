@@ -1,0 +1,220 @@
+"""
+Requests to one server: JSON there, JSON back.
+
+    answered            the JSON value
+    refused             `RequestRefused`: the server works, and does not accept this request (HTTP 400, 404, 413, 422 …)
+    anything else       `ProviderFailure`, after as many attempts as the access allows
+
+Knows: HTTP. Does not know: which API the server speaks, documents.
+"""
+
+import asyncio
+import logging
+import random
+import ssl
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+import orjson
+
+from jobs.outcome import StepTiming
+from jobs.providers import Reason
+from jobs.visible_text import visible
+from worker.providers.http.access import ServerAccess
+from worker.providers.http.retries import BUSY, LONGEST_RETRY_AFTER_S, backoff_s, retry_after_s
+from worker.providers.protocol import ProviderFailure
+
+MAX_BYTES = 1 << 26  # of an answer: 64 MiB
+SHOWN = 200  # characters of a server's own message
+
+logging.getLogger("httpx2").setLevel(logging.WARNING)  # it would log the URL of each request
+logging.getLogger("httpcore2").setLevel(logging.WARNING)
+
+
+class RequestRefused(Exception):
+    """The server does not accept a request; another one may be accepted."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"HTTP {status}: {message}")
+        self.status = status
+        self.message = message  # the server's own, shortened and safe to print
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What the requests for one document took."""
+
+    timings: list[StepTiming] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    status: int
+    retry_after: str | None
+    content: bytes
+
+
+class JsonClient:
+    """One server. All methods run in one event loop; the connections are kept open between requests."""
+
+    def __init__(self, access: ServerAccess, transport: httpx2.AsyncBaseTransport | None = None) -> None:
+        self.access = access
+        self._transport = transport  # of tests
+        self._client: httpx2.AsyncClient | None = None
+        self._slots: asyncio.Semaphore | None = None
+        self._rng = random.Random()
+
+    async def post(self, path: str, body: Any, exchange: Exchange) -> Any:
+        """Send JSON, and return the JSON of the answer. Raises RequestRefused and ProviderFailure."""
+        return await self._send("POST", path, orjson.dumps(body), exchange)
+
+    async def get(self, path: str, exchange: Exchange) -> Any:
+        """The JSON of an address. Raises RequestRefused and ProviderFailure."""
+        return await self._send("GET", path, None, exchange)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.aclose()
+
+    async def _send(self, method: str, path: str, content: bytes | None, exchange: Exchange) -> Any:
+        for attempt in range(1, self.access.attempts + 1):
+            is_last = attempt == self.access.attempts
+            wait_s = backoff_s(attempt, self._rng)
+            try:
+                reply = await self._request(method, path, content, exchange)
+            except (httpx2.ConnectError, httpx2.NetworkError, httpx2.RemoteProtocolError) as error:
+                if is_last or _tls_error(error):
+                    raise ProviderFailure(Reason.UNREACHABLE, self._connection_problem(error)) from None
+            else:
+                if reply.status not in BUSY:
+                    return self._read(reply)
+                asked_s = retry_after_s(reply.retry_after)
+                wait_s = wait_s if asked_s is None else asked_s
+                if is_last or wait_s > LONGEST_RETRY_AFTER_S:
+                    raise self._busy(reply, asked_s)
+            started = time.perf_counter()
+            await asyncio.sleep(wait_s)
+            exchange.timings.append(StepTiming("wait", 0, 1, 0, 0, time.perf_counter() - started))
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _request(self, method: str, path: str, content: bytes | None, exchange: Exchange) -> _Reply:
+        """One attempt. Raises ProviderFailure for a time-out and for an answer that is too large."""
+        if self._client is None or self._slots is None:
+            self._client, self._slots = self._connect(), asyncio.Semaphore(self.access.concurrency)
+        async with self._slots:
+            started = time.perf_counter()
+            try:
+                async with asyncio.timeout(self.access.timeout_s):
+                    request = self._client.build_request(method, f"{self.access.base_url}{path}", content=content)
+                    response = await self._client.send(request, stream=True)
+                    try:
+                        received = await self._receive(response)
+                    finally:
+                        await response.aclose()
+            except (TimeoutError, httpx2.TimeoutException):
+                message = f"{self.access.host} sent no whole answer within {self.access.timeout_s:g} s"
+                raise ProviderFailure(Reason.TIMEOUT, message) from None
+            except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
+                message = f"{self.access.host} is not an address that can be asked: check its URL in the settings"
+                raise ProviderFailure(Reason.UNREACHABLE, message) from None
+            exchange.timings.append(StepTiming("request", 0, 1, 0, 0, time.perf_counter() - started))
+        return _Reply(response.status_code, response.headers.get("retry-after"), received)
+
+    async def _receive(self, response: httpx2.Response) -> bytes:
+        received = bytearray()
+        try:
+            async for chunk in response.aiter_bytes():
+                received += chunk
+                if len(received) > MAX_BYTES:
+                    raise self._bad(f"an answer of more than {MAX_BYTES >> 20} MiB")
+        except httpx2.DecodingError:
+            raise self._bad("an answer whose compression is damaged") from None
+        return bytes(received)
+
+    def _connect(self) -> httpx2.AsyncClient:
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if self.access.key:
+            headers["Authorization"] = f"Bearer {self.access.key}"
+        most = self.access.concurrency
+        return httpx2.AsyncClient(
+            headers=headers,
+            timeout=self.access.timeout_s,
+            limits=httpx2.Limits(max_connections=most, max_keepalive_connections=most),
+            follow_redirects=False,  # a redirect would take the documents, and the key, elsewhere
+            transport=self._transport,
+        )
+
+    def _read(self, reply: _Reply) -> Any:
+        """The JSON value. Raises what its status and its content say."""
+        host = self.access.host
+        if reply.status in (401, 403):
+            missing = "" if self.access.key else "; no key is set"
+            raise ProviderFailure(
+                Reason.NO_ACCESS, f"{host} refuses access (HTTP {reply.status}: {_message_of(reply.content)}){missing}"
+            )
+        if 400 <= reply.status < 500:
+            raise RequestRefused(reply.status, _message_of(reply.content))
+        if reply.status >= 500:
+            raise self._busy(reply, None)
+        if not 200 <= reply.status < 300:
+            raise self._bad(f"HTTP {reply.status} instead of an answer; a redirect is not followed")
+        try:
+            value = orjson.loads(reply.content)
+        except orjson.JSONDecodeError:
+            raise self._bad(f"what is not JSON: {_shortened(reply.content)}") from None
+        if isinstance(value, dict) and value.get("error"):
+            raise self._bad(f"an error in place of an answer: {_message_of(reply.content)}")
+        return value
+
+    def _bad(self, what: str) -> ProviderFailure:
+        return ProviderFailure(Reason.BAD_ANSWER, f"{self.access.host} sent {what}")
+
+    def _busy(self, reply: _Reply, asked_s: float | None) -> ProviderFailure:
+        message = _message_of(reply.content)
+        if reply.status == 429:
+            asked = "" if asked_s is None else f", and asks to wait for {asked_s:g} s"
+            return ProviderFailure(
+                Reason.RATE_LIMIT, f"{self.access.host} limits the rate{asked} (HTTP 429: {message})"
+            )
+        return ProviderFailure(Reason.SERVER_ERROR, f"{self.access.host} failed (HTTP {reply.status}: {message})")
+
+    def _connection_problem(self, error: Exception) -> str:
+        if tls := _tls_error(error):
+            return f"{self.access.host} has no TLS certificate that is accepted here: {visible(tls)}"
+        if isinstance(error, httpx2.ConnectError):
+            return f"there is no connection to {self.access.host}: {visible(str(error)) or type(error).__name__}"
+        return f"{self.access.host} cut the connection: {visible(str(error)) or type(error).__name__}"
+
+
+def _tls_error(error: BaseException | None) -> str | None:
+    """The TLS error among the causes of an error."""
+    while error is not None:
+        if isinstance(error, ssl.SSLError):
+            return str(error)
+        if "certificate verify failed" in str(error).lower():
+            return str(error)
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _message_of(content: bytes) -> str:
+    """The server's own message: `error.message`, `error`, `message` or `detail` of its JSON, else the text."""
+    try:
+        value: Any = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return _shortened(content)
+    for name in ("error", "message", "detail"):
+        if isinstance(value, dict) and name in value:
+            value = value[name]
+            break
+    if isinstance(value, dict) and "message" in value:
+        value = value["message"]
+    return _shortened(value.encode("utf-8", "replace") if isinstance(value, str) else orjson.dumps(value))
+
+
+def _shortened(content: bytes) -> str:
+    text = " ".join(content[: 4 * SHOWN].decode("utf-8", "replace").split())
+    return visible(text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…") or "no text"
