@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from jobs.corpus.corpus import Corpus
+    from jobs.providers import ProviderOrder
+    from jobs.settings import Settings
     from jobs.spec import JobSpec, Options, Task
     from jobs.submission.dry_run import DryRun
     from jobs.submission.progress import OnProgress
@@ -61,21 +63,43 @@ class InstalledModel:
     departures: tuple[str, ...] = ()  # how an export differs from its configuration, a sentence each
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderCheck:
+    """Whether a provider is ready, for `kvjobs doctor`."""
+
+    name: str
+    found: str  # a sentence: what is there, or what is wrong
+    mend: str = ""  # what to do about it; empty: it is ready
+    is_warning: bool = False  # it works, but should be changed
+
+
 class WorkerPort(Protocol):
     """What `jobs` asks of `worker`. Models are folders of `models_dir`, bundled ones, or paths."""
 
-    def admit(self, task: "Task", name: str | None, models_dir: Path, options: "Options") -> "JobSpec":
-        """Check that a model can do a task with these options; without a name the bundled model for the task.
+    def admit(
+        self,
+        task: "Task",
+        name: str | None,
+        options: "Options",
+        settings: "Settings",
+        order: "ProviderOrder | None" = None,
+        *,
+        fallback: bool = True,
+    ) -> "JobSpec":
+        """Check who can do a task with a model and these options; without a name the bundled model for the task.
 
-        Raises NotFoundError where no model has this name, ModelError where its folder cannot be used, SpecError where
-        the model is of another kind or cannot follow an option.
+        `order` is None where the settings decide. A provider that cannot do the job has the reason in `skipped`;
+        without `fallback` the first one must be able to. Raises SpecError where none can, or one does not exist. Where
+        onnx alone is asked: NotFoundError where no model has this name, ModelError where its folder cannot be used,
+        SpecError where the model is of another kind or cannot follow an option.
         """
         ...
 
     def advise(self, spec: "JobSpec", models_dir: Path, queue: str) -> list[str]:
         """Warnings about a job's model, a sentence each: slow in this queue, approximate, or exported incompletely.
+        Those are of onnx: none where it does not run the job.
 
-        Raises SpecError where the model cannot run on the queue's device.
+        Raises SpecError where the model cannot run on the queue's device, and no other provider can do the job.
         """
         ...
 
@@ -98,6 +122,10 @@ class WorkerPort(Protocol):
 
     def model_revision(self, path: Path, stamp: str) -> str | None:
         """sha256 over the files of a model, which has this stamp; read once, then remembered. None: unreadable."""
+        ...
+
+    def check_providers(self, settings: "Settings") -> list[ProviderCheck]:
+        """Whether each provider that the settings name is ready, but for onnx. Sends no document; takes seconds."""
         ...
 
     def device_for(self, queue: str) -> str:

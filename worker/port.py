@@ -6,25 +6,35 @@ Each function imports what it needs when it is called: `kvjobs doctor` must not 
 from pathlib import Path
 
 from jobs.corpus.corpus import Corpus
+from jobs.providers import ProviderOrder
+from jobs.settings import Settings
 from jobs.spec import JobSpec, Options, Task
 from jobs.submission.dry_run import DryRun
 from jobs.submission.progress import OnProgress
-from jobs.worker_port import InstalledModel, WorkerPort
+from jobs.worker_port import InstalledModel, ProviderCheck, WorkerPort
 
 
 class Port:
     """The functions of `WorkerPort`, which describes them."""
 
-    def admit(self, task: Task, name: str | None, models_dir: Path, options: Options) -> JobSpec:
-        from worker.model_tools.admission import admit
+    def admit(
+        self,
+        task: Task,
+        name: str | None,
+        options: Options,
+        settings: Settings,
+        order: ProviderOrder | None = None,
+        *,
+        fallback: bool = True,
+    ) -> JobSpec:
+        from worker.model_tools.provider_admission import admit_order
 
-        return admit(task, name, models_dir, options)
+        return admit_order(task, name, options, order, settings, fallback=fallback)
 
     def advise(self, spec: JobSpec, models_dir: Path, queue: str) -> list[str]:
-        from worker.model_tools.admission import advise_departures, advise_precision, advise_queue
+        from worker.model_tools.admission import advise_job
 
-        first = (advise_queue(spec.model, models_dir, queue), advise_precision(spec, models_dir))
-        return [*(advice for advice in first if advice), *advise_departures(spec, models_dir)]
+        return advise_job(spec, models_dir, queue)
 
     def count_work(
         self, corpus: Corpus, spec: JobSpec, models_dir: Path, spool: Path, on_progress: OnProgress | None = None
@@ -48,6 +58,11 @@ class Port:
         from worker.models.model_folder import known_revision
 
         return known_revision(path, stamp)
+
+    def check_providers(self, settings: Settings) -> list[ProviderCheck]:
+        from worker.providers.readiness import check_providers
+
+        return check_providers(settings)
 
     def device_for(self, queue: str) -> str:
         from worker.engine.runtime.device import device_for

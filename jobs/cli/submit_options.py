@@ -11,6 +11,7 @@ from jobs.cli.job_exit import MaxRejected, json_option
 from jobs.cli.price_option import price_option
 from jobs.cli.priority import Priority
 from jobs.errors import SpecError
+from jobs.providers import ProviderOrder
 from jobs.queues import CPU, check_queue
 from jobs.spec import Task, Timing
 from jobs.submission.job_name import check_name
@@ -40,6 +41,8 @@ class SubmitOptions:
     quiet: bool
     as_json: bool
     again: bool
+    providers: str | None  # None: those of the settings
+    no_fallback: bool
     openai_price_per_million: str | None  # with `wait`: for the embedded worker
     of_task: Mapping[str, Any]  # the other options: those of tasks
 
@@ -61,6 +64,11 @@ class SubmitOptions:
         common = {name: value for name, value in values.items() if name in own}
         of_task = {name: value for name, value in values.items() if name not in own}
         return cls(**common | {"task": Task(common["task"])}, of_task=of_task)
+
+    @property
+    def order(self) -> ProviderOrder | None:
+        """The providers that were asked for; None: the settings decide. Raises SpecError where it is no order."""
+        return None if self.providers is None else ProviderOrder.parse(self.providers)
 
     @property
     def results(self) -> Path | None:
@@ -100,6 +108,13 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--model", metavar="NAME", help="A model's name, or its folder.  [default: the bundled one for the task]"
     ),
+    click.option(
+        "--providers",
+        metavar="NAME,...",
+        help="The engines that may answer, the first one first: onnx, openai, openai:MODEL ... What one does not "
+        "answer goes to the next.  [default: the setting providers, else onnx]",
+    ),
+    click.option("--no-fallback", is_flag=True, help="Use the first provider alone; what it does not answer fails."),
     click.option(
         "--wait",
         is_flag=True,

@@ -45,7 +45,7 @@ class SequenceCounts:
 class DryRun:
     """What a submit would take of a corpus, and what it would reject."""
 
-    counts: SegmentCounts | SequenceCounts  # of the documents that can be read
+    counts: SegmentCounts | SequenceCounts | None  # of the documents that can be read; None: no tokenizer is here
     num_documents: int
     estimated_tokens: int  # of these documents, by the same estimate as a submit's
     num_rejected: int

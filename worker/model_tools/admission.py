@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 
 from jobs.errors import SpecError
+from jobs.providers import ONNX
 from jobs.spec import Bos, JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
 from worker.engine.causal.open import open_causal_model
 from worker.engine.seq2seq.open import open_seq2seq_model
@@ -46,6 +47,21 @@ def admit(task: Task, name: str | None, models_dir: Path, options: Options) -> J
         case _:
             _check_causal(folder, options)
     return JobSpec(task=task, model=folder.name, model_revision=folder.revision(), options=options)
+
+
+def advise_job(spec: JobSpec, models_dir: Path, queue: str) -> list[str]:
+    """Warnings about the model of a job, a sentence each; none where onnx does not run it. Raises SpecError where onnx
+    cannot run it on the queue's device, and no other provider can do the job."""
+    usable = spec.providers.usable if spec.providers.fallback else spec.providers.usable[:1]
+    if all(choice.name != ONNX for choice in usable):
+        return []
+    try:
+        first = (advise_queue(spec.model, models_dir, queue), advise_precision(spec, models_dir))
+    except SpecError as error:
+        if len(usable) == 1:
+            raise
+        first = (f"No document will be answered by {ONNX}: {error}.", None)
+    return [*(advice for advice in first if advice), *advise_departures(spec, models_dir)]
 
 
 def advise_queue(name: str, models_dir: Path, queue: str) -> str | None:

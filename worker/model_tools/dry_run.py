@@ -7,9 +7,12 @@ from pathlib import Path
 import orjson
 
 from jobs.corpus.corpus import Corpus
+from jobs.corpus.payload import PayloadKind
 from jobs.corpus.reading import open_corpus
 from jobs.corpus.scratch import scratch_tables
 from jobs.documents import Document, PlaceOf, Record, Rejected, duplicate
+from jobs.errors import ModelError, NotFoundError
+from jobs.providers import ONNX
 from jobs.spec import JobSpec, Options, RerankOptions, TranslateOptions
 from jobs.submission.corpus_check import check_records
 from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
@@ -20,6 +23,7 @@ from worker.engine.causal.open import open_causal_model
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.prompt_templates import TEMPLATES, Template
 from worker.models.contents.kind import kind_of
+from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
 from worker.models.registry import find_model
 from worker.text.causal_tokenizer import CausalTokenizer
@@ -78,16 +82,20 @@ class _Texts:
 def count_work(
     corpus: Corpus, spec: JobSpec, models_dir: Path, spool: Path, on_progress: OnProgress | None = None
 ) -> DryRun:
-    """Read the corpus once and count; raise CorpusError where it cannot be read. Temporary files go to `spool`."""
-    folder, texts = find_model(spec.model, models_dir), _Texts(corpus, spool, ProgressReporter(on_progress))
-    counts: SegmentCounts | SequenceCounts
-    if kind_of(folder) is ModelKind.CAUSAL:
-        tokenizer = CausalTokenizer.open(folder.path)
-        lengths_of = _sequence_lengths(spec.options, lambda text: len(tokenizer.encode(text).ids))
-        max_positions = open_causal_model(folder.path).max_positions
-        counts = count_sequences((length for text in texts for length in lengths_of(text)), max_positions)
-    else:
-        counts = _translation(folder.path, spec.options, texts)
+    """Read the corpus once and count; raise CorpusError where it cannot be read. Temporary files go to `spool`.
+
+    Where onnx does not run the job, the model may have no tokenizer on this machine: then tokens are estimated.
+    """
+    texts = _Texts(corpus, spool, ProgressReporter(on_progress))
+    counts: SegmentCounts | SequenceCounts | None
+    try:
+        counts = _count(spec, find_model(spec.model, models_dir), texts)
+    except (NotFoundError, ModelError):
+        if any(choice.name == ONNX for choice in spec.providers.usable):
+            raise
+        texts, counts = _Texts(corpus, spool, ProgressReporter(on_progress)), None
+        for _text in texts:
+            pass  # they are counted while they are read
     return DryRun(
         counts=counts,
         num_documents=texts.num_documents,
@@ -97,6 +105,18 @@ def count_work(
         num_shards=texts.num_shards,
         num_without_id=texts.num_without_id,
     )
+
+
+def _count(spec: JobSpec, folder: ModelFolder, texts: _Texts) -> SegmentCounts | SequenceCounts:
+    """Count with the tokenizer of a folder. Raises ModelError where it has none, or none for such documents."""
+    if kind_of(folder) is not ModelKind.CAUSAL:
+        if not isinstance(spec.options, TranslateOptions) and PayloadKind.of(spec) is not PayloadKind.PAIRS:
+            raise ModelError(f"{folder.name} is {ModelKind.TRANSLATION.noun}, which reads neither texts nor queries")
+        return _translation(folder.path, spec.options, texts)
+    tokenizer = CausalTokenizer.open(folder.path)
+    lengths_of = _sequence_lengths(spec.options, lambda text: len(tokenizer.encode(text).ids))
+    max_positions = open_causal_model(folder.path).max_positions
+    return count_sequences((length for text in texts for length in lengths_of(text)), max_positions)
 
 
 def _translation(folder: Path, options: Options, texts: _Texts) -> SegmentCounts | SequenceCounts:

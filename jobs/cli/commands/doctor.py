@@ -80,6 +80,7 @@ def examine(context: Context) -> Iterator[Check]:
     if settings.broker:
         yield from _guarded("broker", lambda: _broker(settings))
     yield from _guarded("models", lambda: _models(settings))
+    yield from _guarded("providers", lambda: _providers(settings))
 
 
 def _guarded(name: str, look: Callable[[], Iterator[Check]]) -> Iterator[Check]:
@@ -245,6 +246,13 @@ def _models(settings: "Settings") -> Iterator[Check]:
             model.problem or str(model.path),
             "" if is_complete else "repair the folder, or move it away",
         )
+
+
+def _providers(settings: "Settings") -> Iterator[Check]:
+    """Whether the providers that the settings name are ready; onnx is, with the dependencies above."""
+    for one in worker_port().check_providers(settings):
+        is_ok = not one.mend or one.is_warning
+        yield Check(f"provider {one.name}", is_ok, one.found, one.mend, is_warning=one.is_warning)
 
 
 def _version(distribution: str) -> str | None:

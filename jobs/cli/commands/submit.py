@@ -63,12 +63,25 @@ def submit(context: Context, /, **values: Any) -> int:
         silence_messages()
     context = context.with_flags(openai_price_per_million=options.openai_price_per_million)
     spec = worker_port().admit(
-        options.task, options.model, context.settings.models_dir, parse_task_options(options.task, options.of_task)
+        options.task,
+        options.model,
+        parse_task_options(options.task, options.of_task),
+        context.settings,
+        options.order,
+        fallback=not options.no_fallback,
     )
+    _print_skipped(spec)
     corpus = _corpus(options, spec)
     _check_results(options, corpus)
     _print_advice(context, options, spec, corpus)
     return _dry_run(context, options, spec, corpus) if options.dry_run else _submit(context, options, spec, corpus)
+
+
+def _print_skipped(spec: JobSpec) -> None:
+    """Say which providers cannot do the job, and why."""
+    for choice in spec.providers.choices:
+        if choice.skipped:
+            print_message(f"{choice} is skipped: {choice.skipped}.")
 
 
 def _corpus(options: SubmitOptions, spec: JobSpec) -> "Corpus":

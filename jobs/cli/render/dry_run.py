@@ -19,11 +19,12 @@ def describe(dry_run: DryRun, spec: JobSpec, tokens_per_s: float | None) -> Iter
     if 0 < dry_run.num_without_id < dry_run.num_documents:
         without = counted(dry_run.num_without_id, "document")
         yield f"ids         {without} without one: the line number is used instead"
-    yield from _segments(counts) if isinstance(counts, SegmentCounts) else _sequences(counts, spec)
-    widest = max((bucket.num_sequences for bucket in counts.histogram), default=1)
-    for bucket in counts.histogram:
-        bar = "#" * max(1, round(40 * bucket.num_sequences / widest))
-        yield f"  up to {bucket.max_tokens:>4} tokens {bucket.num_sequences:>10,}  {bar}"
+    if counts is None:
+        estimated = count(dry_run.estimated_tokens)
+        yield f"tokens      about {estimated}, an estimate: the tokenizer of {spec.model} is not on this machine"
+    else:
+        yield from _segments(counts) if isinstance(counts, SegmentCounts) else _sequences(counts, spec)
+        yield from _histogram(counts)
     yield f"shards      {count(dry_run.num_shards)}"
     if tokens_per_s:
         minutes = dry_run.estimated_tokens / tokens_per_s / 60
@@ -48,14 +49,23 @@ def as_record(dry_run: DryRun, spec: JobSpec, tokens_per_s: float | None) -> dic
         "rejected_lines": [{"line": one.line, "error": one.reason} for one in dry_run.rejected],  # the first of them
         "without_id": dry_run.num_without_id,  # of the documents that are not rejected
         "shards": dry_run.num_shards,
-        "tokens": counts.num_tokens,
-        "longest": counts.longest,
+        "tokens": counts.num_tokens if counts else None,  # None: the tokenizer is not on this machine
+        "longest": counts.longest if counts else None,
         "estimated_tokens": dry_run.estimated_tokens,
         "estimated_s": dry_run.estimated_tokens / tokens_per_s if tokens_per_s else None,
-        **_of_task(counts),
-        "histogram": [{"max_tokens": one.max_tokens, "number": one.num_sequences} for one in counts.histogram],
+        **(_of_task(counts) if counts else {}),
+        "histogram": [
+            {"max_tokens": one.max_tokens, "number": one.num_sequences} for one in (counts.histogram if counts else ())
+        ],
         "exit_code": 0,
     }
+
+
+def _histogram(counts: SegmentCounts | SequenceCounts) -> Iterator[str]:
+    widest = max((bucket.num_sequences for bucket in counts.histogram), default=1)
+    for bucket in counts.histogram:
+        bar = "#" * max(1, round(40 * bucket.num_sequences / widest))
+        yield f"  up to {bucket.max_tokens:>4} tokens {bucket.num_sequences:>10,}  {bar}"
 
 
 def _segments(counts: SegmentCounts) -> Iterator[str]:

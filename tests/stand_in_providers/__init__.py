@@ -1,0 +1,1 @@
+"""Providers that tests add to those of worker.providers.available."""
