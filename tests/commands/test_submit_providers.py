@@ -219,3 +219,10 @@ def test_doctor_says_whether_each_provider_of_the_settings_is_ready(
         "provider cluod": (False, "there is no provider 'clu"),
     }
     assert result.exit_code == 1
+
+
+def test_two_models_that_read_different_documents_do_not_answer_one_job(kvjobs: Kvjobs, home: Path) -> None:
+    result = score(kvjobs, "--providers", "onnx,llamacpp_twin:demo-en-zh")
+
+    assert result.exit_code == 0
+    assert "llamacpp_twin:demo-en-zh is skipped: demo-en-zh reads other documents than the model of the" in result.err

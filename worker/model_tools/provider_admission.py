@@ -5,7 +5,7 @@ Knows: the order, counterparts, what each provider says of a job. Does not know:
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import replace
 
 from jobs.dispatch.worker_arguments import WorkerArguments
@@ -36,34 +36,35 @@ def admit_order(
     alone is asked.
     """
     model, folder = name or default_model(task), _find(name or default_model(task), settings)
-    order = replace(asked or _default_order(task, folder, settings), fallback=fallback)
-    for choice in order.choices:
-        provider_class(choice.name)
+    order = replace(asked or default_order(task, folder, settings), fallback=fallback)
+    is_local = {choice.name: provider_class(choice.name).is_local for choice in order.choices}
     candidates = _with_counterparts(order, folder, model, settings)
     considered = candidates if fallback else candidates[:1]
+    providers = Providers(WorkerArguments(settings))
     spec = JobSpec(
         task=task, model=folder.name if folder else model, model_revision="", options=options, providers=order
     )
-    problems: dict[str, KvjobsError] = {}
-    if any(choice.name == ONNX for choice in considered):
+    found: dict[str, Choice | KvjobsError] = {}
+    # First those that run a folder: its model decides whether the documents are pairs.
+    for choice in sorted(considered, key=lambda choice: not is_local[choice.name]):
         try:
-            # The model that onnx runs decides whether the documents are pairs.
-            spec = replace(admit(task, model, settings.models_dir, options), providers=order)
+            if is_local[choice.name]:
+                decided = any(isinstance(one, Choice) for one in found.values())
+                found[choice.name], spec = _check_local(spec, choice, folder, settings, providers, decided=decided)
+            else:
+                found[choice.name] = _check_server(spec, choice, providers)
         except (SpecError, NotFoundError, ModelError) as error:
-            problems[ONNX] = error
-    providers, checked = Providers(WorkerArguments(settings)), list[Choice]()
-    for choice in considered:
-        try:
-            if choice.name in problems:
-                raise problems[choice.name]
-            checked.append(_check(spec, choice, settings, providers))
-        except (SpecError, NotFoundError, ModelError) as error:
-            problems[choice.name] = error
-            checked.append(replace(choice, skipped=str(error).rstrip(".")))
-    if len(problems) == len(considered):
-        raise _none_can(considered, problems)
-    order = replace(order, choices=(*checked, *candidates[len(considered) :]))
-    return replace(spec, providers=order, model_revision=_revision(spec, folder, order.usable[: len(considered)]))
+            found[choice.name] = error
+    checked = [_skipped(choice, found[choice.name]) for choice in considered]
+    if all(choice.skipped for choice in checked):
+        raise _none_can(considered, found)
+    spec = replace(spec, providers=replace(order, choices=(*checked, *candidates[len(considered) :])))
+    if spec.model_revision:
+        return spec
+    # No provider runs the model's folder: the first one, and the model's name there, are the model.
+    first = spec.providers.usable[0]
+    identity = f"{first.name}\n{first.model or spec.model}"
+    return replace(spec, model_revision=hashlib.sha256(identity.encode()).hexdigest())
 
 
 def _find(name: str, settings: Settings) -> ModelFolder | None:
@@ -74,7 +75,7 @@ def _find(name: str, settings: Settings) -> ModelFolder | None:
         return None
 
 
-def _default_order(task: Task, folder: ModelFolder | None, settings: Settings) -> ProviderOrder:
+def default_order(task: Task, folder: ModelFolder | None, settings: Settings) -> ProviderOrder:
     """The order of the settings; for a GGUF file that is kept as it is, with llamacpp in the place of onnx."""
     order = settings.provider_order(task)
     if folder is None or not _is_gguf(folder):
@@ -117,18 +118,39 @@ def _with_counterparts(
     return tuple(map(named, order.choices))
 
 
-def _check(spec: JobSpec, choice: Choice, settings: Settings, providers: Providers) -> Choice:
-    """The choice, with the revision of a folder of its own. Raises SpecError where the provider cannot do the job,
-    NotFoundError where its folder is missing, ModelError for one that cannot be read."""
-    provider = providers.get(choice.name)
-    if not provider.is_local:
-        _check_name(choice.model or spec.model)
-    elif choice.model is not None and choice.name != ONNX:
-        own = find_model(choice.model, settings.models_dir)
-        choice = replace(choice, model=own.name, revision=own.revision())
-    if why := provider.why_not(ProviderJob(spec, choice)):
+def _check_local(
+    spec: JobSpec,
+    choice: Choice,
+    folder: ModelFolder | None,
+    settings: Settings,
+    providers: Providers,
+    *,
+    decided: bool,
+) -> tuple[Choice, JobSpec]:
+    """The choice with the revision of a folder of its own, and the spec with what the model on disk decides. Raises
+    SpecError where the provider cannot do the job, NotFoundError and ModelError where its model is not usable."""
+    if why := providers.get(choice.name).why_not(ProviderJob(spec, choice)):
+        raise SpecError(why)
+    if choice.name == ONNX and folder and _is_gguf(folder):
+        raise SpecError(f"{spec.model} is a GGUF file, which {LLAMACPP} runs: leave --providers out, or name it there")
+    own = admit(spec.task, choice.model or spec.model, settings.models_dir, spec.options)
+    if decided and own.options != spec.options:
+        raise SpecError(f"{own.model} reads other documents than the model of the provider before it: texts, or pairs")
+    if choice.model is not None:
+        return replace(choice, model=own.model, revision=own.model_revision), replace(spec, options=own.options)
+    return choice, replace(own, providers=spec.providers)
+
+
+def _check_server(spec: JobSpec, choice: Choice, providers: Providers) -> Choice:
+    """The choice. Raises SpecError where the server's API cannot do the job."""
+    _check_name(choice.model or spec.model)
+    if why := providers.get(choice.name).why_not(ProviderJob(spec, choice)):
         raise SpecError(why)
     return choice
+
+
+def _skipped(choice: Choice, found: Choice | KvjobsError) -> Choice:
+    return found if isinstance(found, Choice) else replace(choice, skipped=_reason(found))
 
 
 def _check_name(name: str) -> None:
@@ -137,23 +159,16 @@ def _check_name(name: str) -> None:
         raise SpecError(f"{visible(name)[:LONGEST_NAME]!r} cannot be the name of a model at a server")
 
 
-def _none_can(considered: tuple[Choice, ...], problems: dict[str, KvjobsError]) -> KvjobsError:
+def _none_can(considered: tuple[Choice, ...], found: Mapping[str, Choice | KvjobsError]) -> KvjobsError:
     """One error that says why; that of onnx itself where onnx alone was asked."""
+    errors = {name: error for name, error in found.items() if isinstance(error, KvjobsError)}
     if len(considered) == 1:
         (choice,) = considered
-        why = problems[choice.name]
+        why = errors[choice.name]
         return why if choice.name == ONNX else SpecError(f"{choice} cannot do this job: {why}")
-    return SpecError(f"no provider can do this job; {'; '.join(_reasons(considered, problems))}")
+    reasons = (f"{choice.name}: {_reason(errors[choice.name])}" for choice in considered)
+    return SpecError(f"no provider can do this job; {'; '.join(reasons)}")
 
 
-def _reasons(considered: tuple[Choice, ...], problems: dict[str, KvjobsError]) -> Iterator[str]:
-    for choice in considered:
-        yield f"{choice.name}: {str(problems[choice.name]).rstrip('.')}"
-
-
-def _revision(spec: JobSpec, folder: ModelFolder | None, usable: tuple[Choice, ...]) -> str:
-    """sha256 over the model's files where a provider runs them; else over the first provider and its model's name."""
-    runs_folder = [choice for choice in usable if provider_class(choice.name).is_local and choice.model is None]
-    if folder and runs_folder:
-        return spec.model_revision or folder.revision()  # read once: the files may be gigabytes
-    return hashlib.sha256(f"{usable[0].name}\n{usable[0].model or spec.model}".encode()).hexdigest()
+def _reason(error: KvjobsError) -> str:
+    return str(error).rstrip(".")
