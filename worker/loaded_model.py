@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jobs.errors import ModelError
 from jobs.spec import JobSpec
-from worker.engine.causal.open import open_causal_model
+from worker.engine.causal.open import Tokenizer, open_causal_model, open_causal_tokenizer
 from worker.engine.causal.protocol import CausalModel
 from worker.engine.runtime.device import CPU_PROVIDER, Device, Provider
 from worker.engine.seq2seq.open import open_seq2seq_model
@@ -22,7 +22,6 @@ from worker.models.half_precision import needs_half, runs_on_gpu
 from worker.models.model_folder import FileStamp, ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind
 from worker.models.registry import find_model
-from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.marian_tokenizer import MarianTokenizer
 
 log = logging.getLogger(__name__)
@@ -62,7 +61,7 @@ class LoadedCausal:
     name: str
     files: OpenedFiles
     model: CausalModel
-    tokenizer: CausalTokenizer
+    tokenizer: Tokenizer
     load_s: float
 
 
@@ -84,7 +83,7 @@ def load_model(spec: JobSpec, models_dir: Path, threads: int, providers: Sequenc
     providers = _supported(folder, providers)
     if kind_of(folder) is ModelKind.CAUSAL:
         causal = open_causal_model(folder.path, threads=threads, providers=providers)
-        tokenizer = CausalTokenizer.open(folder.path)
+        tokenizer = open_causal_tokenizer(folder.path, causal)
         return LoadedCausal(spec.model, files, causal, tokenizer, time.perf_counter() - started)
     seq2seq = open_seq2seq_model(folder.path, threads=threads, providers=providers)
     marian = MarianTokenizer.open(folder.path)
@@ -96,5 +95,5 @@ def _supported(folder: ModelFolder, providers: Sequence[Provider]) -> Sequence[P
     manifest = read_manifest(folder)
     if Device.of(providers).kind == "cpu" or manifest is None or runs_on_gpu(manifest):
         return providers
-    log.warning("%s; this worker runs it on its CPU", needs_half(folder.name, manifest.precision))
+    log.warning("%s; this worker runs it on its CPU", needs_half(folder.name, manifest))
     return (CPU_PROVIDER,)

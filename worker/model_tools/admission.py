@@ -6,7 +6,7 @@ from pathlib import Path
 from jobs.errors import SpecError
 from jobs.providers import ONNX
 from jobs.spec import Bos, JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
-from worker.engine.causal.open import open_causal_model
+from worker.engine.causal.open import open_causal_model, open_causal_tokenizer
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.pair_scoring import PairScorer
 from worker.engine.tasks.reranking import Reranker
@@ -19,7 +19,6 @@ from worker.models.half_precision import advise
 from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind
 from worker.models.registry import default_model, find_model
-from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.marian_tokenizer import MarianTokenizer
 from worker.text.tokenizer_trial import try_tokenizer
 
@@ -86,7 +85,7 @@ def advise_departures(spec: JobSpec, models_dir: Path) -> list[str]:
     """Warnings about an export whose graph departs from its configuration, one sentence each."""
     folder = find_model(spec.model, models_dir)
     manifest = read_manifest(folder)
-    if kind_of(folder) is not ModelKind.CAUSAL or (manifest is not None and manifest.is_native):
+    if kind_of(folder) is not ModelKind.CAUSAL or (manifest is not None and (manifest.is_native or manifest.is_gguf)):
         return []
     known = manifest.departures if manifest else ()
     return [f"Model {spec.model} {one}." for one in dict.fromkeys((*departures_in(folder.path).warnings(), *known))]
@@ -127,8 +126,8 @@ def _check_causal(folder: ModelFolder, options: ScoreOptions | RerankOptions) ->
             "none: leave --target-language out"
         )
     try_tokenizer(folder.path)
-    model = open_causal_model(folder.path)
-    tokenizer = CausalTokenizer.open(folder.path, model.vocab_size)
+    model = open_causal_model(folder.path, vocab_only=True)
+    tokenizer = open_causal_tokenizer(folder.path, model)
     if isinstance(options, ScoreOptions):
         Scorer(model, tokenizer).score([], options, should_stop=lambda: False)
     else:

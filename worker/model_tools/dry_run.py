@@ -19,14 +19,13 @@ from jobs.submission.dry_run import DryRun, SegmentCounts, SequenceCounts
 from jobs.submission.progress import OnProgress, ProgressReporter
 from jobs.submission.shards import cut_batches
 from jobs.submission.used_ids import TABLES, UsedIds
-from worker.engine.causal.open import open_causal_model
+from worker.engine.causal.open import open_causal_model, open_causal_tokenizer
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.prompt_templates import TEMPLATES, Template
 from worker.models.contents.kind import kind_of
 from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
 from worker.models.registry import find_model
-from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.marian_tokenizer import MarianTokenizer
 from worker.text.segment_counts import count_segments
 from worker.text.sequence_counts import count_sequences
@@ -113,10 +112,10 @@ def _count(spec: JobSpec, folder: ModelFolder, texts: _Texts) -> SegmentCounts |
         if not isinstance(spec.options, TranslateOptions) and PayloadKind.of(spec) is not PayloadKind.PAIRS:
             raise ModelError(f"{folder.name} is {ModelKind.TRANSLATION.noun}, which reads neither texts nor queries")
         return _translation(folder.path, spec.options, texts)
-    tokenizer = CausalTokenizer.open(folder.path)
+    model = open_causal_model(folder.path, vocab_only=True)
+    tokenizer = open_causal_tokenizer(folder.path, model)
     lengths_of = _sequence_lengths(spec.options, lambda text: len(tokenizer.encode(text).ids))
-    max_positions = open_causal_model(folder.path).max_positions
-    return count_sequences((length for text in texts for length in lengths_of(text)), max_positions)
+    return count_sequences((length for text in texts for length in lengths_of(text)), model.max_positions)
 
 
 def _translation(folder: Path, options: Options, texts: _Texts) -> SegmentCounts | SequenceCounts:

@@ -8,7 +8,7 @@ from jobs.corpus.reading import read_corpus
 from jobs.documents import Document
 from jobs.errors import SpecError
 from worker.bulletins.grammar import unseen_bulletins
-from worker.text.causal_tokenizer import CausalTokenizer
+from worker.engine.tasks.tokenizers import TextTokenizer
 from worker.text.marian_tokenizer import MarianTokenizer
 from worker.text.segments import segment
 
@@ -36,7 +36,7 @@ def read_segments(
     return [ids for sentence in chosen for ids in tokenizer.split(sentence, target_language, max_tokens)]
 
 
-def read_documents(path: str | None, tokenizer: CausalTokenizer, *, limit: int) -> list[list[int]]:
+def read_documents(path: str | None, tokenizer: TextTokenizer, *, limit: int) -> list[list[int]]:
     """The first `limit` distinct documents of two tokens or more as ids, after BOS where the tokenizer has one.
 
     Raises CorpusError for a corpus that cannot be read, SpecError for one without such a document.

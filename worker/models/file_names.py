@@ -26,6 +26,8 @@ CAUSAL_GRAPH = "model.onnx"
 SAFETENSORS, INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 CHECKPOINT = (SAFETENSORS, INDEX, PICKLE)
 
+GGUF_MODEL = "model.gguf"  # of the layout gguf, whatever the file was called before
+
 CONFIG = "config.json"
 GENERATION_CONFIG = "generation_config.json"
 GENAI_CONFIG = "genai_config.json"  # onnxruntime-genai's

@@ -12,14 +12,18 @@ from worker.models.manifest import Manifest
 
 
 def runs_on_gpu(manifest: Manifest) -> bool:
-    """Whether a GPU can run the model. Exports are always tried."""
+    """Whether a GPU can run the model. Exports are always tried; llama.cpp runs GGUF files on the CPU here."""
+    if manifest.is_gguf:
+        return False
     return not manifest.is_native or manifest.precision == Precision.FP16
 
 
-def needs_half(name: str, precision: str | None) -> str:
+def needs_half(name: str, manifest: Manifest) -> str:
     """The error message for a model that cannot run on a GPU."""
+    if manifest.is_gguf:
+        return f"model {name} is a GGUF file, which llama.cpp runs on the CPU here"
     return (
-        f"model {name} is in {precision}, and on a GPU native graphs run in fp16 only: "
+        f"model {name} is in {manifest.precision}, and on a GPU native graphs run in fp16 only: "
         "kvjobs models add SOURCE --precision fp16"
     )
 
@@ -29,7 +33,7 @@ def advise(name: str, manifest: Manifest, queue: str) -> str | None:
     queue can run the model."""
     if queue == GPU:
         if not runs_on_gpu(manifest):
-            raise SpecError(f"{needs_half(name, manifest.precision)}; or submit to --queue cpu")
+            raise SpecError(f"{needs_half(name, manifest)}; or submit to --queue cpu")
         return None
     if manifest.precision == Precision.FP16:
         return (

@@ -18,9 +18,15 @@ from jobs.errors import ModelError
 
 MANIFEST = "kvjobs.json"
 FORMAT = 1
-LAYOUTS = ("kv", "optimum")
+GGUF = "gguf"
+LAYOUTS = ("kv", "optimum", GGUF)
 
 _SHA256 = re.compile("[0-9a-f]{64}")
+
+
+def is_gguf(folder: Path) -> bool:
+    """Whether the manifest of `folder` says that it holds a GGUF file as it is. Raises ModelError if it is damaged."""
+    return (folder / MANIFEST).is_file() and Manifest.read(folder).is_gguf
 
 
 def has_native_graphs(folder: Path) -> bool:
@@ -45,9 +51,9 @@ class FileRecord:
 class Manifest:
     """The fields of kvjobs.json."""
 
-    layout: str  # kv: native graphs; optimum: exported graphs
+    layout: str  # kv: native graphs; optimum: exported graphs; gguf: a GGUF file, which llama.cpp runs
     architecture: str  # marian, llama, mistral, qwen2, qwen3; of an export, whatever config.json calls model_type
-    precision: str | None  # fp32, int8, fp16; None: that of the export
+    precision: str | None  # fp32, int8, fp16; of a GGUF file, as it is quantized (Q4_K_M); None: that of the export
     head: str | None  # full: the head has every target id; target: those of target.spm; None: causal, or exported
     head_ids: tuple[int, ...] | None  # by row of the head, its target id; None: row i is id i
     source: str  # repository id on the Hugging Face hub, or absolute path of a folder or a GGUF file
@@ -65,6 +71,11 @@ class Manifest:
     def is_native(self) -> bool:
         """Whether its graphs are native, not exported."""
         return self.layout == "kv"
+
+    @property
+    def is_gguf(self) -> bool:
+        """Whether it is a GGUF file as it is, without graphs."""
+        return self.layout == GGUF
 
     @classmethod
     def read(cls, folder: Path) -> Self:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jobs.errors import KvjobsError
-from worker.models.file_names import graph_places
+from worker.models.file_names import GGUF_MODEL, graph_places
 from worker.models.manifest import MANIFEST, Manifest
 from worker.models.readable_file import open_file
 
@@ -83,7 +83,8 @@ def read_manifest(folder: ModelFolder) -> Manifest | None:
 
 
 def deciding_files(path: Path) -> list[Path]:
-    """Graphs, their external weights, configurations and vocabularies; not what merely lies beside them."""
+    """Graphs, their external weights, the GGUF file of that layout, configurations and vocabularies; not what merely
+    lies beside them."""
     return sorted(
         (file for place in graph_places(path) for file in files_in(place) if _decides(file.name)),
         key=lambda file: file.relative_to(path).as_posix(),
@@ -98,4 +99,4 @@ def files_in(place: Path) -> Iterator[Path]:
 
 def _decides(name: str) -> bool:
     # External weights are called x.onnx_data (Optimum), x.onnx.data (torch), x.onnx_data_1 or x.data.
-    return ".onnx" in name or name.endswith((".json", ".spm", ".data"))
+    return ".onnx" in name or name.endswith((".json", ".spm", ".data")) or name == GGUF_MODEL

@@ -149,9 +149,9 @@ class CausalTokenizer:
         if token_id in self._added:
             return piece
         if self._is_byte_level and all(char in BYTE_ALPHABET for char in piece):
-            return _readable(bytes(BYTE_ALPHABET[char] for char in piece))
+            return readable(bytes(BYTE_ALPHABET[char] for char in piece))
         if self._has_bytes and (match := _BYTE.fullmatch(piece)):
-            return _readable(bytes.fromhex(match[1]))
+            return readable(bytes.fromhex(match[1]))
         return piece.replace(_WORD_START, " ")
 
     def _num_bytes(self, token_id: int) -> tuple[int, bool]:
@@ -166,7 +166,7 @@ class CausalTokenizer:
         return len(text.encode()), text.startswith(" ")
 
 
-def _readable(content: bytes) -> str:
+def readable(content: bytes) -> str:
     """UTF-8 as text, with `<0xE4>` for bytes that are not characters."""
     text = content.decode("utf-8", "surrogateescape")
     return _SURROGATE.sub(lambda match: f"<0x{ord(match[0]) - 0xDC00:02X}>", text)

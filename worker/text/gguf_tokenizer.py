@@ -15,6 +15,11 @@ from typing import Any
 
 from jobs.errors import ModelError
 
+
+class UnknownVocabularyError(ModelError):
+    """The vocabulary may be sound, but how it cuts texts is not known here for certain."""
+
+
 _WAY_OUT = "put the model's tokenizer.json (and tokenizer_config.json) beside the file, which are then used instead"
 
 # Types of tokens: llama_token_type in llama.cpp's include/llama.h.
@@ -49,7 +54,7 @@ _PRE_TOKENIZERS = {
 def tokenizer_files(metadata: Mapping[str, Any], name: str) -> dict[str, dict[str, Any]]:
     """The content of tokenizer.json and tokenizer_config.json, by file name. `name`: the file, for errors.
 
-    Raises ModelError for a tokenizer that is missing, damaged, or not known for certain.
+    Raises ModelError for a tokenizer that is missing or damaged, UnknownVocabularyError for one that is not known.
     """
     values = _Values(metadata, name)
     tokens, types = values.tokens()
@@ -60,7 +65,9 @@ def tokenizer_files(metadata: Mapping[str, Any], name: str) -> dict[str, dict[st
         case "llama":
             description, adds_bos = _sentencepiece(values, tokens, types), True
         case other:
-            raise ModelError(f"{name} has a tokenizer of the kind {other!r:.40}, which is not supported: {_WAY_OUT}")
+            raise UnknownVocabularyError(
+                f"{name} has a tokenizer of the kind {other!r:.40}, which is not supported: {_WAY_OUT}"
+            )
     description["added_tokens"] = [
         {
             "id": number,
@@ -87,7 +94,7 @@ def tokenizer_files(metadata: Mapping[str, Any], name: str) -> dict[str, dict[st
 def _byte_level(values: "_Values", tokens: Sequence[str], pre: _PreTokenizer) -> dict[str, Any]:
     """The tokenizer.json of a byte-level BPE."""
     if values.flag("add_space_prefix", default=False):
-        raise ModelError(
+        raise UnknownVocabularyError(
             f"{values.name} puts a space before texts (add_space_prefix), which is unknown here: {_WAY_OUT}"
         )
     merges = [merge.split(" ") for merge in values.strings("merges")]
@@ -117,15 +124,21 @@ def _sentencepiece(values: "_Values", tokens: Sequence[str], types: Sequence[int
     """The tokenizer.json of SentencePiece's BPE, as transformers converts it (convert_slow_tokenizer.py)."""
     if values.flag("remove_extra_whitespaces", default=False) or _USER_DEFINED in types:
         what = "tokens of its own" if _USER_DEFINED in types else "remove_extra_whitespaces"
-        raise ModelError(f"{values.name} has a SentencePiece tokenizer with {what}, which is not supported: {_WAY_OUT}")
+        raise UnknownVocabularyError(
+            f"{values.name} has a SentencePiece tokenizer with {what}, which is not supported: {_WAY_OUT}"
+        )
     if (unknown := values.token("unknown_token_id", tokens, 0)) is None or types.count(_BYTE) != 256:
-        raise ModelError(f"{values.name} has a SentencePiece tokenizer without tokens for all bytes: {_WAY_OUT}")
+        raise UnknownVocabularyError(
+            f"{values.name} has a SentencePiece tokenizer without tokens for all bytes: {_WAY_OUT}"
+        )
     scores = values.numbers("scores", len(tokens))
     pieces = {token: score for token, kind, score in zip(tokens, types, scores, strict=True) if kind == _NORMAL}
     # Llama's runs of spaces have one score; whichever of them merge first, the longest remains.
     merged = [score for token, score in pieces.items() if len(token) > 1 and {*token} != {"▁"}]
     if len({*merged}) != len(merged):
-        raise ModelError(f"{values.name} gives several tokens the same score, so their order is unknown: {_WAY_OUT}")
+        raise UnknownVocabularyError(
+            f"{values.name} gives several tokens the same score, so their order is unknown: {_WAY_OUT}"
+        )
     replace = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
     has_prefix = values.flag("add_space_prefix", default=True)
     strip = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if has_prefix else []
@@ -180,7 +193,7 @@ class _Values:
     def pre_tokenizer(self) -> _PreTokenizer:
         pre = self._get("pre")
         if not isinstance(pre, str) or pre not in _PRE_TOKENIZERS:
-            raise ModelError(
+            raise UnknownVocabularyError(
                 f"{self.name} cuts texts by the rules {pre!r:.40} (tokenizer.ggml.pre); known are "
                 f"{', '.join(_PRE_TOKENIZERS)}: {_WAY_OUT}"
             )

@@ -12,6 +12,7 @@ from jobs.cli.render.output import Output, output_options
 from jobs.formatting import counted, duration, size
 from worker.graphs.precision import Precision
 from worker.model_tools.add.target_ids import HeadChoice
+from worker.models.manifest import GGUF
 from worker.models.model_kind import ModelKind
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
 @click.option(
     "--name", help="The name of the model.  [default: the last part of SOURCE, and the precision unless fp32]"
 )
+@click.option(
+    "--keep-gguf",
+    is_flag=True,
+    help="Keep a GGUF file as it is, for llama.cpp, also if graphs could be built of it.",
+)
 @click.option("--force", is_flag=True, help="Replace a model of the same name.")
 @click.option(
     "--accept-departures",
@@ -54,6 +60,7 @@ def add(
     precision: str | None,
     head: str | None,
     name: str | None,
+    keep_gguf: bool,
     force: bool,
     accept_departures: bool,
     checkpoint: str | None,
@@ -63,11 +70,12 @@ def add(
     SOURCE is the checkpoint of a translation model (Marian, OPUS-MT) or of a causal language model (Llama, Mistral,
     Qwen2, Qwen3), or an ONNX export: an id on the Hugging Face hub, OWNER/NAME or OWNER/NAME@REVISION, or a folder.
     Or it is a GGUF file of a causal language model (Llama, Mistral, Qwen2, Qwen3) with weights in F32, F16, BF16 or
-    Q8_0; a tokenizer.json beside the file is used in place of the file's own vocabulary.
+    Q8_0; a tokenizer.json beside the file is used in place of the file's own vocabulary. A GGUF file of another
+    architecture or in other types (Q4_K_M ...) is copied unchanged, and runs with llama.cpp (--providers llamacpp).
 
     ONNX graphs are built from a checkpoint. An export is copied unchanged; if it is a causal model, its graph is
-    checked against its config.json, and against its checkpoint if there is one. Quantized checkpoints, adapters (LoRA),
-    GGUF files in other types and models with their own code are refused.
+    checked against its config.json, and against its checkpoint if there is one. Quantized checkpoints, adapters (LoRA)
+    and models with their own code are refused.
 
     An interrupted command leaves no incomplete model; run it again, and the download continues where it stopped.
     HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE and HF_TOKEN are respected.
@@ -79,6 +87,7 @@ def add(
         precision=Precision(precision) if precision else None,
         head=HeadChoice(head) if head else None,
         name=name,
+        keep_gguf=keep_gguf,
         force=force,
         accept_departures=accept_departures,
         checkpoint=checkpoint,
@@ -102,6 +111,7 @@ def add(
             )
         queue = " --queue gpu" if added.precision == Precision.FP16 else ""
         task = " --task score" if added.kind == ModelKind.CAUSAL else ""
+        queue += " --providers llamacpp" if added.layout == GGUF else ""
         print_message(f"Next: kvjobs submit CORPUS{task} --model {added.name}{queue} --wait")
 
 

@@ -1,13 +1,13 @@
 """`kvjobs models inspect`: the description of a model, on one page."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from jobs.cli.context import Context
 from jobs.cli.render.output import Output, output_options
-from jobs.formatting import count, counted, moment, size
+from jobs.formatting import count, counted, moment, percent, size
 from worker.cli.models.verifications import standing_of, stored_verifications
 from worker.models.model_kind import ModelKind
 from worker.models.registry import DEFAULT_MODEL, find_model
@@ -15,6 +15,7 @@ from worker.models.registry import DEFAULT_MODEL, find_model
 if TYPE_CHECKING:
     from jobs.store.verifications import Standing
     from worker.model_tools.inspect.description import GraphDescription, ModelDescription
+    from worker.models.checkpoint.gguf_network import StoredType
 
 LANGUAGES_SHOWN = 20
 
@@ -59,12 +60,15 @@ def describe(model: "ModelDescription", standing: "Standing | None" = None) -> I
     yield f"  layout     {model.layout or 'unknown'}" + (f": {model.conclusion}" if model.conclusion else "")
     if model.precision:
         yield f"  precision  {model.precision}"
+    if model.stored_types:
+        yield f"  weights    {_shares(model.stored_types)}"
     if model.num_layers is not None:
         yield (
             f"  cache      {counted(model.num_layers, 'layer')}, {counted(model.num_heads or 0, 'head')} of "
             f"size {model.head_size}"
             + (f" for {counted(model.num_query_heads, 'query head')}" if model.num_query_heads else "")
             + f", {model.cache_dtype}"
+            + (f", {size(model.cache_bytes)} a token" if model.cache_bytes else "")
         )
     yield f"  width      {_known(model.width)} (hidden size)"
     yield f"  positions  {_known(model.max_positions)} (the longest sequence, in tokens)"
@@ -78,7 +82,7 @@ def _vocabulary(model: "ModelDescription") -> Iterator[str]:
     if model.kind == ModelKind.CAUSAL:
         marks = (("BOS", model.bos_id), ("EOS", model.eos_id))
         named = ", ".join(f"{name} is id {count(i)}" if i is not None else f"no {name}" for name, i in marks)
-        yield f"  vocabulary {_known(model.vocab_size)} tokens; {named}"
+        yield f"  vocabulary {_known(model.vocab_size)} tokens; {named}{_bos_rule(model)}"
         return
     sizes = f"{_known(model.source_vocab_size)} source tokens, {_known(model.target_vocab_size)} target tokens"
     yield f"  vocabulary {sizes}" + (
@@ -93,6 +97,21 @@ def _vocabulary(model: "ModelDescription") -> Iterator[str]:
         more = len(model.languages) - LANGUAGES_SHOWN
         shown = " ".join(model.languages[:LANGUAGES_SHOWN])
         yield f"  languages  {shown}{f' and {more} more' if more > 0 else ''} (--target-language)"
+
+
+def _shares(types: "Sequence[StoredType]") -> str:
+    """The share of each type in the bytes of all weights."""
+    total = max(1, sum(one.num_bytes for one in types))
+    shares = ", ".join(f"{percent(one.num_bytes / total)} {one.name}" for one in types)
+    return f"{size(total)} for {count(sum(one.num_weights for one in types))} weights: {shares}"
+
+
+def _bos_rule(model: "ModelDescription") -> str:
+    if not model.stored_types:
+        return ""
+    if model.adds_bos is None:
+        return "; whether a text gets a BOS, llama.cpp decides by the kind of the vocabulary"
+    return "; a text gets a BOS (add_bos_token)" if model.adds_bos else "; a text gets no BOS (add_bos_token)"
 
 
 def _graph(graph: "GraphDescription") -> Iterator[str]:

@@ -1,19 +1,44 @@
-"""Opening a causal language model, whether its graphs are native or exported."""
+"""Opening a causal language model and its tokenizer: native graphs, an export, or a GGUF file."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from worker.engine.causal.exported.model import ExportedCausal
+from worker.engine.causal.llamacpp.model import LlamaCppCausal
+from worker.engine.causal.llamacpp.tokenizer import LlamaCppTokenizer
 from worker.engine.causal.native.model import NativeCausal
 from worker.engine.causal.protocol import CausalModel
 from worker.engine.runtime.device import CPU_PROVIDER, Provider
-from worker.models.manifest import has_native_graphs
+from worker.models.manifest import has_native_graphs, is_gguf
+from worker.text.causal_tokenizer import CausalTokenizer
+
+Tokenizer = CausalTokenizer | LlamaCppTokenizer
 
 
 def open_causal_model(
-    folder: Path, *, threads: int = 1, providers: Sequence[Provider] = (CPU_PROVIDER,)
+    folder: Path,
+    *,
+    threads: int = 1,
+    providers: Sequence[Provider] = (CPU_PROVIDER,),
+    context: int = 0,
+    vocab_only: bool = False,
 ) -> CausalModel:
-    """Open the model in `folder`; raise ModelError now, not at the first document."""
+    """Open the model in `folder`; raise ModelError now, not at the first document.
+
+    Of a GGUF file, `context` bounds the positions (0: those of the model), and `vocab_only` leaves its weights out, to
+    ask what the model could do. A GGUF file that llama.cpp runs is always on the CPU.
+    """
+    if is_gguf(folder):
+        return LlamaCppCausal.open(folder, threads=threads, context=context, vocab_only=vocab_only)
     if has_native_graphs(folder):
         return NativeCausal.open(folder, threads=threads, providers=providers)
     return ExportedCausal.open(folder, threads=threads, providers=providers)
+
+
+def open_causal_tokenizer(folder: Path, model: CausalModel | None = None) -> Tokenizer:
+    """Open the tokenizer of the model in `folder`; `model`: where it is open. Raises ModelError where it is damaged, or
+    makes ids that the model does not have."""
+    if is_gguf(folder):
+        opened = model if isinstance(model, LlamaCppCausal) else LlamaCppCausal.open(folder, vocab_only=True)
+        return LlamaCppTokenizer(opened.network)
+    return CausalTokenizer.open(folder, model.vocab_size if model else None)

@@ -15,7 +15,7 @@ def native_precision(folder: Path, manifest: Manifest, providers: Sequence[Provi
     """The precision of the native graphs in `folder`; raise ModelError if the device cannot run them, or would
     compute wrong results."""
     if Device.of(providers).kind != "cpu" and not runs_on_gpu(manifest):
-        raise ModelError(needs_half(folder.name, manifest.precision))
+        raise ModelError(needs_half(folder.name, manifest))
     precision = Precision(manifest.precision or Precision.FP32)
     if precision is Precision.INT8 and not int8_is_exact():
         raise ModelError(

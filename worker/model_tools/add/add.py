@@ -4,7 +4,7 @@
 Knows: the forms of sources. Does not know: which files a kind of model needs, the hub's protocol, how to print.
 
     checkpoint     config.json + weights   -> native graphs (layout "kv")
-    GGUF file      all of it               -> native graphs
+    GGUF file      all of it               -> native graphs, else a copy for llama.cpp (layout "gguf")
     export         graphs + tokenizer      -> a copy, with a manifest
     added before   kvjobs.json ...         -> a copy
 
@@ -24,22 +24,25 @@ from worker.graphs.architectures import architecture_of
 from worker.graphs.precision import Precision
 from worker.model_tools.add.causal_files import build_causal, compare_sample, copy_causal_export, try_causal
 from worker.model_tools.add.gguf_files import build_gguf
+from worker.model_tools.add.kept_gguf import keep_gguf, try_kept
 from worker.model_tools.add.marian_files import build_marian, copy_marian_export, head_size, try_marian
 from worker.model_tools.add.staging import Staging, staging, taken
 from worker.model_tools.add.target_ids import HeadChoice
 from worker.model_tools.origin import Origin
 from worker.models.checkpoint.checkpoint import Checkpoint
+from worker.models.checkpoint.gguf_checkpoint import NoGraphsError
 from worker.models.contents.kind import kind_of
 from worker.models.contents.present_files import has_exported_graphs, has_weights
 from worker.models.contents.required_files import check_files, refuse_unknown_graphs
 from worker.models.departures.departures import departures_in
-from worker.models.file_names import CONFIG
+from worker.models.file_names import CONFIG, GGUF_MODEL
 from worker.models.json_file import read_json
-from worker.models.manifest import MANIFEST, Manifest
+from worker.models.manifest import MANIFEST, Manifest, is_gguf
 from worker.models.model_folder import ModelFolder
 from worker.models.model_kind import ModelKind
 from worker.models.registry import is_model_name
 from worker.models.unsupported import is_gguf_file
+from worker.text.gguf_tokenizer import UnknownVocabularyError
 from worker.text.tokenizer_trial import try_tokenizer
 
 _HUB_ID = re.compile(r"(?P<id>[\w-][\w.-]*/[\w.-]+)(@(?P<revision>[^@\s]+))?", re.ASCII)
@@ -51,6 +54,7 @@ class Request:
 
     source: str  # a folder, a GGUF file, or OWNER/NAME[@REVISION] on the hub
     precision: Precision | None = None
+    keep_gguf: bool = False  # keep a GGUF file as it is, also where graphs could be built of it
     head: HeadChoice | None = None
     name: str | None = None
     force: bool = False  # replace a model of that name
@@ -87,6 +91,8 @@ def add_model(request: Request, models_dir: Path) -> Added:
     """
     started = time.monotonic()
     name = _name(request)
+    if request.keep_gguf and not is_gguf_file(Path(request.source)):
+        raise SpecError(f"--keep-gguf is for GGUF files, and {request.source} is none: leave it out")
     if not request.force and os.path.lexists(models_dir / name):
         raise SpecError(taken(models_dir / name))
     origin = _find(request.source)
@@ -129,18 +135,26 @@ def _naming_source(source: Path, copy: Path, checkpoint: str | None) -> Iterator
         message = str(error)
         if checkpoint and not (source / CONFIG).is_file():  # copied from the checkpoint of the export
             message = message.replace(str(copy / CONFIG), os.path.abspath(os.path.join(checkpoint, CONFIG)))
+        message = message.replace(str(copy / GGUF_MODEL), str(source))
         raise ModelError(message.replace(str(copy), str(source))) from error
 
 
 def _try_out(model: ModelFolder) -> None:
     """Open the model as a worker does; raises ModelError where it cannot run."""
     check_files(model)
-    (try_marian if kind_of(model) is ModelKind.TRANSLATION else try_causal)(model.path)
+    if is_gguf(model.path):
+        try_kept(model.path)
+    else:
+        (try_marian if kind_of(model) is ModelKind.TRANSLATION else try_causal)(model.path)
 
 
 def _record_departures(model: ModelFolder, manifest: Manifest, request: Request) -> Manifest:
     """Write the departures of an export from its configuration and its checkpoint into its manifest."""
-    if manifest.is_native or ModelKind.of_architecture(manifest.architecture) is ModelKind.TRANSLATION:
+    if (
+        manifest.is_native
+        or manifest.is_gguf
+        or ModelKind.of_architecture(manifest.architecture) is ModelKind.TRANSLATION
+    ):
         return manifest
     departures = departures_in(model.path).warnings()
     if manifest.checkpoint:
@@ -223,7 +237,18 @@ def _fill_from_gguf(stage: Staging, origin: Origin, file: Path, request: Request
     for option, value in (("--checkpoint", request.checkpoint), ("--head", request.head)):
         if value is not None:
             raise SpecError(f"{option} does not apply to {request.source}, a causal model in a GGUF file: leave it out")
-    manifest, note = build_gguf(stage.path, origin, file, request.precision or Precision.FP32)
+    if request.keep_gguf and request.precision is not None:
+        raise SpecError(f"--precision is for building graphs, and --keep-gguf keeps {request.source}: leave one out")
+    if request.keep_gguf:
+        manifest, note = keep_gguf(stage.path, origin, file, None)
+    else:
+        try:
+            manifest, note = build_gguf(stage.path, origin, file, request.precision or Precision.FP32)
+        except (NoGraphsError, UnknownVocabularyError) as error:
+            if request.precision is not None:  # graphs were asked for
+                raise
+            stage.empty()
+            manifest, note = keep_gguf(stage.path, origin, file, str(error))
     (stage.path / MANIFEST).write_bytes(manifest.to_bytes())
     return manifest, note
 
@@ -266,7 +291,7 @@ def _copy_added(folder: Path, origin: Origin) -> Manifest:
     manifest = Manifest.read(origin.folder)
     for difference in manifest.differences(origin.folder):
         raise ModelError(difference)
-    if ModelKind.of_architecture(manifest.architecture) is ModelKind.CAUSAL:
+    if ModelKind.of_architecture(manifest.architecture) is ModelKind.CAUSAL and not manifest.is_gguf:
         try_tokenizer(origin.folder)
     origin.copy(manifest.files, folder)
     return manifest

@@ -63,9 +63,9 @@ def copy_causal_export(
 
 def try_causal(folder: Path) -> None:
     """Open the model as a worker does; raise ModelError where that fails, or the tokenizer is another model's."""
-    from worker.engine.causal.open import open_causal_model  # loads onnxruntime
+    from worker.engine.causal.open import open_causal_model, open_causal_tokenizer  # loads onnxruntime
 
-    CausalTokenizer.open(folder, open_causal_model(folder).vocab_size)
+    open_causal_tokenizer(folder, open_causal_model(folder))
 
 
 def compare_sample(model: ModelFolder, checkpoint: Path, *, is_accepted: bool) -> list[str]:

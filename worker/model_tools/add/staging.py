@@ -45,6 +45,11 @@ class Staging:
         self._models_dir = models_dir
         self._root = root
 
+    def empty(self) -> None:
+        """Remove what was written into the folder."""
+        shutil.rmtree(self.path)
+        self.path.mkdir()
+
     def publish(self, name: str, *, force: bool) -> Path:
         """Rename the folder to `name` in one step, and return its path.
 

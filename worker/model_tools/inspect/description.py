@@ -13,6 +13,7 @@ from typing import Any
 
 from jobs.errors import ModelError
 from worker.engine.runtime.session import open_session
+from worker.models.checkpoint.gguf_network import StoredType
 from worker.models.file_names import graph_places
 from worker.models.layout.graph_header import read_header
 from worker.models.layout.graph_signature import GraphSignature, Tensor
@@ -48,9 +49,9 @@ class ModelDescription:
     path: str
     kind: str  # translation | causal
     revision: str | None = None
-    layout: str | None = None  # kv | merged | two decoders | with past | no cache
+    layout: str | None = None  # kv | gguf | merged | two decoders | with past | no cache
     conclusion: str | None = None  # how a model of this layout runs
-    precision: str | None = None  # what products are computed in, as the manifest says
+    precision: str | None = None  # what products are computed in, as the manifest says; Q4_K_M ... of a GGUF file
     source: str | None = None  # what `models add` made it from
     source_revision: str | None = None
     num_layers: int | None = None  # of the cache, like the three below
@@ -78,6 +79,9 @@ class ModelDescription:
     num_query_heads: int | None = None  # N
     vocab_size: int | None = None  # V of the model; its tokenizer may use fewer
     warnings: tuple[str, ...] = ()  # departures of an export from its configuration
+    stored_types: tuple[StoredType, ...] = ()  # how the weights of a GGUF file are stored
+    cache_bytes: int | None = None  # per token, of a GGUF file
+    adds_bos: bool | None = None  # of a GGUF file: whether it puts its BOS before a text; None: llama.cpp's rule
     bos_id: int | None = None
     eos_id: int | None = None
 

@@ -14,6 +14,7 @@ from typing import Any
 from jobs.errors import ModelError
 from worker.model_tools.inspect.causal import InspectedCausal
 from worker.model_tools.inspect.description import ModelDescription, OpenedGraphs, collecting, file_sizes
+from worker.model_tools.inspect.gguf import inspect_gguf
 from worker.model_tools.inspect.protocol import InspectedFamily
 from worker.model_tools.inspect.seq2seq import InspectedSeq2Seq
 from worker.models.contents.kind import kind_of
@@ -26,6 +27,8 @@ from worker.models.model_kind import ModelKind
 
 def inspect_model(folder: ModelFolder) -> ModelDescription:
     """Open every graph of a folder, one after the other, and the model; describe what it is and whether it runs."""
+    if (known := _gguf_manifest(folder)) is not None:
+        return inspect_gguf(folder, known)
     family, path = _family_of(folder), folder.path
     problems: list[str] = []
     manifest: Manifest | None = None
@@ -72,6 +75,14 @@ def inspect_model(folder: ModelFolder) -> ModelDescription:
         problems=tuple(problems),
         **fields,
     )
+
+
+def _gguf_manifest(folder: ModelFolder) -> Manifest | None:
+    try:
+        manifest = read_manifest(folder)
+    except ModelError:  # a damaged manifest, which is reported as a problem
+        return None
+    return manifest if manifest is not None and manifest.is_gguf else None
 
 
 def _family_of(folder: ModelFolder) -> InspectedFamily:

@@ -23,9 +23,8 @@ class VerifiedFamily(Protocol):
     def unit(self) -> str:
         """What a sample consists of, singular: a segment, a document."""
 
-    @property
-    def tokenizer_files(self) -> tuple[str, ...]:
-        """The files that two models must have in common for their ids to be comparable."""
+    def check_same_vocabulary(self, folder: ModelFolder, other: ModelFolder) -> None:
+        """Raise SpecError where the ids of two models mean other tokens, so that they cannot be compared."""
 
     @property
     def no_checkpoint(self) -> str:

@@ -31,6 +31,7 @@ from worker.model_tools.verify.checks import Check, Verdict
 from worker.model_tools.verify.numpy_marian import Floats
 from worker.model_tools.verify.protocol import Sample
 from worker.model_tools.verify.references import open_seq2seq_reference
+from worker.model_tools.verify.vocabulary import check_same_files
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.file_names import MARIAN_TOKENIZER
 from worker.models.json_file import read_json
@@ -52,8 +53,11 @@ class VerifiedSeq2Seq:
     """Translation models."""
 
     unit = "segment"
-    tokenizer_files = MARIAN_TOKENIZER
     no_checkpoint = "the model was not made by kvjobs models add; compare it with another one by --against"
+
+    @staticmethod
+    def check_same_vocabulary(folder: ModelFolder, other: ModelFolder) -> None:
+        check_same_files(folder, other, MARIAN_TOKENIZER)
 
     def __init__(self, *, source_language: str = "en", target_language: str | None = None) -> None:
         """`source_language`: of the sample, for cutting sentences; `target_language`: of a multilingual model."""

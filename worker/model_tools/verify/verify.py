@@ -17,14 +17,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from jobs.errors import SpecError
 from worker.graphs.precision import Precision
 from worker.model_tools.origin import find_checkpoint
 from worker.model_tools.verify.checks import Check, Verdict
 from worker.model_tools.verify.protocol import ModelRun, Sample, VerifiedFamily
 from worker.models.checkpoint.checkpoint import Checkpoint
 from worker.models.contents.required_files import check_files
-from worker.models.file_names import CONFIGURATION
+from worker.models.file_names import CONFIGURATION, GGUF_MODEL
 from worker.models.manifest import MANIFEST, Manifest, records
 from worker.models.model_folder import ModelFolder, read_manifest
 
@@ -43,12 +42,15 @@ def verify(
     where a model does not run, SpecError where `other` has another vocabulary.
     """
     if other is not None:
-        _check_same_vocabulary(folder, other, family)
+        check_files(other)
+        family.check_same_vocabulary(folder, other)
     run = family.run(folder, sample)
     yield from run.self_checks()
     manifest = read_manifest(folder)
     if manifest is not None and manifest.is_native:
         yield from _check_native(folder, manifest, family, run)
+    elif manifest is not None and manifest.is_gguf:
+        yield run.check_checkpoint(folder.path / GGUF_MODEL)
     else:
         yield _check_export(checkpoint or family.export_checkpoint(folder, manifest), family, run)
     if other is not None:
@@ -89,10 +91,3 @@ def _build_fp32(place: Path, model: Path, checkpoint: Path, manifest: Manifest, 
         files=records(place, names),
     )
     (place / MANIFEST).write_bytes(exact.to_bytes())
-
-
-def _check_same_vocabulary(folder: ModelFolder, other: ModelFolder, family: VerifiedFamily) -> None:
-    check_files(other)
-    for name in family.tokenizer_files:
-        if (folder.path / name).read_bytes() != (other.path / name).read_bytes():
-            raise SpecError(f"{folder.name} and {other.name} differ in {name}: their ids cannot be compared")

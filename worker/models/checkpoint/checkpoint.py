@@ -51,14 +51,15 @@ class Checkpoint:
     files: tuple[str, ...]  # the files that are read, config.json first
 
     @classmethod
-    def open(cls, folder: Path) -> Self:
+    def open(cls, folder: Path, *, any_type: bool = False) -> Self:
         """Read config.json and the headers of the weight files, or those of the GGUF file that `folder` is.
 
-        Raises ModelError for what no graph can be built of.
+        Raises ModelError for what no graph can be built of. `any_type`: of a GGUF file, also where its weights are in
+        types that only the package `gguf` reads.
         """
         if is_gguf_file(folder):
             gguf = GgufFile.open(folder)
-            config = read_config(gguf)
+            config = read_config(gguf, any_type=any_type)
             return cls(folder, config["model_type"], config, read_weights(gguf, config), (folder.name,))
         refuse_files({file.name for file in folder.iterdir()}, str(folder))
         architecture, config = check_architecture(folder / "config.json", str(folder))

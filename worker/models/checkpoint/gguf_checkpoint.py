@@ -76,10 +76,19 @@ _LAYER_NAMES = {
 _ROPE_FREQS = "rope_freqs.weight"
 
 
-def read_config(file: GgufFile) -> dict[str, Any]:
-    """What the config.json of the checkpoint would say; raise ModelError for what no graph can be built of."""
+class NoGraphsError(ModelError):
+    """The file may be whole and sound, but no graphs are built of such a model."""
+
+
+def read_config(file: GgufFile, *, any_type: bool = False) -> dict[str, Any]:
+    """What the config.json of the checkpoint would say; raise NoGraphsError for what no graph can be built of, and
+    ModelError for a file that is damaged, or holds no whole model.
+
+    `any_type`: also for weights in types that only the package `gguf` reads.
+    """
     architecture = _architecture(file)
-    _refuse_types(file)
+    if not any_type:
+        _refuse_types(file)
     values = _Values(file, architecture)
     values.refuse_unknown()
     config: dict[str, Any] = {name: values.size(key) for name, key in _SIZES.items()}
@@ -92,7 +101,7 @@ def read_config(file: GgufFile) -> dict[str, Any]:
     head_size = values.size("attention.key_length", config["hidden_size"] // heads)
     for key in ("attention.value_length", "rope.dimension_count"):
         if values.size(key, head_size) != head_size:
-            raise ModelError(
+            raise NoGraphsError(
                 f"{file.path} says {architecture}.{key} = {values.size(key)} with heads of size {head_size}; only "
                 "equal sizes are supported"
             )
@@ -132,7 +141,7 @@ def read_weights(file: GgufFile, config: Mapping[str, Any]) -> "GgufWeights":
     found = {_name_of(name): tensor for name, tensor in file.tensors.items()}
     unread = sorted(tensor.name for name, tensor in found.items() if name not in known and tensor.name != _ROPE_FREQS)
     if unread:
-        raise ModelError(
+        raise NoGraphsError(
             f"{file.path} has tensors that are not part of a {sizes.family} network ({_listed(unread)}), so its graph "
             "would compute something else: take the checkpoint that it was made from"
         )
@@ -222,9 +231,9 @@ def _architecture(file: GgufFile) -> str:
         )
     architecture = file.metadata.get("general.architecture")
     if architecture not in _ARCHITECTURES:
-        raise ModelError(
-            f"{file.path} has the architecture {architecture!r:.40}; of GGUF files, `kvjobs models add` reads those of "
-            f"{', '.join(_ARCHITECTURES)}; of another causal language model it takes an ONNX export"
+        raise NoGraphsError(
+            f"{file.path} has the architecture {architecture!r:.40}; of GGUF files, graphs are built of "
+            f"{', '.join(_ARCHITECTURES)}; of another causal language model `kvjobs models add` takes an ONNX export"
         )
     return str(architecture)
 
@@ -232,8 +241,8 @@ def _architecture(file: GgufFile) -> str:
 def _refuse_types(file: GgufFile) -> None:
     others = sorted({tensor.type for tensor in file.tensors.values()} - {*READ_TYPES})
     if others:
-        raise ModelError(
-            f"{file.path} holds weights as {', '.join(others)}; GGUF files are read with {', '.join(READ_TYPES)}: "
+        raise NoGraphsError(
+            f"{file.path} holds weights as {', '.join(others)}; graphs are built of {', '.join(READ_TYPES)}: "
             f"{_CONVERT}, with --precision int8 if it should be small"
         )
 
@@ -257,7 +266,7 @@ class _Values:
             if key not in known and (key not in _HARMLESS or value != _HARMLESS[key])
         )
         if unknown:
-            raise ModelError(
+            raise NoGraphsError(
                 f"{self._file.path} has settings that are not supported ({_listed(unknown)}), and may compute "
                 "something else than the graph would: add the checkpoint that it was made from"
             )
@@ -300,7 +309,7 @@ def _rope_scaling(file: GgufFile, values: _Values, base: float, head_size: int) 
                 "factor": values.real("rope.scaling.factor"),
                 "original_max_position_embeddings": values.size("rope.scaling.original_context_length"),
             }
-    raise ModelError(
+    raise NoGraphsError(
         f"{file.path} says rope.scaling.type = {kind!r:.40}; supported are none, linear, yarn and Llama 3's: add the "
         "checkpoint that it was made from"
     )
@@ -330,7 +339,7 @@ def _llama3(file: GgufFile, base: float, head_size: int) -> dict[str, Any] | Non
                 "high_freq_factor": high,
                 "original_max_position_embeddings": original,
             }
-    raise ModelError(
+    raise NoGraphsError(
         f"{file.path} scales positions (by its tensor {_ROPE_FREQS}) in another way than Llama 3 does: add the "
         "checkpoint that it was made from"
     )

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 
 from jobs.errors import ModelError
+from jobs.requirements import install_command, is_installed
 from worker.models.checkpoint.tensor_files import Weight
 from worker.models.readable_file import open_file, refuse_placeholder
 
@@ -48,13 +49,17 @@ _READ: dict[int, tuple[str, np.dtype[Any], int]] = {
     30: ("BF16", np.dtype("<u2"), 1),
 }
 READ_TYPES = ("F32", "F16", "BF16", "Q8_0")
-# The others, by ggml_type in ggml/include/ggml.h.
+# The others, by ggml_type in ggml/include/ggml.h: the name, the elements of a block, and its bytes.
 _OTHERS = {
-    2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K",
-    15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S",
-    23: "IQ4_XS", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0",
-    39: "MXFP4",
+    2: ("Q4_0", 32, 18), 3: ("Q4_1", 32, 20), 6: ("Q5_0", 32, 22), 7: ("Q5_1", 32, 24), 9: ("Q8_1", 32, 40),
+    10: ("Q2_K", 256, 84), 11: ("Q3_K", 256, 110), 12: ("Q4_K", 256, 144), 13: ("Q5_K", 256, 176),
+    14: ("Q6_K", 256, 210), 15: ("Q8_K", 256, 292), 16: ("IQ2_XXS", 256, 66), 17: ("IQ2_XS", 256, 74),
+    18: ("IQ3_XXS", 256, 98), 19: ("IQ1_S", 256, 50), 20: ("IQ4_NL", 32, 18), 21: ("IQ3_S", 256, 110),
+    22: ("IQ2_S", 256, 82), 23: ("IQ4_XS", 256, 136), 24: ("I8", 1, 1), 25: ("I16", 1, 2), 26: ("I32", 1, 4),
+    27: ("I64", 1, 8), 28: ("F64", 1, 8), 29: ("IQ1_M", 256, 56), 34: ("TQ1_0", 256, 54), 35: ("TQ2_0", 256, 66),
+    39: ("MXFP4", 32, 17), 40: ("NVFP4", 64, 36), 41: ("Q1_0", 128, 18),
 }  # fmt: skip
+_BLOCKS = {kind: (name, unit, dtype.itemsize) for kind, (name, dtype, unit) in _READ.items()} | _OTHERS
 
 
 class _Damaged(Exception):
@@ -70,9 +75,17 @@ class GgufTensor:
     type: str  # F32, Q8_0, ...; may be one that cannot be read
     shape: tuple[int, ...]  # outermost dimension first
     offset: int  # bytes from the start of the file
+    num_bytes: int  # 0 for a type that is not known
+
+    @property
+    def num_weights(self) -> int:
+        return math.prod(self.shape)
 
     def read(self) -> Weight:
-        """A copy as float32; raise ModelError where the file has become too short. Only for one of `READ_TYPES`."""
+        """A copy as float32; raise ModelError where the file has become too short, or where the package `gguf`, which
+        reads what is not of `READ_TYPES`, is missing or does not know the type."""
+        if self.type not in READ_TYPES:
+            return self._dequantized()
         dtype, unit = next((dtype, unit) for name, dtype, unit in _READ.values() if name == self.type)
         count = math.prod(self.shape) // unit
         try:
@@ -88,6 +101,25 @@ class GgufTensor:
             weight = (stored.astype(np.uint32) << 16).view(np.float32)
         else:
             weight = stored.astype(np.float32, copy=False)
+        return np.asarray(weight, np.float32).reshape(self.shape)
+
+    def _dequantized(self) -> Weight:
+        if not is_installed("gguf"):
+            raise ModelError(
+                f"{self.file} holds weights as {self.type}, which the package gguf reads: {install_command('gguf')}"
+            )
+        import gguf
+
+        kind = getattr(gguf.GGMLQuantizationType, self.type, None)
+        if kind is None or not self.num_bytes:
+            raise ModelError(f"{self.file} holds weights as {self.type}, which the package gguf does not know")
+        rows = np.fromfile(self.file, np.uint8, self.num_bytes, offset=self.offset)
+        if len(rows) != self.num_bytes:
+            raise ModelError(f"{self.file} ends within {self.name}: it is incomplete; download it again")
+        try:
+            weight = gguf.quants.dequantize(rows.reshape(*self.shape[:-1], -1), kind)
+        except NotImplementedError as error:
+            raise ModelError(f"{self.file} holds weights as {self.type}, which the package gguf cannot read") from error
         return np.asarray(weight, np.float32).reshape(self.shape)
 
 
@@ -139,14 +171,13 @@ def _read_header(path: Path, content: BinaryIO) -> tuple[dict[str, Any], dict[st
     for name, shape, kind, offset in found:
         if name in tensors:
             raise _Damaged(f"the tensor {name} is there twice")
-        type_name = _READ[kind][0] if kind in _READ else _OTHERS.get(kind, f"type {kind}")
-        tensors[name] = GgufTensor(path, name, type_name, shape, start + offset)
-        if kind in _READ:
-            _, dtype, unit = _READ[kind]
-            if shape[-1] % unit:
-                raise _Damaged(f"the rows of {name} have {shape[-1]} elements, which {type_name} cannot store")
-            if start + offset + math.prod(shape) // unit * dtype.itemsize > size:
-                raise _Damaged(f"{name} lies beyond its end")
+        type_name, unit, block_bytes = _BLOCKS.get(kind, (f"type {kind}", 1, 0))
+        if shape[-1] % unit:
+            raise _Damaged(f"the rows of {name} have {shape[-1]} elements, which {type_name} cannot store")
+        num_bytes = math.prod(shape) // unit * block_bytes
+        if start + offset + num_bytes > size:
+            raise _Damaged(f"{name} lies beyond its end")
+        tensors[name] = GgufTensor(path, name, type_name, shape, start + offset, num_bytes)
     return metadata, tensors
 
 

@@ -10,20 +10,20 @@ from worker.models.model_kind import ModelKind
 
 
 def layout_of(folder: ModelFolder) -> str | None:
-    """kv, merged, two decoders, with past or no cache; None if its files do not form a known layout.
+    """kv, gguf, merged, two decoders, with past or no cache; None if its files do not form a known layout.
 
     File names decide, except for a causal export: there the inputs of the graph do, and reading them loads numpy and
     onnx.
     """
-    if kind_of(folder) is ModelKind.CAUSAL and not _is_native(folder):
+    if kind_of(folder) is ModelKind.CAUSAL and _known_layout(folder) is None:
         return _causal_layout(folder.path)
     return layout_by_names(folder)
 
 
 def layout_by_names(folder: ModelFolder) -> str | None:
     """As `layout_of`, by the names of the files alone: `export` for every causal export. Loads nothing."""
-    if _is_native(folder):
-        return "kv"
+    if known := _known_layout(folder):
+        return known
     if kind_of(folder) is ModelKind.CAUSAL:
         return "export" if has_graph(folder.path, causal_graph_name(folder.path)) else None
     graphs = graph_place(folder.path, ENCODER)
@@ -36,9 +36,10 @@ def layout_by_names(folder: ModelFolder) -> str | None:
     return "two decoders" if (graphs / WITH_PAST).is_file() else "no cache"
 
 
-def _is_native(folder: ModelFolder) -> bool:
+def _known_layout(folder: ModelFolder) -> str | None:
+    """The layout that the manifest names; None for graphs of an export."""
     manifest = read_manifest(folder)
-    return manifest is not None and manifest.is_native
+    return manifest.layout if manifest is not None and (manifest.is_native or manifest.is_gguf) else None
 
 
 def _causal_layout(path: Path) -> str | None:

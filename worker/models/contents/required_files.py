@@ -5,7 +5,7 @@ Knows: which files the models of each kind and layout need. Does not know: what 
 standard library.
 
     translation   encoder_model.onnx + decoders, source.spm, target.spm, vocab.json     native: encoder, decoder
-    causal        model.onnx, tokenizer.json                                            native: body, head
+    causal        model.onnx, tokenizer.json; or model.gguf                             native: body, head
 """
 
 from collections.abc import Collection, Mapping
@@ -30,6 +30,7 @@ from worker.models.file_names import (
     DECODER,
     ENCODER,
     GENAI_CONFIG,
+    GGUF_MODEL,
     MARIAN_TOKENIZER,
     MERGED,
     NATIVE_GRAPHS,
@@ -62,6 +63,9 @@ def check_files(folder: ModelFolder) -> None:
     if manifest is not None and manifest.layout == "kv":
         tokenizer = MARIAN_TOKENIZER if kind is ModelKind.TRANSLATION else CAUSAL_TOKENIZER
         for name in (CONFIG, *NATIVE_GRAPHS[kind], *tokenizer):
+            _require(path / name, _remedy(path, manifest))
+    elif manifest is not None and manifest.is_gguf:
+        for name in (CONFIG, GGUF_MODEL):
             _require(path / name, _remedy(path, manifest))
     elif kind is ModelKind.CAUSAL:
         _check_causal_export(path)

@@ -202,22 +202,26 @@ def test_what_the_graphs_would_not_compute_is_refused_by_its_key(values, message
     write_gguf(checkpoint_in(tmp_path), tmp_path / "file.gguf", "f32", pre="gpt-2", **values)
 
     with pytest.raises(ModelError, match=message):
-        added(tmp_path / "file.gguf", "ours", tmp_path)
+        added(tmp_path / "file.gguf", "ours", tmp_path, precision=Precision.FP32)
     assert not any((tmp_path / "models").iterdir())
 
 
-def test_other_quantizations_are_refused_by_name(tmp_path, monkeypatch):
+def test_no_graphs_are_built_of_other_quantizations(tmp_path, monkeypatch):
     monkeypatch.setitem(PRECISIONS, "q4_0", gguf.GGMLQuantizationType.Q4_0)
     write_gguf(checkpoint_in(tmp_path), tmp_path / "file.gguf", "q4_0", pre="gpt-2")
 
-    with pytest.raises(ModelError, match=r"holds weights as Q4_0; GGUF files are read with F32, F16, BF16, Q8_0: "):
-        added(tmp_path / "file.gguf", "ours", tmp_path)
+    with pytest.raises(ModelError, match=r"holds weights as Q4_0; graphs are built of F32, F16, BF16, Q8_0: "):
+        added(tmp_path / "file.gguf", "ours", tmp_path, precision=Precision.FP32)
 
 
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("general.architecture", "gemma3", r"has the architecture 'gemma3'; .* reads those of llama, qwen2, qwen3"),
+        (
+            "general.architecture",
+            "gemma3",
+            r"has the architecture 'gemma3'; of GGUF files, graphs are built of llama, qwen2, qwen3",
+        ),
         ("general.type", "adapter", r"holds no whole model \(general\.type is 'adapter'\)"),
     ],
 )
@@ -231,7 +235,7 @@ def test_files_of_another_kind_are_refused_by_what_they_are(key, value, message,
     writer.close()
 
     with pytest.raises(ModelError, match=message):
-        added(tmp_path / "file.gguf", "ours", tmp_path)
+        added(tmp_path / "file.gguf", "ours", tmp_path, precision=Precision.FP32)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +255,7 @@ def test_weights_that_are_too_few_too_many_or_of_another_shape_are_refused(chang
     write_gguf(checkpoint, tmp_path / "file.gguf", "f32", pre="gpt-2")
 
     with pytest.raises(ModelError, match=message):
-        added(tmp_path / "file.gguf", "ours", tmp_path)
+        added(tmp_path / "file.gguf", "ours", tmp_path, precision=Precision.FP32)
 
 
 def test_merges_of_tokens_that_the_vocabulary_lacks_are_refused_by_the_name_of_the_file(tmp_path):
@@ -290,7 +294,7 @@ def test_a_scaling_like_llama_3s_with_other_factors_is_refused(tmp_path):
     write_gguf(checkpoint, tmp_path / "file.gguf", "f32", pre="gpt-2")
 
     with pytest.raises(ModelError, match=r"scales positions \(by its tensor rope_freqs\.weight\) in another way"):
-        added(tmp_path / "file.gguf", "ours", tmp_path)
+        added(tmp_path / "file.gguf", "ours", tmp_path, precision=Precision.FP32)
 
 
 def test_the_manifest_is_what_another_folder_of_models_copies(tmp_path):

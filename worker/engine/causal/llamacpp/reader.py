@@ -1,0 +1,260 @@
+"""
+Log-probabilities of sequences from llama.cpp, for one lane: which tokens go through the network together.
+
+    sequences that share nothing     many per call, without padding
+    a sequence too long for a call   in chunks, each token computed once
+    many suffixes of one prefix      the prefix once, then the suffixes, many per call, each a sequence that begins with
+                                     the cells of the prefix
+
+The last token of a sequence is only a target: the network never reads it. Logits are asked for only where the token
+that follows is scored.
+
+Knows: calls, their order, and how much memory one may take. Does not know: text, files.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.engine.causal.group_results import GroupResults
+from worker.engine.causal.llamacpp.context import Context, ContextSize, Piece
+from worker.engine.causal.llamacpp.network import Network
+from worker.engine.causal.protocol import Group, LogProbs
+from worker.engine.causal.target_log_probs import first_log_probs, scratch_size, target_log_probs
+from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.runtime.out_of_memory import halve_on_out_of_memory
+from worker.engine.runtime.run_context import RunContext
+
+_MIN_SAVED = 64  # tokens that sharing a prefix has to save, to be worth its call
+_LEAST_TOKENS = 32  # of a call
+_MOST_TOKENS = 512  # of a call
+_MOST_LOGITS = 1 << 26  # of a call, 256 MB: llama.cpp holds them twice
+_MOST_PRODUCTS = 1 << 38  # of a call, so that it ends, and a lane can stop, after seconds on one core
+_SCORE_BYTES = 1 << 28  # of attention, which holds those of all heads and cells for the tokens computed at once
+_SEQUENCES = 128  # in a context
+_PAD = 256  # cells; llama.cpp rounds up to as many
+
+_UNSCORED: LogProbs = np.empty(0, np.float32)  # of a sequence of one token, which nothing predicts
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The largest sizes of one call."""
+
+    tokens: int
+    is_packed: bool  # many sequences per call, and shared prefixes computed once
+    cells: int | None = None  # of every context; None: as many as its sequences need
+
+    @classmethod
+    def of(cls, network: Network, *, is_packed: bool, cells: int | None) -> "Limits":
+        """Those that bound the memory and the seconds of a call."""
+        most = min(_MOST_TOKENS, _MOST_LOGITS // network.vocab_size, _MOST_PRODUCTS // max(1, network.num_parameters))
+        tokens = max(_LEAST_TOKENS, most // _LEAST_TOKENS * _LEAST_TOKENS)
+        is_packed = is_packed and not network.is_recurrent and cells is None
+        return cls(min(tokens, cells) if cells else tokens, is_packed, cells)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    """The tokens of a sequence that follow those in the context: a suffix, or all of it."""
+
+    group: int
+    suffix: int  # its index in the group
+    prefix: int  # the sequence of the context that it continues, where `start` is above 0
+    start: int  # the position of its first token
+    fed: Sequence[int]  # the ids that the network reads
+    first_row: int  # the first of `fed` that predicts a scored token
+    targets: Sequence[int]  # the tokens that `fed` predicts from there on
+
+
+class LlamaCppReader:
+    """Reads sequences, for one lane."""
+
+    def __init__(
+        self, network: Network, *, threads: int, limits: Limits, bytes_per_cell: int, is_whole: bool = False
+    ) -> None:
+        """`bytes_per_cell`: of keys and values. `is_whole`: each sequence in one call, whatever `limits.tokens` is."""
+        self._network = network
+        self._threads = threads
+        self._limits = limits
+        self._tokens = limits.tokens  # of a call; fewer after a shortage of memory
+        self._bytes_per_cell = bytes_per_cell
+        self._is_whole = is_whole
+        self._context: Context | None = None  # made for the first sequences
+        self._scratch = np.empty(scratch_size(network.vocab_size), np.float32)
+        self.buffer_stats = BufferStats()
+
+    def read(self, groups: Sequence[Group], run: RunContext) -> Iterator[tuple[int, list[LogProbs]]]:
+        """See `protocol.Reader.read`. Groups that share a prefix come first."""
+        left = dict(enumerate(groups))
+        while left:
+            with halve_on_out_of_memory(self._tokens, "tokens of a call", least=_LEAST_TOKENS) as attempt:
+                for index, found in self._read(dict(left), groups, run):
+                    del left[index]
+                    yield index, found
+            if not attempt.fits:
+                self._context = None
+                self.buffer_stats = self.buffer_stats.freed()
+                self._tokens = attempt.half
+
+    def _read(
+        self, left: Mapping[int, Group], groups: Sequence[Group], run: RunContext
+    ) -> Iterator[tuple[int, list[LogProbs]]]:
+        results = GroupResults(groups)
+        shared = [index for index, group in left.items() if self._limits.is_packed and _is_worth_sharing(group)]
+        for wave in _waves({index: left[index] for index in shared}, self._tokens):
+            yield from self._read_shared(wave, groups, results, run)
+        tails = [tail for index in left.keys() - {*shared} for tail in _whole_sequences(index, left[index])]
+        for tail in tails:
+            if not tail.fed and (done := results.add(tail.group, tail.suffix, _UNSCORED)) is not None:
+                yield tail.group, done
+        tails = sorted((tail for tail in tails if tail.fed), key=lambda tail: (-len(tail.fed), tail.group, tail.suffix))
+        for pack in self._packs(tails, num_prefixes=0):
+            context = self._context_for(sum(len(tail.fed) for tail in pack))
+            context.clear()
+            for tail, found in zip(pack, self._read_tails(context, pack, 0, run), strict=True):
+                if (done := results.add(tail.group, tail.suffix, found)) is not None:
+                    yield tail.group, done
+
+    def _read_shared(
+        self, wave: Sequence[int], groups: Sequence[Group], results: GroupResults, run: RunContext
+    ) -> Iterator[tuple[int, list[LogProbs]]]:
+        """Read the prefixes of some groups, then all their suffixes behind them."""
+        prefixes = [groups[index].prefix for index in wave]
+        tails = [
+            _Tail(index, place, sequence, len(groups[index].prefix), suffix[:-1], 0, suffix[1:])
+            for sequence, index in enumerate(wave)
+            for place, suffix in enumerate(groups[index].suffixes)
+        ]
+        longest = max(len(tail.fed) for tail in tails)
+        context = self._context_for(sum(map(len, prefixes)) + max(longest, self._tokens))
+        context.clear()
+        first: dict[tuple[int, int], LogProbs] = {}  # of the first token of each suffix, which the prefix predicts
+        for index, logits in zip(wave, self._read_prefixes(context, prefixes, run), strict=True):
+            targets = np.array([suffix[0] for suffix in groups[index].suffixes])
+            with run.measure("head", rows=1, tokens=len(targets)):
+                found = first_log_probs(logits, targets)
+            first |= {(index, place): found[place : place + 1] for place in range(len(targets))}
+        for tail in tails:
+            if not tail.fed:
+                done = results.add(tail.group, tail.suffix, first[tail.group, tail.suffix])
+                if done is not None:
+                    yield tail.group, done
+        for pack in self._packs([tail for tail in tails if tail.fed], num_prefixes=len(wave)):
+            for number, tail in enumerate(pack):
+                context.share(tail.prefix, range(len(wave) + number, len(wave) + number + 1))
+            for tail, rest in zip(pack, self._read_tails(context, pack, len(wave), run), strict=True):
+                log_probs = np.concatenate((first[tail.group, tail.suffix], rest))
+                if (done := results.add(tail.group, tail.suffix, log_probs)) is not None:
+                    yield tail.group, done
+            context.forget(range(len(wave), len(wave) + len(pack)))
+
+    def _read_prefixes(
+        self, context: Context, prefixes: Sequence[Sequence[int]], run: RunContext
+    ) -> list[NDArray[np.float32]]:
+        """Read each prefix into the sequence of its index; the logits (V,) after the last token of each."""
+        pieces = [Piece(number, 0, ids, len(ids) - 1) for number, ids in enumerate(prefixes)]
+        if len(pieces) > 1:  # together they fit into a call
+            self._call(context, pieces, run)
+            return list(context.logits().copy())
+        for chunk in _chunks(pieces[0], self._tokens):
+            self._call(context, [chunk], run)
+        return [context.logits()[-1].copy()]
+
+    def _read_tails(
+        self, context: Context, pack: Sequence[_Tail], first_sequence: int, run: RunContext
+    ) -> list[LogProbs]:
+        """The log-probabilities of the targets of each tail. A pack of several fits into a call."""
+        pieces = [
+            Piece(first_sequence + number, tail.start, tail.fed, tail.first_row) for number, tail in enumerate(pack)
+        ]
+        targets = np.concatenate([np.asarray(tail.targets, np.int64) for tail in pack])
+        calls = [pieces] if len(pieces) > 1 else [[chunk] for chunk in _chunks(pieces[0], context.size.tokens)]
+        found, num_done = [], 0
+        for call in calls:
+            self._call(context, call, run)
+            logits = context.logits()
+            with run.measure("head", rows=len(logits), tokens=len(logits)):
+                found.append(target_log_probs(logits, targets[num_done : num_done + len(logits)], self._scratch))
+            num_done += len(logits)
+        return np.split(np.concatenate(found), np.cumsum([len(tail.targets) for tail in pack])[:-1])
+
+    def _call(self, context: Context, pieces: Sequence[Piece], run: RunContext) -> None:
+        run.raise_if_stopped("calls of the model")
+        tokens = sum(len(piece.ids) for piece in pieces)
+        with run.measure("prefill", rows=len(pieces), tokens=tokens, past_length=max(piece.start for piece in pieces)):
+            context.read(pieces)
+
+    def _packs(self, tails: Sequence[_Tail], *, num_prefixes: int) -> Iterator[list[_Tail]]:
+        """Tails that fit into one call; one that is too long for it is alone."""
+        pack: list[_Tail] = []
+        tokens = 0
+        most = _SEQUENCES - num_prefixes if self._limits.is_packed else 1
+        for tail in tails:
+            if pack and (tokens + len(tail.fed) > self._tokens or len(pack) == most):
+                yield pack
+                pack, tokens = [], 0
+            pack.append(tail)
+            tokens += len(tail.fed)
+        if pack:
+            yield pack
+
+    def _context_for(self, num_cells: int) -> Context:
+        """A context with room for so many tokens: the one that is there, where it gives the same bits as a new one."""
+        tokens = max(self._tokens, num_cells) if self._is_whole else self._tokens
+        wanted = self._size(num_cells, tokens)
+        if self._context is not None:
+            size = self._context.size
+            if size.cells >= wanted.cells and size.computed == wanted.computed and size.tokens >= wanted.tokens:
+                self.buffer_stats = self.buffer_stats + BufferStats(reuses=1)
+                return self._context
+            self._context = None  # before the new one is made, so that both need not fit
+            self.buffer_stats = self.buffer_stats.freed()
+        self._context = Context(self._network, wanted, self._threads)
+        num_bytes = wanted.cells * self._bytes_per_cell + wanted.tokens * self._network.vocab_size * 4
+        self.buffer_stats = self.buffer_stats + BufferStats(num_bytes, allocations=1)
+        return self._context
+
+    def _size(self, num_cells: int, tokens: int) -> ContextSize:
+        """Powers of two, so that a context is seldom replaced."""
+        cells = self._limits.cells or max(_PAD, 1 << (max(num_cells, 2 * self._tokens) - 1).bit_length())
+        scores = max(1, self._network.num_heads) * cells * 4  # bytes, of one token
+        computed = min(tokens, max(_LEAST_TOKENS, _SCORE_BYTES // scores))
+        return ContextSize(cells, tokens, computed, _SEQUENCES if self._limits.is_packed else 1)
+
+
+def _is_worth_sharing(group: Group) -> bool:
+    """Whether to compute the group's prefix once, instead of with each suffix."""
+    return len(group.prefix) * (len(group.suffixes) - 1) >= _MIN_SAVED
+
+
+def _waves(groups: Mapping[int, Group], max_tokens: int) -> Iterator[list[int]]:
+    """Groups whose prefixes fit into one call; one whose prefix is too long for it is alone."""
+    wave: list[int] = []
+    tokens = 0
+    for index in sorted(groups, key=lambda index: (-groups[index].longest, index)):
+        length = len(groups[index].prefix)
+        if wave and (tokens + length > max_tokens or len(wave) == _SEQUENCES // 4):
+            yield wave
+            wave, tokens = [], 0
+        wave.append(index)
+        tokens += length
+    if wave:
+        yield wave
+
+
+def _whole_sequences(index: int, group: Group) -> Iterator[_Tail]:
+    """Each suffix of a group after its own copy of the prefix."""
+    first = max(1, len(group.prefix))  # the first token that is scored
+    for place, suffix in enumerate(group.suffixes):
+        ids = [*group.prefix, *suffix]
+        yield _Tail(index, place, 0, 0, ids[:-1], first - 1, ids[first:])
+
+
+def _chunks(piece: Piece, max_tokens: int) -> Iterator[Piece]:
+    """The piece in parts that fit into a call."""
+    for start in range(0, len(piece.ids), max_tokens):
+        ids = piece.ids[start : start + max_tokens]
+        yield Piece(piece.sequence, piece.start + start, ids, min(len(ids), max(0, piece.first_row - start)))

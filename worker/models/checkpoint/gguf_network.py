@@ -1,0 +1,207 @@
+"""
+What the header of a GGUF file says of the network in it, of any architecture: its sizes, how its weights are stored,
+whether it gives log-probabilities of a text.
+
+Knows: the keys of the metadata (gguf-py/gguf/constants.py in llama.cpp). Does not know: what an architecture computes.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Self
+
+from jobs.errors import ModelError
+from worker.models.checkpoint.gguf_file import GgufFile
+
+F32 = "F32"
+_CACHE_BYTES = 4  # of a number in the cache: kvjobs keeps keys and values in float32
+# llama_ftype in llama.cpp's include/llama.h: the mix of types that a file was quantized to.
+_FILE_TYPES = {
+    0: F32, 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K", 11: "Q3_K_S", 12: "Q3_K_M",
+    13: "Q3_K_L", 14: "Q4_K_S", 15: "Q4_K_M", 16: "Q5_K_S", 17: "Q5_K_M", 18: "Q6_K", 19: "IQ2_XXS", 20: "IQ2_XS",
+    21: "Q2_K_S", 22: "IQ3_XS", 23: "IQ3_XXS", 24: "IQ1_S", 25: "IQ4_NL", 26: "IQ3_S", 27: "IQ3_M", 28: "IQ2_S",
+    29: "IQ2_M", 30: "IQ4_XS", 31: "IQ1_M", 32: "BF16", 36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4_MOE",
+}  # fmt: skip
+_MAX_SIZE = 1 << 31
+_SENTENCEPIECE = "llama"  # tokenizer.ggml.model
+_ADDS_BOS = {_SENTENCEPIECE: True}  # where the file does not say: src/llama-vocab.cpp in llama.cpp
+# Rotary factors for long texts: llama.cpp takes these, or those for short texts, by the size of the whole context.
+_LONG_FACTORS = "rope_factors_long.weight"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredType:
+    """The weights that are stored in one type."""
+
+    name: str  # Q4_K, F32, ...
+    num_tensors: int
+    num_weights: int
+    num_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GgufNetwork:
+    """The network in a GGUF file. None: the header does not say."""
+
+    architecture: str
+    label: str  # of the whole file: Q4_K_M, F32, ...
+    types: tuple[StoredType, ...]  # that with the most bytes first
+    max_positions: int  # the context that it was made for, in tokens
+    short_positions: int | None  # those for which it has other rotary factors than for longer texts
+    vocab_size: int
+    num_layers: int
+    width: int | None
+    num_query_heads: int | None
+    num_heads: int | None  # of keys and values, the most of any layer
+    head_size: int | None  # of keys
+    cache_bytes: int | None  # per token, for keys and values in float32 of all layers
+    bos_id: int | None
+    adds_bos: bool | None  # whether a text gets a BOS; None: llama.cpp has a rule for its vocabulary
+    eos_id: int | None
+
+    @property
+    def is_float32(self) -> bool:
+        """Whether every weight is float32, so that only the order of sums can change a result."""
+        return all(one.name == F32 for one in self.types)
+
+    @classmethod
+    def of(cls, file: GgufFile) -> Self:
+        """Raises ModelError where the file holds no whole network, or none that predicts each token from those before
+        it."""
+        architecture = _whole_architecture(file)
+        values = _Values(file, architecture)
+        if values.get("attention.causal") is False or values.get("pooling_type") in (1, 2, 4):
+            raise ModelError(
+                f"{file.path} holds a model of embeddings ({architecture}), which gives no log-probabilities: take a "
+                "causal language model"
+            )
+        tokens = file.metadata.get("tokenizer.ggml.tokens")
+        if not isinstance(tokens, list) or not tokens:
+            raise ModelError(f"{file.path} has no vocabulary (tokenizer.ggml.tokens), so it cannot read a text")
+        types = _stored_types(file)
+        heads = values.per_layer("attention.head_count")
+        kv_heads = values.per_layer("attention.head_count_kv") or heads
+        width, num_layers = values.size("embedding_length"), values.needed("block_count")
+        key_size = values.size("attention.key_length") or (
+            width // max(heads) if width and heads and max(heads) else None
+        )
+        value_size = values.size("attention.value_length") or key_size
+        kind = file.metadata.get("tokenizer.ggml.model")
+        adds_bos = file.metadata.get(
+            "tokenizer.ggml.add_bos_token", _ADDS_BOS.get(kind if isinstance(kind, str) else "")
+        )
+        return cls(
+            architecture=architecture,
+            label=_FILE_TYPES.get(file.metadata.get("general.file_type", -1), types[0].name),
+            types=types,
+            max_positions=values.needed("context_length"),
+            short_positions=(
+                values.size("rope.scaling.original_context_length") if _LONG_FACTORS in file.tensors else None
+            ),
+            vocab_size=len(tokens),
+            num_layers=num_layers,
+            width=width,
+            num_query_heads=max(heads) if heads else None,
+            num_heads=max(kv_heads) if kv_heads else None,
+            head_size=key_size,
+            cache_bytes=_cache_bytes(values, num_layers, kv_heads, key_size, value_size),
+            bos_id=_token(file, "bos_token_id", 1 if kind == _SENTENCEPIECE else None),
+            adds_bos=adds_bos if isinstance(adds_bos, bool) else None,
+            eos_id=_token(file, "eos_token_id", 2 if kind == _SENTENCEPIECE else None),
+        )
+
+    def config(self) -> dict[str, Any]:
+        """The sizes by their names in a config.json."""
+        values = {
+            "head_dim": self.head_size,
+            "hidden_size": self.width,
+            "max_position_embeddings": self.max_positions,
+            "model_type": self.architecture,
+            "num_attention_heads": self.num_query_heads,
+            "num_hidden_layers": self.num_layers,
+            "num_key_value_heads": self.num_heads,
+            "vocab_size": self.vocab_size,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def _whole_architecture(file: GgufFile) -> str:
+    """The architecture of a file that holds a whole model."""
+    kind = file.metadata.get("general.type", "model")
+    if kind != "model":
+        raise ModelError(f"{file.path} holds no whole model (general.type is {kind!r:.40}): name the file of the model")
+    if (num_files := file.metadata.get("split.count", 0)) not in (0, 1):
+        raise ModelError(
+            f"{file.path} is one of {num_files!r:.40} parts of a model: join them with `llama-gguf-split --merge`, and "
+            "add the result"
+        )
+    architecture = file.metadata.get("general.architecture")
+    if not isinstance(architecture, str) or not architecture.isprintable() or not 0 < len(architecture) <= 64:
+        raise ModelError(f"{file.path} names no architecture (general.architecture): it is damaged; download it again")
+    if "token_embd.weight" not in file.tensors:
+        raise ModelError(f"{file.path} has no tensor token_embd.weight: it holds no whole model (a vocabulary alone?)")
+    return architecture
+
+
+def _stored_types(file: GgufFile) -> tuple[StoredType, ...]:
+    tensors: Counter[str] = Counter()
+    weights: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for tensor in file.tensors.values():
+        tensors[tensor.type] += 1
+        weights[tensor.type] += tensor.num_weights
+        sizes[tensor.type] += tensor.num_bytes
+    in_order = sorted(tensors, key=lambda name: (-sizes[name], name))
+    return tuple(StoredType(name, tensors[name], weights[name], sizes[name]) for name in in_order)
+
+
+def _cache_bytes(
+    values: "_Values", num_layers: int, kv_heads: list[int], key_size: int | None, value_size: int | None
+) -> int | None:
+    """Bytes of keys and values per token; None where a layer keeps another state than keys and values."""
+    if not kv_heads or not key_size or not value_size or values.has_states:
+        return None
+    heads = sum(kv_heads) if len(kv_heads) == num_layers else kv_heads[0] * num_layers
+    return heads * (key_size + value_size) * _CACHE_BYTES
+
+
+def _token(file: GgufFile, key: str, default: int | None) -> int | None:
+    value = file.metadata.get(f"tokenizer.ggml.{key}", default)
+    return value if type(value) is int else None
+
+
+class _Values:
+    """The metadata of an architecture; raises ModelError for a size that is none."""
+
+    def __init__(self, file: GgufFile, architecture: str) -> None:
+        self._file = file
+        self._prefix = f"{architecture}."
+
+    @property
+    def has_states(self) -> bool:
+        """Whether layers are recurrent (Mamba, RWKV), or keep a compressed form of keys and values (DeepSeek)."""
+        marks = tuple(self._prefix + key for key in ("ssm.", "wkv.", "attention.kv_lora_rank", "shortconv."))
+        return any(key.startswith(marks) for key in self._file.metadata)
+
+    def get(self, key: str) -> Any:
+        return self._file.metadata.get(self._prefix + key)
+
+    def size(self, key: str) -> int | None:
+        value = self.get(key)
+        if value is not None and (type(value) is not int or not 0 < value < _MAX_SIZE):
+            raise ModelError(f"{self._file.path} says {self._prefix}{key} = {value!r:.60}, which is not a size")
+        return value
+
+    def needed(self, key: str) -> int:
+        if (value := self.size(key)) is None:
+            raise ModelError(f"{self._file.path} has no {self._prefix}{key}: it is damaged; download it again")
+        return value
+
+    def per_layer(self, key: str) -> list[int]:
+        """A count for all layers, or one for each; empty where the file has none."""
+        value = self.get(key)
+        counts = value if isinstance(value, list) else [value]
+        if value is None:
+            return []
+        if not counts or not all(type(count) is int and 0 <= count < _MAX_SIZE for count in counts):
+            raise ModelError(f"{self._file.path} says {self._prefix}{key} = {value!r:.60}, which is not a size")
+        return counts
