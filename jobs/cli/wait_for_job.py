@@ -19,6 +19,7 @@ from jobs.settings import Settings
 from jobs.spec import Task
 from jobs.store.database import Database
 from jobs.store.jobs import resume
+from jobs.store.report.job_providers import JobProviders, providers_of
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.totals import Totals, totals
 from jobs.store.schema.states import JobState
@@ -54,7 +55,7 @@ def wait_for_job(
                 print_message(cancelled_message(job))
             else:
                 _write(database, job, output)
-                print_message(end_message(job, output, tolerance, _totals(database, job)))
+                print_message(end_message(job, output, tolerance, *_totals(database, job)))
         except KeyboardInterrupt:
             if not job.has_ended:
                 print_message("Finishing the current batch; press Ctrl-C again to stop at once.")
@@ -106,8 +107,6 @@ def _write(database: Database, job: JobSummary, output: Path | None) -> None:
         export_file(database, job, output, tell=print_message)
 
 
-def _totals(database: Database, job: JobSummary) -> Totals | None:
-    if job.task != Task.SCORE:
-        return None
+def _totals(database: Database, job: JobSummary) -> tuple[Totals | None, JobProviders]:
     with database.reading() as connection:
-        return totals(connection, job)
+        return totals(connection, job) if job.task == Task.SCORE else None, providers_of(connection, job)

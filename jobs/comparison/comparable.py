@@ -1,13 +1,15 @@
 """Which jobs can be compared, and what a reader has to know of the comparison."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from jobs.advice.provider_words import answered_sentence, mixed_models
 from jobs.errors import SpecError
 from jobs.formatting import count, counted
 from jobs.spec import Task
+from jobs.store.report.job_providers import JobProviders
 from jobs.store.report.job_summary import JobSummary
 
 NOT_SHOWN = ("timing",)  # an option that changes no result
@@ -55,6 +57,7 @@ def contrasts(a: JobSummary, b: JobSummary) -> list[Contrast]:
         Contrast("corpus", a.source, b.source),
         Contrast("model", a.model, b.model),
         Contrast("model revision", a.model_revision[:12], b.model_revision[:12]),
+        Contrast("providers", str(a.order), str(b.order)),
         *(one for one in options if one.differs),
     ]
 
@@ -71,6 +74,15 @@ def notes(a: JobSummary, b: JobSummary) -> Iterator[str]:
             f"{name} took {count(job.segments_reused or job.documents_reused)} of {of} from the memory of earlier "
             "jobs, so its speed is not that of the model; --no-reuse computes everything."
         )
+
+
+def provider_notes(jobs: Iterable[tuple[JobSummary, JobProviders]]) -> Iterator[str]:
+    """Who answered A and B, where that is not one provider alone."""
+    for (job, found), name in zip(jobs, ("A", "B"), strict=True):
+        if warning := mixed_models(job, found):
+            yield f"{name}: {warning}"
+        elif len(found.answering) > 1 or found.unanswered:
+            yield f"{name}: {answered_sentence(job, found)}"
 
 
 def _options(job: JobSummary) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import orjson
 
 from jobs import measures
 from jobs.choices import By
-from jobs.comparison.comparable import Contrast, contrasts, notes, require_comparable
+from jobs.comparison.comparable import Contrast, contrasts, notes, provider_notes, require_comparable
 from jobs.comparison.judged_rankings import JudgedMeasure, JudgedRankings
 from jobs.comparison.largest import Largest
 from jobs.comparison.rankings import RankingAgreement, RankingsCompared
@@ -31,6 +31,7 @@ from jobs.store.report.documents.matched_documents import (
     matched_pages,
     read_details,
 )
+from jobs.store.report.job_providers import providers_of
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.timings.steps import summarize_steps
 
@@ -125,6 +126,7 @@ def compare(
     with database.reading() as connection:
         how = find_matching(connection, a, b, wanted.reference)
         speed = compare_speed(a, b, *(summarize_steps(connection, job.job_id, By.PHASE) for job in (a, b)))
+        who_answered = list(provider_notes((job, providers_of(connection, job)) for job in (a, b)))
     collector = _COLLECTORS[Task(a.task)](wanted)
     coverage = Coverage(how.by)
     deadline = None if bounds.seconds is None else time.monotonic() + bounds.seconds
@@ -150,7 +152,7 @@ def compare(
         reference_scores=collector.reference_scores(),
         judged=collector.judged(),
         largest=list(_with_details(database, a, b, found, collector)),
-        notes=[*notes(a, b), *_notes_of(coverage, collector)],
+        notes=[*who_answered, *notes(a, b), *_notes_of(coverage, collector)],
     )
 
 

@@ -4,6 +4,8 @@
     {"id", "status", "score": {"nll_sum", "num_tokens", ..., "perplexity", ...}, "flags"?, "tokens"?, "error"?, ...}
     {"id", "status", "ranking": [{"id", "rank", "score", "first_score"?, "error"?}, ...], "flags"?, "error"?, ...}
 
+A job with other providers than onnx alone has "provider" too: who answered, null without a result.
+
 The other fields of the corpus' line follow under their own names. A field with the name of one of these keys is kept
 under "fields" instead.
 """
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import orjson
 
 from jobs.csv_text import csv_cell, csv_line
-from jobs.export.result_columns import SHAPES, Extra, Shape, extra_keys, extra_values
+from jobs.export.result_columns import Extra, Shape, extra_keys, extra_values, shape_of
 from jobs.json_numbers import read_fields
 from jobs.json_text import to_json
 from jobs.spec import Task
@@ -184,7 +186,7 @@ def record_format(
     to_terminal: bool = False,
 ) -> RecordFormat:
     """The writer of a format; raises SpecError for an extra that the job's task does not have."""
-    shape, options = SHAPES[job.task], json.loads(job.options)
+    shape, options = shape_of(job), json.loads(job.options)
     keys = extra_keys(shape, extras)
     if form is Format.JSONL:
         return JsonLines(shape, keys, is_payload=job.task == Task.RERANK or bool(options.get("pairs")))

@@ -15,7 +15,7 @@ from jobs.csv_text import csv_cell
 from jobs.errors import SpecError
 from jobs.export.export_formats import one_line
 from jobs.export.export_options import Export
-from jobs.export.result_columns import SHAPES, Shape, addable, added_value
+from jobs.export.result_columns import Shape, addable, added_value, shape_of
 from jobs.json_text import to_json
 from jobs.requirements import is_installed, needs_pyarrow
 from jobs.store.corpus_source import CorpusSource, find_source
@@ -69,7 +69,7 @@ def original_lines(
     with database.reading() as connection:
         source = find_source(connection, job.job_id)
     layout = CorpusLayout.parse(source.reading)
-    shape, additions = SHAPES[job.task], export.additions
+    shape, additions = shape_of(job), export.additions
     _check_names(database, job, layout, additions, shape)
     if layout.format is Format.PARQUET:
         yield from _parquet_rows(database, job, layout, source, export, tell=tell, to_terminal=to_terminal)
@@ -119,7 +119,7 @@ def _parquet_rows(
     from jobs.corpus.parquet.copied_rows import CopiedRows
     from jobs.export.parquet.originals import CopiedTable, RewrittenTable, added_columns
 
-    shape = SHAPES[job.task]
+    shape = shape_of(job)
     added = added_columns(shape, [(one.key, one.name) for one in export.additions])
     files = unchanged_files(job.source, layout, source.digest)
     table: CopiedTable | RewrittenTable

@@ -3,7 +3,7 @@
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -14,8 +14,10 @@ from jobs.spec import Task
 
 if TYPE_CHECKING:
     from jobs.store.report.documents.export import ExportedDocument
+    from jobs.store.report.job_summary import JobSummary
 
 Cells = dict[str, Any]
+PROVIDER = "provider"
 
 
 class Extra(enum.StrEnum):
@@ -36,12 +38,13 @@ class Shape(ABC):
     extras: frozenset[Extra]
     optional: Mapping[str, Callable[[Mapping[str, Any]], bool]] = field(default_factory=dict)  # key -> whether the
     # options of a job ask for it
+    always: tuple[str, ...] = ()  # further columns of the result, in every record
 
     @property
     def keys(self) -> frozenset[str]:
         """Every key that a record may have; reserved in all records, so that a corpus field is always in one place."""
         extras = (*self.counts, *(extra for extra in self.extras if extra is not Extra.TOKENS))
-        return frozenset({"id", "status", "flags", "error", "fields", self.main, *self.optional, *extras})
+        return frozenset({"id", "status", "flags", "error", "fields", self.main, *self.optional, *extras, *self.always})
 
     @property
     def table_keys(self) -> frozenset[str]:
@@ -136,9 +139,16 @@ SHAPES: Mapping[str, Shape] = {
 }
 
 
+def shape_of(job: "JobSummary") -> Shape:
+    """How the results of a job are written: with who answered, where onnx is not the only provider."""
+    shape = SHAPES[job.task]
+    return shape if job.order.is_default else replace(shape, always=(PROVIDER,))
+
+
 def extra_keys(shape: Shape, extras: Sequence[Extra]) -> list[str]:
-    """The keys that these extras add, in a fixed order; raises SpecError for an extra that the task does not have."""
-    keys: list[str] = []
+    """The keys that every record has besides, and those that these extras add, in a fixed order; raises SpecError for
+    an extra that the task does not have."""
+    keys = list(shape.always)
     for extra in Extra:
         if extra not in extras:
             continue
@@ -155,10 +165,10 @@ def extra_values(keys: Sequence[str], document: "ExportedDocument") -> Cells:
 
 def addable(shape: Shape, options: Mapping[str, Any]) -> list[str]:
     """The values that --add can append to a line of the corpus, for a job with these options."""
-    columns = () if shape is SHAPES[Task.RERANK] else shape.columns  # a table has a row for each candidate
+    columns = () if shape.main == SHAPES[Task.RERANK].main else shape.columns  # a table has a row for each candidate
     extras = [extra.value for extra in Extra if extra in shape.extras and extra not in (Extra.TEXT, Extra.TOKENS)]
     optional = (name for name, is_asked_for in shape.optional.items() if is_asked_for(options))
-    names = (shape.main, *columns, *optional, *extras, *shape.counts, "flags", "status", "error")
+    names = (shape.main, *columns, *optional, *extras, *shape.counts, *shape.always, "flags", "status", "error")
     return list(dict.fromkeys(names))
 
 

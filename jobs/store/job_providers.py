@@ -49,8 +49,20 @@ def provider_sums(work: Work, succeeded: Iterable[str], failed: Iterable[str], p
     return rows
 
 
+def handover_sums(work: Work, providers: BatchProviders) -> list[Row]:
+    """What a batch adds to the rows of reasons why its providers did not answer, sorted by their key."""
+    found: dict[tuple[str, str], Row] = {}
+    for one in providers.handovers:
+        if one.documents:
+            key = (one.provider, one.code.value)
+            row = found.setdefault(key, {"job_id": work.job_id, "provider": key[0], "code": key[1], "documents": 0})
+            row.setdefault("reason", one.reason)
+            row["documents"] += one.documents
+    return [found[key] for key in sorted(found)]
+
+
 def log_changes(connection: Connection, work: Work, providers: BatchProviders, now: datetime) -> None:
-    """A row for each handover after which the lane's answers come from another provider."""
+    """A row for each handover that is a change."""
     rows = [
         {
             "provider": one.provider,

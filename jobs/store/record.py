@@ -18,7 +18,7 @@ from jobs.store.completion import end_documents
 from jobs.store.connection.dialect import insert_results, insert_rows
 from jobs.store.database import Database
 from jobs.store.job_counters import add_to_counters, lock_counters
-from jobs.store.job_providers import log_changes, provider_sums
+from jobs.store.job_providers import handover_sums, log_changes, provider_sums
 from jobs.store.rollups.batch_sums import BatchSums
 from jobs.store.rollups.writes import add_batch, add_failures
 from jobs.store.schema import tables
@@ -66,7 +66,8 @@ def record(
             new, failed = _insert_outcomes(connection, work, batch, outcomes, answered, now)
             memory.learn(connection, learned)
             by_provider = provider_sums(work, (row["provider"] for row in new), failed, providers)
-            add_batch(connection, _sums(work, now, new, len(failed), timings), by_provider)
+            sums = _sums(work, now, new, len(failed), timings)
+            add_batch(connection, sums, by_provider, handover_sums(work, providers))
             log_changes(connection, work, providers, now)
             log_event(connection, work.job_id, work.shard_id, "recorded", work.epoch, work.worker_id, len(batch))
             if following:

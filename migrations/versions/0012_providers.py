@@ -28,6 +28,7 @@ def upgrade() -> None:
         op.add_column(table, sa.Column("provider", sa.Text(), nullable=False, server_default="onnx"))
     _require_log_prob(False)
     _create_job_providers()
+    _create_handover_counts()
     _create_provider_changes()
     op.execute(
         """INSERT INTO job_providers (job_id, place, provider, model, documents, failed, handed_over, requests,
@@ -40,6 +41,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     op.drop_index(op.f("ix_provider_changes_job_id_id"), table_name="provider_changes")
     op.drop_table("provider_changes")
+    op.drop_table("handover_counts")
     op.drop_table("job_providers")
     op.execute("UPDATE translations SET log_prob = 0 WHERE log_prob IS NULL")  # the older version has no unknown one
     _require_log_prob(True)
@@ -59,6 +61,21 @@ def _create_job_providers() -> None:
         sa.Column("cost", sa.Float(), nullable=False),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_job_providers_job_id_jobs"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("job_id", "place", name=op.f("pk_job_providers")),
+        sqlite_with_rowid=False,
+    )
+
+
+def _create_handover_counts() -> None:
+    op.create_table(
+        "handover_counts",
+        sa.Column("job_id", Int, nullable=False),
+        *(sa.Column(name, sa.Text(), nullable=False) for name in ("provider", "code")),
+        sa.Column("documents", Int, nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["job_id"], ["jobs.id"], name=op.f("fk_handover_counts_job_id_jobs"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("job_id", "provider", "code", name=op.f("pk_handover_counts")),
         sqlite_with_rowid=False,
     )
 

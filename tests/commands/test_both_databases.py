@@ -10,12 +10,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from jobs.outcome import RankedCandidate, Ranking, Score, StepTiming
 from jobs.process import ProcessId
 from jobs.spec import RerankOptions, ScoreOptions, Task
 from jobs.store.database import Database
 from jobs.store.schema.states import DocumentStatus
+from jobs.store.schema.tables import Job
+from tests.answered_jobs import insert_answered_job
 from tests.command_line import Kvjobs
 from tests.databases import empty
 from tests.rows import Line, add_timings, enter, insert_job
@@ -30,6 +33,10 @@ show mixed --json
 show scored
 show reranked --json
 show nobody
+show 6
+show 6 --json
+query --saved providers -p job 6 --json
+export 6 --where 'provider <> ''onnx'''
 steps nightly
 steps nightly --json
 steps mixed
@@ -99,6 +106,9 @@ def fill(database: Database) -> None:
     insert_job(database, [ranked], name="reranked", task=Task.RERANK, options=RerankOptions(), **times)
     calls = (("encode", 0, 30, 0.5), ("prefill", 0, 3, 0.125), ("decode", 1, 3, 0.25))
     add_timings(database, nightly, [StepTiming(phase, step, 3, tokens, 0, s) for phase, step, tokens, s in calls])
+    answered = insert_answered_job(database)
+    with database.writing() as connection:
+        connection.execute(update(Job).where(Job.id == answered).values(**times))
     enter(database, ProcessId("another machine", 4711, 1.0))
 
 

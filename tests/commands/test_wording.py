@@ -9,6 +9,7 @@ import pytest
 from jobs.cli.render.job_end import end_message
 from jobs.cli.render.live_progress import progress_text
 from jobs.store.database import Database
+from jobs.store.report.job_providers import providers_of
 from jobs.store.report.job_summary import find_job
 from jobs.store.report.timings.speed import RecentSpeed
 from tests.command_line import Kvjobs
@@ -19,8 +20,9 @@ def test_a_job_that_no_worker_began_is_reported_without_a_duration(database: Dat
     job_id = add_job(Line("a", "甲"), name="nightly")
     with database.reading() as connection:
         job = replace(find_job(connection, str(job_id)), started_at=None)
+        answers = providers_of(connection, job)
 
-    assert end_message(job, None, None, None).startswith(
+    assert end_message(job, None, None, None, answers).startswith(
         f"Job {job_id} (nightly) is done: 1 of 1 document translated.\n"
     )
     assert " in -" not in progress_text(job, RecentSpeed())

@@ -25,7 +25,7 @@ from jobs.store.jobs import retry
 from jobs.store.prune import prune_jobs
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
-from jobs.store.schema.provider_tables import JobProvider, ProviderChange
+from jobs.store.schema.provider_tables import HandoverCounts, JobProvider, ProviderChange
 from jobs.store.schema.results import as_stored
 from tests.rows import SPEC, AddWaitingJob, translated
 from tests.store.leasing import contradictory, counts, take, value, write
@@ -78,6 +78,27 @@ def test_each_document_keeps_who_answered_it_and_each_provider_is_counted(
         },
         {"place": 2, "provider": "ollama", "model": SPEC.model, "skipped": "it gives no scores"},
     ]
+    assert contradictory(database, job) == []
+
+
+def test_a_reason_is_kept_with_the_number_of_its_documents(database: Database, add_waiting_job: AddWaitingJob) -> None:
+    job = add_waiting_job(documents=8, per_shard=4, spec=THREE)
+    declined = replace(DOWN, code=Reason.DECLINED, reason="too long", documents=1, is_change=False)
+    again = replace(DOWN, reason="still not", documents=2)
+    back = replace(DOWN, code=Reason.NOT_ASKED, documents=0)
+    answered = [ONNX, OPENAI, OPENAI, OPENAI]
+
+    for handovers in ([DOWN, declined], [again, back]):
+        batch = BatchProviders(answered, handovers)
+        write(database, take(database), outcomes=[translated()] * 4, providers=batch)
+
+    with database.reading() as connection:
+        rows = connection.exec_driver_sql("SELECT * FROM v_handovers ORDER BY code")
+        assert [tuple(row) for row in rows] == [
+            (job, ONNX, "declined", 1, "too long"),
+            (job, ONNX, "open-error", 5, "its model cannot be loaded"),
+        ]
+    assert listed(database, job)[0]["handed_over"] == 6
     assert contradictory(database, job) == []
 
 
@@ -217,7 +238,8 @@ def test_the_providers_of_a_job_go_with_it(database: Database, add_waiting_job: 
 
     prune_jobs(database, [job])
 
-    assert value(database, func.count(JobProvider.place)) == value(database, func.count(ProviderChange.id)) == 0
+    for column in (JobProvider.place, HandoverCounts.code, ProviderChange.id):
+        assert value(database, func.count(column)) == 0
 
 
 def test_the_stored_order_is_that_of_the_job(database: Database, add_waiting_job: AddWaitingJob) -> None:

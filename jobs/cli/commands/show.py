@@ -14,12 +14,13 @@ from jobs.cli.render.output import Output, output_options
 def show(context: Context, output: Output, reference: str) -> None:
     """Show the options, progress and failures of a job.
 
-    Also where its time went, failed documents by reason with samples, and what to do next.
+    Also who answered, where its time went, failed documents by reason with samples, and what to do next.
     """
     from jobs.advice.next_command import next_command
     from jobs.cli.render.job_page import describe
     from jobs.cli.render.layout import print_page
     from jobs.store.report.failures import failures
+    from jobs.store.report.job_providers import providers_of
     from jobs.store.report.job_summary import find_job
     from jobs.store.report.timings.steps import summarize_steps
 
@@ -27,7 +28,6 @@ def show(context: Context, output: Output, reference: str) -> None:
         job = find_job(connection, reference)
         phases = summarize_steps(connection, job.job_id, By.PHASE)
         bad = failures(connection, job)
-    output.record(
-        job.as_row() | {"phases": phases, "failures": bad, "next": next_command(job)},
-        lambda: print_page(describe(job, phases, bad)),
-    )
+        answers = providers_of(connection, job)
+    found = {"phases": phases, "failures": bad, "answers": answers, "next": next_command(job)}
+    output.record(job.as_row() | found, lambda: print_page(describe(job, phases, bad, answers)))

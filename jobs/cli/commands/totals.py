@@ -55,15 +55,20 @@ def show_totals(context: Context, output: Output, reference: str, field: str | N
     not the mean of the documents' perplexities. Documents with no scored token are counted as unscored. Documents
     without a result are left out.
     """
+    from jobs.advice.provider_words import mixed_models
+    from jobs.store.report.job_providers import providers_of
     from jobs.store.report.job_summary import find_job
     from jobs.store.report.totals import totals, totals_by
 
     with context.database() as database, database.reading() as connection:
         job = find_job(connection, reference)
         found = [totals(connection, job)] if field is None else totals_by(connection, job, field)
+        warning = mixed_models(job, providers_of(connection, job))
     group = () if field is None else (Column("group", field, _value),)
     names = (*(["group"] if field is not None else []), *COUNTS, *MEASURES)
     output.rows((as_row(one) for one in found), (*group, *COLUMNS), names)
+    if warning:
+        print_message(warning)
     if job.waiting:
         print_message(
             f"Job {job.label} has not ended; still waiting, and left out: {counted(job.waiting, 'document')}."

@@ -2,17 +2,22 @@
 
 from pathlib import Path
 
+from jobs.advice.provider_words import answered_sentence, mixed_models, reasons_of
 from jobs.cli.job_exit import is_tolerated
 from jobs.cli.render.job_page import reused
 from jobs.cli.render.task_terms import TASK_TERMS
 from jobs.formatting import count, counted, duration
+from jobs.store.report.job_providers import JobProviders
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.totals import Totals
 from jobs.submission.tolerance import Tolerance
 
 
-def end_message(job: JobSummary, output: Path | None, tolerance: Tolerance | None, whole: Totals | None) -> str:
-    """The outcome of a job, its speed, where the results are, and what to look at; `whole`: totals of a scoring job."""
+def end_message(
+    job: JobSummary, output: Path | None, tolerance: Tolerance | None, whole: Totals | None, answers: JobProviders
+) -> str:
+    """The outcome of a job, its speed, where the results are, who answered, and what to look at; `whole`: totals of a
+    scoring job."""
     words = TASK_TERMS[job.task]
     done = f"Job {job.label} is {job.state}: {count(job.succeeded)} of {words.counted(job.documents)} {words.done}"
     took = "" if job.elapsed_s is None else f" in {duration(job.elapsed_s)}"  # None: no worker has started it
@@ -27,7 +32,8 @@ def end_message(job: JobSummary, output: Path | None, tolerance: Tolerance | Non
     if is_tolerated(job, tolerance):
         more = f"\n{counted(job.rejected, 'line')} rejected, which --max-rejected allows: kvjobs show {job.job_id}"
     more += f"\nWhere the time went: kvjobs steps {job.job_id}"
-    return f"{done}{took}{speed}{reuse}{place}.{_perplexity(job, whole) if whole else ''}{more}"
+    total = _perplexity(job, whole) if whole else ""
+    return f"{done}{took}{speed}{reuse}{place}.{_answers(job, answers)}{total}{more}"
 
 
 def cancelled_message(job: JobSummary) -> str:
@@ -38,6 +44,17 @@ def cancelled_message(job: JobSummary) -> str:
         f"results are written.\nTo continue it: kvjobs retry {job.job_id}"
         f"\nTo export these results: kvjobs export {job.job_id} --only ok -o FILE"
     )
+
+
+def _answers(job: JobSummary, found: JobProviders) -> str:
+    """Who answered, and why others did not; nothing for a job that only onnx may answer."""
+    if job.order.is_default:
+        return ""
+    lines = [answered_sentence(job, found)]
+    lines += [why for one in found.providers for why in reasons_of(one)]
+    if warning := mixed_models(job, found):
+        lines.append(warning)
+    return "".join(f"\n{line}" for line in lines)
 
 
 def _perplexity(job: JobSummary, whole: Totals) -> str:

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 import orjson
 
 from jobs.advice.next_command import next_command
+from jobs.advice.provider_words import change_words, mixed_models, used
 from jobs.formatting import count, counted, duration, moment, percent
 from jobs.spec import Task
 
 if TYPE_CHECKING:
     from jobs.store.report.failures import Failure
+    from jobs.store.report.job_providers import JobProviders
     from jobs.store.report.job_summary import JobSummary
     from jobs.store.report.timings.steps import StepSummary
 
@@ -18,7 +20,9 @@ PHASES_SHOWN = 3
 LONGEST_MESSAGE = 200  # characters of an error message; the export has all of it
 
 
-def describe(job: "JobSummary", phases: "Sequence[StepSummary]", bad: "Sequence[Failure]") -> Iterator[str]:
+def describe(
+    job: "JobSummary", phases: "Sequence[StepSummary]", bad: "Sequence[Failure]", answers: "JobProviders"
+) -> Iterator[str]:
     """The lines of the page."""
     yield f"Job {job.label}: {job.shown_state}" + (f" ({job.reason})" if job.reason else "")
     yield f"  task       {job.task}"
@@ -29,6 +33,9 @@ def describe(job: "JobSummary", phases: "Sequence[StepSummary]", bad: "Sequence[
     yield f"  {'queries  ' if job.task == Task.RERANK else 'documents'}  {_documents(job)}"
     yield f"  tokens     {_tokens(job)}"
     yield f"  time       {_times(job)}"
+    if not job.order.is_default:
+        yield ""
+        yield from _providers(job, answers)
     if phases:
         yield ""
         yield "Where the time went (seconds summed over all lanes)"
@@ -47,6 +54,33 @@ def describe(job: "JobSummary", phases: "Sequence[StepSummary]", bad: "Sequence[
                 yield f"    line {sample.line}" + (f" (id {sample.id})" if sample.id else "") + f": {message}"
     yield ""
     yield f"Next: {next_command(job)}"
+
+
+def _providers(job: "JobSummary", found: "JobProviders") -> Iterator[str]:
+    yield "Providers, in the order in which they are asked" + ("" if job.order.fallback else " (without fallback)")
+    noun = "query" if job.task == Task.RERANK else "document"
+    width = max(len(one.provider) for one in found.providers)
+    for one in found.providers:
+        name = f"  {one.provider:<{width}}  "
+        if one.skipped:
+            yield f"{name}cannot do it: {one.skipped}"
+            continue
+        bad = f", {count(one.failed)} found bad" if one.failed else ""
+        yield f"{name}{counted(one.documents, noun)} answered{bad}, model {one.model}"
+        yield from (f"{' ' * len(name)}{text}" for text in [used(one)] if text)
+        for why in one.handovers:
+            yield f"{' ' * len(name)}{count(why.documents)} not answered ({why.code}): {why.reason}"
+    if found.unanswered:
+        yield f"  {'none':<{width}}  {counted(found.unanswered, noun)} that no provider answered"
+    if found.changes:
+        yield ""
+        which = f", the last {len(found.changes)} of {count(found.num_changes)}"
+        yield "When a provider failed or recovered" + (which if found.num_changes > len(found.changes) else "")
+        yield from (f"  {moment(change.at)}  {change_words(change)}" for change in found.changes)
+        yield f"  With the reasons: kvjobs query --saved provider-changes -p job {job.job_id}"
+    if warning := mixed_models(job, found):
+        yield ""
+        yield warning
 
 
 def _tokens(job: "JobSummary") -> str:

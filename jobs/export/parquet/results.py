@@ -1,6 +1,7 @@
 """Results as a parquet table, a row a document.
 
-    id  status  <result>  flags  [nbest | tokens]  [--with]  <other fields>  error_code  error_message  line  fields
+    id  status  <result>  flags  [nbest | tokens]  [provider]  [--with]  <other fields>
+    error_code  error_message  line  fields
 
 The result is the columns of CSV (`translation`; `nll_sum` .. `bits_per_byte`); of a ranking one column, a list of
 candidates, best first. Their types depend on the task alone. The id is int64 if every document has an integer for one,
@@ -19,7 +20,7 @@ from jobs.errors import StoreError
 from jobs.export.export_formats import split_fields
 from jobs.export.parquet.columns import MISFIT, Column, Kind, fit, infer, schema
 from jobs.export.parquet.table_bytes import TableBytes
-from jobs.export.result_columns import SHAPES, Extra, Shape, extra_keys, extra_values
+from jobs.export.result_columns import Extra, Shape, extra_keys, extra_values, shape_of
 from jobs.store.report.documents.export import first_fields, has_integer_ids
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class ParquetResults:
 
 def parquet_results(database: "Database", job: "JobSummary", extras: Sequence[Extra]) -> ParquetResults:
     """The writer of a job's documents."""
-    shape, options = SHAPES[job.task], json.loads(job.options)
+    shape, options = shape_of(job), json.loads(job.options)
     return ParquetResults(
         shape,
         infer(first_fields(database, job.job_id)),

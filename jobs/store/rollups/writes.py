@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete
 
 from jobs.store.connection.dialect import Rows, add_to_rows
 from jobs.store.rollups.batch_sums import BatchSums, minutes_of
-from jobs.store.schema.provider_tables import JobProvider
+from jobs.store.schema.provider_tables import HandoverCounts, JobProvider
 from jobs.store.schema.rollup_tables import (
     FailureCounts,
     MeasureCounts,
@@ -26,9 +26,8 @@ from jobs.store.schema.states import DocumentStatus
 FAILURES = (DocumentStatus.REJECTED, DocumentStatus.FAILED, DocumentStatus.QUARANTINED)
 
 
-def add_batch(connection: Connection, sums: BatchSums, providers: Rows = ()) -> None:
-    """Add a recorded batch to every rollup except `failure_counts`, and to the job's providers, of which these rows
-    are."""
+def add_batch(connection: Connection, sums: BatchSums, providers: Rows = (), handovers: Rows = ()) -> None:
+    """Add a recorded batch to every rollup except `failure_counts`, and these rows to those of the job's providers."""
     batch = sums.batch()
     add_to_rows(
         connection,
@@ -39,6 +38,7 @@ def add_batch(connection: Connection, sums: BatchSums, providers: Rows = ()) -> 
         (MeasureCounts, sums.measures()),
         (RecordedBatch, [batch]),
         (JobProvider, providers),
+        (HandoverCounts, handovers),
     )
 
 

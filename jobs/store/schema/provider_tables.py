@@ -38,8 +38,27 @@ class JobProvider(Base):
     __table_args__ = ({"sqlite_with_rowid": False},)
 
 
+class HandoverCounts(Base):
+    """Why a provider of a job did not answer documents: `job_providers.handed_over` by reason."""
+
+    __tablename__ = "handover_counts"
+
+    job_id: Mapped[int] = column("its job", ForeignKey("jobs.id", ondelete="CASCADE"), unit="id", primary_key=True)
+    provider: Mapped[str] = column("that did not answer", primary_key=True)
+    code: Mapped[str] = column(
+        "short, stable code of the reason (`jobs.providers.Reason`), such as `timeout`; `declined`: it works, and "
+        "cannot answer these documents",
+        primary_key=True,
+    )
+    documents: Mapped[int] = column("not answered for this reason", unit="documents")
+    reason: Mapped[str] = column("in a sentence, that of the first of them")
+
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+
 class ProviderChange(Base):
-    """Append-only log of the moments at which the answers of a lane began to come from another provider."""
+    """Append-only log of the moments at which a provider failed a lane, so that its answers came from another one, or
+    answered it again."""
 
     __tablename__ = "provider_changes"
 
@@ -50,8 +69,8 @@ class ProviderChange(Base):
     worker_id: Mapped[int] = column("its worker", unit="id")
     lane: Mapped[int] = column("number of the lane in that worker, from 0", unit="id")
     at: Mapped[datetime] = column("when the batch was recorded")
-    provider: Mapped[str] = column("that did not answer")
-    next_provider: Mapped[str | None] = column("that was asked instead; null: none was left")
+    provider: Mapped[str] = column("that failed, or with the code `recovered` answers again")
+    next_provider: Mapped[str | None] = column("that was asked instead; null: none was left, or none is needed")
     code: Mapped[str] = column("short, stable code of the reason (`jobs.providers.Reason`), such as `timeout`")
     reason: Mapped[str] = column("the reason in a sentence")
     documents: Mapped[int] = column("of the batch that it did not answer", unit="documents")

@@ -12,7 +12,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from jobs.store.schema.clock import UtcDateTime
 from jobs.store.schema.declarative import Base
-from jobs.store.schema.provider_tables import JobProvider, ProviderChange
+from jobs.store.schema.provider_tables import HandoverCounts, JobProvider, ProviderChange
 from jobs.store.schema.rollup_tables import (
     LENGTHS_PER_ROW,
     FailureCounts,
@@ -306,8 +306,13 @@ VIEW_COLUMNS = {
         "in no row: they failed, or are rankings with the provider `none` in `v_documents`.",
         _all_of(JobProvider),
     ),
+    "v_handovers": View(
+        "One row per job, provider and reason why it did not answer documents, which the next provider got.",
+        _all_of(HandoverCounts),
+    ),
     "v_provider_changes": View(
-        "One row per moment at which the answers of a lane began to come from another provider.",
+        "One row per moment at which a provider failed a lane, so that its answers came from another one, or answered "
+        "it again.",
         {"change_id": _same(ProviderChange.id), **_all_of(ProviderChange, but="id")},
     ),
 }

@@ -77,11 +77,12 @@ VIEWS = {
     "v_past_lengths": "SELECT job_id, past_length, calls, rows, seconds FROM past_length_sums",
     "v_failures": "SELECT job_id, status, NULLIF(error_code, '') AS error_code, documents FROM failure_counts",
     "v_measures": "SELECT job_id, measure, bucket, documents FROM measure_counts",
-    # A row per job and provider; a row per moment at which the answers began to come from another one.
+    # A row per job and provider; per reason why one did not answer; per moment at which one failed or answered again.
     "v_job_providers": """
         SELECT job_id, place, provider, model, skipped, documents, failed, handed_over, requests, prompt_tokens,
                completion_tokens, cost
         FROM job_providers""",
+    "v_handovers": "SELECT job_id, provider, code, documents, reason FROM handover_counts",
     "v_provider_changes": """
         SELECT id AS change_id, job_id, shard_id, epoch, worker_id, lane, at, provider, next_provider, code, reason,
                documents

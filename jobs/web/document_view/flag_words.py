@@ -11,6 +11,6 @@ FLAG_WORDS: Mapping[str, str] = {
     Flag.REPETITION: "A translation ends in repetitions; the model probably looped.",
     Flag.PASSED_THROUGH: "A sentence held no letter, so it was copied and not translated.",
     Flag.UNSCORED_FIRST: "The first token had nothing before it, so it has no log-probability.",
-    Flag.UNSCORED: "No token could be scored.",
+    Flag.UNSCORED: "No token could be scored; of a translation: its provider gives no log-probabilities.",
     Flag.KEPT_ORDER: "Some candidates could not be scored; they kept their rank.",
 }

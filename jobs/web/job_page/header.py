@@ -108,6 +108,7 @@ def facts(job: JobSummary) -> list[Fact]:
         Fact("Task", job.task),
         Fact("Corpus", job.source, is_code=True),
         Fact("Model", f"{job.model}, revision {job.model_revision[:12]}"),
+        *([] if job.order.is_default else [Fact("Providers", str(job.order))]),
         Fact("Options", ", ".join(options_given(job)) or "all at their defaults"),
         Fact("Queue and priority", f"{job.queue}, {job.priority}"),
         Fact("Submitted", moment(job.created_at)),

@@ -105,7 +105,7 @@ def seconds_over_time(intervals: Intervals, batches: Sequence[BatchSummary]) -> 
         x=bars.names,
         series=[
             Series("model calls", [round(model / width, 3) for model, _ in bars.sums], "--phase-decode"),
-            Series("text and database", [round(other / width, 3) for _, other in bars.sums], "--phase-tokenize"),
+            Series("other phases", [round(other / width, 3) for _, other in bars.sums], "--phase-tokenize"),
         ]
         if bars.sums
         else [],

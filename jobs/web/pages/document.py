@@ -99,6 +99,7 @@ def _data(
         "candidates": payload.get("candidates", []),
         "processing": processing_of(connection, job, found),
         "finished_at": result.get("finished_at"),
+        "answered_by": None if job.order.is_default else result.get("provider"),
         "languages": languages_of(job),
         "filter": asked,
         "list_address": list_address(job, asked),

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from sqlalchemy import Connection
 
 from jobs.advice.next_command import next_command
+from jobs.advice.provider_words import answered_sentence, change_words, mixed_models
 from jobs.advice.submit_command import STDIN, submit_command
 from jobs.advice.waiting_reasons import Circumstances, who_has_it, why_job_waits, why_shard_waits
 from jobs.buckets import Measure
@@ -18,6 +19,7 @@ from jobs.spec import Timing
 from jobs.store.corpus_source import find_reading
 from jobs.store.report.action_list import find_action
 from jobs.store.report.failures import failures
+from jobs.store.report.job_providers import providers_of
 from jobs.store.report.job_summary import LARGEST_ID, JobSummary, find_job
 from jobs.store.report.service import service_of
 from jobs.store.report.shards import (
@@ -41,6 +43,7 @@ from jobs.web.store_access import Reading, SettingsOfApp
 
 SHARDS_SHOWN = 10  # on the page of the job; all are on a page of their own
 SHARDS_A_PAGE = 50
+CHANGES_SHOWN = 20
 LARGEST_PERPLEXITY = 1e12
 SECTIONS = (  # in the order of the page: id, title
     ("speed", "Speed"),
@@ -49,6 +52,7 @@ SECTIONS = (  # in the order of the page: id, title
     ("lanes", "Lanes"),
     ("latency", "Length against latency"),
     ("perplexity", "Perplexity"),
+    ("providers", "Providers"),
     ("failures", "Failures"),
     ("shards", "Shards"),
     ("events", "Events"),
@@ -75,7 +79,7 @@ def job(
     found = find_job(connection, str(job_id))
     return {
         "job": found,
-        "sections": SECTIONS,
+        "sections": [one for one in SECTIONS if one[0] != "providers" or not found.order.is_default],
         "actions": actions_of(found),
         "notice": find_action(connection, job_id, done) if done else None,  # the action after which this page is shown
         "sentence": header.state_sentence(found),
@@ -85,6 +89,7 @@ def job(
         "commands": _commands(connection, found),
         **_charts(connection, found),
         **_perplexity(connection, found, below),
+        **_answers(connection, found),
         "failures": failures(connection, found),
         **_open_shards(connection, found, settings.lease_s),
         "events": recent_events(connection, job_id),
@@ -156,6 +161,19 @@ def _batch_charts(batches: Sequence[BatchSummary], is_whole_job: bool) -> dict[s
     return {
         "timeline": lanes.timeline(batches, is_whole_job=is_whole_job),
         "latency": latency.latency_chart(batches),
+    }
+
+
+def _answers(connection: Connection, found: JobSummary) -> dict[str, Any]:
+    """Who answered, for a job that has other providers than onnx alone."""
+    if found.order.is_default:
+        return {"answers": None, "mixed_models": None}
+    answers = providers_of(connection, found, CHANGES_SHOWN)
+    return {
+        "answers": answers,
+        "answered": answered_sentence(found, answers),
+        "moments": [(change, change_words(change)) for change in reversed(answers.changes)],
+        "mixed_models": mixed_models(found, answers),
     }
 
 

@@ -10,6 +10,7 @@ from jobs.outcome import RankedCandidate, Ranking, Score, TokenScore
 from jobs.spec import RerankOptions, ScoreOptions, Task
 from jobs.store.database import Database
 from jobs.store.schema.states import DocumentStatus
+from tests.answered_jobs import TRANSLATED, insert_answered_job
 from tests.databases import ON_BOTH
 from tests.rows import AddJob, Line
 
@@ -139,3 +140,18 @@ def test_it_says_how_the_document_was_processed(client: TestClient, add_job: Add
 
     assert (data["processing"]["start"], data["processing"]["stop"], data["processing"]["attempts"]) == (0, 2, 1)
     assert data["measures"][0] == {"name": "perplexity", "value": pytest.approx(1.1618, abs=1e-4)}
+
+
+@ON_BOTH
+def test_a_document_names_its_provider_and_an_unknown_log_probability_is_no_number(
+    client: TestClient, database: Database
+) -> None:
+    job = insert_answered_job(database, TRANSLATED)
+
+    page = client.get(f"/jobs/{job}/documents/d1").text
+    worst = client.get(f"/jobs/{job}/documents?sort=worst").text
+
+    assert "<dt>answered by</dt><dd>openai</dd>" in page
+    assert "<dt>perplexity</dt><dd>-</dd><dt>log-probability</dt><dd>-</dd>" in page
+    assert "/documents/d0" in worst
+    assert "/documents/d1" not in worst

@@ -19,6 +19,7 @@ from jobs.store.database import Database
 from jobs.store.schema.states import DocumentStatus
 from jobs.store.schema.tables import Job
 from jobs.store.worker_registry import register
+from tests.answered_jobs import insert_answered_job
 from tests.command_line import Kvjobs
 from tests.databases import ON_BOTH
 from tests.rows import AddJob, AddWaitingJob, Line, add_timings
@@ -82,7 +83,7 @@ def test_a_job_of_many_batches_is_drawn_from_its_first_minute_to_its_last(
     assert found["x"][0] == f"{began.astimezone():%m-%d %H:%M}"
     assert found["sentence"].startswith("2 min 00 s of work in the whole job, 100.0 % of it in model calls;")
     assert found["sentence"] in page
-    assert "time, 5 min a bar model calls (s of work per s) text and database (s of work per s)" in page
+    assert "time, 5 min a bar model calls (s of work per s) other phases (s of work per s)" in page
     assert f" {found['x'][0]} 0.4 0 {found['x'][1]} 0 0 " in page
 
 
@@ -244,3 +245,22 @@ def test_the_page_offers_the_actions_that_the_state_allows(client: TestClient, r
     for action in ("pause", "priority", "cancel"):
         assert f'href="/jobs/{running_job}/actions/{action}"' in page
     assert f'href="/jobs/{running_job}/actions/resume"' not in page
+
+
+def test_a_job_with_other_providers_says_who_answered_and_warns_of_mixed_scores(
+    client: TestClient, database: Database
+) -> None:
+    job = insert_answered_job(database)
+    page = client.get(f"/jobs/{job}").text
+
+    text = plain(page)
+    assert "1 document answered by onnx, 2 by openai, 1 by no provider." in text
+    assert "cannot be compared with each other: 1 from demo-lm at onnx, 2 from gpt-<b>4o</b> at openai." in text
+    assert "ollama: cannot do it: it cannot score a text" in text
+    assert "onnx failed (engine-error), openai was asked instead" in text
+    assert "<script>alert(1)" not in page
+    assert "<b>4o" not in page
+
+
+def test_a_job_of_onnx_alone_has_no_section_of_providers(client: TestClient, finished_job: int) -> None:
+    assert 'id="providers"' not in client.get(f"/jobs/{finished_job}").text

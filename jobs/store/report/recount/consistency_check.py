@@ -9,7 +9,7 @@ from sqlalchemy import Connection, and_, case, func, select
 
 from jobs.providers import NO_PROVIDER
 from jobs.store.report.recount.rollup_recount import find_wrong_rollups
-from jobs.store.schema.provider_tables import JobProvider
+from jobs.store.schema.provider_tables import HandoverCounts, JobProvider
 from jobs.store.schema.results import RESULTS, SUMMED, ResultTable, is_of_document, open_positions
 from jobs.store.schema.states import ENDED_STATES, DocumentStatus, JobState, ShardState
 from jobs.store.schema.tables import Document, Job, JobCounts, Shard, ShardEvent
@@ -126,6 +126,17 @@ def _providers(connection: Connection, result: ResultTable, job_id: int) -> Iter
     for provider, number in counted.items():
         if number != found.get(provider, 0):
             yield f"the provider {provider} has {number} documents, the recount {found.get(provider, 0)}"
+    handed_over = dict(
+        connection.execute(
+            select(HandoverCounts.provider, func.sum(HandoverCounts.documents))
+            .where(HandoverCounts.job_id == job_id)
+            .group_by(HandoverCounts.provider)
+        ).all()
+    )
+    listed = select(JobProvider.provider, JobProvider.handed_over).where(JobProvider.job_id == job_id)
+    for provider, number in connection.execute(listed.order_by(JobProvider.place)):
+        if number != handed_over.get(provider, 0):
+            yield f"the provider {provider} handed over {number} documents, by reason {handed_over.get(provider, 0)}"
     for provider in sorted(found.keys() - counted):
         yield f"results of {provider}, which is not a provider of the job: {found[provider]}"
 

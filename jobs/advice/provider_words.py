@@ -1,0 +1,67 @@
+"""Who answered a job, in words; for the terminal and the pages.
+
+Knows: counts by provider. Does not know: databases, terminals, HTML.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from jobs.formatting import count, counted
+from jobs.spec import Task
+
+if TYPE_CHECKING:
+    from jobs.store.report.job_providers import JobProviders, ProviderMoment, ProviderSummary
+    from jobs.store.report.job_summary import JobSummary
+
+RECOVERED = "recovered"  # the code of a change after which a provider answers again
+
+
+def answered_sentence(job: "JobSummary", found: "JobProviders") -> str:
+    """`40 documents answered by onnx, 60 by openai, 2 by no provider.`"""
+    noun = "query" if job.task == Task.RERANK else "document"
+    by = [(one.documents, one.provider) for one in found.answering]
+    by += [(found.unanswered, "no provider")] if found.unanswered else []
+    if not by:
+        return f"No {noun} is answered yet."
+    (number, name), *more = by
+    others = "".join(f", {count(some)} by {other}" for some, other in more)
+    return f"{counted(number, noun)} answered by {name}{others}."
+
+
+def reasons_of(one: "ProviderSummary") -> Iterator[str]:
+    """Why a provider did not answer some documents, or any."""
+    if one.skipped:
+        yield f"{one.provider} was not asked: {one.skipped}"
+    for why in one.handovers:
+        yield f"{one.provider} did not answer {count(why.documents)} ({why.code}): {why.reason}"
+
+
+def used(one: "ProviderSummary") -> str:
+    """What a server says that it used; empty where it says nothing."""
+    if not (one.requests or one.prompt_tokens or one.completion_tokens):
+        return ""
+    cost = f", cost {one.cost:,.4f}" if one.cost else ""
+    tokens = f"{count(one.prompt_tokens)} prompt and {count(one.completion_tokens)} completion tokens"
+    return f"{counted(one.requests, 'request')}, {tokens}{cost}"
+
+
+def change_words(one: "ProviderMoment") -> str:
+    """What happened at a moment of change."""
+    if one.code == RECOVERED:
+        return f"{one.provider} answers again"
+    after = f"{one.next_provider} was asked instead" if one.next_provider else "no provider was left"
+    return f"{one.provider} failed ({one.code}), {after}"
+
+
+def mixed_models(job: "JobSummary", found: "JobProviders") -> str | None:
+    """The warning that the perplexities of a job come from several models, and how to keep those of one."""
+    answering = found.answering
+    if job.task != Task.SCORE or len(answering) < 2:
+        return None
+    models = ", ".join(f"{count(one.documents)} from {one.model} at {one.provider}" for one in answering)
+    most = max(answering, key=lambda one: one.documents)
+    return (
+        f"Caution: the perplexities of job {job.label} come from {len(answering)} models and cannot be compared with "
+        f"each other: {models}. To keep those of one: kvjobs export {job.job_id} "
+        f"--where \"provider = '{most.provider}'\""
+    )
