@@ -16,6 +16,7 @@ from jobs.errors import SpecError
 
 ONNX = "onnx"  # the graphs that kvjobs runs itself; the others are the modules of `worker.providers.available`
 NO_PROVIDER = "none"  # in place of a name: no provider answered the document
+UNANSWERED = "unanswered"  # the code of a document that failed because no provider answered it
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 

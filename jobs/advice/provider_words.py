@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jobs.formatting import count, counted
+from jobs.providers import Reason
 from jobs.spec import Task
 
 if TYPE_CHECKING:
     from jobs.store.report.job_providers import JobProviders, ProviderMoment, ProviderSummary
     from jobs.store.report.job_summary import JobSummary
-
-RECOVERED = "recovered"  # the code of a change after which a provider answers again
 
 
 def answered_sentence(job: "JobSummary", found: "JobProviders") -> str:
@@ -47,7 +46,7 @@ def used(one: "ProviderSummary") -> str:
 
 def change_words(one: "ProviderMoment") -> str:
     """What happened at a moment of change."""
-    if one.code == RECOVERED:
+    if one.code == Reason.RECOVERED:
         return f"{one.provider} answers again"
     after = f"{one.next_provider} was asked instead" if one.next_provider else "no provider was left"
     return f"{one.provider} failed ({one.code}), {after}"

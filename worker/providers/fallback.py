@@ -17,7 +17,7 @@ from typing import Protocol
 
 from jobs.errors import KvjobsError, ModelError, NotFoundError, SpecError
 from jobs.outcome import Failed, Learned, Outcome, StepTiming
-from jobs.providers import NO_PROVIDER, BatchProviders, Choice, Handover, Reason, Usage
+from jobs.providers import NO_PROVIDER, UNANSWERED, BatchProviders, Choice, Handover, Reason, Usage
 from jobs.spec import JobSpec, Task
 from jobs.store.batches import Batch
 from worker.engine.tasks.rerank_payload import keep_order
@@ -30,7 +30,6 @@ MAX_JOBS = 16  # whose failing providers a lane remembers
 # Where no provider is left that could answer instead, a batch waits for a dead one before its documents fail: else a
 # server's restart would cost thousands of documents. Not for ever: other jobs need the lane.
 LONGEST_WAIT_S, WAIT_STEP_S = 30.0, 0.2
-UNANSWERED = "unanswered"  # the code of a document that failed because no provider answered it
 
 
 class AskProvider(Protocol):

@@ -6,12 +6,12 @@ from datetime import datetime
 
 from sqlalchemy import Connection, func, select
 
+from jobs.providers import UNANSWERED
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.schema.provider_tables import HandoverCounts, JobProvider, ProviderChange
 from jobs.store.schema.rollup_tables import FailureCounts
 
 CHANGES_SHOWN = 5
-UNANSWERED = "unanswered"  # the code of a document that failed because no provider answered it
 
 
 @dataclass(frozen=True, slots=True)

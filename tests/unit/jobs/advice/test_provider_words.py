@@ -1,0 +1,71 @@
+"""Who answered a job, in words."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from jobs.advice.provider_words import answered_sentence, change_words, mixed_models
+from jobs.spec import Task
+from jobs.store.report.job_providers import JobProviders, ProviderMoment, ProviderSummary
+from tests.summaries import RUNNING_JOB
+
+ONNX = ProviderSummary(
+    provider="onnx",
+    model="demo-lm",
+    skipped=None,
+    documents=1,
+    failed=0,
+    handed_over=0,
+    requests=0,
+    prompt_tokens=0,
+    completion_tokens=0,
+    cost=0.0,
+    handovers=[],
+)
+OPENAI = replace(ONNX, provider="openai", documents=1_200)
+SCORED, RERANKED = (replace(RUNNING_JOB, task=task) for task in (Task.SCORE, Task.RERANK))
+
+
+def of(*providers: ProviderSummary, unanswered: int = 0) -> JobProviders:
+    return JobProviders(providers, [], 0, unanswered)
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (of(ONNX, OPENAI, unanswered=2), "1 query answered by onnx, 1,200 by openai, 2 by no provider."),
+        (of(replace(ONNX, documents=0), OPENAI), "1,200 queries answered by openai."),
+        (of(replace(ONNX, documents=0)), "No query is answered yet."),
+    ],
+)
+def test_a_sentence_says_who_answered(found: JobProviders, sentence: str) -> None:
+    assert answered_sentence(RERANKED, found) == sentence
+
+
+@pytest.mark.parametrize(
+    ("next_provider", "code", "words"),
+    [
+        ("openai", "timeout", "onnx failed (timeout), openai was asked instead"),
+        (None, "timeout", "onnx failed (timeout), no provider was left"),
+        (None, "recovered", "onnx answers again"),
+    ],
+)
+def test_a_change_says_what_happened(next_provider: str | None, code: str, words: str) -> None:
+    change = ProviderMoment(
+        at=datetime(2026, 1, 2, tzinfo=UTC),
+        provider="onnx",
+        next_provider=next_provider,
+        code=code,
+        reason="x",
+        documents=1,
+        worker_id=1,
+        lane=0,
+    )
+    assert change_words(change) == words
+
+
+def test_only_scores_of_several_models_are_cautioned_against() -> None:
+    assert mixed_models(RERANKED, of(ONNX, OPENAI)) is None
+    assert mixed_models(SCORED, of(ONNX, replace(OPENAI, documents=0))) is None
+    assert "come from 2 models and cannot be compared" in (mixed_models(SCORED, of(ONNX, OPENAI)) or "")
