@@ -226,3 +226,11 @@ def test_two_models_that_read_different_documents_do_not_answer_one_job(kvjobs: 
 
     assert result.exit_code == 0
     assert "llamacpp_twin:demo-en-zh is skipped: demo-en-zh reads other documents than the model of the" in result.err
+
+
+def test_a_queue_whose_device_onnx_cannot_use_is_refused_unless_another_provider_can_do_the_job(kvjobs: Kvjobs) -> None:
+    alone = score(kvjobs, "--queue", "gpu")
+    with_cloud = score(kvjobs, "--queue", "gpu", "--providers", "onnx,cloud")
+
+    assert (alone.exit_code, "native graphs run in fp16 only" in alone.err) == (2, True)
+    assert (with_cloud.exit_code, "No document will be answered by onnx: model tiny" in with_cloud.err) == (0, True)
