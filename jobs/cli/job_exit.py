@@ -10,6 +10,7 @@ from jobs.errors import SpecError
 from jobs.submission.tolerance import Tolerance
 
 if TYPE_CHECKING:
+    from jobs.store.database import Database
     from jobs.store.report.job_summary import JobSummary
 
 FAILED_PARTLY = 3
@@ -60,6 +61,15 @@ def print_job(job: "JobSummary", exit_code: int, **more: Any) -> None:
     from jobs.json_text import to_json
 
     click.echo(to_json(job.as_row() | more | {"exit_code": exit_code}).decode())
+
+
+def print_ended_job(database: "Database", job: "JobSummary", exit_code: int, **more: Any) -> None:
+    """As `print_job`, with `answers`: who answered, as in `kvjobs show --json`."""
+    from jobs.store.report.job_providers import providers_of
+
+    with database.reading() as connection:
+        answers = providers_of(connection, job)
+    print_job(job, exit_code, **more, answers=answers)
 
 
 def watch_command(

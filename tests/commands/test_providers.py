@@ -151,3 +151,10 @@ def test_the_export_of_a_job_of_onnx_alone_is_what_it_was_to_the_byte(kvjobs: Kv
         "id,status,translation,flags,provider,error_code,error_message,line,fields\n"
         "a,ok,甲,,Reuters,,,1,\nb,ok,乙,split,,,,2,\n"
     )
+
+
+def test_the_json_of_a_job_that_was_waited_for_has_the_providers(kvjobs: Kvjobs, scored: int) -> None:
+    job = kvjobs("wait", scored, "--json").json
+
+    assert (job["exit_code"], job["answers"]["unanswered"]) == (3, 1)
+    assert [one["provider"] for one in job["answers"]["providers"]] == ["onnx", "openai", "ollama"]

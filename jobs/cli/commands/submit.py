@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobs.cli.context import Context, this_command
-from jobs.cli.job_exit import exit_code_of, print_job, watch_command
+from jobs.cli.job_exit import exit_code_of, print_ended_job, watch_command
 from jobs.cli.render.messages import print_message, silence_messages
 from jobs.cli.render.submitted import describe_submitted
 from jobs.cli.render.task_terms import TASK_TERMS
@@ -170,8 +170,8 @@ def _submit(context: Context, options: SubmitOptions, spec: JobSpec, corpus: "Co
             print_message(f"To resume it: kvjobs resume {job.job_id}")
         else:
             _print_next_command(database, submitted, options.queue, spec.model, context.settings.lease_s)
-    if options.as_json:
-        print_job(job, code, already=submitted.prior_state, output=options.results)
+        if options.as_json:
+            print_ended_job(database, job, code, already=submitted.prior_state, output=options.results)
     return code
 
 

@@ -7,7 +7,14 @@ import click
 
 from jobs.advice.next_command import next_command
 from jobs.cli.context import Context
-from jobs.cli.job_exit import exit_code_of, is_tolerated, json_option, max_rejected_option, print_job, watch_command
+from jobs.cli.job_exit import (
+    exit_code_of,
+    is_tolerated,
+    json_option,
+    max_rejected_option,
+    print_ended_job,
+    watch_command,
+)
 from jobs.cli.render.messages import print_message
 from jobs.errors import SpecError
 from jobs.formatting import counted
@@ -60,9 +67,9 @@ def watch(
         with database.reading() as connection:
             job = find_job(connection, reference)
         job = _work(context, database, job, output, tolerance, as_json) if work else _watch(context, database, job)
-    code = exit_code_of(job, tolerance)
-    if as_json:
-        print_job(job, code, output=output)
+        code = exit_code_of(job, tolerance)
+        if as_json:
+            print_ended_job(database, job, code, output=output)
     return code
 
 
@@ -133,18 +140,20 @@ def wait(context: Context, reference: str, timeout: float | None, tolerance: Tol
             job = follow(database, job.job_id, notice.update, timeout_s=timeout)
         except KeyboardInterrupt:
             raise _interrupted(context, job) from None
-    code = exit_code_of(job, tolerance)
-    if not job.has_ended:
-        code = TIMED_OUT
-        print_message(
-            f"Job {job.label} has not ended after {timeout:g} s; still waiting: {counted(job.waiting, 'document')}."
-        )
-    else:
-        allowed = f"; {counted(job.rejected, 'line')} rejected, as --max-rejected allows"
-        message = f"Job {job.label} is {job.state}: {job.succeeded:,} of {counted(job.documents, 'document')} succeeded"
-        print_message(f"{message}{allowed if is_tolerated(job, tolerance) else ''}.")
-    if as_json:
-        print_job(job, code)
+        code = exit_code_of(job, tolerance)
+        if not job.has_ended:
+            code = TIMED_OUT
+            print_message(
+                f"Job {job.label} has not ended after {timeout:g} s; still waiting: {counted(job.waiting, 'document')}."
+            )
+        else:
+            allowed = f"; {counted(job.rejected, 'line')} rejected, as --max-rejected allows"
+            message = (
+                f"Job {job.label} is {job.state}: {job.succeeded:,} of {counted(job.documents, 'document')} succeeded"
+            )
+            print_message(f"{message}{allowed if is_tolerated(job, tolerance) else ''}.")
+        if as_json:
+            print_ended_job(database, job, code)
     return code
 
 
