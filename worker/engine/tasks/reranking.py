@@ -163,7 +163,7 @@ def _read(payload: str, sequences: _Sequences) -> _Query | None:
         return None
     query = _Query()
     for one in read.candidates:
-        pair, error = None, _missing(read.query, one.text)
+        pair, error = None, missing_text(read.query, one.text)
         if error is None and one.text is not None:
             try:
                 pair, is_cut = sequences.make(read.query, one.text)
@@ -174,7 +174,8 @@ def _read(payload: str, sequences: _Sequences) -> _Query | None:
     return query
 
 
-def _missing(query: Any, document: Any) -> str | None:
+def missing_text(query: Any, document: Any) -> str | None:
+    """Why a candidate cannot be scored: one of the texts is missing or empty; None: both are there."""
     if not query or query.isspace():
         return NO_QUERY
     if document is None:

@@ -14,6 +14,7 @@ import random
 import ssl
 import time
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import httpx2
@@ -68,18 +69,26 @@ class JsonClient:
 
     async def post(self, path: str, body: Any, exchange: Exchange) -> Any:
         """Send JSON, and return the JSON of the answer. Raises RequestRefused and ProviderFailure."""
-        return await self._send("POST", path, orjson.dumps(body), exchange)
+        return self._value(await self._send("POST", path, orjson.dumps(body), exchange))
+
+    async def post_for_events(self, path: str, body: Any, exchange: Exchange) -> list[Any]:
+        """Send JSON, and return the JSON of each server-sent event of the answer, until `[DONE]`. Raises as `post`."""
+        reply = await self._send("POST", path, orjson.dumps(body), exchange)
+        events = (line[5:].strip() for line in reply.content.splitlines() if line.startswith(b"data:"))
+        until_done = takewhile(lambda event: event != b"[DONE]", events)
+        return [self._value(_Reply(reply.status, None, event)) for event in until_done]
 
     async def get(self, path: str, exchange: Exchange) -> Any:
         """The JSON of an address. Raises RequestRefused and ProviderFailure."""
-        return await self._send("GET", path, None, exchange)
+        return self._value(await self._send("GET", path, None, exchange))
 
     async def close(self) -> None:
         """Close the connections."""
         if self._client is not None:
             await self._client.aclose()
 
-    async def _send(self, method: str, path: str, content: bytes | None, exchange: Exchange) -> Any:
+    async def _send(self, method: str, path: str, content: bytes | None, exchange: Exchange) -> _Reply:
+        """An answer with a status of success."""
         for attempt in range(1, self.access.attempts + 1):
             is_last = attempt == self.access.attempts
             wait_s = backoff_s(attempt, self._rng)
@@ -90,7 +99,7 @@ class JsonClient:
                     raise ProviderFailure(Reason.UNREACHABLE, self._connection_problem(error)) from None
             else:
                 if reply.status not in BUSY:
-                    return self._read(reply)
+                    return self._checked(reply)
                 asked_s = retry_after_s(reply.retry_after)
                 wait_s = wait_s if asked_s is None else asked_s
                 if is_last or wait_s > LONGEST_RETRY_AFTER_S:
@@ -147,8 +156,8 @@ class JsonClient:
             transport=self._transport,
         )
 
-    def _read(self, reply: _Reply) -> Any:
-        """The JSON value. Raises what its status and its content say."""
+    def _checked(self, reply: _Reply) -> _Reply:
+        """The reply. Raises what its status says."""
         host = self.access.host
         if reply.status in (401, 403):
             missing = "" if self.access.key else "; no key is set"
@@ -161,6 +170,10 @@ class JsonClient:
             raise self._busy(reply, None)
         if not 200 <= reply.status < 300:
             raise self._bad(f"HTTP {reply.status} instead of an answer; a redirect is not followed")
+        return reply
+
+    def _value(self, reply: _Reply) -> Any:
+        """The JSON value. Raises ProviderFailure where there is none, or an error in its place."""
         try:
             value = orjson.loads(reply.content)
         except orjson.JSONDecodeError:

@@ -1,0 +1,143 @@
+"""The provider openai: any server that speaks the API of OpenAI (vLLM, llama.cpp, llama-cpp-python, OpenAI itself)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Self
+
+from jobs.dispatch.worker_arguments import WorkerArguments
+from jobs.outcome import Outcome
+from jobs.provider_settings.server_address import OPENAI_URL
+from jobs.providers import Reason
+from jobs.settings import Settings
+from jobs.spec import RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.worker_port import ProviderCheck
+from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.tasks.result_memory import ResultMemory
+from worker.providers.chat.languages import language_pair
+from worker.providers.chat.translation import why_not_translate
+from worker.providers.http.access import ServerAccess
+from worker.providers.http.client import Exchange, JsonClient, RequestRefused
+from worker.providers.http.document_requests import answer_texts
+from worker.providers.http.event_loop import EventLoop
+from worker.providers.http.server_check import check_server
+from worker.providers.openai_api.reranking import why_not_rerank
+from worker.providers.openai_api.scoring import why_not_score
+from worker.providers.openai_api.server import ServedModel, UsageCount
+from worker.providers.protocol import Provider, ProviderAnswer, ProviderFailure, ProviderJob, Unanswered, WarmModel
+
+PROBED_QUERY, PROBED_DOCUMENTS = "rain", ["It will rain.", "It will be dry."]
+
+
+class OpenAIProvider:
+    """One server, shared by the lanes of a process. It is its own lane: it keeps nothing for one."""
+
+    name: ClassVar[str] = "openai"
+    is_local: ClassVar[bool] = False
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._access = ServerAccess(
+            base_url=settings.openai_base_url,
+            key=settings.openai_api_key,
+            concurrency=settings.openai_concurrency,
+            timeout_s=settings.openai_timeout_s,
+            attempts=settings.openai_attempts,
+        )
+        self._client = JsonClient(self._access)
+        self._loop = EventLoop()
+        self._opened: dict[tuple[str, Task], ServedModel] = {}  # by the model's name at the server
+
+    @classmethod
+    def start(cls, arguments: WorkerArguments) -> Self:
+        return cls(arguments.settings)
+
+    def why_not(self, job: ProviderJob) -> str | None:
+        if not self._access.base_url:
+            return "no server is set: set openai_base_url"
+        match job.spec.options:
+            case TranslateOptions():
+                return why_not_translate(job.spec)
+            case ScoreOptions() as options:
+                return why_not_score(options)
+            case RerankOptions() as options:
+                return why_not_rerank(options)
+
+    def check(self) -> ProviderCheck:
+        mend = "set KVJOBS_OPENAI_BASE_URL and KVJOBS_OPENAI_API_KEY (or OPENAI_BASE_URL, OPENAI_API_KEY)"
+        return check_server(self.name, self._access, "/models", mend=mend)
+
+    def new_lane(self) -> Self:
+        return self
+
+    def warm(self) -> Mapping[str, WarmModel]:
+        return {}
+
+    def open(self, job: ProviderJob) -> None:
+        if (job.model, job.spec.task) in self._opened:
+            return
+        if not self._access.key and self._access.base_url == OPENAI_URL:
+            raise ProviderFailure(
+                Reason.NO_ACCESS, f"no key is set for {self._access.host}: set KVJOBS_OPENAI_API_KEY or OPENAI_API_KEY"
+            )
+        self._opened[job.model, job.spec.task] = self._loop.run(self._open(job), lambda: False)
+
+    async def _open(self, job: ProviderJob) -> ServedModel:
+        model, exchange, usage = ServedModel(self._client, job.model), Exchange(), self._new_usage()
+        await model.check_model(exchange)
+        if job.spec.task is Task.TRANSLATE:
+            return model
+        if job.spec.task is Task.SCORE or not await self._has_endpoint(model, exchange, usage):
+            await model.open_scorer(exchange, usage)
+        return model
+
+    async def _has_endpoint(self, model: ServedModel, exchange: Exchange, usage: UsageCount) -> bool:
+        """Whether /rerank is to be used. Raises ProviderFailure where the settings ask for it and it is not there."""
+        way = self._settings.openai_rerank
+        if way == "scoring":
+            return False
+        try:
+            await model.rank(PROBED_QUERY, PROBED_DOCUMENTS, exchange, usage)
+        except (RequestRefused, ProviderFailure) as error:
+            is_absent = isinstance(error, RequestRefused) or error.reason in (Reason.SERVER_ERROR, Reason.BAD_ANSWER)
+            if not is_absent:
+                raise
+            if way == "endpoint":
+                raise ProviderFailure(Reason.BAD_ANSWER, f"the server has no /rerank: {error}") from None
+            return False
+        return True
+
+    def process(
+        self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
+    ) -> ProviderAnswer:
+        model, usage = self._opened[job.model, job.spec.task], self._new_usage()
+        template = self._settings.openai_template
+        languages = language_pair(job.spec) if job.spec.task is Task.TRANSLATE else None
+
+        async def ask(text: str, exchange: Exchange) -> Outcome | Unanswered:
+            match job.spec.options:
+                case TranslateOptions() as options:
+                    assert languages is not None  # else `why_not` would have said so
+                    return await model.translate(text, languages, options, template, exchange, usage)
+                case ScoreOptions() as options:
+                    return await model.score(text, options, exchange, usage)
+                case RerankOptions() as options:
+                    if model.scorer is None:
+                        return await model.rerank_by_endpoint(text, options, exchange, usage)
+                    return await model.rerank_by_scores(text, options, exchange, usage)
+
+        outcomes, exchange = answer_texts(
+            self._loop, texts, ask, concurrency=self._access.concurrency, should_stop=should_stop
+        )
+        return ProviderAnswer(outcomes, {}, exchange.timings, usage.total())
+
+    def changed_files(self) -> list[str]:
+        return []
+
+    @property
+    def buffer_stats(self) -> BufferStats:
+        return BufferStats()
+
+    def _new_usage(self) -> UsageCount:
+        return UsageCount(self.name, self._settings.openai_price)
+
+
+PROVIDER: type[Provider] = OpenAIProvider

@@ -1,0 +1,1 @@
+"""The API of OpenAI, as OpenAI, vLLM, llama.cpp, llama-cpp-python and others speak it."""

@@ -1,0 +1,214 @@
+"""
+What a server answered, read strictly: a field that is missing, of another type or not finite is a `bad-answer`.
+
+Knows: the shapes of the API. Does not know: requests, documents.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.providers import Reason
+from worker.providers.protocol import ProviderFailure
+
+LogProbTable = dict[str, float]  # log-probability by the text of a token
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """The server's own count of an answer's tokens; 0 where it gives none."""
+
+    prompt: int
+    completion: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTokens:
+    """The tokens of a completion with their log-probabilities, natural log. T entries each."""
+
+    texts: Sequence[str]
+    log_probs: Sequence[float | None]
+    tables: Sequence[LogProbTable | None]  # the most likely tokens at each place
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The one choice of an answer of /completions."""
+
+    text: str
+    usage: TokenUsage
+    listed: ListedTokens | None  # None: the server lists no tokens
+    prompt_log_probs: Sequence[tuple[str, float] | None] | None  # of vLLM: text and log-probability of each token
+
+
+@dataclass(frozen=True, slots=True)
+class ChatChoice:
+    """The one choice of an answer of /chat/completions."""
+
+    text: str
+    finish_reason: str
+    refusal: str | None
+    usage: TokenUsage
+    log_probs: Sequence[float] | None  # of the generated tokens; None: the server gives none
+
+
+def bad(what: str) -> ProviderFailure:
+    """The error for an answer that is not what the API promises."""
+    return ProviderFailure(Reason.BAD_ANSWER, f"the server's answer {what}")
+
+
+def read_completion(value: Any) -> Completion:
+    """An answer of /completions to one prompt. Raises ProviderFailure."""
+    choice = _only_choice(value)
+    listed = choice.get("logprobs")
+    prompt = choice.get("prompt_logprobs")
+    return Completion(
+        text=_text(choice, "text"),
+        usage=read_usage(value),
+        listed=None if listed is None else _listed(listed),
+        prompt_log_probs=None if prompt is None else _prompt_log_probs(prompt),
+    )
+
+
+def read_chat(value: Any) -> ChatChoice:
+    """An answer of /chat/completions. Raises ProviderFailure."""
+    choice = _only_choice(value)
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise bad("has no message")
+    content = message.get("content")
+    if not isinstance(content, str | None):
+        raise bad("has a message that is not a text")
+    refusal = message.get("refusal")
+    return ChatChoice(
+        text=content or "",
+        finish_reason=str(choice.get("finish_reason") or ""),
+        refusal=refusal if isinstance(refusal, str) and refusal else None,
+        usage=read_usage(value),
+        log_probs=_generated(choice.get("logprobs")),
+    )
+
+
+def read_ranking(value: Any, number: int) -> list[float]:
+    """The score of each of `number` documents, in their order, of an answer of /rerank. Raises ProviderFailure."""
+    results = value.get("results") if isinstance(value, dict) else None
+    if not isinstance(results, list):
+        raise bad("has no list of results")
+    scores: dict[int, float] = {}
+    for result in results:
+        index = result.get("index") if isinstance(result, dict) else None
+        if type(index) is not int or not 0 <= index < number or index in scores:
+            raise bad("ranks a document that was not sent, or one twice")
+        score = _number(result.get("relevance_score", result.get("score")))
+        if score is None:
+            raise bad("has a relevance score that is not a finite number")
+        scores[index] = score
+    if len(scores) < number:
+        raise bad(f"ranks {len(scores)} of {number} documents")
+    return [scores[index] for index in range(number)]
+
+
+def read_model_names(value: Any) -> list[str] | None:
+    """The ids of /models; None where the answer has none."""
+    models = value.get("data") if isinstance(value, dict) else None
+    if not isinstance(models, list):
+        return None
+    return [one["id"] for one in models if isinstance(one, dict) and isinstance(one.get("id"), str)]
+
+
+def read_usage(value: Any) -> TokenUsage:
+    """The counts of tokens; wrong or missing ones are 0, as they decide nothing but the costs."""
+    usage = value.get("usage") if isinstance(value, dict) else None
+    counts = usage if isinstance(usage, dict) else {}
+
+    def count(name: str) -> int:
+        number = counts.get(name)
+        return number if type(number) is int and 0 <= number < 1 << 40 else 0
+
+    return TokenUsage(count("prompt_tokens"), count("completion_tokens"))
+
+
+def _only_choice(value: Any) -> dict[str, Any]:
+    choices = value.get("choices") if isinstance(value, dict) else None
+    if not isinstance(choices, list):
+        raise bad("has no choices")
+    if len(choices) != 1 or not isinstance(choices[0], dict):
+        raise bad(f"has {len(choices)} choices where one was asked for")
+    return choices[0]
+
+
+def _text(value: dict[str, Any], name: str) -> str:
+    text = value.get(name)
+    if not isinstance(text, str):
+        raise bad(f"has no {name}")
+    return text
+
+
+def _listed(value: Any) -> ListedTokens | None:
+    if not isinstance(value, dict) or not isinstance(value.get("tokens"), list):
+        return None  # another form of `logprobs`: of generated tokens alone
+    texts, log_probs = value["tokens"], value.get("token_logprobs")
+    tables = value.get("top_logprobs")
+    if tables is None:
+        tables = [None] * len(texts)
+    if not (isinstance(log_probs, list) and isinstance(tables, list) and len(texts) == len(log_probs) == len(tables)):
+        raise bad("lists tokens and log-probabilities of different numbers")
+    if not all(isinstance(text, str) for text in texts):
+        raise bad("lists tokens that are not texts")
+    return ListedTokens(texts, [_log_prob(one) for one in log_probs], [_table(one) for one in tables])
+
+
+def _prompt_log_probs(value: Any) -> Sequence[tuple[str, float] | None]:
+    """vLLM: for each token of the prompt None, or a map of ids whose first entry is the token itself."""
+    if not isinstance(value, list):
+        raise bad("has prompt_logprobs that are not a list")
+    found: list[tuple[str, float] | None] = []
+    for place in value:
+        if place is None:
+            found.append(None)
+            continue
+        entry = next(iter(place.values()), None) if isinstance(place, dict) else None
+        log_prob = _log_prob(entry.get("logprob")) if isinstance(entry, dict) else None
+        if not isinstance(entry, dict) or log_prob is None:
+            raise bad("has an entry of prompt_logprobs without a log-probability")
+        found.append((str(entry.get("decoded_token") or ""), log_prob))
+    return found
+
+
+def _generated(value: Any) -> Sequence[float] | None:
+    """The log-probabilities of generated tokens: of chat (`content`), or of completions (`token_logprobs`)."""
+    if not isinstance(value, dict):
+        return None
+    content = value.get("content")
+    if isinstance(content, list):
+        found = [_log_prob(one.get("logprob")) if isinstance(one, dict) else None for one in content]
+    elif isinstance(value.get("token_logprobs"), list):
+        found = [_log_prob(one) for one in value["token_logprobs"]]
+    else:
+        return None
+    known = [one for one in found if one is not None]
+    return known if known and len(known) == len(found) else None
+
+
+def _table(value: Any) -> LogProbTable | None:
+    if not isinstance(value, dict):
+        return None
+    return {text: number for text, one in value.items() if (number := _number(one)) is not None}
+
+
+def _log_prob(value: Any) -> float | None:
+    """A log-probability; None for null. Raises ProviderFailure for what cannot be one."""
+    if value is None:
+        return None
+    number = _number(value)
+    if number is None or number > 1e-3:  # a rounding error above 0 is harmless
+        raise bad("has a log-probability that is not a number below 0")
+    return number
+
+
+def _number(value: Any) -> float | None:
+    """A finite number; None for anything else."""
+    if type(value) not in (int, float) or not math.isfinite(value):
+        return None
+    return float(value)

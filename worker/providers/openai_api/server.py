@@ -1,0 +1,221 @@
+"""
+A server that speaks the API of OpenAI: what it is asked for one document.
+
+Knows: requests, and what an answer means for a document. Does not know: lanes, several documents.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobs.outcome import Failed, Outcome
+from jobs.provider_settings.token_price import TokenPrice
+from jobs.providers import Reason, Usage
+from jobs.spec import RerankOptions, ScoreOptions, TranslateOptions
+from worker.engine.tasks.rerank_payload import BAD_PAYLOAD, RerankPayload
+from worker.providers.chat.languages import LanguagePair
+from worker.providers.chat.translation import ChatAnswer, outcome_of, passed_through, prompt_of
+from worker.providers.http.client import Exchange, JsonClient, RequestRefused
+from worker.providers.openai_api.answers import (
+    Completion,
+    read_chat,
+    read_completion,
+    read_model_names,
+    read_ranking,
+    read_usage,
+)
+from worker.providers.openai_api.prompt_scores import Complete, PromptScorer, TextDeclined
+from worker.providers.openai_api.reranking import (
+    RankedText,
+    candidates_with_text,
+    declined,
+    prompt_parts,
+    ranking_of,
+    score_of_part,
+)
+from worker.providers.openai_api.scoring import score_of
+from worker.providers.protocol import ProviderFailure, Unanswered
+
+SHOWN_MODELS = 5
+TOO_LARGE = (413, 422)
+# What servers say of a prompt that is longer than their model's context, all with HTTP 400 (vLLM, OpenAI, llama.cpp).
+TOO_LONG = ("context", "too long", "maximum", "max_model_len", "exceed")
+
+
+@dataclass(slots=True)
+class UsageCount:
+    """The tokens that a server counted for a batch."""
+
+    provider: str
+    price: TokenPrice | None
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def add(self, answer: Any) -> None:
+        """Count an answer, also one that is thrown away: it is paid for."""
+        usage = read_usage(answer)
+        self.requests += 1
+        self.prompt_tokens += usage.prompt
+        self.completion_tokens += usage.completion
+
+    def total(self) -> Usage:
+        cost = self.price.cost(self.prompt_tokens, self.completion_tokens) if self.price else 0.0
+        return Usage(self.provider, self.requests, self.prompt_tokens, self.completion_tokens, cost)
+
+
+@dataclass(slots=True)
+class ServedModel:
+    """One model of one server, opened for one task."""
+
+    client: JsonClient
+    model: str
+    scorer: PromptScorer | None = None  # of scoring, and of reranking without an endpoint
+    has_logprobs: bool = field(default=True)  # of chat; False once the server has refused to give them
+
+    async def post(self, path: str, body: dict[str, Any], exchange: Exchange, usage: UsageCount) -> Any:
+        """Raises RequestRefused and ProviderFailure; the latter for a model that the server does not have."""
+        try:
+            answer = await self.client.post(path, {"model": self.model, **body}, exchange)
+        except RequestRefused as refused:
+            if refused.status == 404 and "model" in refused.message.lower():
+                raise ProviderFailure(Reason.NO_MODEL, f"the server has no model {self.model}: {refused}") from None
+            raise
+        usage.add(answer)
+        return answer
+
+    async def post_for_events(self, body: dict[str, Any], exchange: Exchange, usage: UsageCount) -> list[Any]:
+        """The events of a streamed completion. Raises RequestRefused and ProviderFailure."""
+        events = await self.client.post_for_events("/completions", {"model": self.model, **body}, exchange)
+        usage.add(events[-1] if events else None)
+        return events
+
+    async def check_model(self, exchange: Exchange) -> None:
+        """Raise ProviderFailure where the server lists its models, and this is none of them: some answer with another
+        one instead. A server that lists none is trusted."""
+        try:
+            names = read_model_names(await self.client.get("/models", exchange))
+        except RequestRefused:
+            return
+        if names and self.model not in names:
+            shown = ", ".join(names[:SHOWN_MODELS]) + (" …" if names[SHOWN_MODELS:] else "")
+            raise ProviderFailure(Reason.NO_MODEL, f"the server has no model {self.model}; it has {shown}")
+
+    async def open_scorer(self, exchange: Exchange, usage: UsageCount) -> None:
+        """Find out how the server tells log-probabilities. Raises ProviderFailure."""
+        self.scorer = await PromptScorer.probe(self._complete(exchange, usage))
+
+    def _complete(self, exchange: Exchange, usage: UsageCount) -> Complete:
+        async def complete(body: dict[str, Any]) -> Completion:
+            if body.get("stream"):
+                events = await self.post_for_events(body, exchange, usage)
+                return read_completion(events[0] if events else None)
+            return read_completion(await self.post("/completions", body, exchange, usage))
+
+        return complete
+
+    async def translate(
+        self,
+        text: str,
+        languages: LanguagePair,
+        options: TranslateOptions,
+        template: str,
+        exchange: Exchange,
+        usage: UsageCount,
+    ) -> Outcome | Unanswered:
+        """Translate a document as a whole. Raises ProviderFailure."""
+        if unchanged := passed_through(text, options.source_language):
+            return unchanged
+        body: dict[str, Any] = {
+            "messages": [{"role": "user", "content": prompt_of(text, languages, template)}],
+            "temperature": 0,
+            "seed": 0,
+        }
+        if options.max_new_tokens is not None:
+            body["max_tokens"] = options.max_new_tokens
+        try:
+            found = read_chat(await self._chat(body, exchange, usage))
+        except RequestRefused as refused:
+            return refusal_of_document(refused)
+        if found.refusal or found.finish_reason == "content_filter":
+            return Failed("refused", f"the chat model refuses to translate it: {found.refusal or 'content filter'}")
+        answer = ChatAnswer(
+            text=found.text,
+            is_complete=found.finish_reason != "length",
+            num_prompt_tokens=found.usage.prompt,
+            num_completion_tokens=found.usage.completion,
+            log_probs=found.log_probs,
+        )
+        return outcome_of(text, answer)
+
+    async def _chat(self, body: dict[str, Any], exchange: Exchange, usage: UsageCount) -> Any:
+        """With log-probabilities where the server gives them; one that refuses the field is asked without it."""
+        if self.has_logprobs:
+            try:
+                return await self.post("/chat/completions", {**body, "logprobs": True}, exchange, usage)
+            except RequestRefused as refused:
+                if "logprobs" not in refused.message.lower():
+                    raise
+                self.has_logprobs = False
+        return await self.post("/chat/completions", body, exchange, usage)
+
+    async def score(
+        self, text: str, options: ScoreOptions, exchange: Exchange, usage: UsageCount
+    ) -> Outcome | Unanswered:
+        """Score a document. Raises ProviderFailure."""
+        assert self.scorer is not None
+        try:
+            found = await self.scorer.score(text, self._complete(exchange, usage))
+        except RequestRefused as refused:
+            return refusal_of_document(refused)
+        except TextDeclined as why:
+            return Unanswered(Reason.DECLINED, str(why))
+        return score_of(text, found, keeps_tokens=options.token_scores)
+
+    async def rerank_by_endpoint(
+        self, payload: str, options: RerankOptions, exchange: Exchange, usage: UsageCount
+    ) -> Outcome | Unanswered:
+        """Rank the candidates of a query by /rerank. Raises ProviderFailure."""
+        query = RerankPayload.read(payload)
+        if query is None:
+            return BAD_PAYLOAD
+        texts = [one.text for one in candidates_with_text(query)]
+        if not texts:
+            return ranking_of(payload, [], options)
+        try:
+            found = await self.rank(query.query, texts, exchange, usage)
+        except RequestRefused as refused:
+            return refusal_of_document(refused)
+        return ranking_of(payload, [RankedText(score, 0, 0) for score in found], options)
+
+    async def rank(
+        self, query: str, documents: Sequence[str | None], exchange: Exchange, usage: UsageCount
+    ) -> list[float]:
+        """The relevance of each document, by /rerank. Raises RequestRefused and ProviderFailure."""
+        body = {"query": query, "documents": list(documents), "top_n": len(documents)}
+        return read_ranking(await self.post("/rerank", body, exchange, usage), len(documents))
+
+    async def rerank_by_scores(
+        self, payload: str, options: RerankOptions, exchange: Exchange, usage: UsageCount
+    ) -> Outcome | Unanswered:
+        """Rank the candidates of a query by log-probabilities. Raises ProviderFailure."""
+        assert self.scorer is not None
+        query = RerankPayload.read(payload)
+        if query is None:
+            return BAD_PAYLOAD
+        scores = []
+        for one in candidates_with_text(query):
+            given, scored = prompt_parts(query.query, str(one.text), options)
+            try:
+                found = await self.scorer.score(given + scored, self._complete(exchange, usage))
+                scores.append(score_of_part(given, scored, found))
+            except (RequestRefused, TextDeclined) as why:
+                return declined(why)
+        return ranking_of(payload, scores, options)
+
+
+def refusal_of_document(refused: RequestRefused) -> Unanswered:
+    """A document that the server does not take. It may suit another engine, such as one that cuts long documents."""
+    is_long = refused.status in TOO_LARGE or any(word in refused.message.lower() for word in TOO_LONG)
+    what = "it is longer than the server takes" if is_long else "the server refuses it"
+    return Unanswered(Reason.DECLINED, f"{what} ({refused})")
