@@ -68,9 +68,11 @@ class LoadedCausal:
 LoadedModel = LoadedTranslation | LoadedCausal
 
 
-def load_model(spec: JobSpec, models_dir: Path, threads: int, providers: Sequence[Provider]) -> LoadedModel:
+def load_model(
+    spec: JobSpec, models_dir: Path, threads: int, providers: Sequence[Provider], *, context: int = 0
+) -> LoadedModel:
     """Load the model of a job. Raises NotFoundError where there is none of that name, ModelError where its files are
-    damaged or not those that the job was submitted with."""
+    damaged or not those that the job was submitted with. `context`: see `open_causal_model`."""
     started = time.perf_counter()
     folder = find_model(spec.model, models_dir)
     files = OpenedFiles(folder, folder.stamps())  # before any file is read, so that a change during the load shows
@@ -82,7 +84,7 @@ def load_model(spec: JobSpec, models_dir: Path, threads: int, providers: Sequenc
         )
     providers = _supported(folder, providers)
     if kind_of(folder) is ModelKind.CAUSAL:
-        causal = open_causal_model(folder.path, threads=threads, providers=providers)
+        causal = open_causal_model(folder.path, threads=threads, providers=providers, context=context)
         tokenizer = open_causal_tokenizer(folder.path, causal)
         return LoadedCausal(spec.model, files, causal, tokenizer, time.perf_counter() - started)
     seq2seq = open_seq2seq_model(folder.path, threads=threads, providers=providers)

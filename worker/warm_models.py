@@ -20,22 +20,26 @@ MAX_WARM = 4  # models; the least recently used one is closed first
 class WarmModels:
     """Loads each model once, at the first job that names it: at its start a worker cannot know which it will need."""
 
-    def __init__(self, models_dir: Path, threads: int, providers: Sequence[Provider] = (CPU_PROVIDER,)) -> None:
+    def __init__(
+        self, models_dir: Path, threads: int, providers: Sequence[Provider] = (CPU_PROVIDER,), *, context: int = 0
+    ) -> None:
+        """`context`: the positions of a GGUF file are at most so many; 0: its own."""
         self._models_dir = models_dir
         self._threads = threads
         self._providers = providers
+        self._context = context
         self._models: OrderedDict[str, LoadedModel] = OrderedDict()  # by revision
         self._lock = threading.Lock()
         self._snapshot: dict[str, LoadedModel] = {}  # replaced, never changed: read without the lock
 
     @classmethod
-    def for_worker(cls, arguments: WorkerArguments) -> "WarmModels":
+    def for_worker(cls, arguments: WorkerArguments, *, context: int = 0) -> "WarmModels":
         """The models of a worker, or of one of its sandboxes: with the same number of session threads, as a batch must
         give the same results in both, bit for bit."""
         # On two cores, two lanes with one session thread each beat one lane with two by 1.4 to 1: lanes never wait for
         # each other at the end of a matrix product.
         threads = max(1, available_cores() // lanes_of(arguments.device, arguments.settings.lanes))
-        return cls(arguments.settings.models_dir, threads, providers(arguments.device))
+        return cls(arguments.settings.models_dir, threads, providers(arguments.device), context=context)
 
     def open(self, spec: JobSpec) -> LoadedModel:
         """The model of a job. Raises what `load_model` raises.
@@ -49,7 +53,9 @@ class WarmModels:
                 del self._models[spec.model_revision]
                 self._snapshot = dict(self._models)
             if spec.model_revision not in self._models:
-                self._models[spec.model_revision] = load_model(spec, self._models_dir, self._threads, self._providers)
+                self._models[spec.model_revision] = load_model(
+                    spec, self._models_dir, self._threads, self._providers, context=self._context
+                )
                 while len(self._models) > MAX_WARM:
                     self._models.popitem(last=False)
                 self._snapshot = dict(self._models)

@@ -15,7 +15,7 @@ from tests.causal_checkpoints import write_causal_checkpoint
 from worker.engine.tasks.result_memory import NoMemory
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
-from worker.providers.onnx_engines import OnnxEngines
+from worker.providers.local_engines import LocalEngines
 from worker.warm_models import WarmModels
 
 PAIR = json.dumps({"source": "It will rain in Arden.", "target": "雅顿将有雨。"})
@@ -40,14 +40,14 @@ CASES = [
 ]
 
 
-def run(engines: OnnxEngines, spec: JobSpec, text: str, should_stop: Callable[[], bool] = lambda: False) -> Any:
+def run(engines: LocalEngines, spec: JobSpec, text: str, should_stop: Callable[[], bool] = lambda: False) -> Any:
     (outcome,) = engines.process(spec, [text], NoMemory(), should_stop).outcomes
     return outcome
 
 
 def test_one_lane_runs_every_task_and_opens_each_engine_once(models_dir: Path) -> None:
     models = WarmModels(models_dir, threads=1)
-    engines = OnnxEngines(models)
+    engines = LocalEngines(models)
     specs = [admit(task, model, models_dir, options) for task, model, options, *_ in CASES]
 
     first = [run(engines, spec, text) for spec, (*_, text, _kind) in zip(specs, CASES, strict=True)]
@@ -65,7 +65,7 @@ def test_one_lane_runs_every_task_and_opens_each_engine_once(models_dir: Path) -
 @pytest.mark.parametrize("case", CASES[1:], ids=["pairs", "texts", "queries"])
 def test_every_engine_obeys_a_request_to_stop(models_dir: Path, case: tuple[Task, str, Options, str, type]) -> None:
     task, model, options, text, _ = case
-    engines = OnnxEngines(WarmModels(models_dir, threads=1))
+    engines = LocalEngines(WarmModels(models_dir, threads=1))
 
     with pytest.raises(Stopped):
         run(engines, admit(task, model, models_dir, options), text, lambda: True)
@@ -76,12 +76,12 @@ def test_a_job_is_refused_if_its_model_is_now_of_another_kind(models_dir: Path) 
     pairs = JobSpec(task=Task.SCORE, model="tiny", model_revision=spec.model_revision, options=ScoreOptions(pairs=True))
 
     with pytest.raises(ModelError, match="not a translation model"):
-        run(OnnxEngines(WarmModels(models_dir, threads=1)), pairs, PAIR)
+        run(LocalEngines(WarmModels(models_dir, threads=1)), pairs, PAIR)
 
 
 def test_touched_files_are_opened_again_and_the_job_continues(models_dir: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(models_dir / "tiny", tmp_path / "tiny"))
-    engines = OnnxEngines(WarmModels(tmp_path, threads=1))
+    engines = LocalEngines(WarmModels(tmp_path, threads=1))
     spec = admit(Task.SCORE, str(folder), tmp_path, ScoreOptions())
     first = run(engines, spec, "hello world")
     opened = engines.scorer(spec)
@@ -99,7 +99,7 @@ def test_touched_files_are_opened_again_and_the_job_continues(models_dir: Path, 
 def test_changed_files_are_refused_even_if_the_model_is_already_open(models_dir: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(models_dir / "tiny", tmp_path / "tiny"))
     models = WarmModels(tmp_path, threads=1)
-    engines = OnnxEngines(models)
+    engines = LocalEngines(models)
     spec = admit(Task.SCORE, str(folder), tmp_path, ScoreOptions())
     run(engines, spec, "hello world")
 

@@ -5,17 +5,22 @@ from pathlib import Path
 
 from jobs.errors import SpecError
 from jobs.providers import ONNX
+from jobs.requirements import is_installed
 from jobs.spec import Bos, JobSpec, Options, RerankOptions, ScoreOptions, Task, TranslateOptions, Window
-from worker.engine.causal.open import open_causal_model, open_causal_tokenizer
+from worker.engine.causal.open import LIBRARY, open_causal_model, open_causal_tokenizer
 from worker.engine.seq2seq.open import open_seq2seq_model
 from worker.engine.tasks.pair_scoring import PairScorer
 from worker.engine.tasks.reranking import Reranker
 from worker.engine.tasks.scoring import Scorer
 from worker.graphs.precision import Precision
+from worker.models.checkpoint.gguf_file import GgufFile
+from worker.models.checkpoint.gguf_network import GgufNetwork
 from worker.models.contents.kind import kind_of
 from worker.models.contents.required_files import check_files
 from worker.models.departures.departures import departures_in
+from worker.models.file_names import GGUF_MODEL
 from worker.models.half_precision import advise
+from worker.models.manifest import is_gguf
 from worker.models.model_folder import ModelFolder, read_manifest
 from worker.models.model_kind import ModelKind
 from worker.models.registry import default_model, find_model
@@ -125,6 +130,9 @@ def _check_causal(folder: ModelFolder, options: ScoreOptions | RerankOptions) ->
             f"target_language is {options.target_language}, and {folder.name} is {ModelKind.CAUSAL.noun}, which has "
             "none: leave --target-language out"
         )
+    if is_gguf(folder.path) and not is_installed(LIBRARY):
+        GgufNetwork.of(GgufFile.open(folder.path / GGUF_MODEL))
+        return  # the workers may have llama.cpp, which this machine need not
     try_tokenizer(folder.path)
     model = open_causal_model(folder.path, vocab_only=True)
     tokenizer = open_causal_tokenizer(folder.path, model)

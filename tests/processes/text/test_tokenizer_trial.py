@@ -13,7 +13,7 @@ from jobs.spec import RerankOptions, ScoreOptions, Task
 from tests.causal_checkpoints import write_causal_checkpoint
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.admission import admit
-from worker.providers.onnx_engines import OnnxEngines
+from worker.providers.local_engines import LocalEngines
 from worker.text.causal_tokenizer import CausalTokenizer
 from worker.text.tokenizer_trial import try_tokenizer
 from worker.warm_models import WarmModels
@@ -74,7 +74,7 @@ def test_such_an_expression_is_refused_by_models_add_and_by_submit(folder, tmp_p
 def test_a_text_on_which_an_expression_aborts_fails_without_affecting_others(folder, tmp_path):
     models_dir = tmp_path / "models"
     add_model(Request(source=str(with_expression(folder, "(z+)+b"))), models_dir)
-    engines = OnnxEngines(WarmModels(models_dir, threads=1))
+    engines = LocalEngines(WarmModels(models_dir, threads=1))
     bad = "z" * 60
 
     with pytest.raises(ModelError, match="cannot tokenize the text"):

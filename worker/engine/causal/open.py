@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from worker.engine.causal.exported.model import ExportedCausal
+from worker.engine.causal.llamacpp.library import LIBRARY, NotInstalledError
 from worker.engine.causal.llamacpp.model import LlamaCppCausal
 from worker.engine.causal.llamacpp.tokenizer import LlamaCppTokenizer
 from worker.engine.causal.native.model import NativeCausal
@@ -11,6 +12,8 @@ from worker.engine.causal.protocol import CausalModel
 from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.models.manifest import has_native_graphs, is_gguf
 from worker.text.causal_tokenizer import CausalTokenizer
+
+__all__ = ["LIBRARY", "NotInstalledError", "Tokenizer", "open_causal_model", "open_causal_tokenizer"]
 
 Tokenizer = CausalTokenizer | LlamaCppTokenizer
 
@@ -26,7 +29,7 @@ def open_causal_model(
     """Open the model in `folder`; raise ModelError now, not at the first document.
 
     Of a GGUF file, `context` bounds the positions (0: those of the model), and `vocab_only` leaves its weights out, to
-    ask what the model could do. A GGUF file that llama.cpp runs is always on the CPU.
+    ask what the model could do; it runs on the CPU. Raises NotInstalledError where llama.cpp is missing.
     """
     if is_gguf(folder):
         return LlamaCppCausal.open(folder, threads=threads, context=context, vocab_only=vocab_only)

@@ -7,7 +7,7 @@ from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.providers import ONNX
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.tasks.result_memory import ResultMemory
-from worker.providers.onnx_engines import OnnxEngines
+from worker.providers.local_engines import LocalEngines
 from worker.providers.protocol import Provider, ProviderAnswer, ProviderJob, WarmModel
 from worker.warm_models import WarmModels
 
@@ -16,7 +16,7 @@ class OnnxLane:
     """The engines of one lane."""
 
     def __init__(self, models: WarmModels) -> None:
-        self._engines = OnnxEngines(models)
+        self._engines = LocalEngines(models)
 
     def open(self, job: ProviderJob) -> None:
         self._engines.open(job.spec)

@@ -1,4 +1,4 @@
-"""The engines of one lane that run graphs in onnxruntime: one for each model and task that the lane has processed."""
+"""The engines of one lane that compute in this process: one for each model and task that the lane has processed."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ class _Opened:
     engine: Engine
 
 
-class OnnxEngines:
+class LocalEngines:
     """The engines of one thread, each opened once; the models in them are shared with the other lanes."""
 
     def __init__(self, models: WarmModels) -> None:

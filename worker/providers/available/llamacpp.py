@@ -1,0 +1,92 @@
+"""The provider llamacpp: GGUF files as they are, which llama.cpp runs in the worker's process."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar, Self
+
+from jobs.dispatch.worker_arguments import WorkerArguments
+from jobs.providers import Reason
+from jobs.spec import JobSpec, Task
+from worker.engine.causal.open import NotInstalledError
+from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.tasks.result_memory import ResultMemory
+from worker.models.export_advice import ADD
+from worker.models.manifest import is_gguf
+from worker.models.registry import find_model
+from worker.providers.local_engines import LocalEngines
+from worker.providers.protocol import Provider, ProviderAnswer, ProviderFailure, ProviderJob, WarmModel
+from worker.warm_models import WarmModels
+
+LLAMACPP = "llamacpp"
+
+
+class LlamaCppLane:
+    """The engines of one lane: the model's weights are shared, keys and values are not."""
+
+    def __init__(self, models: WarmModels) -> None:
+        self._engines = LocalEngines(models)
+
+    def open(self, job: ProviderJob) -> None:
+        try:
+            self._engines.open(_own_spec(job))
+        except NotInstalledError as error:
+            raise ProviderFailure(Reason.OPEN_ERROR, str(error)) from error
+
+    def process(
+        self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
+    ) -> ProviderAnswer:
+        result = self._engines.process(_own_spec(job), texts, memory, should_stop)
+        return ProviderAnswer(result.outcomes, result.learned, result.timings)
+
+    def changed_files(self) -> list[str]:
+        return self._engines.changed_files()
+
+    @property
+    def buffer_stats(self) -> BufferStats:
+        return self._engines.buffer_stats
+
+
+class LlamaCppProvider:
+    """The models of a process, which its lanes share."""
+
+    name: ClassVar[str] = LLAMACPP
+    is_local: ClassVar[bool] = True
+
+    def __init__(self, models: WarmModels, models_dir: Path) -> None:
+        self._models = models
+        self._models_dir = models_dir
+
+    @classmethod
+    def start(cls, arguments: WorkerArguments) -> Self:
+        settings = arguments.settings
+        return cls(WarmModels.for_worker(arguments, context=settings.llamacpp_context), settings.models_dir)
+
+    def why_not(self, job: ProviderJob) -> str | None:
+        """Also raises NotFoundError where there is no such model. What else its files allow,
+        `worker.model_tools.admission` looks at."""
+        if job.spec.task is Task.TRANSLATE:
+            return "llama.cpp runs language models here, which score and rerank; translation needs another provider"
+        folder = find_model(job.model, self._models_dir)
+        if not is_gguf(folder.path):
+            return (
+                f"it runs GGUF files, and {folder.name} is none: `{ADD} FILE.gguf --keep-gguf` makes a model of one, "
+                f"which {LLAMACPP}:NAME names"
+            )
+        return None
+
+    def new_lane(self) -> LlamaCppLane:
+        return LlamaCppLane(self._models)
+
+    def warm(self) -> Mapping[str, WarmModel]:
+        return {revision: WarmModel(name, load_s) for revision, (name, load_s) in self._models.load_times().items()}
+
+
+def _own_spec(job: ProviderJob) -> JobSpec:
+    """The job with the provider's counterpart in the place of its model."""
+    if job.choice.model is None:
+        return job.spec
+    return replace(job.spec, model=job.choice.model, model_revision=job.choice.revision or job.spec.model_revision)
+
+
+PROVIDER: type[Provider] = LlamaCppProvider
