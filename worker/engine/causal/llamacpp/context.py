@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.errors import ModelError
-from worker.engine.causal.llamacpp.library import forget_error, last_error, llama_cpp
+from worker.engine.causal.llamacpp.library import first_error, forget_error, llama_cpp
 from worker.engine.causal.llamacpp.network import Network
 
 _F32 = 0  # GGML_TYPE_F32
@@ -56,6 +56,7 @@ class Context:
         settings.n_batch = size.tokens
         settings.n_ubatch = size.computed
         settings.n_seq_max = size.sequences
+        settings.n_outputs_max = settings.n_outputs_max_per_seq = size.tokens
         settings.kv_unified = True  # so that a cell can belong to many sequences, and a copy costs nothing
         settings.swa_full = True  # else a sliding window forgets the prefix before all its suffixes are read
         settings.n_threads = settings.n_threads_batch = threads
@@ -65,7 +66,7 @@ class Context:
         forget_error()
         self._handle = functions.llama_init_from_model(network.handle, settings)
         if not self._handle:
-            raise MemoryError(f"llama.cpp cannot make a context of {size.cells:,} tokens: {last_error()}")
+            raise MemoryError(f"llama.cpp cannot make a context of {size.cells:,} tokens: {first_error()}")
         self._network = network  # which has to live as long
         self._memory = functions.llama_get_memory(self._handle)
         self._batch = _Batch(size.tokens)
@@ -96,9 +97,9 @@ class Context:
         status = functions.llama_decode(self._handle, self._batch.struct)
         functions.llama_synchronize(self._handle)
         if status in (1, -2):  # no free cells; no memory for the logits (llama_decode in llama.h)
-            raise MemoryError(f"llama.cpp has no memory for {self._batch.num_tokens:,} tokens: {last_error()}")
+            raise MemoryError(f"llama.cpp has no memory for {self._batch.num_tokens:,} tokens: {first_error()}")
         if status:
-            raise ModelError(f"llama.cpp fails with status {status} ({last_error() or 'no reason given'})")
+            raise ModelError(f"llama.cpp fails with status {status} ({first_error() or 'no reason given'})")
 
     def logits(self) -> NDArray[np.float32]:
         """The logits (R, V) that were asked for in the last call, in the order of its pieces; valid until the next."""

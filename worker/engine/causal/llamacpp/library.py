@@ -14,10 +14,10 @@ from jobs.visible_text import visible
 log = logging.getLogger(__name__)
 
 LIBRARY, PACKAGE = "llama_cpp", "llama-cpp-python"  # as it is imported, and installed
-_ERROR = 3  # GGML_LOG_LEVEL_ERROR in ggml/include/ggml.h
+_ERROR = 4  # GGML_LOG_LEVEL_ERROR in ggml/include/ggml.h
 _MAX_MESSAGE = 300  # characters
 
-_last_error = threading.local()  # .text: what llama.cpp called an error last, in this thread
+_first_error = threading.local()  # .text: what llama.cpp called an error, in this thread
 
 
 class NotInstalledError(ModelError):
@@ -43,21 +43,23 @@ def llama_cpp() -> Any:
 
 
 def forget_error() -> None:
-    """Forget what `last_error` tells."""
-    _last_error.text = ""
+    """Forget what `first_error` tells."""
+    _first_error.text = ""
 
 
-def last_error() -> str:
-    """What llama.cpp called an error in this thread since `forget_error`, in one line, maybe with text of a file."""
-    found: str = getattr(_last_error, "text", "")
+def first_error() -> str:
+    """What llama.cpp first called an error in this thread since `forget_error`: a line, maybe with text of a file.
+
+    The first, because those that follow say less: failed to load model."""
+    found: str = getattr(_first_error, "text", "")
     return found
 
 
 def _log_message(level: int, text: bytes, data: Any) -> None:
     """Called by llama.cpp, from any of its threads."""
     line = visible(text.decode("utf-8", "replace").strip())[:_MAX_MESSAGE]
-    if level == _ERROR and line:
-        _last_error.text = line
+    if level == _ERROR and line and not first_error():
+        _first_error.text = line
     if line:
         log.debug("%s", line)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import ModelError
-from worker.engine.causal.llamacpp.library import forget_error, last_error, llama_cpp
+from worker.engine.causal.llamacpp.library import first_error, forget_error, llama_cpp
 
 
 class Network:
@@ -46,7 +46,7 @@ class Network:
         forget_error()
         handle = functions.llama_model_load_from_file(str(file).encode(), settings)
         if not handle:
-            raise ModelError(f"llama.cpp cannot load {file}: {last_error() or 'it gives no reason'}")
+            raise ModelError(f"llama.cpp cannot load {file}: {first_error() or 'it gives no reason'}")
         network = cls(handle, file, vocab_only=vocab_only)
         network._check(vocab_only=vocab_only)
         return network

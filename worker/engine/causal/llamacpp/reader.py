@@ -29,7 +29,9 @@ from worker.engine.runtime.run_context import RunContext
 
 _MIN_SAVED = 64  # tokens that sharing a prefix has to save, to be worth its call
 _LEAST_TOKENS = 32  # of a call
-_MOST_TOKENS = 512  # of a call
+_MOST_TOKENS = (
+    256  # of a call: on one core, demo-lm reads 12,600 tokens/s, with 512 at once 9,100; larger models, as many
+)
 _MOST_LOGITS = 1 << 26  # of a call, 256 MB: llama.cpp holds them twice
 _MOST_PRODUCTS = 1 << 38  # of a call, so that it ends, and a lane can stop, after seconds on one core
 _SCORE_BYTES = 1 << 28  # of attention, which holds those of all heads and cells for the tokens computed at once
@@ -46,6 +48,10 @@ class Limits:
     tokens: int
     is_packed: bool  # many sequences per call, and shared prefixes computed once
     cells: int | None = None  # of every context; None: as many as its sequences need
+
+    def sequences(self, tokens: int) -> int:
+        """How many a context has: not more than the tokens of a call, else llama.cpp ends the process."""
+        return min(_SEQUENCES, tokens) if self.is_packed else 1
 
     @classmethod
     def of(cls, network: Network, *, is_packed: bool, cells: int | None) -> "Limits":
@@ -104,7 +110,8 @@ class LlamaCppReader:
     ) -> Iterator[tuple[int, list[LogProbs]]]:
         results = GroupResults(groups)
         shared = [index for index, group in left.items() if self._limits.is_packed and _is_worth_sharing(group)]
-        for wave in _waves({index: left[index] for index in shared}, self._tokens):
+        most = self._limits.sequences(self._tokens) // 2
+        for wave in _waves({index: left[index] for index in shared}, self._tokens, most):
             yield from self._read_shared(wave, groups, results, run)
         tails = [tail for index in left.keys() - {*shared} for tail in _whole_sequences(index, left[index])]
         for tail in tails:
@@ -191,7 +198,7 @@ class LlamaCppReader:
         """Tails that fit into one call; one that is too long for it is alone."""
         pack: list[_Tail] = []
         tokens = 0
-        most = _SEQUENCES - num_prefixes if self._limits.is_packed else 1
+        most = self._limits.sequences(self._tokens) - num_prefixes
         for tail in tails:
             if pack and (tokens + len(tail.fed) > self._tokens or len(pack) == most):
                 yield pack
@@ -222,7 +229,7 @@ class LlamaCppReader:
         cells = self._limits.cells or max(_PAD, 1 << (max(num_cells, 2 * self._tokens) - 1).bit_length())
         scores = max(1, self._network.num_heads) * cells * 4  # bytes, of one token
         computed = min(tokens, max(_LEAST_TOKENS, _SCORE_BYTES // scores))
-        return ContextSize(cells, tokens, computed, _SEQUENCES if self._limits.is_packed else 1)
+        return ContextSize(cells, tokens, computed, self._limits.sequences(tokens))
 
 
 def _is_worth_sharing(group: Group) -> bool:
@@ -230,13 +237,13 @@ def _is_worth_sharing(group: Group) -> bool:
     return len(group.prefix) * (len(group.suffixes) - 1) >= _MIN_SAVED
 
 
-def _waves(groups: Mapping[int, Group], max_tokens: int) -> Iterator[list[int]]:
+def _waves(groups: Mapping[int, Group], max_tokens: int, max_groups: int) -> Iterator[list[int]]:
     """Groups whose prefixes fit into one call; one whose prefix is too long for it is alone."""
     wave: list[int] = []
     tokens = 0
     for index in sorted(groups, key=lambda index: (-groups[index].longest, index)):
         length = len(groups[index].prefix)
-        if wave and (tokens + length > max_tokens or len(wave) == _SEQUENCES // 4):
+        if wave and (tokens + length > max_tokens or len(wave) == max_groups):
             yield wave
             wave, tokens = [], 0
         wave.append(index)
