@@ -18,6 +18,7 @@ from tests.faults import (
     identity,
     model_files,
     processes_killed,
+    provider_servers,
     silences,
     submitting,
 )
@@ -71,6 +72,7 @@ SCENARIOS = (
     Scenario("bad-lines", EVERYWHERE, bad_documents.bad_lines, short=(), long_tries=2),
     Scenario("poison", EVERYWHERE, bad_documents.poison, short=(), long_tries=2),
     Scenario("model-changed", EVERYWHERE, model_files.overwritten, short=(SQLITE,), long_tries=2),
+    Scenario("provider-killed", EVERYWHERE, provider_servers.killed_with_its_workers, short=(SQLITE,), long_tries=3),
     Scenario("sqlite-locked", (SQLITE,), databases.locked, short=(), long_tries=2),
     Scenario("sqlite-many-lanes", (SQLITE,), databases.locked_under_many_lanes, short=(), long_tries=1),
     Scenario("disk-full", (SQLITE,), databases.disk_full, short=()),
