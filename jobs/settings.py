@@ -79,6 +79,7 @@ class Settings:
     ollama_keep_alive: str = "5m"  # how long the server keeps a model after a request; negative: for ever
     ollama_concurrency: int = 2
     ollama_timeout_s: float = 300.0
+    ollama_template: str = ""  # as `openai_template`
     llamacpp_context: int = 0  # tokens; 0: the model's own
 
     def __post_init__(self) -> None:
@@ -342,6 +343,7 @@ _READERS: Mapping[str, Callable[[Any], str]] = {
     "openai_template": _text(_template),
     "ollama_host": _text(ollama_url),
     "ollama_keep_alive": _keep_alive,
+    "ollama_template": _text(_template),
 }
 
 

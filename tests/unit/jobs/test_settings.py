@@ -65,6 +65,7 @@ MOVING = {
     "ollama_keep_alive": '"-1s"',
     "ollama_concurrency": "1000",
     "ollama_timeout_s": "1.0",
+    "ollama_template": '"{text}"',
     "llamacpp_context": "1000000",
 }
 
@@ -273,6 +274,7 @@ def test_orders_and_counterparts_are_tables_of_the_file_or_texts_of_variables(ho
         ('openai_price_per_million = "cheap"', "the price per million tokens is 'cheap'"),
         ('openai_template = "{text} in {langauge}"', "has {langauge}"),
         ('openai_template = "Translate"', "lacks {text}"),
+        ('ollama_template = "Translate"', "lacks {text}"),
         ('openai_rerank = "magic"', "auto, endpoint, scoring"),
         ('ollama_host = "h:s3cret"', "ollama_host: it is not the address of a server"),
         ('ollama_keep_alive = "soon"', "'soon' is not a duration"),

@@ -18,11 +18,12 @@ LOOK_EVERY_S = 0.1  # whether to stop; also a sign of life for the watchdog
 
 
 class EventLoop:
-    """Starts at the first call; ends with the process."""
+    """Starts at the first call; ends with `close`, else with the process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
 
     def run(self, work: Coroutine[Any, Any, T], should_stop: Callable[[], bool]) -> T:
         """The result of a coroutine. Raises what it raises, and Stopped where `should_stop` says so."""
@@ -37,9 +38,19 @@ class EventLoop:
                     future.cancel()
                     raise Stopped("stopped while waiting for a server") from None
 
+    def close(self) -> None:
+        """End the thread. Nothing may be running."""
+        with self._lock:
+            if self._loop is not None and self._thread is not None:
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._thread.join()
+                self._loop.close()
+            self._loop = self._thread = None
+
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="http", daemon=True).start()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="http", daemon=True)
+                self._thread.start()
             return self._loop

@@ -1,4 +1,4 @@
-"""`kvjobs bench cache`: how much the KV cache saves."""
+"""`kvjobs bench`: how fast this machine runs a model."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -58,7 +58,12 @@ def _number(name: str, least: int, default: int, text: str) -> Callable[[Command
     return click.option(name, metavar="N", type=kind, default=default, show_default=True, help=text)
 
 
-@click.command()
+@click.group()
+def bench() -> None:
+    """Measure the speed of this machine."""
+
+
+@bench.command()
 @click.option(
     "--model", metavar="NAME", default=DEFAULT_MODEL, show_default=True, help="A model's name, or its folder."
 )

@@ -1,0 +1,150 @@
+"""The provider ollama: a server of Ollama, which translates by chat, and ranks by an answer Yes or No."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Self
+
+from jobs.dispatch.worker_arguments import WorkerArguments
+from jobs.outcome import Outcome
+from jobs.providers import Reason
+from jobs.settings import Settings
+from jobs.spec import RerankOptions, ScoreOptions, Task, TranslateOptions
+from jobs.worker_port import ProviderCheck
+from worker.engine.runtime.buffer_stats import BufferStats
+from worker.engine.tasks.result_memory import ResultMemory
+from worker.providers.chat.languages import language_pair
+from worker.providers.chat.translation import passed_through, prompt_of, why_not_translate
+from worker.providers.http.access import ServerAccess
+from worker.providers.http.client import Exchange, JsonClient
+from worker.providers.http.document_requests import answer_texts
+from worker.providers.http.event_loop import EventLoop
+from worker.providers.http.server_check import check_server
+from worker.providers.ollama_api.reranking import check_answers, rerank, why_not_rerank
+from worker.providers.ollama_api.server import (
+    LISTS_LOG_PROBS,
+    REFUSES_LONG_TEXTS,
+    Declined,
+    OllamaModel,
+    UsageCount,
+)
+from worker.providers.ollama_api.translation import limit_of, translation_of
+from worker.providers.protocol import Provider, ProviderAnswer, ProviderFailure, ProviderJob, Unanswered, WarmModel
+
+NO_SCORES = (
+    "Ollama returns no log-probabilities of the prompt, so it cannot score a text; llamacpp can with the same GGUF file"
+)
+
+
+class OllamaProvider:
+    """One server, shared by the lanes of a process. It is its own lane: it keeps nothing for one."""
+
+    name: ClassVar[str] = "ollama"
+    is_local: ClassVar[bool] = False
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._access = ServerAccess(
+            base_url=settings.ollama_host,
+            concurrency=settings.ollama_concurrency,
+            timeout_s=settings.ollama_timeout_s,
+        )
+        self._client = JsonClient(self._access)
+        self._loop = EventLoop()
+        self._opening = threading.Lock()
+        self._opened: dict[tuple[str, Task], OllamaModel] = {}  # by the model's name at the server
+
+    @classmethod
+    def start(cls, arguments: WorkerArguments) -> Self:
+        return cls(arguments.settings)
+
+    def why_not(self, job: ProviderJob) -> str | None:
+        if not self._access.base_url:
+            return "no server is set: set ollama_host"
+        match job.spec.options:
+            case TranslateOptions():
+                return why_not_translate(job.spec)
+            case ScoreOptions():
+                return NO_SCORES
+            case RerankOptions() as options:
+                return why_not_rerank(options)
+
+    def check(self) -> ProviderCheck:
+        mend = "start it (ollama serve), or set KVJOBS_OLLAMA_HOST (or OLLAMA_HOST) to where it runs"
+        return check_server(self.name, self._access, "/api/version", mend=mend)
+
+    def new_lane(self) -> Self:
+        return self
+
+    def warm(self) -> Mapping[str, WarmModel]:
+        return {}
+
+    def open(self, job: ProviderJob) -> None:
+        self._model_of(job)
+
+    def process(
+        self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
+    ) -> ProviderAnswer:
+        model, usage = self._model_of(job), UsageCount(self.name)
+
+        async def ask(text: str, exchange: Exchange) -> Outcome | Unanswered:
+            if isinstance(job.spec.options, RerankOptions):
+                return await rerank(model, text, job.spec.options, exchange, usage)
+            return await self._translate(job, model, text, exchange, usage)
+
+        outcomes, exchange = answer_texts(
+            self._loop, texts, ask, concurrency=self._access.concurrency, should_stop=should_stop
+        )
+        if any(isinstance(one, Unanswered) and one.is_failure for one in outcomes):
+            # What comes back may be another version, or have another context.
+            self._opened.pop((job.model, job.spec.task), None)
+        return ProviderAnswer(outcomes, {}, exchange.timings, usage.total())
+
+    def close(self) -> None:
+        """Close the connections. A worker's process ends without it."""
+        self._loop.run(self._client.close(), lambda: False)
+        self._loop.close()
+
+    def changed_files(self) -> list[str]:
+        return []
+
+    @property
+    def buffer_stats(self) -> BufferStats:
+        return BufferStats()
+
+    def _model_of(self, job: ProviderJob) -> OllamaModel:
+        """The model, which the first lane that needs it opens. Raises ProviderFailure."""
+        key = job.model, job.spec.task
+        with self._opening:
+            model = self._opened.get(key)
+            if model is None:
+                model = self._opened[key] = self._loop.run(self._open(job), lambda: False)
+            return model
+
+    async def _open(self, job: ProviderJob) -> OllamaModel:
+        model = OllamaModel(self._client, job.model, self._settings.ollama_keep_alive)
+        is_ranker = isinstance(job.spec.options, RerankOptions)
+        try:
+            await model.open(LISTS_LOG_PROBS if is_ranker else REFUSES_LONG_TEXTS)
+            if is_ranker:
+                await check_answers(model)
+        except Declined as why:
+            raise ProviderFailure(Reason.OPEN_ERROR, f"the model {job.model} cannot be opened: {why}") from None
+        return model
+
+    async def _translate(
+        self, job: ProviderJob, model: OllamaModel, text: str, exchange: Exchange, usage: UsageCount
+    ) -> Outcome | Unanswered:
+        options, languages = job.spec.options, language_pair(job.spec)
+        assert isinstance(options, TranslateOptions)
+        assert languages is not None  # else `why_not` would have said so
+        if unchanged := passed_through(text, options.source_language):
+            return unchanged
+        prompt = prompt_of(text, languages, self._settings.ollama_template)
+        limit = limit_of(text, options.max_new_tokens)
+        try:
+            return translation_of(text, await model.chat(prompt, exchange, usage, num_predict=limit), limit)
+        except Declined as why:
+            return Unanswered(Reason.DECLINED, str(why))
+
+
+PROVIDER: type[Provider] = OllamaProvider

@@ -1,0 +1,1 @@
+"""The API of Ollama: https://docs.ollama.com/api"""

@@ -1,0 +1,158 @@
+"""
+What an Ollama server answered, read strictly: a field that is missing or of another type is a `bad-answer`.
+
+Fields: https://docs.ollama.com/api, and `api/types.go` of Ollama, whose JSON leaves out counts of 0 and empty lists.
+
+Knows: the shapes of the API. Does not know: requests, documents.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.providers import Reason
+from worker.providers.protocol import ProviderFailure
+
+Version = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedToken:
+    """A token of an answer with its log-probability, natural log."""
+
+    text: str
+    log_prob: float
+    most_likely: Sequence[tuple[str, float]]  # the tokens that were most likely at this place; empty: not asked for
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """A whole answer of /api/chat."""
+
+    text: str
+    thoughts: str  # what a thinking model wrote before; empty: nothing
+    reached_limit: bool  # it ended at num_predict, or at the end of the context
+    num_prompt_tokens: int
+    num_completion_tokens: int
+    tokens: Sequence[GeneratedToken] | None  # without the one that ends the answer; None: the server lists none
+
+
+def bad(what: str) -> ProviderFailure:
+    """The error for an answer that is not what the API promises."""
+    return ProviderFailure(Reason.BAD_ANSWER, f"the server's answer {what}")
+
+
+def read_version(value: Any) -> Version:
+    """The version of the server, of /api/version. Raises ProviderFailure."""
+    text = value.get("version") if isinstance(value, dict) else None
+    found = re.match(r"v?(\d{1,6})\.(\d{1,6})\.(\d{1,6})", text) if isinstance(text, str) else None
+    if found is None:
+        raise bad("names no version of Ollama")
+    return int(found[1]), int(found[2]), int(found[3])
+
+
+def read_capabilities(value: Any) -> Sequence[str] | None:
+    """What a model can do, of /api/show; None: the server does not say. Raises ProviderFailure."""
+    if not isinstance(value, dict):
+        raise bad("describes no model")
+    found = value.get("capabilities")
+    if not isinstance(found, list):
+        return None
+    return [one for one in found if isinstance(one, str)]
+
+
+def read_context(value: Any, model: str) -> int | None:
+    """The tokens of context with which a model is loaded, of /api/ps; None: it is not loaded, or the server does not
+    say. Raises ProviderFailure."""
+    loaded = value.get("models") if isinstance(value, dict) else None
+    if not isinstance(loaded, list):
+        raise bad("has no list of loaded models")
+    for one in loaded:
+        if isinstance(one, dict) and any(is_same_model(one.get(name), model) for name in ("model", "name")):
+            length = one.get("context_length")
+            return length if type(length) is int and length > 0 else None
+    return None
+
+
+def check_loaded(value: Any, model: str) -> None:
+    """Raise ProviderFailure unless an empty /api/generate has loaded the model, or with `keep_alive` 0 unloaded it."""
+    answer = _whole(value, model)
+    if answer.get("done_reason") not in ("load", "unload"):
+        raise bad(f"says done_reason {answer.get('done_reason')!r} where a model was to be loaded")
+
+
+def read_chat(value: Any, model: str) -> ChatReply:
+    """An answer of /api/chat with `stream` false. Raises ProviderFailure."""
+    answer = _whole(value, model)
+    reason = answer.get("done_reason")
+    if reason not in ("stop", "length"):
+        raise bad(f"says done_reason {reason!r}, neither stop nor length: it may be half an answer")
+    message = answer.get("message")
+    if not isinstance(message, dict) or not isinstance(message.get("content"), str):
+        raise bad("has no message with a text")
+    thoughts = message.get("thinking") or ""
+    if not isinstance(thoughts, str):
+        raise bad("has a thinking that is not a text")
+    return ChatReply(
+        text=message["content"],
+        thoughts=thoughts,
+        reached_limit=reason == "length",
+        num_prompt_tokens=_count(answer, "prompt_eval_count"),
+        num_completion_tokens=_count(answer, "eval_count"),
+        tokens=_tokens(answer.get("logprobs")),
+    )
+
+
+def is_same_model(name: Any, model: str) -> bool:
+    """Whether two names mean one model: without a tag a name means `:latest`."""
+    return isinstance(name, str) and _with_tag(name) == _with_tag(model)
+
+
+def _with_tag(name: str) -> str:
+    lower = name.strip().lower()
+    return lower if ":" in lower.rpartition("/")[2] else f"{lower}:latest"
+
+
+def _whole(value: Any, model: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise bad("is not an object")
+    if value.get("done") is not True:
+        raise bad("is half an answer: done is not true")
+    if not is_same_model(value.get("model"), model):
+        raise bad(f"is of the model {str(value.get('model'))[:100]!r}, not of {model!r}")
+    return value
+
+
+def _count(answer: dict[str, Any], name: str) -> int:
+    number = answer.get(name, 0)
+    if type(number) is not int or not 0 <= number < 1 << 40:
+        raise bad(f"has a {name} that is not a number of tokens")
+    return number
+
+
+def _tokens(value: Any) -> Sequence[GeneratedToken] | None:
+    if not value:
+        return None
+    if not isinstance(value, list):
+        raise bad("has logprobs that are not a list")
+    found = []
+    for one in value:
+        most_likely = one.get("top_logprobs") if isinstance(one, dict) else None
+        if not isinstance(most_likely, list | None):
+            raise bad("has top_logprobs that are not a list")
+        text, log_prob = _token(one)
+        found.append(GeneratedToken(text, log_prob, [_token(likely) for likely in most_likely or []]))
+    return found
+
+
+def _token(value: Any) -> tuple[str, float]:
+    fields: dict[str, Any] = value if isinstance(value, dict) else {}
+    text, log_prob = fields.get("token"), fields.get("logprob")
+    if not isinstance(text, str):
+        raise bad("has a token that is not a text")
+    # A rounding error above 0 is harmless.
+    if isinstance(log_prob, bool) or not isinstance(log_prob, int | float) or not -math.inf < log_prob <= 1e-3:
+        raise bad("has a log-probability that is not a number below 0")
+    return text, float(log_prob)

@@ -1,0 +1,102 @@
+"""Reranking by Ollama: each candidate by the model's answer Yes or No. A query is ranked by one provider alone."""
+
+from jobs.outcome import Flag, Outcome, Ranking
+from jobs.providers import Reason
+from jobs.ranking import Judged, rank
+from jobs.spec import Method, RerankOptions
+from worker.engine.tasks.rerank_payload import BAD_PAYLOAD, RerankPayload
+from worker.engine.tasks.reranking import missing_text
+from worker.providers.http.client import Exchange
+from worker.providers.ollama_api.answers import ChatReply, bad
+from worker.providers.ollama_api.relevance import (
+    NEITHER,
+    NO_WORD,
+    NUM_LISTED,
+    THINKS,
+    NoRelevance,
+    prompt_of,
+    score_of,
+)
+from worker.providers.ollama_api.server import Declined, OllamaModel, UsageCount
+from worker.providers.protocol import ProviderFailure, Unanswered
+
+PROBED_QUERY, PROBED_DOCUMENT = "Will it rain in Arden?", "In Arden it will rain on Friday."
+
+
+def why_not_rerank(options: RerankOptions) -> str | None:
+    """Why Ollama cannot do a reranking job with these options, a sentence; None: it can."""
+    if options.method is not Method.QUERY_LIKELIHOOD:
+        return f"it ranks by an answer Yes or No, so --method {options.method} cannot be followed"
+    if options.template is not None:
+        return "it ranks by an answer Yes or No, with a prompt of its own, so --template cannot be followed"
+    if options.max_length is not None:
+        return "Ollama does not tell how many tokens a text has, so --max-length cannot be followed"
+    return None
+
+
+async def check_answers(model: OllamaModel) -> None:
+    """Ask a plain question, to find out whether the model's answers can rank. Raises ProviderFailure."""
+    try:
+        reply = await _ask(model, PROBED_QUERY, PROBED_DOCUMENT, Exchange(), UsageCount("probe"))
+        score_of(reply)
+    except Declined as why:
+        raise ProviderFailure(Reason.OPEN_ERROR, f"the model cannot be asked Yes or No: {why}") from None
+    except NoRelevance as why:
+        if str(why) in (NEITHER, NO_WORD, THINKS):  # else it is sure of its answer
+            raise ProviderFailure(Reason.OPEN_ERROR, f"the model {model.name} cannot rank: {why}") from None
+
+
+async def rerank(
+    model: OllamaModel, payload: str, options: RerankOptions, exchange: Exchange, usage: UsageCount
+) -> Outcome | Unanswered:
+    """Rank the candidates of a query. Equal candidates are asked once. Raises ProviderFailure."""
+    query = RerankPayload.read(payload)
+    if query is None:
+        return BAD_PAYLOAD
+    found: dict[str, float | str] = {}  # by text: the score, or why there is none
+    num_computed = 0
+    judged = []
+    for one in query.candidates:
+        error = missing_text(query.query, one.text)
+        if error is not None or one.text is None:
+            judged.append(Judged(one.id, None, one.first_score, error))
+            continue
+        if one.text not in found:
+            try:
+                reply = await _ask(model, query.query, one.text, exchange, usage)
+            except Declined as why:
+                return Unanswered(Reason.DECLINED, f"it cannot score a candidate: {why}")
+            num_computed += reply.num_prompt_tokens
+            found[one.text] = _score_or_reason(reply)
+        score = found[one.text]
+        if isinstance(score, str):
+            judged.append(Judged(one.id, None, one.first_score, score))
+        else:
+            judged.append(Judged(one.id, score, one.first_score))
+    reasons = [score for score in found.values() if isinstance(score, str)]
+    if reasons and len(reasons) == len(found):
+        return Unanswered(Reason.DECLINED, f"it cannot score any candidate: {reasons[0]}")
+    candidates = rank(judged, options.fusion)
+    return Ranking(
+        candidates=candidates,
+        num_tokens=len(found) - len(reasons),  # the first one of each answer
+        num_computed=num_computed,
+        num_shared=0,
+        flags=(Flag.KEPT_ORDER,) if any(one.error for one in candidates) else (),
+    )
+
+
+async def _ask(model: OllamaModel, query: str, document: str, exchange: Exchange, usage: UsageCount) -> ChatReply:
+    """The first token of the model's answer. Raises Declined and ProviderFailure."""
+    prompt = prompt_of(query, document)
+    reply = await model.chat(prompt, exchange, usage, num_predict=1, num_listed=NUM_LISTED)
+    if reply.text and not (reply.tokens and reply.tokens[0].most_likely):
+        raise bad("lists no log-probabilities of the tokens it holds, which Ollama does since version 0.12.11")
+    return reply
+
+
+def _score_or_reason(reply: ChatReply) -> float | str:
+    try:
+        return score_of(reply)
+    except NoRelevance as why:
+        return str(why)

@@ -1,0 +1,71 @@
+"""
+What an answer of Ollama makes of a document to translate.
+
+    text  -> limit on tokens
+    reply -> Translation | Failed | declined: half a text was read, or half a translation written
+
+Knows: one document. Does not know: requests.
+"""
+
+import re
+from collections.abc import Sequence
+
+from jobs.outcome import Outcome
+from jobs.providers import Reason
+from worker.providers.chat.translation import ChatAnswer, outcome_of
+from worker.providers.ollama_api.answers import ChatReply
+from worker.providers.protocol import Unanswered
+
+# Of an answer where the job sets no limit: a model that repeats itself would fill its context otherwise. A token is a
+# byte or more, mostly several, so a translation may have well over twice the bytes of its text.
+MOST_TOKENS_A_BYTE, LEAST_LIMIT = 2, 512
+_THOUGHTS = re.compile(r"\A\s*(?:<think>)?(.*?)</think>", re.DOTALL)  # a template may hold the first tag itself
+
+
+def limit_of(text: str, max_new_tokens: int | None) -> int:
+    """The most tokens of an answer (`num_predict`)."""
+    return max_new_tokens or LEAST_LIMIT + MOST_TOKENS_A_BYTE * len(text.encode("utf-8", "replace"))
+
+
+def translation_of(text: str, reply: ChatReply, limit: int) -> Outcome | Unanswered:
+    """The outcome of a document, from the answer to its prompt, which was read as a whole."""
+    if reply.reached_limit and reply.num_completion_tokens < limit:
+        return Unanswered(Reason.DECLINED, "its translation does not fit into the context with which the model runs")
+    translated, has_thoughts = _without_thoughts(text, reply)
+    if has_thoughts and not translated.strip():
+        thought = f"the model thought for {reply.num_completion_tokens} tokens and gave no translation"
+        return Unanswered(Reason.DECLINED, thought)
+    log_probs = None if has_thoughts else _log_probs(reply)
+    answer = ChatAnswer(
+        text=translated,
+        is_complete=not reply.reached_limit,
+        num_prompt_tokens=reply.num_prompt_tokens,
+        # So that a perplexity is the mean over the tokens of the sum: the one that ends an answer is not listed.
+        num_completion_tokens=reply.num_completion_tokens if log_probs is None else len(log_probs),
+        log_probs=log_probs,
+    )
+    return outcome_of(text, answer)
+
+
+def _without_thoughts(text: str, reply: ChatReply) -> tuple[str, bool]:
+    """The answer without a <think> block, and whether the model thought. A text that holds such tags itself keeps them
+    in its translation."""
+    if "think>" in text:
+        return reply.text, bool(reply.thoughts)
+    if found := _THOUGHTS.match(reply.text):
+        return reply.text[found.end() :], True
+    if reply.text.lstrip().startswith("<think>"):  # it came to no end
+        return "", True
+    return reply.text, bool(reply.thoughts)
+
+
+def _log_probs(reply: ChatReply) -> Sequence[float] | None:
+    """The log-probabilities of the answer's tokens; None where the tokens are those of another text: what a parser of
+    the server has taken out of it."""
+    if reply.tokens is None:
+        return None
+    spoken = "".join(token.text for token in reply.tokens)
+    # A token may be a part of a character, which JSON cannot carry: then the texts cannot be compared.
+    if "\ufffd" not in spoken and spoken.strip() != reply.text.strip():
+        return None
+    return [token.log_prob for token in reply.tokens]
