@@ -1,7 +1,7 @@
-# What the tests need of llama.cpp, compiled in a third of the time: without its programs' common library (chat templates,
-# an HTTP client) and without images, and optimized so little that only the hand-written kernels are fast. CMake reads this
-# before its own project (CMAKE_PROJECT_TOP_LEVEL_INCLUDES); llama-cpp-python forces the cache variable
-# LLAMA_BUILD_COMMON to ON, behind which this one stands (policy CMP0126).
+# What the tests need of llama.cpp, compiled in a third of the time: without the library that its programs share (chat
+# templates, an HTTP client) and without images, and optimized so little that only its hand-written kernels are fast.
+# CMake reads this before the project (CMAKE_PROJECT_TOP_LEVEL_INCLUDES). llama-cpp-python forces the cache variable
+# LLAMA_BUILD_COMMON to ON; this one, which is no cache variable, stands before it (policy CMP0126).
 set(LLAMA_BUILD_COMMON OFF)
 set(LLAVA_BUILD OFF)
 set(LLAMA_ALL_WARNINGS OFF)
