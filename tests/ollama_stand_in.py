@@ -28,7 +28,7 @@ class OllamaStandIn:
     models: dict[str, tuple[str, ...]] = field(default_factory=lambda: {"m:latest": ("completion",)})
     version: tuple[int, int, int] = (0, 13, 0)
     context: int = 4096
-    obeys_truncate: bool = True
+    obeys: bool = True  # `truncate: false` and `shift: false`
     tells_context: bool = True
     says: Callable[[str], str] | None = None  # the answer to a prompt; None: by its document
     likely: Callable[[str], Mapping[str, float]] | None = None  # probabilities of the first token, by the prompt
@@ -94,11 +94,13 @@ class OllamaStandIn:
         prompt = body["messages"][-1]["content"]
         num_read = len(prompt.split())
         if num_read > self.context:
-            if self.obeys_truncate and not body.get("truncate", True):
+            if self.obeys and not body.get("truncate", True):
                 return 400, {"error": "the input length exceeds the context length"}
             num_read = self.context
         options = body.get("options", {})
-        limit = min(options.get("num_predict", -1) % (1 << 31), max(self.context - num_read, 1))
+        limit = options.get("num_predict", -1) % (1 << 31)
+        if self.obeys and not body.get("shift", True):
+            limit = min(limit, max(self.context - num_read, 1))
         likely = (self.likely or likely_answers)(prompt) if is_question(prompt) else {}
         words = [max(likely, key=lambda word: likely[word])] if likely else self._words(prompt)
         told = words[:limit]

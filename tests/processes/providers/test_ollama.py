@@ -2,7 +2,10 @@
 
 import json
 import math
+import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ from jobs.providers import Choice, Reason, Usage
 from jobs.settings import Settings
 from jobs.spec import JobSpec, Method, Options, RerankOptions, ScoreOptions, Task, TranslateOptions
 from tests.ollama_stand_in import OllamaStandIn, likely_answers, ollama
-from tests.scripted_api import Behaviour, ScriptedApi, cuts, drips, floods, hangs_up, says, serving, stalls
+from tests.scripted_api import Behaviour, Request, ScriptedApi, cuts, drips, floods, hangs_up, says, serving, stalls
 from worker.engine.tasks.result_memory import NoMemory
 from worker.providers.available.ollama import OllamaProvider
 from worker.providers.http import client, retries
@@ -124,24 +127,25 @@ def test_a_server_without_log_probabilities_translates_and_the_result_says_so() 
 LONG = "Rain. " * 100
 
 
-@pytest.mark.parametrize("obeys_truncate", [True, False], ids=("refused", "cut silently"))
-def test_a_document_longer_than_the_context_is_declined_and_the_others_are_translated(*, obeys_truncate: bool) -> None:
-    with ollama(OllamaStandIn(context=60, obeys_truncate=obeys_truncate)) as (_, api):
+@pytest.mark.parametrize("obeys", [True, False], ids=("refused", "cut silently"))
+def test_a_document_longer_than_the_context_is_declined_and_the_others_are_translated(*, obeys: bool) -> None:
+    with ollama(OllamaStandIn(context=60, obeys=obeys)) as (_, api):
         long, short = answer(api, [LONG, TEXTS[0]]).outcomes
 
     assert isinstance(long, Unanswered)
     assert long.code is Reason.DECLINED
-    assert "context" in long.reason
+    assert ("exceeds the context length" if obeys else "into the 60 tokens of context") in long.reason
     assert isinstance(short, Translation)
 
 
-def test_a_translation_that_does_not_fit_into_the_context_is_declined() -> None:
-    with ollama(OllamaStandIn(context=40, says=lambda text: text * 20)) as (_, api):
+@pytest.mark.parametrize("obeys", [True, False], ids=("ended", "prompt cut while writing"))
+def test_a_translation_that_does_not_fit_into_the_context_is_declined(*, obeys: bool) -> None:
+    with ollama(OllamaStandIn(context=40, obeys=obeys, says=lambda text: text * 20)) as (_, api):
         found = only(answer(api, [TEXTS[0]]).outcomes)
 
-    assert found == Unanswered(
-        Reason.DECLINED, "its translation does not fit into the context with which the model runs"
-    )
+    assert isinstance(found, Unanswered)
+    assert found.code is Reason.DECLINED
+    assert ("its translation does not fit" if obeys else "into the 40 tokens of context") in found.reason
 
 
 def failing(**values: Any) -> Callable[[], OllamaStandIn]:
@@ -253,7 +257,9 @@ def test_a_server_that_fails_midway_fails_each_document_that_is_left(
     with serving(OllamaStandIn()) as api:
         good = api.behaviours[0]
         api.behaviours[:] = [*[good] * 5, behaviour]  # four of opening, and one document
-        found = answer(api, TEXTS, ollama_concurrency=1, ollama_timeout_s=0.5).outcomes
+        found = answer(
+            api, TEXTS, ollama_concurrency=1, ollama_timeout_s=0.5 if code is Reason.TIMEOUT else 10.0
+        ).outcomes
 
     assert isinstance(found[0], Translation)
     assert isinstance(found[1], Unanswered)
@@ -288,11 +294,26 @@ def test_a_server_that_comes_back_is_asked_anew_what_it_is() -> None:
     assert [request.path for request in api.requests].count("/api/ps") == 2
 
 
-def test_no_more_requests_than_the_setting_allows_are_under_way() -> None:
-    with ollama() as (_, api):
-        answer(api, [f"Rain {n}." for n in range(12)], ollama_concurrency=2)
+def test_no_more_requests_than_the_setting_allows_are_under_way_in_all_lanes_together() -> None:
+    server = OllamaStandIn()
 
-    assert api.most_at_once <= 2
+    def slow(request: Request, connection: socket.socket) -> None:
+        time.sleep(0.02)
+        server(request, connection)
+
+    with serving(slow) as api:
+        shared = provider(api, ollama_concurrency=2)
+        shared.open(job())
+        with ThreadPoolExecutor(2) as lanes:
+            found = list(
+                lanes.map(
+                    lambda texts: shared.new_lane().process(job(), texts, NoMemory(), lambda: False),
+                    ([f"Rain {n}." for n in range(6)], [f"Snow {n}." for n in range(6)]),
+                )
+            )
+
+    assert api.most_at_once == 2
+    assert all(isinstance(outcome, Translation) for one in found for outcome in one.outcomes)
 
 
 def test_candidates_are_ranked_by_the_answer_yes_or_no() -> None:
@@ -351,19 +372,25 @@ def test_equal_candidates_are_asked_once_and_those_without_a_text_not_at_all() -
     assert len(server.chats) == 2  # with that of opening
 
 
-def test_a_query_is_ranked_as_a_whole_or_not_at_all() -> None:
-    """A candidate that is too long, and a server that fails at the second of three."""
+@pytest.mark.parametrize("obeys", [True, False], ids=("refused", "cut silently"))
+def test_a_query_with_a_candidate_that_is_too_long_is_declined(*, obeys: bool) -> None:
     long = json.dumps({"query": "rain", "candidates": [{"id": "a", "text": "Rain."}, {"id": "b", "text": LONG}]})
-    with ollama(OllamaStandIn(context=80)) as (_, api):
+    with ollama(OllamaStandIn(context=80, obeys=obeys)) as (_, api):
         declined, ranked = answer(api, [long, QUERY], RerankOptions()).outcomes
-    with serving(OllamaStandIn()) as api:
-        api.behaviours[:] = [*[api.behaviours[0]] * 6, says({"error": "terminated"}, 500)]
-        failed = only(answer(api, [QUERY], RerankOptions()).outcomes)
 
     assert isinstance(declined, Unanswered)
-    assert (declined.code, isinstance(ranked, Ranking)) == (Reason.DECLINED, True)
-    assert isinstance(failed, Unanswered)
-    assert failed.code is Reason.SERVER_ERROR
+    assert (declined.code, "context" in declined.reason) == (Reason.DECLINED, True)
+    assert isinstance(ranked, Ranking)
+
+
+def test_a_query_in_whose_midst_the_server_fails_is_not_ranked_at_all() -> None:
+    with serving(OllamaStandIn()) as api:
+        good = api.behaviours[0]
+        api.behaviours[:] = [*[good] * 6, says({"error": "terminated"}, 500)]  # five of opening, and one candidate
+        found = only(answer(api, [QUERY], RerankOptions()).outcomes)
+
+    assert isinstance(found, Unanswered)
+    assert found.code is Reason.SERVER_ERROR
 
 
 @pytest.mark.parametrize(
