@@ -11,13 +11,10 @@ import pytest
 
 pytest.importorskip("llama_cpp")
 
-from bench.checkpoints.gguf_file import PRECISIONS, write_gguf
-from jobs.dispatch.worker_arguments import WorkerArguments
+from bench.checkpoints.gguf_file import write_gguf
 from jobs.errors import ModelError, Stopped
 from jobs.outcome import Failed, Ranking, Score
-from jobs.providers import Choice, ProviderOrder, Reason
-from jobs.settings import Settings
-from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task
+from jobs.spec import RerankOptions, ScoreOptions
 from tests.causal_checkpoints import write_causal_checkpoint
 from worker.engine.causal.llamacpp import library
 from worker.engine.causal.llamacpp import reader as reader_module
@@ -29,23 +26,16 @@ from worker.engine.causal.open import open_causal_model, open_causal_tokenizer
 from worker.engine.causal.protocol import Group, read_all
 from worker.engine.runtime.run_context import RunContext
 from worker.engine.tasks.reranking import Reranker
-from worker.engine.tasks.result_memory import NoMemory
 from worker.engine.tasks.scoring import Scorer
 from worker.model_tools.add.add import Request, add_model
-from worker.model_tools.admission import admit
 from worker.model_tools.inspect.inspect import inspect_model
 from worker.model_tools.verify.causal import VerifiedCausal
 from worker.model_tools.verify.checks import Verdict
 from worker.model_tools.verify.verify import verify
 from worker.models.model_folder import ModelFolder
-from worker.models.registry import find_model
-from worker.providers.available.llamacpp import LlamaCppProvider
-from worker.providers.protocol import ProviderFailure, ProviderJob
-from worker.providers.registry import provider_names
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("default")]
 
-FAMILIES = {"llama": {"tied": False}, "qwen2": {"kv_heads": 1}, "qwen3": {"head_size": 16, "kv_heads": 4}}
 TEXTS = [
     "The snow in the rain", "", "x", "\0 a\0b", "雪が降る, and more of it", "🙂👩‍👩‍👧", "a lone \ud800 surrogate",
     "<|endoftext|> is text", "  spaces \n\n\t and tabs ", "the rain, then snow; 23 °C " * 3,
@@ -61,28 +51,8 @@ def never() -> bool:
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Each family as graphs (llama) and as it is (llama-gguf), and llama in Q8_0 and Q4_0."""
-    root = tmp_path_factory.mktemp("llamacpp")
-    for family, config in FAMILIES.items():
-        checkpoint = write_causal_checkpoint(root / f"tiny-{family}", family, ffn=64, **config)
-        for precision in ("f32", "q8_0", "q4_0") if family == "llama" else ("f32",):
-            kinds = PRECISIONS | {"q4_0": gguf.GGMLQuantizationType.Q4_0}
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("bench.checkpoints.gguf_file.PRECISIONS", kinds)
-                write_gguf(checkpoint, root / f"{family}-{precision}.gguf", precision, pre="gpt-2")
-            added(root, f"{family}-{precision}", keep_gguf=precision != "q4_0")
-        added(root, f"{family}-f32", name=family)
-    return root / "models"
-
-
-def added(root: Path, file: str, **options: Any) -> None:
-    add_model(Request(source=str(root / f"{file}.gguf"), **options), root / "models")
-
-
-@pytest.fixture(scope="module")
-def opened(models: Path) -> LlamaCppCausal:
-    return LlamaCppCausal.open(models / "llama-f32")
+def opened(gguf_models: Path) -> LlamaCppCausal:
+    return LlamaCppCausal.open(gguf_models / "llama-f32")
 
 
 def groups() -> list[Group]:
@@ -108,9 +78,9 @@ def greatest_gap(one: list[list[Any]], other: list[list[Any]]) -> float:
     return max(float(np.abs(a - b).max()) for a, b in pairs if len(a))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_log_probabilities_of_float32_weights_are_those_of_our_graphs(family: str, models: Path) -> None:
-    theirs, ours = open_causal_model(models / f"{family}-f32"), open_causal_model(models / family)
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
+def test_log_probabilities_of_float32_weights_are_those_of_our_graphs(family: str, gguf_models: Path) -> None:
+    theirs, ours = open_causal_model(gguf_models / f"{family}-f32"), open_causal_model(gguf_models / family)
 
     gap = greatest_gap(
         read_all(theirs.new_reader(), groups(), RunContext()), read_all(ours.new_reader(), groups(), RunContext())
@@ -176,9 +146,9 @@ def test_a_shortage_of_memory_halves_the_calls(opened: LlamaCppCausal, monkeypat
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_ids_and_places_are_those_of_our_tokenizer(text: str, models: Path) -> None:
-    theirs = open_causal_tokenizer(models / "llama-f32").encode(text)
-    ours = open_causal_tokenizer(models / "llama").encode(text)
+def test_ids_and_places_are_those_of_our_tokenizer(text: str, gguf_models: Path) -> None:
+    theirs = open_causal_tokenizer(gguf_models / "llama-f32").encode(text)
+    ours = open_causal_tokenizer(gguf_models / "llama").encode(text)
 
     assert theirs.ids == ours.ids
     assert (theirs.starts.tolist(), theirs.stops.tolist()) == (ours.starts.tolist(), ours.stops.tolist())
@@ -191,7 +161,7 @@ def test_a_hundred_thousand_equal_characters_are_tokenized(run: str, opened: Lla
     assert encoded.stops[-1] == len((run * 100_000).encode())
 
 
-def test_a_text_that_the_vocabulary_cannot_spell_fails_alone(models: Path, tmp_path: Path) -> None:
+def test_a_text_that_the_vocabulary_cannot_spell_fails_alone(gguf_models: Path, tmp_path: Path) -> None:
     checkpoint = write_causal_checkpoint(tmp_path / "tiny", "llama", ffn=64)
     tokenizer = (checkpoint / "tokenizer.json").read_text()
     (checkpoint / "tokenizer.json").write_text(tokenizer.replace('"z"', '"zz"'))  # no token for the byte z
@@ -252,11 +222,11 @@ def write_sentencepiece(file: Path, add_bos: bool | None, add_space_prefix: bool
     writer.close()
 
 
-def test_scores_and_rankings_are_those_of_our_graphs(models: Path) -> None:
+def test_scores_and_rankings_are_those_of_our_graphs(gguf_models: Path) -> None:
     results = []
     for name in ("llama-f32", "llama"):
-        model = open_causal_model(models / name)
-        tokenizer = open_causal_tokenizer(models / name, model)
+        model = open_causal_model(gguf_models / name)
+        tokenizer = open_causal_tokenizer(gguf_models / name, model)
         scored = Scorer(model, tokenizer).score(TEXTS, ScoreOptions(token_scores=True), should_stop=never)
         ranked = Reranker(model, tokenizer).rerank(PAYLOADS, RerankOptions(), should_stop=never)
         results.append((scored.outcomes, ranked.outcomes[0]))
@@ -276,9 +246,9 @@ def test_scores_and_rankings_are_those_of_our_graphs(models: Path) -> None:
     assert their_ranking.num_shared == our_ranking.num_shared
 
 
-def test_scores_of_a_text_do_not_depend_on_sharing(models: Path) -> None:
-    model = open_causal_model(models / "llama-f32")
-    reranker = Reranker(model, open_causal_tokenizer(models / "llama-f32", model))
+def test_scores_of_a_text_do_not_depend_on_sharing(gguf_models: Path) -> None:
+    model = open_causal_model(gguf_models / "llama-f32")
+    reranker = Reranker(model, open_causal_tokenizer(gguf_models / "llama-f32", model))
 
     shared, alone = (
         reranker.rerank(PAYLOADS, RerankOptions(prefix_cache=cache), should_stop=never).outcomes[0]
@@ -291,13 +261,13 @@ def test_scores_of_a_text_do_not_depend_on_sharing(models: Path) -> None:
         assert (one.id, one.score) == (other.id, pytest.approx(other.score, abs=1e-4))
 
 
-def checks_of(models: Path, name: str) -> dict[str, Any]:
-    folder, family = ModelFolder(name, models / name), VerifiedCausal()
+def checks_of(gguf_models: Path, name: str) -> dict[str, Any]:
+    folder, family = ModelFolder(name, gguf_models / name), VerifiedCausal()
     return {check.name: check for check in verify(folder, family.read_sample(folder, None, 4), family)}
 
 
-def test_verify_compares_float32_weights_with_numpy(models: Path) -> None:
-    checks = checks_of(models, "qwen3-f32")
+def test_verify_compares_float32_weights_with_numpy(gguf_models: Path) -> None:
+    checks = checks_of(gguf_models, "qwen3-f32")
 
     assert {name: check.verdict for name, check in checks.items()} == dict.fromkeys(
         ("packed", "cache", "checkpoint"), Verdict.SAME
@@ -305,16 +275,16 @@ def test_verify_compares_float32_weights_with_numpy(models: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["llama-q8_0", "llama-q4_0"])
-def test_verify_measures_what_quantization_costs(name: str, models: Path) -> None:
-    check = checks_of(models, name)["checkpoint"]
+def test_verify_measures_what_quantization_costs(name: str, gguf_models: Path) -> None:
+    check = checks_of(gguf_models, name)["checkpoint"]
 
     assert check.verdict is Verdict.MEASURED
     assert 0 < check.drift < 0.5
 
 
-def test_verify_compares_a_quantized_file_with_our_graphs(models: Path) -> None:
-    folder, family = ModelFolder("llama-q8_0", models / "llama-q8_0"), VerifiedCausal()
-    other = ModelFolder("llama", models / "llama")
+def test_verify_compares_a_quantized_file_with_our_graphs(gguf_models: Path) -> None:
+    folder, family = ModelFolder("llama-q8_0", gguf_models / "llama-q8_0"), VerifiedCausal()
+    other = ModelFolder("llama", gguf_models / "llama")
 
     checks = {check.name: check for check in verify(folder, family.read_sample(folder, None, 4), family, other=other)}
 
@@ -322,8 +292,8 @@ def test_verify_compares_a_quantized_file_with_our_graphs(models: Path) -> None:
     assert 0 < checks["model"].drift < 0.5
 
 
-def test_inspect_loads_the_file_in_another_process(models: Path) -> None:
-    found = inspect_model(ModelFolder("llama-q4_0", models / "llama-q4_0"))
+def test_inspect_loads_the_file_in_another_process(gguf_models: Path) -> None:
+    found = inspect_model(ModelFolder("llama-q4_0", gguf_models / "llama-q4_0"))
 
     assert (found.problems, found.warnings) == ((), ())
     assert str(found.conclusion).startswith("a GGUF file as it is")
@@ -340,89 +310,12 @@ def test_a_file_that_llama_cpp_refuses_is_not_added(tmp_path: Path) -> None:
 
 
 def test_llama_cpp_writes_to_the_log_and_not_to_the_terminal(
-    models: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    gguf_models: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG, logger=library.__name__):
-        read_all(LlamaCppCausal.open(models / "llama-f32").new_reader(), groups()[:2], RunContext())
+        read_all(LlamaCppCausal.open(gguf_models / "llama-f32").new_reader(), groups()[:2], RunContext())
 
     assert any("llama_model" in record.getMessage() for record in caplog.records)
     captured = capfd.readouterr()
     assert captured.out == ""
     assert "llama_model" not in captured.err
-
-
-# The provider
-
-
-def arguments(models: Path, **settings: Any) -> WorkerArguments:
-    return WorkerArguments(Settings(home=models.parent, models_dir=models, **settings))
-
-
-def job(models: Path, model: str, choice: Choice, task: Task = Task.SCORE) -> ProviderJob:
-    options = ScoreOptions() if task is Task.SCORE else RerankOptions()
-    spec = JobSpec(
-        task=task,
-        model=model,
-        model_revision=find_model(model, models).revision(),
-        options=options,
-        providers=ProviderOrder((choice,)),
-    )
-    return ProviderJob(spec, choice)
-
-
-def test_the_provider_answers_with_the_jobs_model_or_its_counterpart(models: Path) -> None:
-    provider = LlamaCppProvider.start(arguments(models))
-    lane = provider.new_lane()
-    counterpart = Choice("llamacpp", "llama-q8_0", find_model("llama-q8_0", models).revision())
-    own, other = job(models, "llama-f32", Choice("llamacpp")), job(models, "llama", counterpart)
-
-    assert "llamacpp" in provider_names()
-    for each in (own, other):
-        assert provider.why_not(each) is None
-        lane.open(each)
-        (outcome,) = lane.process(each, ["the snow"], NoMemory(), never).outcomes
-        assert isinstance(outcome, Score)
-    assert {model.name for model in provider.warm().values()} == {"llama-f32", "llama-q8_0"}
-    assert lane.buffer_stats.num_bytes > 0
-    assert lane.changed_files() == []
-
-
-def test_the_provider_says_what_it_cannot_do(models: Path) -> None:
-    provider = LlamaCppProvider.start(arguments(models))
-
-    why = provider.why_not(job(models, "llama", Choice("llamacpp")))
-
-    assert why is not None
-    assert why.startswith("it runs GGUF files, and llama is none: `kvjobs models add FILE.gguf --keep-gguf`")
-
-
-def test_a_setting_bounds_the_context(models: Path) -> None:
-    provider = LlamaCppProvider.start(arguments(models, llamacpp_context=8))
-    lane, own = provider.new_lane(), job(models, "llama-f32", Choice("llamacpp"))
-
-    lane.open(own)
-    (outcome,) = lane.process(own, ["the snow in the rain in the snow"], NoMemory(), never).outcomes
-
-    assert isinstance(outcome, Score)
-    assert open_causal_model(models / "llama-f32", context=8).max_positions == 8
-
-
-def test_a_missing_library_is_a_failure_of_the_provider(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = job(models, "llama-f32", Choice("llamacpp"))
-    library.llama_cpp.cache_clear()
-    monkeypatch.setitem(__import__("sys").modules, "llama_cpp", None)
-
-    with pytest.raises(ProviderFailure, match=r"package is not installed: pip install 'llama-cpp-python") as failure:
-        LlamaCppProvider.start(arguments(models)).new_lane().open(own)
-
-    assert failure.value.reason is Reason.OPEN_ERROR
-    monkeypatch.undo()
-    library.llama_cpp.cache_clear()
-
-
-def test_submit_checks_the_options_of_a_gguf_model(models: Path) -> None:
-    spec = admit(Task.SCORE, "llama-q4_0", models, ScoreOptions(max_length=64, stride=16))
-
-    assert spec.model_revision == find_model("llama-q4_0", models).revision()
-    with pytest.raises(Exception, match="max_length is 4096, but the model takes at most 128 tokens"):
-        admit(Task.SCORE, "llama-q4_0", models, ScoreOptions(max_length=4096))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from worker.engine.causal.exported.model import ExportedCausal
-from worker.engine.causal.llamacpp.library import LIBRARY, NotInstalledError
+from worker.engine.causal.llamacpp.library import LIBRARY, PACKAGE, NotInstalledError
 from worker.engine.causal.llamacpp.model import LlamaCppCausal
 from worker.engine.causal.llamacpp.tokenizer import LlamaCppTokenizer
 from worker.engine.causal.native.model import NativeCausal
@@ -13,7 +13,7 @@ from worker.engine.runtime.device import CPU_PROVIDER, Provider
 from worker.models.manifest import has_native_graphs, is_gguf
 from worker.text.causal_tokenizer import CausalTokenizer
 
-__all__ = ["LIBRARY", "NotInstalledError", "Tokenizer", "open_causal_model", "open_causal_tokenizer"]
+__all__ = ["LIBRARY", "PACKAGE", "NotInstalledError", "Tokenizer", "open_causal_model", "open_causal_tokenizer"]
 
 Tokenizer = CausalTokenizer | LlamaCppTokenizer
 

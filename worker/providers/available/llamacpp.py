@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import ClassVar, Self
 
 from jobs.dispatch.worker_arguments import WorkerArguments
 from jobs.providers import Reason
+from jobs.requirements import install_command, is_installed
 from jobs.spec import JobSpec, Task
-from worker.engine.causal.open import NotInstalledError
+from jobs.worker_port import ProviderCheck
+from worker.engine.causal.open import LIBRARY, PACKAGE, NotInstalledError
 from worker.engine.runtime.buffer_stats import BufferStats
 from worker.engine.tasks.result_memory import ResultMemory
 from worker.models.export_advice import ADD
@@ -74,6 +77,12 @@ class LlamaCppProvider:
                 f"which {LLAMACPP}:NAME names"
             )
         return None
+
+    def check(self) -> ProviderCheck:
+        """Whether llama.cpp is installed: see `worker.providers.readiness`."""
+        if not is_installed(LIBRARY):
+            return ProviderCheck(name=LLAMACPP, found=f"{PACKAGE} is not installed", mend=install_command(PACKAGE))
+        return ProviderCheck(name=LLAMACPP, found=f"{PACKAGE} {version(PACKAGE)}")
 
     def new_lane(self) -> LlamaCppLane:
         return LlamaCppLane(self._models)

@@ -1,0 +1,33 @@
+"""Models that several files of this folder read."""
+
+from pathlib import Path
+from typing import Any
+
+import gguf
+import pytest
+
+from bench.checkpoints.gguf_file import PRECISIONS, write_gguf
+from tests.causal_checkpoints import write_causal_checkpoint
+from worker.model_tools.add.add import Request, add_model
+
+GGUF_FAMILIES = {"llama": {"tied": False}, "qwen2": {"kv_heads": 1}, "qwen3": {"head_size": 16, "kv_heads": 4}}
+
+
+@pytest.fixture(scope="session")
+def gguf_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Each family as graphs (`llama`) and as a GGUF file (`llama-f32`), and llama in Q8_0 and Q4_0."""
+    root = tmp_path_factory.mktemp("llamacpp")
+    for family, config in GGUF_FAMILIES.items():
+        checkpoint = write_causal_checkpoint(root / f"tiny-{family}", family, ffn=64, **config)
+        for precision in ("f32", "q8_0", "q4_0") if family == "llama" else ("f32",):
+            kinds = PRECISIONS | {"q4_0": gguf.GGMLQuantizationType.Q4_0}
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("bench.checkpoints.gguf_file.PRECISIONS", kinds)
+                write_gguf(checkpoint, root / f"{family}-{precision}.gguf", precision, pre="gpt-2")
+            added(root, f"{family}-{precision}", keep_gguf=precision != "q4_0")
+        added(root, f"{family}-f32", name=family)
+    return root / "models"
+
+
+def added(root: Path, file: str, **options: Any) -> None:
+    add_model(Request(source=str(root / f"{file}.gguf"), **options), root / "models")
