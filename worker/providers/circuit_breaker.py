@@ -10,8 +10,9 @@ The circuit breaker of one provider and its model: a dead provider is not asked 
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from jobs.providers import Reason
 from worker.providers.protocol import Unanswered
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 300.0
@@ -49,16 +50,10 @@ class CircuitBreaker:
         with self._lock:
             return self._why is None
 
-    @property
-    def is_pausing(self) -> bool:
-        """Whether `why_open` would refuse now."""
+    def is_pausing_for(self, reasons: Collection[Reason]) -> bool:
+        """Whether `why_open` would refuse now, for a failure of one of these codes."""
         with self._lock:
-            return self._why is not None and self._clock() < self._ask_at
-
-    def end_pause(self) -> None:
-        """Let the next caller ask."""
-        with self._lock:
-            self._ask_at = self._clock()
+            return self._why is not None and self._why.code in reasons and self._clock() < self._ask_at
 
     def failed(self, why: Unanswered) -> None:
         """Open; after a probe, for longer. Of several lanes that the same failure hits, the first opens it."""

@@ -27,9 +27,10 @@ from worker.providers.protocol import ProviderAnswer, ProviderFailure, ProviderJ
 log = logging.getLogger(__name__)
 
 MAX_JOBS = 16  # whose failing providers a lane remembers
-# Where no provider is left that could answer instead, a batch waits for a dead one before its documents fail: else a
+# Where no provider is left that could answer instead, batches wait for a dead one before their documents fail: else a
 # server's restart would cost thousands of documents. Not for ever: other jobs need the lane.
-LONGEST_WAIT_S, WAIT_STEP_S = 30.0, 0.2
+LONGEST_WAIT_S, WAIT_STEP_S = 30.0, 0.2  # of a lane and a job, until the provider answers again
+PASSING = (Reason.UNREACHABLE, Reason.TIMEOUT, Reason.SERVER_ERROR, Reason.RATE_LIMIT)  # waiting may help
 
 
 class AskProvider(Protocol):
@@ -96,6 +97,7 @@ class Fallback:
     def __init__(self, breaker_of: Callable[[tuple[str, str]], CircuitBreaker]) -> None:
         self._breaker_of = breaker_of
         self._failing: OrderedDict[int, dict[str, Reason]] = OrderedDict()  # by job, then by provider
+        self._waited_s: dict[int, float] = {}  # for the last provider, by job
 
     def answer(self, job_id: int, spec: JobSpec, documents: Batch, ask: AskProvider) -> AnsweredBatch:
         """Answer every document.
@@ -111,7 +113,7 @@ class Fallback:
                 break
             job = ProviderJob(spec, choice)
             if choice is usable[-1]:
-                self._wait_until_due(job, ask)
+                self._wait_until_due(job_id, job, ask)
             refused = self._ask(job, batch, waiting, ask, may_raise=may_raise)
             batch.refused.append((choice.name, refused))
         handovers = self._handovers(job_id, usable, batch)
@@ -123,14 +125,14 @@ class Fallback:
             providers=BatchProviders([name for name, _ in outcomes], handovers, list(batch.usage.values())),
         )
 
-    def _wait_until_due(self, job: ProviderJob, ask: AskProvider) -> None:
-        """Wait until the provider's circuit breaker lets it be asked, `LONGEST_WAIT_S` at most."""
-        breaker, waited_s = self._breaker_of(job.key), 0.0
-        while breaker.is_pausing and waited_s < LONGEST_WAIT_S:
+    def _wait_until_due(self, job_id: int, job: ProviderJob, ask: AskProvider) -> None:
+        """Wait until the provider's circuit breaker lets it be asked, where waiting may help."""
+        breaker = self._breaker_of(job.key)
+        if breaker.is_closed:
+            self._waited_s.pop(job_id, None)
+        while breaker.is_pausing_for(PASSING) and (waited_s := self._waited_s.get(job_id, 0.0)) < LONGEST_WAIT_S:
             ask.pause(WAIT_STEP_S)
-            waited_s += WAIT_STEP_S
-        if breaker.is_pausing:
-            breaker.end_pause()
+            self._waited_s[job_id] = waited_s + WAIT_STEP_S
 
     def _ask(
         self, job: ProviderJob, batch: _Batch, waiting: list[int], ask: AskProvider, *, may_raise: bool
@@ -168,7 +170,8 @@ class Fallback:
         failing = self._failing.setdefault(job_id, {})
         self._failing.move_to_end(job_id)
         while len(self._failing) > MAX_JOBS:
-            self._failing.popitem(last=False)
+            forgotten, _ = self._failing.popitem(last=False)
+            self._waited_s.pop(forgotten, None)
         following = [choice.name for choice in usable[1:]]
         handovers: list[Handover] = []
         for place, (name, refused) in enumerate(batch.refused):

@@ -198,8 +198,20 @@ class JsonClient:
         if tls := _tls_error(error):
             return f"{self.access.host} has no TLS certificate that is accepted here: {visible(tls)}"
         if isinstance(error, httpx2.ConnectError):
-            return f"there is no connection to {self.access.host}: {visible(str(error)) or type(error).__name__}"
-        return f"{self.access.host} cut the connection: {visible(str(error)) or type(error).__name__}"
+            return f"there is no connection to {self.access.host}: {_cause(error)}"
+        return f"{self.access.host} cut the connection: {_cause(error)}"
+
+
+def _cause(error: BaseException) -> str:
+    """What the operating system says, which is clearer than what the libraries above it say: Connection refused."""
+    message = visible(str(error)) or type(error).__name__
+    below: BaseException | None = error
+    while below is not None:
+        several = below.exceptions if isinstance(below, BaseExceptionGroup) else (below,)
+        told = (str(one.strerror) for one in several if isinstance(one, OSError) and one.strerror)
+        message = next(told, message)
+        below = below.__cause__ or below.__context__
+    return visible(message)
 
 
 def _tls_error(error: BaseException | None) -> str | None:

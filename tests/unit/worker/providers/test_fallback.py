@@ -193,13 +193,30 @@ def test_the_last_provider_is_waited_for_before_more_documents_fail() -> None:
     assert scripted.now == pytest.approx(3 * FIRST_PAUSE_S, abs=2.0)
 
 
-def test_the_wait_for_the_last_provider_is_bounded() -> None:
+def test_the_wait_for_the_last_provider_is_bounded_and_begins_anew_after_an_answer() -> None:
     scripted = Scripted(openai=raises(DOWN))
     for _ in range(8):
-        before = scripted.now
+        scripted.answer(spec_of("openai"))
+    assert scripted.now == pytest.approx(LONGEST_WAIT_S, abs=1.0)
+
+    scripted.processes["openai"] = answers
+    scripted.now += 1_000.0
+    scripted.answer(spec_of("openai"))
+    scripted.processes["openai"] = raises(DOWN)
+    before = scripted.now
+    for _ in range(8):
         scripted.answer(spec_of("openai"))
 
     assert scripted.now - before == pytest.approx(LONGEST_WAIT_S, abs=1.0)
+
+
+def test_nobody_waits_for_a_key_that_is_missing() -> None:
+    scripted = Scripted(openai=raises(ProviderFailure(Reason.NO_ACCESS, "no key is set")))
+    for _ in range(3):
+        scripted.answer(spec_of("openai"))
+
+    assert scripted.now == 0
+    assert len(scripted.asked) == 1
 
 
 def test_a_query_that_no_provider_ranks_keeps_the_order_of_its_candidates() -> None:
