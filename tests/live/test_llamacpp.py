@@ -8,6 +8,7 @@ from typing import Any
 import gguf
 import numpy as np
 import pytest
+from tokenizers.pre_tokenizers import ByteLevel
 
 pytest.importorskip("llama_cpp")
 
@@ -319,3 +320,54 @@ def test_llama_cpp_writes_to_the_log_and_not_to_the_terminal(
     captured = capfd.readouterr()
     assert captured.out == ""
     assert "llama_model" not in captured.err
+
+
+def test_a_recurrent_model_is_read_one_sequence_after_another(tmp_path: Path) -> None:
+    """Its state belongs to the last token: a prefix that were shared would begin with the end of another suffix."""
+    write_mamba(tmp_path / "mamba.gguf")
+    model = add_model(Request(source=str(tmp_path / "mamba.gguf")), tmp_path / "models")
+    loaded = open_causal_model(Path(model.path))
+    groups = [Group([5, 6, 7] * 30, [[1, 2, 3], [9, 8], [4]]), Group((), ([3, 1, 4, 1, 5] * 60,))]
+
+    found = read_all(loaded.new_reader(), groups, RunContext())
+
+    whole = [Group((), ([*groups[0].prefix, *suffix],)) for suffix in groups[0].suffixes]
+    alone = [read_all(loaded.new_whole_reader(), [group], RunContext())[0][0] for group in (*whole, groups[1])]
+    expected = [*(one[-len(suffix) :] for one, suffix in zip(alone, groups[0].suffixes, strict=False)), alone[-1]]
+    assert greatest_gap([[each for group in found for each in group]], [expected]) < 1e-4
+    assert len(np.unique(np.concatenate(expected))) > 100  # the model tells tokens apart
+
+
+def write_mamba(file: Path) -> None:
+    """A Mamba model with random weights and a vocabulary of bytes."""
+    width, inner, state, rank, letters = 32, 64, 8, 2, sorted(ByteLevel.alphabet())
+    rng = np.random.default_rng(1)
+    writer = gguf.GGUFWriter(file, "mamba")
+    writer.add_context_length(1024)
+    writer.add_embedding_length(width)
+    writer.add_feed_forward_length(0)
+    writer.add_head_count(0)
+    writer.add_block_count(2)
+    writer.add_ssm_conv_kernel(4)
+    writer.add_ssm_inner_size(inner)
+    writer.add_ssm_state_size(state)
+    writer.add_ssm_time_step_rank(rank)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(["<|endoftext|>", *letters])
+    writer.add_token_types([gguf.TokenType.CONTROL, *[gguf.TokenType.NORMAL] * 256])
+    writer.add_token_merges([f"{letters[0]} {letters[1]}"])
+    shapes = {
+        "attn_norm.weight": (width,), "ssm_in.weight": (2 * inner, width), "ssm_conv1d.weight": (inner, 4),
+        "ssm_conv1d.bias": (inner,), "ssm_x.weight": (rank + 2 * state, inner), "ssm_dt.weight": (inner, rank),
+        "ssm_dt.bias": (inner,), "ssm_a": (inner, state), "ssm_d": (inner,), "ssm_out.weight": (width, inner),
+    }  # fmt: skip
+    tensors = {f"blk.{layer}.{name}": shape for layer in range(2) for name, shape in shapes.items()}
+    for name, shape in {"token_embd.weight": (257, width), "output_norm.weight": (width,), **tensors}.items():
+        weight = rng.normal(0.0, 0.3, shape).astype(np.float32)
+        writer.add_tensor(name, -np.abs(weight) if name.endswith("ssm_a") else weight)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()

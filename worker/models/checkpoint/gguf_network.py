@@ -121,7 +121,7 @@ class GgufNetwork:
             "num_key_value_heads": self.num_heads,
             "vocab_size": self.vocab_size,
         }
-        return {name: value for name, value in values.items() if value is not None}
+        return {name: value for name, value in values.items() if value}
 
 
 def _whole_architecture(file: GgufFile) -> str:
