@@ -16,6 +16,7 @@ log-probability of the first token is withheld; it is taken from the table of wh
 """
 
 import enum
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -68,10 +69,20 @@ class PromptScorer:
     @classmethod
     async def probe(cls, complete: Complete) -> "PromptScorer":
         """Find out how the server tells log-probabilities. Raises ProviderFailure where it does not, or wrongly."""
-        for prompt in PROBES:
-            if found := await _probe(complete, prompt):
-                return cls(*found)
-        raise bad("has no generated token whose log-probability could be compared with that of a prompt")
+        probed = [found for prompt in PROBES if (found := await _probe(complete, prompt)) is not None]
+        if not probed:
+            raise bad("has no generated token whose log-probability could be compared with that of a prompt")
+        # Every prompt has to agree: one number may be near another by chance.
+        off_by = {way: max(found.off_by.get(way, math.inf) for found in probed) for way in Way}
+        way = min(off_by, key=lambda way: off_by[way])
+        if off_by[way] > AGREEMENT:
+            raise bad(
+                "gives a token another log-probability in a prompt than where it generates it (by "
+                f"{off_by[way]:.3g} nats), so its scores cannot be relied on"
+            )
+        if way is Way.LATE_ECHO:
+            await _check_vocabulary(complete)
+        return cls(way, probed[0].hides_bos)
 
     async def score(self, text: str, complete: Complete) -> PromptScores:
         """The log-probabilities of a text's tokens. Raises TextDeclined and ProviderFailure."""
@@ -139,8 +150,17 @@ def _body(prompt: str, way: Way | None) -> dict[str, Any]:
     return body
 
 
-async def _probe(complete: Complete, prompt: str) -> tuple[Way, bool] | None:
-    """The way of the server, and whether it hides a BOS; None where this prompt shows nothing."""
+@dataclass(frozen=True, slots=True)
+class _Probed:
+    """What one prompt shows: by how much each way differs from the generated token's log-probability, in nats."""
+
+    off_by: dict[Way, float]
+    hides_bos: bool
+
+
+async def _probe(complete: Complete, prompt: str) -> _Probed | None:
+    """Generate a token after a prompt, and ask for its log-probability as the end of one; None where the server
+    generates nothing that could be found again."""
     try:
         generated = (await complete(_body(prompt, None))).listed
         token = generated.texts[0] if generated and generated.texts else ""
@@ -156,16 +176,11 @@ async def _probe(complete: Complete, prompt: str) -> tuple[Way, bool] | None:
     last = len(texts) - 1
     if last < 1 or texts[last] != token:
         return None  # the text was cut into other tokens than it was generated in
-    hides_bos = echoed.usage.prompt == len(texts) + 1
-    listed, before = echoed.listed.log_probs[last], echoed.listed.tables[last - 1] or {}
-    if listed is not None and abs(listed - log_prob) <= AGREEMENT:
-        return Way.ECHO, hides_bos
-    if abs(before.get(token, 0.0) - log_prob) <= AGREEMENT:
-        await _check_vocabulary(complete, prompt)
-        return Way.LATE_ECHO, hides_bos
-    raise bad(
-        f"gives a token the log-probability {listed if listed is not None else float('nan'):.4g} in a prompt, and "
-        f"{log_prob:.4g} where it generates it: its scores cannot be relied on"
+    listed, before = echoed.listed.log_probs[last], (echoed.listed.tables[last - 1] or {}).get(token)
+    off_by = {Way.ECHO: listed, Way.LATE_ECHO: before}
+    return _Probed(
+        {way: math.inf if found is None else abs(found - log_prob) for way, found in off_by.items()},
+        hides_bos=echoed.usage.prompt == len(texts) + 1,
     )
 
 
@@ -176,7 +191,7 @@ def _prompt_part(found: Completion, text: str) -> list[str]:
     return texts if place_tokens(text, texts) is not None else texts[:-1]
 
 
-async def _probe_vllm(complete: Complete, prompt: str, token: str, log_prob: float) -> tuple[Way, bool] | None:
+async def _probe_vllm(complete: Complete, prompt: str, token: str, log_prob: float) -> _Probed | None:
     try:
         found = await complete(_body(prompt + token, Way.PROMPT))
     except RequestRefused as refused:
@@ -187,9 +202,7 @@ async def _probe_vllm(complete: Complete, prompt: str, token: str, log_prob: flo
     if place_tokens(prompt + token, texts) is None or texts[-1] != token:
         return None
     last = log_probs[-1]
-    if last is None or abs(last - log_prob) > AGREEMENT:
-        raise bad("gives a token another log-probability in a prompt than where it generates it")
-    return Way.PROMPT, False
+    return _Probed({Way.PROMPT: math.inf if last is None else abs(last - log_prob)}, hides_bos=False)
 
 
 def _tokens_of_vllm(found: Completion, text: str) -> tuple[list[str], list[float | None]]:
@@ -212,9 +225,9 @@ def _tokens_of_vllm(found: Completion, text: str) -> tuple[list[str], list[float
     return tokens, log_probs
 
 
-async def _check_vocabulary(complete: Complete, prompt: str) -> None:
+async def _check_vocabulary(complete: Complete) -> None:
     """Raise ProviderFailure where a table for each token would be too large."""
-    found = await complete(_body(prompt, None) | {"logprobs": WHOLE_VOCABULARY, "min_tokens": 1})
+    found = await complete(_body(PROBES[0], None) | {"logprobs": WHOLE_VOCABULARY, "min_tokens": 1})
     table = found.listed.tables[0] if found.listed and found.listed.tables else None
     if table is None or len(table) > LARGEST_VOCABULARY:
         raise ProviderFailure(

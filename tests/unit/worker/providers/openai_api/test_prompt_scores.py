@@ -1,0 +1,106 @@
+"""The log-probabilities of a prompt, from servers that tell them in different ways, or wrongly, or not at all."""
+
+import math
+from typing import Any
+
+import pytest
+
+from jobs.providers import Reason
+from tests.unit.worker.providers.openai_api.served_bigrams import ServedBigrams, nll_of, run
+from worker.providers.openai_api.answers import Completion
+from worker.providers.openai_api.prompt_scores import PromptScorer, PromptScores, TextDeclined, Way
+from worker.providers.protocol import ProviderFailure
+
+TEXT = "It will rain in Arden, and it will be dry in Selby."
+
+
+def score(server: ServedBigrams, text: str = TEXT) -> tuple[PromptScorer, PromptScores]:
+    async def probe_and_score() -> tuple[PromptScorer, PromptScores]:
+        scorer = await PromptScorer.probe(server.complete)
+        return scorer, await scorer.score(text, server.complete)
+
+    return run(probe_and_score())
+
+
+@pytest.mark.parametrize(
+    ("kind", "bos", "way", "has_first"),
+    [
+        ("echo", "none", Way.ECHO, False),
+        ("echo", "hidden", Way.ECHO, True),
+        ("late", "none", Way.LATE_ECHO, False),
+        ("prompt", "none", Way.PROMPT, False),
+        ("prompt", "shown", Way.PROMPT, True),
+    ],
+)
+def test_every_way_gives_the_same_log_probabilities(kind: str, bos: str, way: Way, has_first: bool) -> None:
+    scorer, found = score(ServedBigrams(kind, bos))
+
+    assert scorer.way is way
+    assert [(place.start, place.stop) for place in found.places] == [(n, n + 1) for n in range(len(TEXT))]
+    assert (found.log_probs[0] is not None) is has_first
+    nll = -math.fsum(one for one in found.log_probs if one is not None)
+    assert nll == pytest.approx(nll_of(TEXT, bos=has_first))
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("deaf", "does not return log-probabilities of a prompt"),
+        ("wrong", "its scores cannot be relied on"),
+    ],
+)
+def test_a_server_that_cannot_be_relied_on_is_refused(kind: str, says: str) -> None:
+    with pytest.raises(ProviderFailure, match=says) as failure:
+        score(ServedBigrams(kind))
+    assert failure.value.reason is Reason.BAD_ANSWER
+
+
+def test_a_token_that_is_withheld_is_a_bad_answer() -> None:
+    with pytest.raises(ProviderFailure, match="withholds"):
+        score(ServedBigrams("withholding"))
+
+
+def test_a_text_of_one_token_has_no_score_without_a_bos() -> None:
+    _, found = score(ServedBigrams("echo"), "I")
+
+    assert list(found.log_probs) == [None]
+
+
+def test_tables_of_first_tokens_are_asked_once() -> None:
+    server = ServedBigrams("late")
+
+    async def score_twice() -> int:
+        scorer = await PromptScorer.probe(server.complete)
+        await scorer.score(TEXT, server.complete)
+        before = len(server.asked)
+        await scorer.score(TEXT, server.complete)
+        return len(server.asked) - before
+
+    assert run(score_twice()) == 1
+
+
+def test_tokens_of_another_text_decline_the_document_alone() -> None:
+    class Other(ServedBigrams):
+        """Lists what it was not sent."""
+
+        async def complete(self, body: dict[str, Any]) -> Completion:
+            return await super().complete({**body, "prompt": body["prompt"].replace("Selby", "Kelso")})
+
+    with pytest.raises(TextDeclined, match="do not join"):
+        score(Other("echo"))
+
+
+def test_the_token_that_the_server_generates_is_not_scored() -> None:
+    class Empty(ServedBigrams):
+        """Generates a token whose text is empty: a part of a character, or a control token."""
+
+        async def complete(self, body: dict[str, Any]) -> Completion:
+            found = await super().complete(body)
+            if found.listed is not None and body.get("echo") and body["prompt"] == TEXT:
+                assert isinstance(found.listed.texts, list)
+                found.listed.texts[-1] = ""
+            return found
+
+    _, found = score(Empty("echo"))
+
+    assert len(found.log_probs) == len(TEXT)
