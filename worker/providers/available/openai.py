@@ -129,6 +129,11 @@ class OpenAIProvider:
         )
         return ProviderAnswer(outcomes, {}, exchange.timings, usage.total())
 
+    def close(self) -> None:
+        """Close the connections. A worker keeps them until its process ends."""
+        self._loop.run(self._client.close(), lambda: False)
+        self._loop.close()
+
     def changed_files(self) -> list[str]:
         return []
 

@@ -1,0 +1,135 @@
+"""The provider openai against a real server, llama-cpp-python's, with the bundled language model as a GGUF file in F32.
+
+The scores have to be those of our own graphs. llama.cpp keeps keys and values in F16 unless it is told otherwise, which
+alone moves a document by 0.04 nats (`--type_k 0 --type_v 0`: F32).
+"""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("llama_cpp")
+pytest.importorskip("sse_starlette", reason="the extra `server` of llama-cpp-python is missing")
+
+from bench.checkpoints.gguf_file import write_gguf
+from bench.checkpoints.lm_checkpoint import DEMO, recover
+from jobs.dispatch.worker_arguments import WorkerArguments
+from jobs.outcome import Outcome, Ranking, Score
+from jobs.providers import Choice, ProviderOrder
+from jobs.settings import Settings
+from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task
+from tests.places import CHECKOUT
+from worker.engine.tasks.result_memory import NoMemory
+from worker.model_tools.add.add import Request, add_model
+from worker.models.registry import find_model
+from worker.providers.available.onnx import OnnxProvider
+from worker.providers.available.openai import OpenAIProvider
+from worker.providers.protocol import Provider, ProviderJob, Unanswered
+
+TEXTS = [json.loads(line)["text"] for line in (CHECKOUT / "examples" / "mixed.jsonl").read_text().splitlines()][:6]
+BOS = {"tokenizer__ggml__add_bos_token": True, "tokenizer__ggml__bos_token_id": 0}
+WITHIN = 1e-3  # nats, of a whole document
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """demo-lm as GGUF, as it is and with a BOS before each text."""
+    folder = tmp_path_factory.mktemp("gguf")
+    recover(DEMO, folder / "checkpoint")
+    files = {name: folder / f"{name}.gguf" for name in ("plain", "with-bos")}
+    write_gguf(folder / "checkpoint", files["plain"], "f32", pre="qwen2")
+    write_gguf(folder / "checkpoint", files["with-bos"], "f32", pre="qwen2", **BOS)
+    return files
+
+
+@pytest.fixture(scope="module", params=["plain", "with-bos"])
+def served(
+    request: pytest.FixtureRequest, files: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Settings]]:
+    """The model's name here, and settings with a server that has the same weights."""
+    home = tmp_path_factory.mktemp("home")
+    settings = Settings(home=home, models_dir=home / "models")
+    name = "demo-lm"
+    if request.param == "with-bos":
+        name = "demo-bos"
+        add_model(Request(source=str(files[request.param]), name=name), settings.models_dir)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    arguments = ["--model", str(files[request.param]), "--host", "127.0.0.1", "--port", str(port), "--n_ctx", "1024"]
+    arguments += ["--logits_all", "true", "--type_k", "0", "--type_v", "0", "--model_alias", name, "--verbose", "false"]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "llama_cpp.server", *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        _wait_for(f"http://127.0.0.1:{port}/v1/models", server)
+        yield name, replace(settings, openai_base_url=f"http://127.0.0.1:{port}/v1")
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _wait_for(url: str, server: "subprocess.Popen[bytes]") -> None:
+    for _ in range(600):
+        assert server.poll() is None, "the server ended"
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except OSError:
+            time.sleep(0.1)
+    pytest.fail("the server does not answer")
+
+
+def ask(provider: Provider, spec: JobSpec, texts: list[str]) -> list[Outcome | Unanswered]:
+    lane, job = provider.new_lane(), ProviderJob(spec, Choice(provider.name))
+    assert provider.why_not(job) is None
+    lane.open(job)
+    return list(lane.process(job, texts, NoMemory(), lambda: False).outcomes)
+
+
+def both(served: tuple[str, Settings], spec: JobSpec, texts: list[str]) -> Iterator[tuple[object, object]]:
+    """What our graphs and the server answer to each text."""
+    name, settings = served
+    arguments = WorkerArguments(settings)
+    spec = replace(spec, model=name, model_revision=find_model(name, settings.models_dir).revision())
+    server = OpenAIProvider.start(arguments)
+    try:
+        yield from zip(ask(OnnxProvider.start(arguments), spec, texts), ask(server, spec, texts), strict=True)
+    finally:
+        server.close()
+
+
+SCORE = JobSpec(task=Task.SCORE, model="", model_revision="", options=ScoreOptions(reuse=False, token_scores=True))
+
+
+def test_a_server_scores_a_text_as_our_own_graphs_do(served: tuple[str, Settings]) -> None:
+    for ours, theirs in both(served, replace(SCORE, providers=ProviderOrder.parse("openai,onnx")), TEXTS):
+        assert isinstance(ours, Score)
+        assert isinstance(theirs, Score)
+        assert theirs.nll_sum == pytest.approx(ours.nll_sum, abs=WITHIN)
+        assert (theirs.num_tokens, theirs.flags) == (ours.num_tokens, ours.flags)
+        assert (theirs.num_words, theirs.num_bytes) == (ours.num_words, ours.num_bytes)
+        assert [(one.start, one.stop) for one in theirs.tokens] == [(one.start, one.stop) for one in ours.tokens]
+        for mine, other in zip(ours.tokens, theirs.tokens, strict=True):
+            assert other.log_prob == (None if mine.log_prob is None else pytest.approx(mine.log_prob, abs=WITHIN))
+
+
+def test_a_server_ranks_candidates_as_our_own_graphs_do(served: tuple[str, Settings]) -> None:
+    candidates = [{"id": str(number), "text": text} for number, text in enumerate(TEXTS[:4])]
+    payload = json.dumps({"query": "Will it rain in Arden?", "candidates": candidates})
+    spec = replace(SCORE, task=Task.RERANK, options=RerankOptions())
+
+    ((ours, theirs),) = both(served, spec, [payload])
+
+    assert isinstance(ours, Ranking)
+    assert isinstance(theirs, Ranking)
+    assert [one.id for one in theirs.candidates] == [one.id for one in ours.candidates]
+    for mine, other in zip(ours.candidates, theirs.candidates, strict=True):
+        assert other.score == pytest.approx(mine.score, abs=WITHIN)
