@@ -23,7 +23,7 @@ SUPERVISOR = "worker.supervisor"  # `python -m` runs it: the parent process of a
 COMMANDS = {  # module:attribute, by the name of the command
     "worker": "worker.cli.worker.group:worker",
     "models": "worker.cli.models.group:models",
-    "bench": "worker.cli.bench:bench",
+    "bench": "worker.cli.bench.group:bench",
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.checkpoints import write_marian_checkpoint
 from tests.command_line import Kvjobs
 from tests.places import GOLDEN
-from worker.cli import bench
+from worker.cli.bench import cache as bench
 from worker.engine.tasks import cache_report
 from worker.model_tools.add.add import Request, add_model
 from worker.text.marian_tokenizer import MarianTokenizer

@@ -168,7 +168,7 @@ def test_version_and_help_exit_with_0(kvjobs: Kvjobs) -> None:
         ("psycopg.pq", "run: pip install 'psycopg[binary]>=3.2'"),
         ("onnxruntime", "the Python package onnxruntime is not installed; run: pip install 'onnxruntime>="),
         ("kombu.utils", "run: pip install kombu"),
-        ("worker.cli.bench", "lacks worker.cli.bench"),
+        ("worker.cli.bench.group", "lacks worker.cli.bench.group"),
     ],
 )
 def test_a_missing_module_becomes_one_sentence(module: str, sentence: str) -> None:

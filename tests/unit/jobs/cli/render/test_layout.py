@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from jobs.cli.commands import ls, totals
 from jobs.cli.render.layout import fit_table, print_page, print_table
 from jobs.cli.render.output import Column
-from worker.cli import bench
+from worker.cli.bench import cache, providers
 from worker.cli.models import verify
 from worker.cli.worker import ls as worker_ls
 from worker.cli.worker import ping
@@ -18,7 +18,7 @@ from worker.cli.worker import ping
 NAMES = ("nightly-opensubtitles-2024-en-zh-part-0017", "汉语新闻语料库第三部分", "job", "-")
 
 TABLES = (
-    *(ls.COLUMNS, totals.COLUMNS, worker_ls.COLUMNS, ping.COLUMNS, bench.COLUMNS),
+    *(ls.COLUMNS, totals.COLUMNS, worker_ls.COLUMNS, ping.COLUMNS, cache.COLUMNS, providers.COLUMNS),
     *(verify.CHECK_COLUMNS, verify.CAUSAL_CHECK_COLUMNS),
 )
 

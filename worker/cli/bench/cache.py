@@ -1,4 +1,4 @@
-"""`kvjobs bench`: how fast this machine runs a model."""
+"""`kvjobs bench cache`: how much the KV cache saves."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -58,12 +58,7 @@ def _number(name: str, least: int, default: int, text: str) -> Callable[[Command
     return click.option(name, metavar="N", type=kind, default=default, show_default=True, help=text)
 
 
-@click.group()
-def bench() -> None:
-    """Measure the speed of this machine."""
-
-
-@bench.command()
+@click.command()
 @click.option(
     "--model", metavar="NAME", default=DEFAULT_MODEL, show_default=True, help="A model's name, or its folder."
 )
