@@ -224,6 +224,8 @@ class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined,misc,unused-ig
         raise _Refused(f"{module}.{name}")
 
     def persistent_load(self, pid: Any, /) -> _Storage:
+        if not isinstance(pid, tuple):  # a truncated archive begins with PK, and P is an opcode: what follows is a text
+            raise ValueError("a storage is named by a text")
         _, kind, key, _, num_elements, *views = pid
         if views not in ([], [None]):
             raise _Refused("a storage that is part of another")

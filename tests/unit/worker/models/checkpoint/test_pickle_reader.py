@@ -93,6 +93,15 @@ def test_any_other_instruction_of_a_pickle_is_refused(tmp_path, program):
         open_weights(tmp_path / "a.bin")
 
 
+def test_an_archive_without_its_end_whose_header_is_text_is_damaged(tmp_path):
+    """The time of 01:16 to 01:23 in the header of an archive holds a line break: then `PK...` is a whole opcode."""
+    file = tmp_path / "a.bin"
+    file.write_bytes(b"PK\x03\x04\x14\x00\x00\x00\x00\x00\x2f\x0a\x77\x5d rest")
+
+    with pytest.raises(ModelError, match=r"a\.bin is damaged, or torch did not write it"):
+        list(read_pickle(file))
+
+
 @pytest.mark.parametrize("kept", [0.0, 0.02, 0.5, 0.98])
 def test_a_truncated_file_is_refused_with_one_sentence(tmp_path, zipped, kept):
     file = tmp_path / "a.bin"
