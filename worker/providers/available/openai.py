@@ -1,10 +1,11 @@
 """The provider openai: any server that speaks the API of OpenAI (vLLM, llama.cpp, llama-cpp-python, OpenAI itself)."""
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Self
 
 from jobs.dispatch.worker_arguments import WorkerArguments
-from jobs.outcome import Outcome
+from jobs.outcome import Outcome, StepTiming
 from jobs.provider_settings.server_address import OPENAI_URL
 from jobs.providers import Reason
 from jobs.settings import Settings
@@ -44,7 +45,9 @@ class OpenAIProvider:
         )
         self._client = JsonClient(self._access)
         self._loop = EventLoop()
+        self._lock = threading.Lock()
         self._opened: dict[tuple[str, Task], ServedModel] = {}  # by the model's name at the server
+        self._opening: list[tuple[Sequence[StepTiming], UsageCount]] = []  # that are not recorded yet
 
     @classmethod
     def start(cls, arguments: WorkerArguments) -> Self:
@@ -72,22 +75,26 @@ class OpenAIProvider:
         return {}
 
     def open(self, job: ProviderJob) -> None:
-        if (job.model, job.spec.task) in self._opened:
-            return
+        self._served(job)
+
+    def _served(self, job: ProviderJob) -> ServedModel:
+        """The job's model, opened by the first lane that asks for it."""
         if not self._access.key and self._access.base_url == OPENAI_URL:
             raise ProviderFailure(
                 Reason.NO_ACCESS, f"no key is set for {self._access.host}: set KVJOBS_OPENAI_API_KEY or OPENAI_API_KEY"
             )
-        self._opened[job.model, job.spec.task] = self._loop.run(self._open(job), lambda: False)
+        with self._lock:
+            if (job.model, job.spec.task) not in self._opened:
+                model, exchange, usage = ServedModel(self._client, job.model), Exchange(), self._new_usage()
+                self._loop.run(self._open(job.spec.task, model, exchange, usage), lambda: False)
+                self._opened[job.model, job.spec.task] = model
+                self._opening.append((exchange.timings, usage))
+            return self._opened[job.model, job.spec.task]
 
-    async def _open(self, job: ProviderJob) -> ServedModel:
-        model, exchange, usage = ServedModel(self._client, job.model), Exchange(), self._new_usage()
+    async def _open(self, task: Task, model: ServedModel, exchange: Exchange, usage: UsageCount) -> None:
         await model.check_model(exchange)
-        if job.spec.task is Task.TRANSLATE:
-            return model
-        if job.spec.task is Task.SCORE or not await self._has_endpoint(model, exchange, usage):
+        if task is Task.SCORE or (task is Task.RERANK and not await self._has_endpoint(model, exchange, usage)):
             await model.open_scorer(exchange, usage)
-        return model
 
     async def _has_endpoint(self, model: ServedModel, exchange: Exchange, usage: UsageCount) -> bool:
         """Whether /rerank is to be used. Raises ProviderFailure where the settings ask for it and it is not there."""
@@ -108,7 +115,7 @@ class OpenAIProvider:
     def process(
         self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
     ) -> ProviderAnswer:
-        model, usage = self._opened[job.model, job.spec.task], self._new_usage()
+        model, usage = self._served(job), self._new_usage()
         template = self._settings.openai_template
         languages = language_pair(job.spec) if job.spec.task is Task.TRANSLATE else None
 
@@ -127,7 +134,15 @@ class OpenAIProvider:
         outcomes, exchange = answer_texts(
             self._loop, texts, ask, concurrency=self._access.concurrency, should_stop=should_stop
         )
-        return ProviderAnswer(outcomes, {}, exchange.timings, usage.total())
+        if any(isinstance(outcome, Unanswered) and outcome.is_failure for outcome in outcomes):
+            # The server may come back with another model, or as another server: it is probed again.
+            self._opened.pop((job.model, job.spec.task), None)
+        with self._lock:
+            opening, self._opening = self._opening, []
+        timings = [*(one for opened, _ in opening for one in opened), *exchange.timings]
+        for _, opening_usage in opening:  # what opening cost is recorded with the first batch
+            usage.add_up(opening_usage)
+        return ProviderAnswer(outcomes, {}, timings, usage.total())
 
     def close(self) -> None:
         """Close the connections. A worker keeps them until its process ends."""

@@ -59,6 +59,12 @@ class UsageCount:
         self.prompt_tokens += usage.prompt
         self.completion_tokens += usage.completion
 
+    def add_up(self, other: "UsageCount") -> None:
+        """Add what another count has."""
+        self.requests += other.requests
+        self.prompt_tokens += other.prompt_tokens
+        self.completion_tokens += other.completion_tokens
+
     def total(self) -> Usage:
         cost = self.price.cost(self.prompt_tokens, self.completion_tokens) if self.price else 0.0
         return Usage(self.provider, self.requests, self.prompt_tokens, self.completion_tokens, cost)
