@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,18 +12,17 @@ from jobs.cli.price_option import price_option
 from jobs.cli.render.messages import print_message
 from jobs.cli.render.output import Column, Output, output_options
 from jobs.cli.task_options import GroupedCommand, parse_task_options, task_options
-from jobs.corpus.corpus import Corpus
-from jobs.corpus.payload import PayloadKind
-from jobs.corpus.reading import read_corpus
 from jobs.dispatch.worker_arguments import WorkerArguments
-from jobs.documents import Document
 from jobs.errors import SpecError
 from jobs.formatting import NOTHING, count, counted, percent
 from jobs.providers import ProviderOrder
 from jobs.spec import JobSpec, RerankOptions, Task
 from jobs.visible_text import visible
 from jobs.worker_port import worker_port
-from worker.model_tools.provider_trial import ProviderTrial, try_providers
+
+if TYPE_CHECKING:
+    from jobs.documents import Document
+    from worker.model_tools.provider_trial import ProviderTrial
 
 DIFFERENCES = {  # what the column DIFFERENCE is, by task
     Task.TRANSLATE: "share of changed words, mean",
@@ -104,6 +103,8 @@ def providers(
     kvjobs bench providers corpus.jsonl --task score --model demo-lm
         --providers onnx,openai:demo-lm
     """
+    from worker.model_tools.provider_trial import try_providers
+
     context = context.with_flags(openai_price_per_million=openai_price_per_million)
     options = parse_task_options(Task(task), of_task)
     if not isinstance(options, RerankOptions):  # reranking has no memory
@@ -122,7 +123,7 @@ def providers(
     return int(any(trial.why_not or trial.unanswered for trial in trials))
 
 
-def _verdict(trials: list[ProviderTrial], task: Task) -> Iterator[str]:
+def _verdict(trials: "list[ProviderTrial]", task: Task) -> Iterator[str]:
     answered = [trial for trial in trials if trial.tokens_per_s]
     if not answered:
         yield "No provider answered."
@@ -133,7 +134,12 @@ def _verdict(trials: list[ProviderTrial], task: Task) -> Iterator[str]:
         yield f"Below, A is {answered[0].provider}, and B the provider that the line begins with."
 
 
-def _sample(path: str, spec: JobSpec, id_field: str, of_task: dict[str, Any], limit: int) -> list[Document]:
+def _sample(path: str, spec: JobSpec, id_field: str, of_task: dict[str, Any], limit: int) -> "list[Document]":
+    from jobs.corpus.corpus import Corpus
+    from jobs.corpus.payload import PayloadKind
+    from jobs.corpus.reading import read_corpus
+    from jobs.documents import Document
+
     fields = {name: of_task[name] for name in ("text_field", "source_field", "target_field", "run") if name in of_task}
     corpus = Corpus(path=path, payload_kind=PayloadKind.of(spec), id_field=id_field, **fields)
     documents = list(islice((one for one in read_corpus(corpus) if isinstance(one, Document)), limit))
@@ -142,12 +148,12 @@ def _sample(path: str, spec: JobSpec, id_field: str, of_task: dict[str, Any], li
     return documents
 
 
-def _rows(trials: list[ProviderTrial]) -> list[dict[str, Any]]:
+def _rows(trials: "list[ProviderTrial]") -> list[dict[str, Any]]:
     first = next((trial for trial in trials if trial.tokens_per_s), None)
     return [_row(trial, first) for trial in trials]
 
 
-def _row(trial: ProviderTrial, first: ProviderTrial | None) -> dict[str, Any]:
+def _row(trial: "ProviderTrial", first: "ProviderTrial | None") -> dict[str, Any]:
     times = None
     if first is not None and first.tokens_per_s and trial.tokens_per_s:
         times = trial.tokens_per_s / first.tokens_per_s
