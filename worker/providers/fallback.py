@@ -148,13 +148,15 @@ class Fallback:
         for part in parts:
             if not part:
                 continue
+            is_open = False
             try:
                 ask.open(job)
+                is_open = True
                 answer = ask.process(job, tuple(batch.documents[index] for index in part))
             except (ModelError, NotFoundError, SpecError, ProviderFailure) as error:
                 if may_raise:
                     raise
-                refused |= dict.fromkeys(part, _unanswered(error))
+                refused |= dict.fromkeys(part, _unanswered(error, is_open=is_open))
             else:
                 refused |= batch.add(job.choice.name, part, answer)
             if failure := next((why for why in refused.values() if why.is_failure), None):
@@ -201,11 +203,11 @@ def _exhausted(spec: JobSpec, batch: _Batch, index: int) -> tuple[str, Outcome]:
     return NO_PROVIDER, Failed(UNANSWERED, why)
 
 
-def _unanswered(error: KvjobsError) -> Unanswered:
+def _unanswered(error: KvjobsError, *, is_open: bool) -> Unanswered:
     match error:
         case ProviderFailure():
             return Unanswered(error.reason, str(error))
         case NotFoundError():
             return Unanswered(Reason.NO_MODEL, str(error))
         case _:
-            return Unanswered(Reason.ENGINE_ERROR, str(error))
+            return Unanswered(Reason.ENGINE_ERROR if is_open else Reason.OPEN_ERROR, str(error))

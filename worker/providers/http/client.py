@@ -196,7 +196,9 @@ class JsonClient:
 
     def _connection_problem(self, error: Exception) -> str:
         if tls := _tls_error(error):
-            return f"{self.access.host} has no TLS certificate that is accepted here: {visible(tls)}"
+            if "certificate" in tls.lower():
+                return f"{self.access.host} has no TLS certificate that is accepted here: {visible(tls)}"
+            return f"{self.access.host} does not speak TLS; is its address http:// and not https://? ({visible(tls)})"
         if isinstance(error, httpx2.ConnectError):
             return f"there is no connection to {self.access.host}: {_cause(error)}"
         return f"{self.access.host} cut the connection: {_cause(error)}"

@@ -37,6 +37,7 @@ from worker.providers.openai_api.scoring import score_of
 from worker.providers.protocol import ProviderFailure, Unanswered
 
 SHOWN_MODELS = 5
+NO_SUCH_PATH = (404, 405)
 TOO_LARGE = (413, 422)
 # What servers say of a prompt that is longer than their model's context, all with HTTP 400 (vLLM, OpenAI, llama.cpp).
 TOO_LONG = ("context", "too long", "maximum", "max_model_len", "exceed")
@@ -80,12 +81,17 @@ class ServedModel:
     has_logprobs: bool = field(default=True)  # of chat; False once the server has refused to give them
 
     async def post(self, path: str, body: dict[str, Any], exchange: Exchange, usage: UsageCount) -> Any:
-        """Raises RequestRefused and ProviderFailure; the latter for a model that the server does not have."""
+        """Raises RequestRefused and ProviderFailure; the latter for a model, and for a path, that the server does not
+        have."""
         try:
             answer = await self.client.post(path, {"model": self.model, **body}, exchange)
         except RequestRefused as refused:
             if refused.status == 404 and "model" in refused.message.lower():
                 raise ProviderFailure(Reason.NO_MODEL, f"the server has no model {self.model}: {refused}") from None
+            if refused.status in NO_SUCH_PATH:
+                missing = f"{self.client.access.host} has no {path} ({refused})"
+                advice = "check the setting openai_base_url, which for most servers ends in /v1"
+                raise ProviderFailure(Reason.BAD_ANSWER, f"{missing}: {advice}") from None
             raise
         usage.add(answer)
         return answer

@@ -143,6 +143,21 @@ def test_a_provider_that_cannot_start_hands_over_the_whole_batch(error: Exceptio
     assert told(answered) == [("onnx", "openai", code, 4, True)]
 
 
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(ModelError("the weights are damaged"), "open-error"), (NotFoundError("there is no model x"), "no-model")],
+)
+def test_a_model_that_cannot_be_opened_is_told_apart_from_one_that_fails(error: Exception, code: str) -> None:
+    class CannotOpen(Scripted):
+        def open(self, job: ProviderJob) -> None:
+            if job.choice.name == "onnx":
+                raise error
+
+    answered = CannotOpen(onnx=answers, openai=answers).answer(spec_of("onnx,openai"))
+
+    assert told(answered) == [("onnx", "openai", code, 4, True)]
+
+
 def test_a_dead_provider_is_not_asked_again_until_its_pause_is_over_and_then_for_one_document() -> None:
     scripted = Scripted(openai=raises(DOWN), onnx=answers)
     spec = spec_of("openai,onnx")
