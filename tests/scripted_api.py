@@ -2,6 +2,7 @@
 
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -60,8 +61,8 @@ class ScriptedApi:
 
 
 @contextmanager
-def serving(*behaviours: Behaviour) -> Iterator[ScriptedApi]:
-    """A server with these behaviours, at a free port."""
+def serving(*behaviours: Behaviour, tls: ssl.SSLContext | None = None) -> Iterator[ScriptedApi]:
+    """A server with these behaviours, at a free port; with `tls` it speaks TLS."""
     api = ScriptedApi(list(behaviours))
     listener = socket.create_server(("127.0.0.1", 0))
     api.port = listener.getsockname()[1]
@@ -74,7 +75,7 @@ def serving(*behaviours: Behaviour) -> Iterator[ScriptedApi]:
             except OSError:  # closed
                 return
             connections.append(connection)
-            threading.Thread(target=_quietly, args=(api, connection), daemon=True).start()
+            threading.Thread(target=_quietly, args=(api, connection, tls), daemon=True).start()
 
     thread = threading.Thread(target=accept, daemon=True)
     thread.start()
@@ -88,9 +89,9 @@ def serving(*behaviours: Behaviour) -> Iterator[ScriptedApi]:
             connection.close()
 
 
-def _quietly(api: ScriptedApi, connection: socket.socket) -> None:
+def _quietly(api: ScriptedApi, connection: socket.socket, tls: ssl.SSLContext | None) -> None:
     try:
-        api.serve(connection)
+        api.serve(tls.wrap_socket(connection, server_side=True) if tls else connection)
     except (OSError, ValueError):  # closed by either side in the middle of a line
         connection.close()
 

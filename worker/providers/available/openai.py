@@ -149,11 +149,6 @@ class OpenAIProvider:
         self._loop.run(self._client.close(), lambda: False)
         self._loop.close()
 
-    def close(self) -> None:
-        """Close the connections. A worker's process ends without it."""
-        self._loop.run(self._client.close(), lambda: False)
-        self._loop.close()
-
     def changed_files(self) -> list[str]:
         return []
 
