@@ -10,6 +10,7 @@ Knows: HTTP. Does not know: which API the server speaks, documents.
 
 import asyncio
 import logging
+import os
 import random
 import ssl
 import time
@@ -210,10 +211,15 @@ def _cause(error: BaseException) -> str:
     below: BaseException | None = error
     while below is not None:
         several = below.exceptions if isinstance(below, BaseExceptionGroup) else (below,)
-        told = (str(one.strerror) for one in several if isinstance(one, OSError) and one.strerror)
+        told = (_said(one) for one in several if isinstance(one, OSError) and one.strerror)
         message = next(told, message)
         below = below.__cause__ or below.__context__
     return visible(message)
+
+
+def _said(error: OSError) -> str:
+    """`Connection refused`, where asyncio has a sentence of its own; a negative number is of DNS (gaierror)."""
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error.strerror)
 
 
 def _tls_error(error: BaseException | None) -> str | None:
