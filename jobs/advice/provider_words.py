@@ -11,8 +11,11 @@ from jobs.providers import Reason
 from jobs.spec import Task
 
 if TYPE_CHECKING:
-    from jobs.store.report.job_providers import JobProviders, ProviderMoment, ProviderSummary
+    from jobs.store.report.job_providers import HandoverReason, JobProviders, ProviderMoment, ProviderSummary
     from jobs.store.report.job_summary import JobSummary
+
+_KEPT_ORDER = "What no provider answered keeps the order of the first stage; to try again: kvjobs submit ... --again"
+_FAILED_BEFORE = "it had failed a moment before"
 
 
 def answered_sentence(job: "JobSummary", found: "JobProviders") -> str:
@@ -24,15 +27,35 @@ def answered_sentence(job: "JobSummary", found: "JobProviders") -> str:
         return f"No {noun} is answered yet."
     (number, name), *more = by
     others = "".join(f", {count(some)} by {other}" for some, other in more)
-    return f"{counted(number, noun)} answered by {name}{others}."
+    kept = f" {_KEPT_ORDER}" if found.unanswered and job.task == Task.RERANK else ""
+    return f"{counted(number, noun)} answered by {name}{others}.{kept}"
 
 
 def reasons_of(one: "ProviderSummary") -> Iterator[str]:
     """Why a provider did not answer some documents, or any."""
     if one.skipped:
         yield f"{one.provider} was not asked: {one.skipped}"
-    for why in one.handovers:
-        yield f"{one.provider} did not answer {count(why.documents)} ({why.code}): {why.reason}"
+    for why, is_known in _causes_first(one):
+        if is_known:
+            yield f"{one.provider} was not asked for {count(why.documents)}: {_FAILED_BEFORE}"
+        else:
+            yield f"{one.provider} did not answer {count(why.documents)} ({why.code}): {why.reason}"
+
+
+def reason_rows(one: "ProviderSummary") -> Iterator[str]:
+    """The same below the provider's name."""
+    for why, is_known in _causes_first(one):
+        if is_known:
+            yield f"{count(why.documents)} not asked: {_FAILED_BEFORE}"
+        else:
+            yield f"{count(why.documents)} not answered ({why.code}): {why.reason}"
+
+
+def _causes_first(one: "ProviderSummary") -> Iterator[tuple["HandoverReason", bool]]:
+    """The reasons of a provider; True for one that only repeats another: it was not asked since it had failed."""
+    causes = [why for why in one.handovers if why.code != Reason.NOT_ASKED]
+    yield from ((why, False) for why in causes)
+    yield from ((why, bool(causes)) for why in one.handovers if why.code == Reason.NOT_ASKED)
 
 
 def used(one: "ProviderSummary") -> str:

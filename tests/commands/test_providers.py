@@ -93,6 +93,8 @@ def test_the_end_of_a_job_says_who_answered_and_that_scores_of_two_models_differ
         "ollama was not asked: it cannot score a text",
         CAUTION,
     ]
+    assert "Perplexity of the corpus" not in message
+    assert "perplexity < 50" not in message
 
 
 def test_totals_over_two_models_carry_the_caution(kvjobs: Kvjobs, scored: int) -> None:

@@ -7,6 +7,7 @@ from jobs.cli.job_exit import is_tolerated
 from jobs.cli.render.job_page import reused
 from jobs.cli.render.task_terms import TASK_TERMS
 from jobs.formatting import count, counted, duration
+from jobs.spec import Task
 from jobs.store.report.job_providers import JobProviders
 from jobs.store.report.job_summary import JobSummary
 from jobs.store.report.totals import Totals
@@ -19,7 +20,8 @@ def end_message(
     """The outcome of a job, its speed, where the results are, who answered, and what to look at; `whole`: totals of a
     scoring job."""
     words = TASK_TERMS[job.task]
-    done = f"Job {job.label} is {job.state}: {count(job.succeeded)} of {words.counted(job.documents)} {words.done}"
+    succeeded = job.succeeded - (answers.unanswered if job.task == Task.RERANK else 0)  # those keep their order
+    done = f"Job {job.label} is {job.state}: {count(succeeded)} of {words.counted(job.documents)} {words.done}"
     took = "" if job.elapsed_s is None else f" in {duration(job.elapsed_s)}"  # None: no worker has started it
     speed = f" ({job.tokens_per_s:,.0f} tokens/s)" if job.tokens_per_s else ""
     reuse = (
@@ -32,7 +34,8 @@ def end_message(
     if is_tolerated(job, tolerance):
         more = f"\n{counted(job.rejected, 'line')} rejected, which --max-rejected allows: kvjobs show {job.job_id}"
     more += f"\nWhere the time went: kvjobs steps {job.job_id}"
-    total = _perplexity(job, whole) if whole else ""
+    is_mixed = mixed_models(job, answers) is not None  # a perplexity over two models means nothing
+    total = _perplexity(job, whole) if whole and not is_mixed else ""
     return f"{done}{took}{speed}{reuse}{place}.{_answers(job, answers)}{total}{more}"
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from jobs.advice.next_command import next_command
-from jobs.advice.provider_words import change_words, mixed_models, used
+from jobs.advice.provider_words import change_words, mixed_models, reason_rows, used
 from jobs.formatting import count, counted, duration, moment, percent
 from jobs.spec import Task
 
@@ -68,8 +68,7 @@ def _providers(job: "JobSummary", found: "JobProviders") -> Iterator[str]:
         bad = f", {count(one.failed)} found bad" if one.failed else ""
         yield f"{name}{counted(one.documents, noun)} answered{bad}, model {one.model}"
         yield from (f"{' ' * len(name)}{text}" for text in [used(one)] if text)
-        for why in one.handovers:
-            yield f"{' ' * len(name)}{count(why.documents)} not answered ({why.code}): {why.reason}"
+        yield from (f"{' ' * len(name)}{text}" for text in reason_rows(one))
     if found.unanswered:
         yield f"  {'none':<{width}}  {counted(found.unanswered, noun)} that no provider answered"
     if found.changes:

@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from jobs.cli.render.job_end import end_message
 from jobs.spec import Task
 from jobs.store.database import Database
+from jobs.store.report.job_providers import providers_of
+from jobs.store.report.job_summary import find_job
 from tests.command_line import Kvjobs
 from tests.databases import without_fsync
 from tests.fallback_table.fault import DOCUMENTS, Fault, from_the_4th
@@ -114,6 +117,18 @@ def test_where_all_fail_a_document_has_the_reason_of_each_and_a_query_keeps_its_
     for ranking in by_task[Task.RERANK].results:
         assert (ranking.provider, ranking.flags) == ("none", "kept-order")
         assert [one["id"] for one in json.loads(ranking.candidates)] == ["c0", "c1", "c2"]
+
+
+def test_queries_that_keep_their_order_are_not_called_reranked(tried: TryOut, jobs_of_all: Database) -> None:
+    tried(next(fault for fault in FAULTS if fault.code == "kept-order"))
+    with jobs_of_all.reading() as connection:
+        job = find_job(connection, "last")
+        message = end_message(job, None, None, None, providers_of(connection, job))
+
+    assert "0 of 8 queries reranked" in message
+    assert (
+        "\n8 queries answered by no provider. What no provider answered keeps the order of the first stage" in message
+    )
 
 
 def test_a_job_with_perplexities_of_two_models_says_so(

@@ -81,7 +81,9 @@ class OpenAIProvider:
         """The job's model, opened by the first lane that asks for it."""
         if not self._access.key and self._access.base_url == OPENAI_URL:
             raise ProviderFailure(
-                Reason.NO_ACCESS, f"no key is set for {self._access.host}: set KVJOBS_OPENAI_API_KEY or OPENAI_API_KEY"
+                Reason.NO_ACCESS,
+                f"no key is set for {self._access.host}: set KVJOBS_OPENAI_API_KEY or OPENAI_API_KEY; for a server of "
+                "your own, set KVJOBS_OPENAI_BASE_URL",
             )
         with self._lock:
             if (job.model, job.spec.task) not in self._opened:

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jobs.advice.provider_words import answered_sentence, change_words, mixed_models
+from jobs.advice.provider_words import answered_sentence, change_words, mixed_models, reason_rows, reasons_of
 from jobs.spec import Task
-from jobs.store.report.job_providers import JobProviders, ProviderMoment, ProviderSummary
+from jobs.store.report.job_providers import HandoverReason, JobProviders, ProviderMoment, ProviderSummary
 from tests.summaries import RUNNING_JOB
 
 ONNX = ProviderSummary(
@@ -24,6 +24,7 @@ ONNX = ProviderSummary(
     handovers=[],
 )
 OPENAI = replace(ONNX, provider="openai", documents=1_200)
+KEPT_ORDER = "What no provider answered keeps the order of the first stage; to try again: kvjobs submit ... --again"
 SCORED, RERANKED = (replace(RUNNING_JOB, task=task) for task in (Task.SCORE, Task.RERANK))
 
 
@@ -34,7 +35,7 @@ def of(*providers: ProviderSummary, unanswered: int = 0) -> JobProviders:
 @pytest.mark.parametrize(
     ("found", "sentence"),
     [
-        (of(ONNX, OPENAI, unanswered=2), "1 query answered by onnx, 1,200 by openai, 2 by no provider."),
+        (of(ONNX, OPENAI, unanswered=2), f"1 query answered by onnx, 1,200 by openai, 2 by no provider. {KEPT_ORDER}"),
         (of(replace(ONNX, documents=0), OPENAI), "1,200 queries answered by openai."),
         (of(replace(ONNX, documents=0)), "No query is answered yet."),
     ],
@@ -69,3 +70,20 @@ def test_only_scores_of_several_models_are_cautioned_against() -> None:
     assert mixed_models(RERANKED, of(ONNX, OPENAI)) is None
     assert mixed_models(SCORED, of(ONNX, replace(OPENAI, documents=0))) is None
     assert "come from 2 models and cannot be compared" in (mixed_models(SCORED, of(ONNX, OPENAI)) or "")
+
+
+def test_that_a_dead_provider_was_not_asked_stands_behind_why_it_failed() -> None:
+    not_asked = HandoverReason("not-asked", 22, "it failed a moment ago and is asked again later: HTTP 500")
+    both, alone = ([not_asked, HandoverReason("server-error", 18, "HTTP 500")], [not_asked])
+
+    assert list(reasons_of(replace(OPENAI, handovers=both))) == [
+        "openai did not answer 18 (server-error): HTTP 500",
+        "openai was not asked for 22: it had failed a moment before",
+    ]
+    assert list(reason_rows(replace(OPENAI, handovers=both))) == [
+        "18 not answered (server-error): HTTP 500",
+        "22 not asked: it had failed a moment before",
+    ]
+    assert list(reason_rows(replace(OPENAI, handovers=alone))) == [
+        "22 not answered (not-asked): it failed a moment ago and is asked again later: HTTP 500"
+    ]
