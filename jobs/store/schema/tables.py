@@ -303,7 +303,7 @@ class Step(Base):
     phase: Mapped[str] = column(
         "model calls: `encode`, `prefill`, `decode`, `head`, `request` (one HTTP request to a provider's server); "
         "text: `segment`, `tokenize`, `detokenize`; database: `queue` (taking the lease), `record`; `wait`: a "
-        "provider's server asked for a pause (HTTP 429)"
+        "pause before a request is sent again: the server is busy, or the connection broke"
     )
     step: Mapped[int] = column("of `prefill` and `decode`: decoder step, from 0; else 0", unit="step number")
     rows: Mapped[int] = column(

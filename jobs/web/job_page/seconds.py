@@ -19,7 +19,7 @@ MEANINGS = {
     "decode": "the decoder makes a token of each row",
     "head": "log-probabilities of known tokens",
     "request": "a provider's server answers",
-    "wait": "a provider's server asked for a pause",
+    "wait": "a pause before a request is sent again",
     "segment": "text is split into sentences",
     "tokenize": "text becomes ids",
     "detokenize": "ids become text",
