@@ -51,6 +51,10 @@ def post(api: ScriptedApi, **access: Any) -> tuple[Any, Exchange]:
         (says({}, 301, Location="http://elsewhere/"), Reason.BAD_ANSWER, "a redirect is not followed"),
         (says({"detail": "no key"}, 401), Reason.NO_ACCESS, "refuses access (HTTP 401: no key)"),
         (says({"error": "not for you"}, 403), Reason.NO_ACCESS, "HTTP 403: not for you"),
+        (says({"message": "no credit"}, 402), Reason.NO_ACCESS, "HTTP 402: no credit"),
+        (says({}, 407), Reason.NO_ACCESS, "HTTP 407"),
+        (says({"message": "too slow"}, 408), Reason.TIMEOUT, "gave the request up (HTTP 408: too slow)"),
+        (says({"message": "no tea"}, 418), Reason.BAD_ANSWER, "HTTP 418 instead of an answer: no tea"),
         (says(b"worker died", 500), Reason.SERVER_ERROR, "failed (HTTP 500: worker died)"),
         (says({"message": "slow down"}, 429), Reason.RATE_LIMIT, "HTTP 429: slow down"),
         (says(b"\x1b[31mred\x1b[0m \xff", 500), Reason.SERVER_ERROR, "red"),
@@ -92,8 +96,8 @@ def test_a_server_without_tls_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(
     "first",
-    [says({}, 503), says({}, 500), says({}, 429, Retry_After="0.01"), hangs_up, cuts({"ok": True})],
-    ids=["503", "500", "429", "hangs-up", "cuts"],
+    [says({}, 503), says({}, 500), says({}, 409), says({}, 429, Retry_After="0.01"), hangs_up, cuts({"ok": True})],
+    ids=["503", "500", "409", "429", "hangs-up", "cuts"],
 )
 def test_a_busy_server_and_a_broken_connection_are_tried_again(first: Behaviour) -> None:
     with serving(first, OK) as api:
@@ -114,6 +118,46 @@ def test_the_wait_that_a_server_asks_for_is_kept_and_a_long_one_is_not_waited_fo
     with serving(says({}, 429, Retry_After=in_an_hour)) as api, pytest.raises(ProviderFailure, match="asks to wait"):
         post(api)
     assert len(api.requests) == 1
+
+
+def test_the_pauses_of_a_request_are_bounded_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "LONGEST_WAIT_S", 0.25)
+    with serving(says({}, 429, Retry_After="0.1")) as api, pytest.raises(ProviderFailure, match="limits the rate"):
+        post(api, attempts=50)
+    assert len(api.requests) == 3
+
+
+def test_a_date_that_no_calendar_has_is_no_reason_to_fail() -> None:
+    with serving(says({}, 429, Retry_After="Fri, 31 Dec 99999999999999 23:59:59 GMT"), OK) as api:
+        assert post(api)[0] == {"ok": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says_what"),
+    [
+        (
+            "SSL_CERT_FILE",
+            "/nowhere/ca.pem",
+            "the certificates that SSL_CERT_FILE or SSL_CERT_DIR names cannot be read",
+        ),
+        ("HTTP_PROXY", "ftp://user:hidden@proxy", "the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names"),
+        ("ALL_PROXY", "http://[::1", "the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names"),
+    ],
+)
+def test_what_the_environment_says_and_cannot_be_used_is_a_failure_with_a_sentence(
+    name: str, value: str, says_what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with serving(OK) as api, pytest.raises(ProviderFailure, match=says_what) as failure:
+        post(api)
+    assert failure.value.reason is Reason.OPEN_ERROR
+    assert "hidden" not in str(failure.value)
+
+
+def test_a_key_that_no_header_can_hold_is_not_shown() -> None:
+    with serving(OK) as api, pytest.raises(ProviderFailure, match="check its URL and its key") as failure:
+        LOOP.run(JsonClient(api.access(key=f"{KEY}\n")).get("/models", Exchange()), lambda: False)
+    assert KEY not in str(failure.value)
 
 
 def test_a_request_that_is_refused_is_no_failure_and_is_not_sent_again() -> None:

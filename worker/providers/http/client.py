@@ -2,7 +2,7 @@
 Requests to one server: JSON there, JSON back.
 
     answered            the JSON value
-    refused             `RequestRefused`: the server works, and does not accept this request (HTTP 400, 404, 413, 422 …)
+    refused             `RequestRefused`: the server works, and does not accept this request (HTTP 400, 404, 413, 422)
     anything else       `ProviderFailure`, after as many attempts as the access allows
 
 Knows: HTTP. Does not know: which API the server speaks, documents.
@@ -25,11 +25,15 @@ from jobs.outcome import StepTiming
 from jobs.providers import Reason
 from jobs.visible_text import visible
 from worker.providers.http.access import ServerAccess
-from worker.providers.http.retries import BUSY, LONGEST_RETRY_AFTER_S, backoff_s, retry_after_s
+from worker.providers.http.retries import BUSY, LONGEST_WAIT_S, backoff_s, retry_after_s
 from worker.providers.protocol import ProviderFailure
 
 MAX_BYTES = 1 << 26  # of an answer: 64 MiB
 SHOWN = 200  # characters of a server's own message
+OF_THE_REQUEST = frozenset(
+    {400, 404, 405, 413, 414, 415, 422}
+)  # HTTP statuses after which another request may be accepted
+OF_ACCESS = frozenset({401, 402, 403, 407})  # 402: the account has no credit; 407: a proxy wants to know who asks
 
 logging.getLogger("httpx2").setLevel(logging.WARNING)  # it would log the URL of each request
 logging.getLogger("httpcore2").setLevel(logging.WARNING)
@@ -90,28 +94,31 @@ class JsonClient:
 
     async def _send(self, method: str, path: str, content: bytes | None, exchange: Exchange) -> _Reply:
         """An answer with a status of success."""
+        waited_s = 0.0
         for attempt in range(1, self.access.attempts + 1):
             is_last = attempt == self.access.attempts
             wait_s = backoff_s(attempt, self._rng)
             try:
                 reply = await self._request(method, path, content, exchange)
-            except (httpx2.ConnectError, httpx2.NetworkError, httpx2.RemoteProtocolError) as error:
-                if is_last or _tls_error(error):
+            except (httpx2.NetworkError, httpx2.RemoteProtocolError, httpx2.ProxyError) as error:
+                if is_last or waited_s + wait_s > LONGEST_WAIT_S or _tls_error(error):
                     raise ProviderFailure(Reason.UNREACHABLE, self._connection_problem(error)) from None
             else:
                 if reply.status not in BUSY:
                     return self._checked(reply)
                 asked_s = retry_after_s(reply.retry_after)
                 wait_s = wait_s if asked_s is None else asked_s
-                if is_last or wait_s > LONGEST_RETRY_AFTER_S:
+                if is_last or waited_s + wait_s > LONGEST_WAIT_S:
                     raise self._busy(reply, asked_s)
             started = time.perf_counter()
             await asyncio.sleep(wait_s)
+            waited_s += wait_s
             exchange.timings.append(StepTiming("wait", 0, 1, 0, 0, time.perf_counter() - started))
         raise AssertionError("the last attempt returns or raises")
 
     async def _request(self, method: str, path: str, content: bytes | None, exchange: Exchange) -> _Reply:
-        """One attempt. Raises ProviderFailure for a time-out and for an answer that is too large."""
+        """One attempt. Raises ProviderFailure for a time-out, for an answer that is too large, and where nothing can be
+        sent at all."""
         if self._client is None or self._slots is None:
             self._client, self._slots = self._connect(), asyncio.Semaphore(self.access.concurrency)
         async with self._slots:
@@ -130,6 +137,11 @@ class JsonClient:
             except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
                 message = f"{self.access.host} is not an address that can be asked: check its URL in the settings"
                 raise ProviderFailure(Reason.UNREACHABLE, message) from None
+            except httpx2.LocalProtocolError:  # its message shows the header, which may be the key
+                message = (
+                    f"a request to {self.access.host} cannot be written: check its URL and its key in the settings"
+                )
+                raise ProviderFailure(Reason.OPEN_ERROR, message) from None
             exchange.timings.append(StepTiming("request", 0, 1, 0, 0, time.perf_counter() - started))
         return _Reply(response.status_code, response.headers.get("retry-after"), received)
 
@@ -145,32 +157,45 @@ class JsonClient:
         return bytes(received)
 
     def _connect(self) -> httpx2.AsyncClient:
+        """Raises ProviderFailure for what the environment says of proxies and certificates, and cannot be used."""
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self.access.key:
             headers["Authorization"] = f"Bearer {self.access.key}"
         most = self.access.concurrency
-        return httpx2.AsyncClient(
-            headers=headers,
-            timeout=self.access.timeout_s,
-            limits=httpx2.Limits(max_connections=most, max_keepalive_connections=most),
-            follow_redirects=False,  # a redirect would take the documents, and the key, elsewhere
-            transport=self._transport,
-        )
+        try:
+            return httpx2.AsyncClient(
+                headers=headers,
+                timeout=self.access.timeout_s,
+                limits=httpx2.Limits(max_connections=most, max_keepalive_connections=most),
+                follow_redirects=False,  # a redirect would take the documents, and the key, elsewhere
+                transport=self._transport,
+            )
+        except OSError as error:
+            unread = f"the certificates that SSL_CERT_FILE or SSL_CERT_DIR names cannot be read: {_cause(error)}"
+            raise ProviderFailure(Reason.OPEN_ERROR, unread) from None
+        except (ImportError, ValueError, httpx2.InvalidURL):  # the message may show the URL with its password
+            message = (
+                "the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names cannot be used: write http://HOST:PORT; "
+                "socks5:// needs the package socksio"
+            )
+            raise ProviderFailure(Reason.OPEN_ERROR, message) from None
 
     def _checked(self, reply: _Reply) -> _Reply:
         """The reply. Raises what its status says."""
         host = self.access.host
-        if reply.status in (401, 403):
+        if reply.status in OF_ACCESS:
             missing = "" if self.access.key else "; no key is set"
             raise ProviderFailure(
                 Reason.NO_ACCESS, f"{host} refuses access (HTTP {reply.status}: {_message_of(reply.content)}){missing}"
             )
-        if 400 <= reply.status < 500:
+        if reply.status in OF_THE_REQUEST:
             raise RequestRefused(reply.status, _message_of(reply.content))
         if reply.status >= 500:
             raise self._busy(reply, None)
-        if not 200 <= reply.status < 300:
+        if 300 <= reply.status < 400:
             raise self._bad(f"HTTP {reply.status} instead of an answer; a redirect is not followed")
+        if not 200 <= reply.status < 300:
+            raise self._bad(f"HTTP {reply.status} instead of an answer: {_message_of(reply.content)}")
         return reply
 
     def _value(self, reply: _Reply) -> Any:
@@ -193,6 +218,8 @@ class JsonClient:
             return ProviderFailure(
                 Reason.RATE_LIMIT, f"{self.access.host} limits the rate{asked} (HTTP 429: {message})"
             )
+        if reply.status == 408:
+            return ProviderFailure(Reason.TIMEOUT, f"{self.access.host} gave the request up (HTTP 408: {message})")
         return ProviderFailure(Reason.SERVER_ERROR, f"{self.access.host} failed (HTTP {reply.status}: {message})")
 
     def _connection_problem(self, error: Exception) -> str:
@@ -200,6 +227,8 @@ class JsonClient:
             if "certificate" in tls.lower():
                 return f"{self.access.host} has no TLS certificate that is accepted here: {visible(tls)}"
             return f"{self.access.host} does not speak TLS; is its address http:// and not https://? ({visible(tls)})"
+        if isinstance(error, httpx2.ProxyError):
+            return f"the proxy gives no connection to {self.access.host}: {_cause(error)}"
         if isinstance(error, httpx2.ConnectError):
             return f"there is no connection to {self.access.host}: {_cause(error)}"
         return f"{self.access.host} cut the connection: {_cause(error)}"

@@ -4,9 +4,11 @@ import random
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-BUSY = frozenset({429, 500, 502, 503, 504})  # HTTP statuses after which the same request may succeed
+# HTTP statuses after which the same request may succeed. 408, 409 and 425: a time-out, a lock, and a request that came
+# too early, after which OpenAI's own client asks again too.
+BUSY = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0  # of the backoff
-LONGEST_RETRY_AFTER_S = 60.0  # a server that asks for more is given up: the documents go to the next provider
+LONGEST_WAIT_S = 60.0  # of all pauses of a request; a server that asks for more is given up: the next provider is asked
 
 
 def backoff_s(attempt: int, rng: random.Random) -> float:
@@ -25,7 +27,7 @@ def retry_after_s(header: str | None, now: datetime | None = None) -> float | No
         return float(text)
     try:
         until = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError, TypeError, IndexError):  # what the parser raises for nonsense (Python 3.11)
         return None
     until = until if until.tzinfo else until.replace(tzinfo=UTC)
     return max(0.0, (until - (now or datetime.now(UTC))).total_seconds())
