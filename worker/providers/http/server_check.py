@@ -21,8 +21,10 @@ def check_server(name: str, access: ServerAccess, path: str, *, mend: str) -> Pr
         return ProviderCheck(name=name, found="no server is set", mend=mend)
     try:
         asyncio.run(_get(replace(access, timeout_s=TIMEOUT_S, attempts=1), path))
-    except (ProviderFailure, RequestRefused) as error:
-        return ProviderCheck(name=name, found=f"{access.host}: {error}", mend=mend)
+    except ProviderFailure as failure:  # its sentence names the server
+        return ProviderCheck(name=name, found=str(failure), mend=mend)
+    except RequestRefused as refused:
+        return ProviderCheck(name=name, found=f"{access.host} refuses to answer ({refused})", mend=mend)
     if access.key and access.base_url.startswith("http://") and urlsplit(access.base_url).hostname not in _LOCAL:
         found = f"{access.host} answers, and the key goes there without encryption"
         return ProviderCheck(name=name, found=found, mend="use https, if the network is not yours", is_warning=True)
