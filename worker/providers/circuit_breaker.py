@@ -1,5 +1,6 @@
 """
-The circuit breaker of one provider and its model: a dead provider is not asked for every batch, but from time to time.
+The circuit breaker of one provider, its model and a task: a dead provider is not asked for every batch, but from time
+to time.
 
     closed     it is asked                                        a failure opens the breaker
     open       it is not asked, for 5 s and then twice as long each time, up to 5 minutes

@@ -94,7 +94,7 @@ class _Batch:
 class Fallback:
     """One lane's providers in the order of a job. Remembers which of them fail, to tell when that changes."""
 
-    def __init__(self, breaker_of: Callable[[tuple[str, str]], CircuitBreaker]) -> None:
+    def __init__(self, breaker_of: Callable[[tuple[str, str, str]], CircuitBreaker]) -> None:
         self._breaker_of = breaker_of
         self._failing: OrderedDict[int, dict[str, Reason]] = OrderedDict()  # by job, then by provider
         self._waited_s: dict[int, float] = {}  # for the last provider, by job

@@ -78,9 +78,10 @@ class ProviderJob:
         return hashlib.sha256(digest + "\n".join((*self.key, self.choice.revision or "")).encode()).digest()
 
     @property
-    def key(self) -> tuple[str, str]:
-        """The provider and its model: what fails and recovers as one."""
-        return self.choice.name, self.model
+    def key(self) -> tuple[str, str, str]:
+        """The provider, its model and the task: what fails and recovers as one. A server that returns no
+        log-probabilities can still translate."""
+        return self.choice.name, self.model, self.spec.task
 
 
 @dataclass(frozen=True, slots=True)

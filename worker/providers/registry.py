@@ -33,7 +33,7 @@ class Providers:
         self._arguments = arguments
         self._lock = threading.Lock()
         self._started: dict[str, Provider] = {}
-        self._breakers: defaultdict[tuple[str, str], CircuitBreaker] = defaultdict(CircuitBreaker)
+        self._breakers: defaultdict[tuple[str, str, str], CircuitBreaker] = defaultdict(CircuitBreaker)
 
     def get(self, name: str) -> Provider:
         """The provider of this name. Raises SpecError where there is none."""
@@ -43,8 +43,8 @@ class Providers:
                 self._started = {**self._started, name: provider_class(name).start(self._arguments)}
             return self._started[name]
 
-    def breaker(self, key: tuple[str, str]) -> CircuitBreaker:
-        """The circuit breaker of a provider and its model: `ProviderJob.key`."""
+    def breaker(self, key: tuple[str, str, str]) -> CircuitBreaker:
+        """The circuit breaker of a provider, its model and a task: `ProviderJob.key`."""
         with self._lock:
             return self._breakers[key]
 

@@ -48,12 +48,14 @@ class Timeline:
     lanes: tuple[Lane, ...]
 
 
-def timeline(batches: Sequence[BatchSummary], *, is_whole_job: bool) -> Timeline:
-    """The lanes of these batches. `is_whole_job`: there are no older batches."""
+def timeline(batches: Sequence[BatchSummary], *, is_whole_job: bool, began_at: datetime | None = None) -> Timeline:
+    """The lanes of these batches. `is_whole_job`: there are no older batches. `began_at`: of the job; requests to a
+    server run side by side, so the seconds of a batch may reach further back."""
     timed = [batch for batch in batches if batch.busy_s > 0]
     if not timed:
         return Timeline("No batch with durations was recorded.", None, None, ())
     start, stop = min(batch.started_at for batch in timed), max(batch.ended_at for batch in timed)
+    start = min(max(start, began_at or start), stop)
     by_lane: dict[tuple[int, int], list[BatchSummary]] = {}
     for batch in timed:
         by_lane.setdefault((batch.worker_id, batch.lane), []).append(batch)
@@ -66,7 +68,10 @@ def _lane(batches: list[BatchSummary], start: datetime, stop: datetime) -> Lane:
     clocks and sums of durations are off; a moment is counted once."""
     window = (stop - start).total_seconds() or 1e-6
     intervals = sorted(
-        (((one.started_at - start).total_seconds(), (one.ended_at - start).total_seconds(), one) for one in batches),
+        (
+            (max(0.0, (one.started_at - start).total_seconds()), (one.ended_at - start).total_seconds(), one)
+            for one in batches
+        ),
         key=lambda interval: interval[:2],
     )
     blocks: list[Block] = []

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -142,7 +143,7 @@ def _charts(connection: Connection, found: JobSummary) -> dict[str, Any]:
         "phases": seconds.phase_shares(phases),
         "phases_sentence": seconds.phases_sentence(phases, timing, found.elapsed_s),
         **_decoder_charts(connection, found, steps, options),
-        **_batch_charts(batches, is_whole_job),
+        **_batch_charts(batches, is_whole_job, found.started_at),
     }
 
 
@@ -157,9 +158,9 @@ def _decoder_charts(
     }
 
 
-def _batch_charts(batches: Sequence[BatchSummary], is_whole_job: bool) -> dict[str, Any]:
+def _batch_charts(batches: Sequence[BatchSummary], is_whole_job: bool, began_at: datetime | None) -> dict[str, Any]:
     return {
-        "timeline": lanes.timeline(batches, is_whole_job=is_whole_job),
+        "timeline": lanes.timeline(batches, is_whole_job=is_whole_job, began_at=began_at),
         "latency": latency.latency_chart(batches),
     }
 

@@ -45,7 +45,7 @@ class Scripted:
         self.asked: list[tuple[str, list[int]]] = []
         self.now = 0.0
         self._local = local
-        self._breakers: dict[tuple[str, str], CircuitBreaker] = {}
+        self._breakers: dict[tuple[str, str, str], CircuitBreaker] = {}
         self.fallback = Fallback(self._breaker)
 
     def answer(self, spec: JobSpec, number: int = 4) -> AnsweredBatch:
@@ -67,7 +67,7 @@ class Scripted:
     def pause(self, seconds: float) -> None:
         self.now += seconds
 
-    def _breaker(self, key: tuple[str, str]) -> CircuitBreaker:
+    def _breaker(self, key: tuple[str, str, str]) -> CircuitBreaker:
         return self._breakers.setdefault(key, CircuitBreaker(lambda: self.now))
 
 

@@ -1,5 +1,7 @@
 """The timeline of lanes counts the time that no batch covers."""
 
+from datetime import timedelta
+
 import pytest
 
 from jobs.web.job_page.lanes import timeline
@@ -25,6 +27,18 @@ def test_a_lane_that_stops_early_is_idle_until_the_end() -> None:
     found = timeline([batch(0, 5), batch(0, 10, lane=1)], is_whole_job=True)
 
     assert found.lanes[0].longest_gap_s == 5.0
+
+
+def test_requests_side_by_side_do_not_begin_before_the_job() -> None:
+    """Their seconds are summed: a batch of 10 s of requests may have taken 4."""
+    requests = batch(0, 10)
+    began_at = requests.started_at + timedelta(seconds=6)
+
+    found = timeline([requests], is_whole_job=True, began_at=began_at)
+
+    (lane,) = found.lanes
+    assert (found.start, lane.busy_s, lane.busy_share) == (began_at, 4.0, 1.0)
+    assert [(block.start, block.length) for block in lane.blocks] == [(0.0, 1.0)]
 
 
 def test_batches_side_by_side_are_one_block_and_a_moment_is_counted_once() -> None:
