@@ -157,6 +157,8 @@ def _refuse_checkpoint(path: Path) -> None:
 def _remedy(path: Path, manifest: Manifest) -> str:
     if is_bundled(path):
         return "it comes with kvjobs: install that again"
+    if (manifest.source or "").startswith("python -m worker.demo"):
+        return "the folder is a copy of a model that comes with kvjobs: copy that again"
     return f"`{ADD} {manifest.source}` wrote it: run that again with --force"
 
 

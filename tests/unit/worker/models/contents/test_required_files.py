@@ -120,6 +120,16 @@ def test_links_within_the_folder_and_into_a_cache_of_the_hub_are_followed(tmp_pa
         check_files(ModelFolder("m", folder))
 
 
+def test_a_copy_of_a_bundled_model_that_lacks_a_file_is_copied_again(tmp_path: Path) -> None:
+    """`models add` cannot write it: what the manifest names is the program that trained it."""
+    copy = tmp_path / "copy"
+    shutil.copytree(DEMO_MODEL, copy)
+    (copy / "decoder.onnx").unlink()
+
+    with pytest.raises(ModelError, match=r"decoder\.onnx is missing: .* copy that again"):
+        check_files(ModelFolder("copy", copy))
+
+
 def test_a_bundled_model_that_lacks_a_file_is_repaired_by_reinstalling(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
