@@ -21,6 +21,7 @@ from tests.scripted_api import Behaviour, Request, ScriptedApi, cuts, drips, flo
 from worker.engine.tasks.result_memory import NoMemory
 from worker.providers.available.ollama import OllamaProvider
 from worker.providers.http import client, retries
+from worker.providers.http.document_requests import TooLong
 from worker.providers.protocol import ProviderAnswer, ProviderFailure, ProviderJob, Unanswered
 
 TO_GERMAN = TranslateOptions(target_language="de")
@@ -290,7 +291,7 @@ def test_a_server_that_comes_back_is_asked_anew_what_it_is() -> None:
         lane.open(job())
         found = lane.process(job(), [LONG, TEXTS[0]], NoMemory(), lambda: False).outcomes
 
-    assert [type(one) for one in found] == [Unanswered, Translation]
+    assert [type(one) for one in found] == [TooLong, Translation]
     assert [request.path for request in api.requests].count("/api/ps") == 2
 
 

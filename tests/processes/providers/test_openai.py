@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ from jobs.outcome import Failed, Flag, Outcome, Ranking, Translation
 from jobs.providers import ProviderOrder, Reason
 from jobs.settings import Settings
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptions
+from tests.openai_stand_in import OpenAIStandIn
 from tests.rows import SPEC
 from tests.scripted_api import Request, ScriptedApi, says, serving, stalls
 from worker.engine.tasks.result_memory import NoMemory
@@ -111,18 +113,21 @@ def test_a_document_is_translated_by_chat_and_the_key_goes_into_the_header_alone
 
 def test_log_probabilities_of_a_translation_are_summed() -> None:
     body = chat()
-    body["choices"][0]["logprobs"] = {"content": [{"token": "会", "logprob": -0.5}, {"token": "下", "logprob": -0.25}]}
+    body["choices"][0]["logprobs"] = {
+        "content": [{"token": "会下", "logprob": -0.5}, {"token": "雨。", "logprob": -0.25}]
+    }
     with asking(always(body)) as (_, ask):
         found = only(ask(TRANSLATE, [TEXTS[0]]))
 
     assert isinstance(found, Translation)
-    assert (found.log_prob, found.flags) == (-0.75, ())
+    assert (found.log_prob, found.num_target_tokens, found.flags) == (-0.75, 2, ())
 
 
-def test_a_server_that_refuses_log_probabilities_is_asked_without_them_from_then_on() -> None:
+@pytest.mark.parametrize("status", [400, 500])  # OpenAI; llama-cpp-python with --logits_all false
+def test_a_server_that_refuses_log_probabilities_is_asked_without_them_from_then_on(status: int) -> None:
     def answer(request: Request) -> tuple[int, Any]:
         refused = {"error": {"message": "logprobs is not supported with this model"}}
-        return (400, refused) if "logprobs" in request.body else (200, chat())
+        return (status, refused) if "logprobs" in request.body else (200, chat())
 
     with asking(answer, openai_concurrency=1) as (api, ask):
         found = ask(TRANSLATE, TEXTS[:2])
@@ -136,6 +141,7 @@ def test_a_server_that_refuses_log_probabilities_is_asked_without_them_from_then
     [
         (chat(""), "empty-answer", "no text"),
         (chat(None, refusal="I cannot help with rain."), "refused", "I cannot help with rain."),
+        (chat(None, refusal="\x1b[31mNo" + "!" * 9_999), "refused", "\\x1b[31mNo!!!"),
         (chat("", finish="content_filter"), "refused", "content filter"),
     ],
 )
@@ -146,6 +152,28 @@ def test_an_answer_without_a_translation_fails_the_document(body: Any, code: str
     assert isinstance(found, Failed)
     assert found.code == code
     assert says_what in found.message
+    assert len(found.message) < 300
+
+
+def test_thoughts_are_no_part_of_a_translation() -> None:
+    body = chat("<think>Rain is 雨.</think>\n会下雨。")
+    body["choices"][0]["logprobs"] = {"content": [{"token": body["choices"][0]["message"]["content"], "logprob": -9.0}]}
+    with asking(always(body)) as (_, ask):
+        found = only(ask(TRANSLATE, [TEXTS[0]]))
+
+    assert found == Translation("会下雨。", None, 1, 0, 20, 4, flags=(Flag.UNSCORED,))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [chat("<think>Rain is"), chat("", reasoning_content="Rain is"), chat("", finish="length")],
+    ids=["block", "field", "hidden"],
+)
+def test_thoughts_alone_are_no_fault_of_the_document(body: Any) -> None:
+    with asking(always(body)) as (_, ask):
+        found = only(ask(TRANSLATE, [TEXTS[0]]))
+
+    assert found == Unanswered(Reason.DECLINED, "the model thought for 4 tokens and gave no translation")
 
 
 def test_a_translation_that_reached_the_limit_is_flagged() -> None:
@@ -176,7 +204,8 @@ def test_tokens_of_every_answer_are_counted_and_priced_also_of_those_that_are_th
     assert found.usage is not None
     assert (found.usage.requests, found.usage.prompt_tokens, found.usage.completion_tokens) == (3, 60, 12)
     assert found.usage.cost == pytest.approx((60 * 1 + 12 * 2) / 1e6)
-    assert sum(timing.phase == "request" for timing in found.timings) == 4  # the list of models, too
+    requests = [timing.tokens for timing in found.timings if timing.phase == "request"]
+    assert requests == [0, 24, 24, 24]  # the list of models, too
 
 
 def test_a_document_longer_than_the_context_is_declined_alone() -> None:
@@ -191,6 +220,25 @@ def test_a_document_longer_than_the_context_is_declined_alone() -> None:
     assert isinstance(found[1], Unanswered)
     assert found[1].code is Reason.DECLINED
     assert "longer than the server takes" in found[1].reason
+
+
+def test_documents_that_are_all_too_long_are_no_fault_of_the_server() -> None:
+    too_long = {"error": "the request exceeds the available context size"}
+    with asking(always(too_long, 400)) as (_, ask):
+        found = ask(TRANSLATE, [f"{TEXTS[0]} {number}" for number in range(9)]).outcomes
+
+    assert {one.code for one in found if isinstance(one, Unanswered)} == {Reason.DECLINED}
+    assert len(found) == 9
+
+
+def test_documents_that_are_declined_for_reasons_of_their_own_are_no_fault_of_the_server() -> None:
+    with asking(lambda request: (400, {"error": f"bad word in {request.body['messages'][0]['content'][-9:]}"})) as (
+        _,
+        ask,
+    ):
+        found = ask(TRANSLATE, [f"{TEXTS[0]} {number}" for number in range(9)]).outcomes
+
+    assert {one.code for one in found if isinstance(one, Unanswered)} == {Reason.DECLINED}
 
 
 def test_a_server_that_declines_every_document_is_at_fault_itself() -> None:
@@ -210,6 +258,33 @@ def test_a_model_that_the_server_does_not_list_is_not_asked_for() -> None:
 
     assert failure.value.reason is Reason.NO_MODEL
     assert [request.method for request in api.requests] == ["GET"]
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (404, "The model `m` does not exist."),
+        (400, "The model `m` does not exist"),  # llama-cpp-python
+        (404, 'model "m" not found, try pulling it first'),  # Ollama
+        (400, "Invalid model name passed in model=m"),  # LiteLLM
+    ],
+)
+def test_an_error_that_names_the_model_is_no_refusal_of_a_document(status: int, message: str) -> None:
+    with asking(always({"error": {"message": message}}, status)) as (_, ask):
+        found = only(ask(TRANSLATE, TEXTS[:1]))
+
+    assert isinstance(found, Unanswered)
+    assert (found.code, message in found.reason) == (Reason.NO_MODEL, True)
+
+
+def test_names_of_models_are_shown_safely() -> None:
+    def behave(request: Request, connection: Any) -> None:
+        says({"data": [{"id": "\x1b[2J" + "x" * 9_999}]})(request, connection)
+
+    with serving(behave) as api, provider(api) as ask, pytest.raises(ProviderFailure, match="it has ") as failure:
+        ask(TRANSLATE, TEXTS)
+    assert "\x1b" not in str(failure.value)
+    assert len(str(failure.value)) < 300
 
 
 def test_after_a_failure_the_server_is_looked_at_again() -> None:
@@ -279,3 +354,34 @@ def test_what_a_server_cannot_do_is_known_without_asking_it(spec: JobSpec) -> No
 
     assert why is not None
     assert "openai" not in why
+
+
+def test_a_server_whose_endpoint_fails_is_not_asked_for_scores_instead() -> None:
+    """Else some queries of a job would be ranked in another way than others."""
+    with asking(always({"error": "busy"}, 503)) as (api, ask), pytest.raises(ProviderFailure) as failure:
+        ask(RERANK, [json.dumps(QUERY)])
+
+    assert failure.value.reason is Reason.SERVER_ERROR
+    assert [request.path for request in api.requests] == ["/v1/models", "/v1/rerank"]
+
+
+def test_candidates_of_a_query_are_scored_side_by_side_and_after_a_refusal_no_more_are_begun() -> None:
+    stand_in = OpenAIStandIn(reranks=False, refuses="snow")
+    candidates = [{"id": str(number), "text": f"It will rain on day {number}."} for number in range(12)]
+    barred = [*candidates[:2], {"id": "x", "text": "It will snow."}, *candidates[2:]]
+
+    def slow(request: Request, connection: Any) -> None:
+        time.sleep(0.01)
+        stand_in(request, connection)
+
+    with serving(slow) as api, provider(api, openai_concurrency=3) as ask:
+        ranked = only(ask(RERANK, [json.dumps({"query": "rain", "candidates": candidates})]))
+        before = len(api.requests)
+        refused = only(ask(RERANK, [json.dumps({"query": "rain", "candidates": barred})]))
+
+    assert isinstance(ranked, Ranking)
+    assert len(ranked.candidates) == 12
+    assert api.most_at_once == 3
+    assert isinstance(refused, Unanswered)
+    assert (refused.code, "longer than the server takes" in refused.reason) == (Reason.DECLINED, True)
+    assert len(api.requests) - before <= 6

@@ -144,7 +144,7 @@ class OllamaProvider:
         try:
             return translation_of(text, await model.chat(prompt, exchange, usage, num_predict=limit), limit)
         except Declined as why:
-            return Unanswered(Reason.DECLINED, str(why))
+            return why.unanswered()
 
 
 PROVIDER: type[Provider] = OllamaProvider

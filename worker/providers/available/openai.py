@@ -1,10 +1,13 @@
 """The provider openai: any server that speaks the API of OpenAI (vLLM, llama.cpp, llama-cpp-python, OpenAI itself)."""
 
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import ClassVar, Self
 
 from jobs.dispatch.worker_arguments import WorkerArguments
+from jobs.errors import Stopped
 from jobs.outcome import Outcome, StepTiming
 from jobs.provider_settings.server_address import OPENAI_URL
 from jobs.providers import Reason
@@ -18,13 +21,14 @@ from worker.providers.chat.translation import why_not_translate
 from worker.providers.http.access import ServerAccess
 from worker.providers.http.client import Exchange, JsonClient, RequestRefused
 from worker.providers.http.document_requests import answer_texts
-from worker.providers.http.event_loop import EventLoop
+from worker.providers.http.event_loop import LOOK_EVERY_S, EventLoop
 from worker.providers.http.server_check import check_server
 from worker.providers.openai_api.reranking import why_not_rerank
 from worker.providers.openai_api.scoring import why_not_score
 from worker.providers.openai_api.server import ServedModel, UsageCount
 from worker.providers.protocol import Provider, ProviderAnswer, ProviderFailure, ProviderJob, Unanswered, WarmModel
 
+MAX_OPENINGS = 100
 PROBED_QUERY, PROBED_DOCUMENTS = "rain", ["It will rain.", "It will be dry."]
 
 
@@ -47,7 +51,8 @@ class OpenAIProvider:
         self._loop = EventLoop()
         self._lock = threading.Lock()
         self._opened: dict[tuple[str, Task], ServedModel] = {}  # by the model's name at the server
-        self._opening: list[tuple[Sequence[StepTiming], UsageCount]] = []  # that are not recorded yet
+        # What opening took and cost, until a batch records it. Bounded: a server may be dead for days.
+        self._opening: deque[tuple[Sequence[StepTiming], UsageCount]] = deque(maxlen=MAX_OPENINGS)
 
     @classmethod
     def start(cls, arguments: WorkerArguments) -> Self:
@@ -75,23 +80,31 @@ class OpenAIProvider:
         return {}
 
     def open(self, job: ProviderJob) -> None:
-        self._served(job)
+        self._served(job, lambda: False)
 
-    def _served(self, job: ProviderJob) -> ServedModel:
-        """The job's model, opened by the first lane that asks for it."""
+    def _served(self, job: ProviderJob, should_stop: Callable[[], bool]) -> ServedModel:
+        """The job's model, opened by the first lane that asks for it. Raises ProviderFailure, and Stopped."""
         if not self._access.key and self._access.base_url == OPENAI_URL:
             raise ProviderFailure(
                 Reason.NO_ACCESS,
                 f"no key is set for {self._access.host}: set KVJOBS_OPENAI_API_KEY or OPENAI_API_KEY; for a server of "
                 "your own, set KVJOBS_OPENAI_BASE_URL",
             )
-        with self._lock:
-            if (job.model, job.spec.task) not in self._opened:
+        while not self._lock.acquire(timeout=LOOK_EVERY_S):
+            if should_stop():
+                raise Stopped("stopped while another lane opens the model")
+        try:
+            model = self._opened.get((job.model, job.spec.task))
+            if model is None:
                 model, exchange, usage = ServedModel(self._client, job.model), Exchange(), self._new_usage()
-                self._loop.run(self._open(job.spec.task, model, exchange, usage), lambda: False)
+                try:
+                    self._loop.run(self._open(job.spec.task, model, exchange, usage), should_stop)
+                finally:  # also where it fails: it was paid for
+                    self._opening.append((exchange.timings, usage))
                 self._opened[job.model, job.spec.task] = model
-                self._opening.append((exchange.timings, usage))
-            return self._opened[job.model, job.spec.task]
+            return model
+        finally:
+            self._lock.release()
 
     async def _open(self, task: Task, model: ServedModel, exchange: Exchange, usage: UsageCount) -> None:
         await model.check_model(exchange)
@@ -106,8 +119,8 @@ class OpenAIProvider:
         try:
             await model.rank(PROBED_QUERY, PROBED_DOCUMENTS, exchange, usage)
         except (RequestRefused, ProviderFailure) as error:
-            is_absent = isinstance(error, RequestRefused) or error.reason in (Reason.SERVER_ERROR, Reason.BAD_ANSWER)
-            if not is_absent:
+            # A server that fails may have it: by scores instead, its queries would be ranked in two ways.
+            if isinstance(error, ProviderFailure) and error.reason is not Reason.BAD_ANSWER:
                 raise
             if way == "endpoint":
                 raise ProviderFailure(Reason.BAD_ANSWER, f"the server has no /rerank: {error}") from None
@@ -117,7 +130,7 @@ class OpenAIProvider:
     def process(
         self, job: ProviderJob, texts: Sequence[str], memory: ResultMemory, should_stop: Callable[[], bool]
     ) -> ProviderAnswer:
-        model, usage = self._served(job), self._new_usage()
+        model, usage = self._served(job, should_stop), self._new_usage()
         template = self._settings.openai_template
         languages = language_pair(job.spec) if job.spec.task is Task.TRANSLATE else None
 
@@ -139,11 +152,12 @@ class OpenAIProvider:
         if any(isinstance(outcome, Unanswered) and outcome.is_failure for outcome in outcomes):
             # The server may come back with another model, or as another server: it is probed again.
             self._opened.pop((job.model, job.spec.task), None)
-        with self._lock:
-            opening, self._opening = self._opening, []
-        timings = [*(one for opened, _ in opening for one in opened), *exchange.timings]
-        for _, opening_usage in opening:  # what opening cost is recorded with the first batch
-            usage.add_up(opening_usage)
+        timings = [*exchange.timings]
+        with suppress(IndexError):  # none is left; other lanes take from it too
+            while True:
+                opening_timings, opening_usage = self._opening.popleft()
+                timings = [*opening_timings, *timings]
+                usage.add_up(opening_usage)
         return ProviderAnswer(outcomes, {}, timings, usage.total())
 
     def close(self) -> None:

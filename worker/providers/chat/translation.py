@@ -3,6 +3,7 @@ Translation by a chat model.
 
     text   -> prompt                     the document as a whole, with the languages by name
     answer -> Translation | Failed       white space around the text as in the source
+           or declined: nothing but thoughts, or what no database can store
 
 A document without a letter ("—", "12:30") is not sent: it passes through, as with other engines.
 """
@@ -11,9 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.outcome import Failed, Flag, Outcome, Translation
+from jobs.providers import Reason
 from jobs.spec import JobSpec, TranslateOptions
 from worker.engine.tasks.document_assembly import join_document, merge_flags
 from worker.providers.chat.languages import NO_TARGET, LanguagePair, language_pair
+from worker.providers.protocol import Unanswered
 from worker.text.segments import segment
 
 TEMPLATE = (
@@ -59,11 +62,18 @@ def prompt_of(text: str, languages: LanguagePair, template: str = "") -> str:
     return f"{before}{text.strip()}{after}"
 
 
-def outcome_of(text: str, answer: ChatAnswer) -> Outcome:
+def thoughts_alone(num_tokens: int) -> Unanswered:
+    """A document for which the model only thought: another model may translate it."""
+    return Unanswered(Reason.DECLINED, f"the model thought for {num_tokens} tokens and gave no translation")
+
+
+def outcome_of(text: str, answer: ChatAnswer) -> Outcome | Unanswered:
     """The outcome of a document, from the answer to its prompt."""
     translated = answer.text.strip()
     if not translated:
         return Failed("empty-answer", "the chat model answered with no text")
+    if "\0" in translated:
+        return Unanswered(Reason.DECLINED, "its translation holds a NUL character, which PostgreSQL cannot store")
     start, end = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
     flags = [] if answer.is_complete else [Flag.TRUNCATED]
     if answer.log_probs is None:

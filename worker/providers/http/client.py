@@ -30,9 +30,8 @@ from worker.providers.protocol import ProviderFailure
 
 MAX_BYTES = 1 << 26  # of an answer: 64 MiB
 SHOWN = 200  # characters of a server's own message
-OF_THE_REQUEST = frozenset(
-    {400, 404, 405, 413, 414, 415, 422}
-)  # HTTP statuses after which another request may be accepted
+# HTTP statuses after which another request may be accepted. 501: llama.cpp's server, of what it was not started for.
+OF_THE_REQUEST = frozenset({400, 404, 405, 413, 414, 415, 422, 501})
 OF_ACCESS = frozenset({401, 402, 403, 407})  # 402: the account has no credit; 407: a proxy wants to know who asks
 
 logging.getLogger("httpx2").setLevel(logging.WARNING)  # it would log the URL of each request
@@ -203,7 +202,7 @@ class JsonClient:
         try:
             value = orjson.loads(reply.content)
         except orjson.JSONDecodeError:
-            raise self._bad(f"what is not JSON: {_shortened(reply.content)}") from None
+            raise self._bad(f"what is not JSON: {_shown(reply.content)}") from None
         if isinstance(value, dict) and value.get("error"):
             raise self._bad(f"an error in place of an answer: {_message_of(reply.content)}")
         return value
@@ -267,16 +266,21 @@ def _message_of(content: bytes) -> str:
     try:
         value: Any = orjson.loads(content)
     except orjson.JSONDecodeError:
-        return _shortened(content)
+        return _shown(content)
     for name in ("error", "message", "detail"):
         if isinstance(value, dict) and name in value:
             value = value[name]
             break
     if isinstance(value, dict) and "message" in value:
         value = value["message"]
-    return _shortened(value.encode("utf-8", "replace") if isinstance(value, str) else orjson.dumps(value))
+    return shown(value if isinstance(value, str) else orjson.dumps(value).decode())
 
 
-def _shortened(content: bytes) -> str:
-    text = " ".join(content[: 4 * SHOWN].decode("utf-8", "replace").split())
+def _shown(content: bytes) -> str:
+    return shown(content[: 16 * SHOWN].decode("utf-8", "replace"))
+
+
+def shown(text: str) -> str:
+    """What a server sent, in one line that is short and safe to print."""
+    text = " ".join(text[: 4 * SHOWN].split())
     return visible(text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…") or "no text"

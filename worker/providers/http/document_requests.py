@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from jobs.outcome import Outcome
@@ -12,6 +13,13 @@ from worker.providers.protocol import ProviderFailure, Unanswered
 
 SERVER_AT_FAULT = 8  # documents, as `worker.isolation.bisect.MODEL_AT_FAULT`
 
+
+@dataclass(frozen=True, slots=True)
+class TooLong(Unanswered):
+    """A document that is longer than the server takes."""
+
+
+T = TypeVar("T")
 Document = TypeVar("Document")
 Ask = Callable[[Document, Exchange], Coroutine[Any, Any, Outcome | Unanswered]]
 
@@ -60,6 +68,39 @@ async def _ask_for_each(
     return [failures[0] if answer is None else answer for answer in found], exchange
 
 
+async def until_unanswered(
+    texts: Sequence[str], ask: Callable[[str], Coroutine[Any, Any, T | Unanswered]], *, concurrency: int
+) -> list[T] | Unanswered:
+    """What `ask` gives for each text, in order, or the first `Unanswered`: after it no text is begun, and those that
+    are under way are finished. Equal texts are asked once. Raises ProviderFailure."""
+    found: dict[str, T] = {}
+    failures: list[Unanswered | ProviderFailure] = []
+    waiting = iter(dict.fromkeys(texts))
+
+    async def work() -> None:
+        for text in waiting:  # shared: each is begun once
+            if failures:
+                return
+            try:
+                answer = await ask(text)
+            except ProviderFailure as failure:
+                failures.append(failure)
+                return
+            if isinstance(answer, Unanswered):
+                failures.append(answer)
+            else:
+                found[text] = answer
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(concurrency, len(texts))):
+            group.create_task(work())
+    if failures:
+        if isinstance(failures[0], ProviderFailure):
+            raise failures[0]
+        return failures[0]
+    return [found[text] for text in texts]
+
+
 def answer_texts(
     loop: EventLoop,
     texts: Sequence[str],
@@ -68,13 +109,21 @@ def answer_texts(
     concurrency: int,
     should_stop: Callable[[], bool],
 ) -> tuple[list[Outcome | Unanswered], Exchange]:
-    """As `ask_for_each`, for texts: equal ones are asked once. Where the server declines every one of many texts, it is
-    the server that cannot do the job, not each text that is unfit. Raises Stopped."""
+    """As `ask_for_each`, for texts: equal ones are asked once. Where the server declines every one of many texts for
+    the same reason, and not for its length, it is the server that cannot do the job, not each text that is unfit.
+    Raises Stopped."""
     distinct = list(dict.fromkeys(texts))
     found, exchange = ask_for_each(loop, distinct, ask, concurrency=concurrency, should_stop=should_stop)
-    declined = [one for one in found if isinstance(one, Unanswered) and one.code is Reason.DECLINED]
-    if len(declined) == len(found) >= SERVER_AT_FAULT:
-        every = f"the server declines each of {len(found)} documents; the first because {declined[0].reason}"
+    reasons = {_why_declined(one) for one in found}
+    if len(found) >= SERVER_AT_FAULT and len(reasons) == 1 and (reason := reasons.pop()):
+        every = f"the server declines each of {len(found)} documents, always because {reason}"
         found = [Unanswered(Reason.BAD_ANSWER, every)] * len(found)
     by_text = dict(zip(distinct, found, strict=True))
     return [by_text[text] for text in texts], exchange
+
+
+def _why_declined(outcome: Outcome | Unanswered) -> str | None:
+    """Why the server declined a document that is not too long for it; None: it did not."""
+    if isinstance(outcome, TooLong) or not isinstance(outcome, Unanswered):
+        return None
+    return outcome.reason if outcome.code is Reason.DECLINED else None

@@ -65,7 +65,7 @@ async def rerank(
             try:
                 reply = await _ask(model, query.query, one.text, exchange, usage)
             except Declined as why:
-                return Unanswered(Reason.DECLINED, f"it cannot score a candidate: {why}")
+                return why.unanswered("it cannot score a candidate: ")
             num_computed += reply.num_prompt_tokens
             found[one.text] = _score_or_reason(reply)
         score = found[one.text]

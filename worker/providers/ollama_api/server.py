@@ -17,6 +17,7 @@ from typing import Any
 
 from jobs.providers import Reason, Usage
 from worker.providers.http.client import Exchange, JsonClient, RequestRefused
+from worker.providers.http.document_requests import TooLong
 from worker.providers.ollama_api.answers import (
     ChatReply,
     Version,
@@ -27,7 +28,7 @@ from worker.providers.ollama_api.answers import (
     read_context,
     read_version,
 )
-from worker.providers.protocol import ProviderFailure
+from worker.providers.protocol import ProviderFailure, Unanswered
 
 # Before 0.12.6 a server cuts a long prompt without saying so; `truncate: false` forbids it since.
 REFUSES_LONG_TEXTS: Version = (0, 12, 6)
@@ -40,6 +41,17 @@ TOO_LONG = ("context", "too long", "exceed")  # what a server says of a prompt t
 
 class Declined(Exception):
     """The server works, and does not take this prompt; the message is the reason."""
+
+    def unanswered(self, where: str = "") -> Unanswered:
+        """What becomes of the document. `where`: words before the reason."""
+        return Unanswered(Reason.DECLINED, f"{where}{self}")
+
+
+class PromptTooLong(Declined):
+    """The prompt does not fit into the model's context."""
+
+    def unanswered(self, where: str = "") -> Unanswered:
+        return TooLong(Reason.DECLINED, f"{where}{self}")
 
 
 @dataclass(slots=True)
@@ -113,7 +125,7 @@ class OllamaModel:
             return
         read, both = reply.num_prompt_tokens, reply.num_prompt_tokens + reply.num_completion_tokens
         if read >= self.context or both > self.context + 1:
-            raise Declined(f"it does not fit into the {self.context} tokens of context with which the model runs")
+            raise PromptTooLong(f"it does not fit into the {self.context} tokens of context with which the model runs")
 
     async def _check_version(self, needed: Version) -> None:
         try:
@@ -148,5 +160,5 @@ class OllamaModel:
         if "does not support" in message:
             return ProviderFailure(Reason.OPEN_ERROR, f"the model {self.name} cannot do it ({refused})")
         if refused.status == 413 or any(word in message for word in TOO_LONG):
-            return Declined(f"it is longer than the model's context ({refused})")
+            return PromptTooLong(f"it is longer than the model's context ({refused})")
         return Declined(f"the server refuses it ({refused})")

@@ -7,19 +7,19 @@ What an answer of Ollama makes of a document to translate.
 Knows: one document. Does not know: requests.
 """
 
-import re
 from collections.abc import Sequence
 
 from jobs.outcome import Outcome
 from jobs.providers import Reason
-from worker.providers.chat.translation import ChatAnswer, outcome_of
+from worker.providers.chat.thoughts import without_thoughts
+from worker.providers.chat.translation import ChatAnswer, outcome_of, thoughts_alone
+from worker.providers.http.document_requests import TooLong
 from worker.providers.ollama_api.answers import ChatReply
 from worker.providers.protocol import Unanswered
 
 # Of an answer where the job sets no limit: a model that repeats itself would fill its context otherwise. A token is a
 # byte or more, mostly several, so a translation may have well over twice the bytes of its text.
 MOST_TOKENS_A_BYTE, LEAST_LIMIT = 2, 512
-_THOUGHTS = re.compile(r"\A\s*(?:<think>)?(.*?)</think>", re.DOTALL)  # a template may hold the first tag itself
 
 
 def limit_of(text: str, max_new_tokens: int | None) -> int:
@@ -30,11 +30,11 @@ def limit_of(text: str, max_new_tokens: int | None) -> int:
 def translation_of(text: str, reply: ChatReply, limit: int) -> Outcome | Unanswered:
     """The outcome of a document, from the answer to its prompt, which was read as a whole."""
     if reply.reached_limit and reply.num_completion_tokens < limit:
-        return Unanswered(Reason.DECLINED, "its translation does not fit into the context with which the model runs")
-    translated, has_thoughts = _without_thoughts(text, reply)
+        return TooLong(Reason.DECLINED, "its translation does not fit into the context with which the model runs")
+    translated, has_block = without_thoughts(text, reply.text)
+    has_thoughts = has_block or bool(reply.thoughts)
     if has_thoughts and not translated.strip():
-        thought = f"the model thought for {reply.num_completion_tokens} tokens and gave no translation"
-        return Unanswered(Reason.DECLINED, thought)
+        return thoughts_alone(reply.num_completion_tokens)
     log_probs = None if has_thoughts else _log_probs(reply)
     answer = ChatAnswer(
         text=translated,
@@ -45,18 +45,6 @@ def translation_of(text: str, reply: ChatReply, limit: int) -> Outcome | Unanswe
         log_probs=log_probs,
     )
     return outcome_of(text, answer)
-
-
-def _without_thoughts(text: str, reply: ChatReply) -> tuple[str, bool]:
-    """The answer without a <think> block, and whether the model thought. A text that holds such tags itself keeps them
-    in its translation."""
-    if "think>" in text:
-        return reply.text, bool(reply.thoughts)
-    if found := _THOUGHTS.match(reply.text):
-        return reply.text[found.end() :], True
-    if reply.text.lstrip().startswith("<think>"):  # it came to no end
-        return "", True
-    return reply.text, bool(reply.thoughts)
 
 
 def _log_probs(reply: ChatReply) -> Sequence[float] | None:

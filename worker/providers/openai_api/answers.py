@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.providers import Reason
+from worker.providers.openai_api.prompt_tokens import place_tokens
 from worker.providers.protocol import ProviderFailure
 
 LogProbTable = dict[str, float]  # log-probability by the text of a token
+LEAST_LOG_PROB = -1e6  # far below any of a model's; vLLM writes -9999 for minus infinity
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,10 @@ class ChatChoice:
     text: str
     finish_reason: str
     refusal: str | None
+    has_thoughts: bool  # in a field of their own
     usage: TokenUsage
-    log_probs: Sequence[float] | None  # of the generated tokens; None: the server gives none
+    # Of the text's tokens, maybe of the one that ends it; None: the server gives none.
+    log_probs: Sequence[float] | None
 
 
 def bad(what: str) -> ProviderFailure:
@@ -81,12 +85,14 @@ def read_chat(value: Any) -> ChatChoice:
     if not isinstance(content, str | None):
         raise bad("has a message that is not a text")
     refusal = message.get("refusal")
+    thoughts = message.get("reasoning_content") or message.get("reasoning")
     return ChatChoice(
         text=content or "",
         finish_reason=str(choice.get("finish_reason") or ""),
         refusal=refusal if isinstance(refusal, str) and refusal else None,
+        has_thoughts=isinstance(thoughts, str) and bool(thoughts.strip()),
         usage=read_usage(value),
-        log_probs=_generated(choice.get("logprobs")),
+        log_probs=_generated(choice.get("logprobs"), content or ""),
     )
 
 
@@ -176,19 +182,42 @@ def _prompt_log_probs(value: Any) -> Sequence[tuple[str, float] | None]:
     return found
 
 
-def _generated(value: Any) -> Sequence[float] | None:
-    """The log-probabilities of generated tokens: of chat (`content`), or of completions (`token_logprobs`)."""
+def _generated(value: Any, text: str) -> Sequence[float] | None:
+    """The log-probabilities of generated tokens: of chat (`content`), or of completions (`token_logprobs`). None where
+    they are not those of the text: of a model that thinks, some servers list the tokens of its thoughts too."""
     if not isinstance(value, dict):
         return None
     content = value.get("content")
     if isinstance(content, list):
+        tokens = [one.get("token") if isinstance(one, dict) else None for one in content]
         found = [_log_prob(one.get("logprob")) if isinstance(one, dict) else None for one in content]
-    elif isinstance(value.get("token_logprobs"), list):
-        found = [_log_prob(one) for one in value["token_logprobs"]]
+        if joined := _joined_bytes(content):
+            tokens = [joined]
+    elif isinstance(value.get("tokens"), list) and isinstance(value.get("token_logprobs"), list):
+        tokens, found = value["tokens"], [_log_prob(one) for one in value["token_logprobs"]]
     else:
         return None
     known = [one for one in found if one is not None]
-    return known if known and len(known) == len(found) else None
+    texts = [one for one in tokens if isinstance(one, str)]
+    if not known or len(known) < len(found) or len(texts) < len(tokens):
+        return None
+    # Some servers list the token that ends the answer, whose text is no part of it.
+    return known if any(_join_to(text, some) for some in (texts, texts[:-1])) else None
+
+
+def _joined_bytes(content: list[Any]) -> str | None:
+    """The text of listed tokens by their bytes, which OpenAI gives, as a token may be part of a character."""
+    found = bytearray()
+    for one in content:
+        part = one.get("bytes") if isinstance(one, dict) else None
+        if not isinstance(part, list) or not all(type(byte) is int and 0 <= byte < 256 for byte in part):
+            return None
+        found += bytes(part)
+    return found.decode("utf-8", "replace")
+
+
+def _join_to(text: str, tokens: Sequence[str]) -> bool:
+    return "".join(tokens).strip() == text.strip() or place_tokens(text, tokens) is not None
 
 
 def _table(value: Any) -> LogProbTable | None:
@@ -202,7 +231,7 @@ def _log_prob(value: Any) -> float | None:
     if value is None:
         return None
     number = _number(value)
-    if number is None or number > 1e-3:  # a rounding error above 0 is harmless
+    if number is None or not LEAST_LOG_PROB <= number <= 1e-3:  # a rounding error above 0 is harmless
         raise bad("has a log-probability that is not a number below 0")
     return number
 

@@ -15,6 +15,7 @@ A BOS that the server puts before the prompt is hidden (llama-cpp-python) or lis
 log-probability of the first token is withheld; it is taken from the table of what follows an empty prompt.
 """
 
+import asyncio
 import enum
 import math
 from collections.abc import Awaitable, Callable, Sequence
@@ -65,6 +66,7 @@ class PromptScorer:
     way: Way
     hides_bos: bool
     _tables: dict[str, LogProbTable] = field(default_factory=dict)  # of what follows a short prompt
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)  # for a table, which many documents need at a time
 
     @classmethod
     async def probe(cls, complete: Complete) -> "PromptScorer":
@@ -92,6 +94,8 @@ class PromptScorer:
         if places is None:
             raise TextDeclined("the tokens that the server lists do not join to the text")
         if self.way is Way.LATE_ECHO:
+            if not all(tokens):
+                raise TextDeclined("the server does not tell apart the tokens that are parts of a character")
             log_probs = _shifted(found, tokens)
             if len(tokens) > 1:
                 log_probs[1] = await self._after(tokens[0], tokens[1], complete)
@@ -117,22 +121,28 @@ class PromptScorer:
 
     async def _after(self, prompt: str, token: str, complete: Complete) -> float:
         """The log-probability of `token` right after a short prompt. Asked once per prompt."""
-        if prompt not in self._tables:
-            # Streamed, because llama-cpp-python lists no token of an answer to an empty prompt otherwise.
-            table = {"max_tokens": 2, "min_tokens": 1, "logprobs": WHOLE_VOCABULARY, "stream": True}
-            body = _body(prompt, None) | table
-            try:
-                found = await complete(body)
-            except RequestRefused as refused:
-                raise TextDeclined(f"the server does not tell what its first token could be ({refused})") from None
-            tables = found.listed.tables if found.listed else ()
-            self._tables[prompt] = (tables[0] if tables else None) or {}
-            while len(self._tables) > MAX_TABLES:
-                del self._tables[next(iter(self._tables))]
-        log_prob = self._tables[prompt].get(token) if token else None
+        async with self._asking:
+            table = self._tables.get(prompt)
+            if table is None:
+                table = self._tables[prompt] = await _table_after(prompt, complete)
+                while len(self._tables) > MAX_TABLES:
+                    del self._tables[next(iter(self._tables))]
+        log_prob = table.get(token) if token else None
         if log_prob is None:
             raise TextDeclined("the server does not tell the log-probability of its first token")
         return log_prob
+
+
+async def _table_after(prompt: str, complete: Complete) -> LogProbTable:
+    """The log-probability of every token that may follow a short prompt; empty where the server lists none."""
+    # Streamed, because llama-cpp-python lists no token of an answer to an empty prompt otherwise.
+    asked = {"max_tokens": 2, "min_tokens": 1, "logprobs": WHOLE_VOCABULARY, "stream": True}
+    try:
+        found = await complete(_body(prompt, None) | asked)
+    except RequestRefused as refused:
+        raise TextDeclined(f"the server does not tell what its first token could be ({refused})") from None
+    tables = found.listed.tables if found.listed else ()
+    return (tables[0] if tables else None) or {}
 
 
 def _body(prompt: str, way: Way | None) -> dict[str, Any]:
@@ -162,14 +172,24 @@ async def _probe(complete: Complete, prompt: str) -> _Probed | None:
     """Generate a token after a prompt, and ask for its log-probability as the end of one; None where the server
     generates nothing that could be found again."""
     try:
-        generated = (await complete(_body(prompt, None))).listed
-        token = generated.texts[0] if generated and generated.texts else ""
-        log_prob = generated.log_probs[0] if generated and generated.log_probs else None
-        if not token.strip() or log_prob is None:
-            return None
-        echoed = await complete(_body(prompt + token, Way.ECHO))
+        return await _compare(complete, prompt)
     except RequestRefused as refused:
         raise _cannot(str(refused)) from None
+    except ProviderFailure as failure:
+        # llama-cpp-python that was started with --logits_all false: HTTP 500.
+        if failure.reason is Reason.SERVER_ERROR and "logprobs" in str(failure):
+            raise _cannot(str(failure)) from None
+        raise
+
+
+async def _compare(complete: Complete, prompt: str) -> _Probed | None:
+    """As `_probe`, where the server refuses nothing."""
+    generated = (await complete(_body(prompt, None))).listed
+    token = generated.texts[0] if generated and generated.texts else ""
+    log_prob = generated.log_probs[0] if generated and generated.log_probs else None
+    if not token.strip() or log_prob is None:
+        return None
+    echoed = await complete(_body(prompt + token, Way.ECHO))
     if echoed.listed is None or place_tokens(prompt + token, _prompt_part(echoed, prompt + token)) is None:
         return await _probe_vllm(complete, prompt, token, log_prob)
     texts = _prompt_part(echoed, prompt + token)
@@ -192,10 +212,7 @@ def _prompt_part(found: Completion, text: str) -> list[str]:
 
 
 async def _probe_vllm(complete: Complete, prompt: str, token: str, log_prob: float) -> _Probed | None:
-    try:
-        found = await complete(_body(prompt + token, Way.PROMPT))
-    except RequestRefused as refused:
-        raise _cannot(str(refused)) from None
+    found = await complete(_body(prompt + token, Way.PROMPT))
     if found.prompt_log_probs is None:
         raise _cannot("it neither echoes the prompt with log-probabilities nor knows prompt_logprobs")
     texts, log_probs = _tokens_of_vllm(found, prompt + token)
@@ -227,7 +244,10 @@ def _tokens_of_vllm(found: Completion, text: str) -> tuple[list[str], list[float
 
 async def _check_vocabulary(complete: Complete) -> None:
     """Raise ProviderFailure where a table for each token would be too large."""
-    found = await complete(_body(PROBES[0], None) | {"logprobs": WHOLE_VOCABULARY, "min_tokens": 1})
+    try:
+        found = await complete(_body(PROBES[0], None) | {"logprobs": WHOLE_VOCABULARY, "min_tokens": 1})
+    except RequestRefused as refused:
+        raise _cannot(str(refused)) from None
     table = found.listed.tables[0] if found.listed and found.listed.tables else None
     if table is None or len(table) > LARGEST_VOCABULARY:
         raise ProviderFailure(
@@ -244,8 +264,6 @@ def _shifted(found: Completion, tokens: Sequence[str]) -> list[float | None]:
     log_probs: list[float | None] = [None] * len(tokens)
     for index in range(2, len(tokens)):
         table = found.listed.tables[index - 1]
-        if not tokens[index]:
-            raise TextDeclined("the server does not tell apart the tokens that are parts of a character")
         if table is None or tokens[index] not in table:
             raise bad("withholds the log-probability of a token")
         log_probs[index] = table[tokens[index]]

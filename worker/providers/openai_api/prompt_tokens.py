@@ -5,7 +5,8 @@ Where the tokens of a prompt stand in its text, from their texts as a server giv
     tokens   "an"   " "   ""  "\\ufffd"   ""          the last three are parts of one character
 
 A token that is part of a character has no text of its own: servers give an empty one, or U+FFFD. Such a run of tokens
-is as long as what lies between the tokens around it; its first token gets these bytes, the others none.
+is as long as what lies between the tokens around it. Where it has as many tokens as bytes, each has one; else nobody
+knows where the tokens end, and the first one gets all bytes of the run.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ _PART = "\ufffd"
 
 @dataclass(frozen=True, slots=True)
 class TokenPlace:
-    """Characters of the text; [start, stop)."""
+    """Bytes of the text in UTF-8; [start, stop)."""
 
     start: int
     stop: int
@@ -30,7 +31,7 @@ def place_tokens(text: str, tokens: Sequence[str]) -> list[TokenPlace] | None:
     if text and tokens and tokens[0].startswith(" ") and not text.startswith(" "):
         tokens = [tokens[0][1:], *tokens[1:]]
     places: list[TokenPlace] = []
-    cursor = index = 0
+    cursor = index = at = 0  # in characters, tokens, bytes
     while index < len(tokens):
         if _is_part(tokens[index]):
             run = index
@@ -39,15 +40,27 @@ def place_tokens(text: str, tokens: Sequence[str]) -> list[TokenPlace] | None:
             stop = _end_of_run(text, cursor, tokens[run:])
             if stop is None:
                 return None
-            places += [TokenPlace(cursor, stop), *[TokenPlace(stop, stop)] * (run - index - 1)]
-            cursor, index = stop, run
+            places += _divided(at, at + num_bytes(text[cursor:stop]), run - index)
+            cursor, index, at = stop, run, places[-1].stop
             continue
         if not text.startswith(tokens[index], cursor):
             return None
-        places.append(TokenPlace(cursor, cursor + len(tokens[index])))
+        places.append(TokenPlace(at, at + num_bytes(tokens[index])))
         cursor += len(tokens[index])
-        index += 1
+        index, at = index + 1, places[-1].stop
     return places if cursor == len(text) else None
+
+
+def num_bytes(text: str) -> int:
+    """In UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _divided(start: int, stop: int, num_tokens: int) -> list[TokenPlace]:
+    """The places of tokens that together cover some bytes."""
+    if num_tokens == stop - start:
+        return [TokenPlace(byte, byte + 1) for byte in range(start, stop)]
+    return [TokenPlace(start, stop), *[TokenPlace(stop, stop)] * (num_tokens - 1)]
 
 
 def _is_part(token: str) -> bool:

@@ -12,14 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.outcome import Flag, Outcome, Ranking
-from jobs.providers import Reason
 from jobs.ranking import Judged, rank
 from jobs.spec import RerankOptions
 from worker.engine.tasks.prompt_templates import TEMPLATES, Template
 from worker.engine.tasks.rerank_payload import BAD_PAYLOAD, PayloadCandidate, RerankPayload
 from worker.engine.tasks.reranking import missing_text
 from worker.providers.openai_api.prompt_scores import PromptScores, TextDeclined
-from worker.providers.protocol import Unanswered
+from worker.providers.openai_api.prompt_tokens import num_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,8 @@ def score_of_part(given: str, scored: str, found: PromptScores) -> RankedText:
     """The mean log-probability of the scored part, of the prompt `given + scored`. Raises TextDeclined where no token
     of it has one."""
     prompt = given + scored
-    begin = len(given) + len(scored) - len(scored.lstrip())  # white space alone, before it, makes no token count
+    # White space alone, before it, makes no token count.
+    begin = num_bytes(given) + num_bytes(scored) - num_bytes(scored.lstrip())
     values = [
         log_prob
         for place, log_prob in zip(found.places, found.log_probs, strict=True)
@@ -81,8 +81,3 @@ def ranking_of(payload: str, scores: Sequence[RankedText], options: RerankOption
         num_shared=0,
         flags=(Flag.KEPT_ORDER,) if any(one.error for one in candidates) else (),
     )
-
-
-def declined(why: Exception) -> Unanswered:
-    """A query that this server cannot rank."""
-    return Unanswered(Reason.DECLINED, f"it cannot score a candidate: {why}")

@@ -33,27 +33,23 @@ def score_of(text: str, found: PromptScores, *, keeps_tokens: bool) -> Outcome:
     flags = [Flag.UNSCORED_FIRST] if scored and scored[0][1] is None else []
     if not known:
         flags.append(Flag.UNSCORED)
-    begin = next((place.start for place, log_prob in scored if log_prob is not None), len(text))
+    begin = next((place.start for place, log_prob in scored if log_prob is not None), None)
     if scored and scored[0][1] is not None:
         begin = 0
-    covered = text[begin:]
+    covered = text.encode("utf-8", "surrogatepass")[begin:] if begin is not None else b""
     return Score(
         nll_sum=0.0 - math.fsum(known),
         num_tokens=len(known),
-        num_words=len(covered.split()),
-        num_bytes=len(covered.encode("utf-8", "surrogatepass")),
+        num_words=len(covered.decode("utf-8", "replace").split()),
+        num_bytes=len(covered),
         flags=merge_flags(flags),
         tokens=_token_scores(text, found) if keeps_tokens else (),
     )
 
 
 def _token_scores(text: str, found: PromptScores) -> tuple[TokenScore, ...]:
-    """Places in UTF-8 bytes of the text."""
-    scores, cursor, at = [], 0, 0
-    for place, log_prob in zip(found.places, found.log_probs, strict=True):
-        at += len(text[cursor : place.start].encode("utf-8", "surrogatepass"))
-        piece = text[place.start : place.stop]
-        stop = at + len(piece.encode("utf-8", "surrogatepass"))
-        scores.append(TokenScore(piece, at, stop, log_prob))
-        cursor, at = place.stop, stop
-    return tuple(scores)
+    encoded = text.encode("utf-8", "surrogatepass")
+    return tuple(
+        TokenScore(encoded[place.start : place.stop].decode("utf-8", "replace"), place.start, place.stop, log_prob)
+        for place, log_prob in zip(found.places, found.log_probs, strict=True)
+    )

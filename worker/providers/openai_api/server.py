@@ -4,8 +4,9 @@ A server that speaks the API of OpenAI: what it is asked for one document.
 Knows: requests, and what an answer means for a document. Does not know: lanes, several documents.
 """
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jobs.outcome import Failed, Outcome
@@ -14,9 +15,12 @@ from jobs.providers import Reason, Usage
 from jobs.spec import RerankOptions, ScoreOptions, TranslateOptions
 from worker.engine.tasks.rerank_payload import BAD_PAYLOAD, RerankPayload
 from worker.providers.chat.languages import LanguagePair
-from worker.providers.chat.translation import ChatAnswer, outcome_of, passed_through, prompt_of
-from worker.providers.http.client import Exchange, JsonClient, RequestRefused
+from worker.providers.chat.thoughts import without_thoughts
+from worker.providers.chat.translation import ChatAnswer, outcome_of, passed_through, prompt_of, thoughts_alone
+from worker.providers.http.client import Exchange, JsonClient, RequestRefused, shown
+from worker.providers.http.document_requests import TooLong, until_unanswered
 from worker.providers.openai_api.answers import (
+    ChatChoice,
     Completion,
     read_chat,
     read_completion,
@@ -28,7 +32,6 @@ from worker.providers.openai_api.prompt_scores import Complete, PromptScorer, Te
 from worker.providers.openai_api.reranking import (
     RankedText,
     candidates_with_text,
-    declined,
     prompt_parts,
     ranking_of,
     score_of_part,
@@ -38,9 +41,13 @@ from worker.providers.protocol import ProviderFailure, Unanswered
 
 SHOWN_MODELS = 5
 NO_SUCH_PATH = (404, 405)
-TOO_LARGE = (413, 422)
-# What servers say of a prompt that is longer than their model's context, all with HTTP 400 (vLLM, OpenAI, llama.cpp).
-TOO_LONG = ("context", "too long", "maximum", "max_model_len", "exceed")
+TOO_LARGE = 413
+# OpenAI, vLLM, Ollama (HTTP 404); llama-cpp-python, LiteLLM (400).
+_NO_MODEL = re.compile(
+    r"\bmodel\b.{0,150}\b(not exist|not found|decommissioned)|\b(unknown|no such|invalid) model", re.I
+)
+# What servers say of a prompt that is longer than their model's context: HTTP 400 (vLLM, OpenAI, llama.cpp), 422 (TGI).
+TOO_LONG = ("context", "too long", "maximum", "max_model_len", "exceed", "must have less than", "must be <=")
 
 
 @dataclass(slots=True)
@@ -83,16 +90,22 @@ class ServedModel:
     async def post(self, path: str, body: dict[str, Any], exchange: Exchange, usage: UsageCount) -> Any:
         """Raises RequestRefused and ProviderFailure; the latter for a model, and for a path, that the server does not
         have."""
+        own = Exchange()
         try:
-            answer = await self.client.post(path, {"model": self.model, **body}, exchange)
+            answer = await self.client.post(path, {"model": self.model, **body}, own)
+            tokens = read_usage(answer)
+            # The last attempt is the one that was answered.
+            own.timings[-1] = replace(own.timings[-1], tokens=tokens.prompt + tokens.completion)
         except RequestRefused as refused:
-            if refused.status == 404 and "model" in refused.message.lower():
+            if refused.status in (400, 404) and _NO_MODEL.search(refused.message):
                 raise ProviderFailure(Reason.NO_MODEL, f"the server has no model {self.model}: {refused}") from None
             if refused.status in NO_SUCH_PATH:
                 missing = f"{self.client.access.host} has no {path} ({refused})"
                 advice = "check the setting openai_base_url, which for most servers ends in /v1"
                 raise ProviderFailure(Reason.BAD_ANSWER, f"{missing}: {advice}") from None
             raise
+        finally:
+            exchange.timings += own.timings
         usage.add(answer)
         return answer
 
@@ -110,8 +123,8 @@ class ServedModel:
         except RequestRefused:
             return
         if names and self.model not in names:
-            shown = ", ".join(names[:SHOWN_MODELS]) + (" …" if names[SHOWN_MODELS:] else "")
-            raise ProviderFailure(Reason.NO_MODEL, f"the server has no model {self.model}; it has {shown}")
+            others = ", ".join(map(shown, names[:SHOWN_MODELS])) + (" …" if names[SHOWN_MODELS:] else "")
+            raise ProviderFailure(Reason.NO_MODEL, f"the server has no model {self.model}; it has {others}")
 
     async def open_scorer(self, exchange: Exchange, usage: UsageCount) -> None:
         """Find out how the server tells log-probabilities. Raises ProviderFailure."""
@@ -149,24 +162,22 @@ class ServedModel:
             found = read_chat(await self._chat(body, exchange, usage))
         except RequestRefused as refused:
             return refusal_of_document(refused)
-        if found.refusal or found.finish_reason == "content_filter":
-            return Failed("refused", f"the chat model refuses to translate it: {found.refusal or 'content filter'}")
-        answer = ChatAnswer(
-            text=found.text,
-            is_complete=found.finish_reason != "length",
-            num_prompt_tokens=found.usage.prompt,
-            num_completion_tokens=found.usage.completion,
-            log_probs=found.log_probs,
-        )
-        return outcome_of(text, answer)
+        return translation_of(text, found)
 
     async def _chat(self, body: dict[str, Any], exchange: Exchange, usage: UsageCount) -> Any:
-        """With log-probabilities where the server gives them; one that refuses the field is asked without it."""
+        """With log-probabilities where the server gives them; one that refuses the fields is asked without them.
+
+        `top_logprobs`: llama-cpp-python gives none without it. Its server refuses with HTTP 500, if it was started with
+        --logits_all false.
+        """
         if self.has_logprobs:
             try:
-                return await self.post("/chat/completions", {**body, "logprobs": True}, exchange, usage)
-            except RequestRefused as refused:
-                if "logprobs" not in refused.message.lower():
+                return await self.post(
+                    "/chat/completions", {**body, "logprobs": True, "top_logprobs": 1}, exchange, usage
+                )
+            except (RequestRefused, ProviderFailure) as refused:
+                is_failure = isinstance(refused, ProviderFailure) and refused.reason is not Reason.SERVER_ERROR
+                if is_failure or "logprobs" not in str(refused).lower():
                     raise
                 self.has_logprobs = False
         return await self.post("/chat/completions", body, exchange, usage)
@@ -215,19 +226,46 @@ class ServedModel:
         query = RerankPayload.read(payload)
         if query is None:
             return BAD_PAYLOAD
-        scores = []
-        for one in candidates_with_text(query):
-            given, scored = prompt_parts(query.query, str(one.text), options)
+        scorer, complete = self.scorer, self._complete(exchange, usage)
+
+        async def score(document: str) -> RankedText | Unanswered:
+            given, scored = prompt_parts(query.query, document, options)
             try:
-                found = await self.scorer.score(given + scored, self._complete(exchange, usage))
-                scores.append(score_of_part(given, scored, found))
-            except (RequestRefused, TextDeclined) as why:
-                return declined(why)
-        return ranking_of(payload, scores, options)
+                return score_of_part(given, scored, await scorer.score(given + scored, complete))
+            except RequestRefused as refused:
+                return refusal_of_document(refused, "it cannot score a candidate: ")
+            except TextDeclined as why:
+                return Unanswered(Reason.DECLINED, f"it cannot score a candidate: {why}")
+
+        texts = [str(one.text) for one in candidates_with_text(query)]
+        scores = await until_unanswered(texts, score, concurrency=self.client.access.concurrency)
+        return scores if isinstance(scores, Unanswered) else ranking_of(payload, scores, options)
 
 
-def refusal_of_document(refused: RequestRefused) -> Unanswered:
-    """A document that the server does not take. It may suit another engine, such as one that cuts long documents."""
-    is_long = refused.status in TOO_LARGE or any(word in refused.message.lower() for word in TOO_LONG)
-    what = "it is longer than the server takes" if is_long else "the server refuses it"
-    return Unanswered(Reason.DECLINED, f"{what} ({refused})")
+def translation_of(text: str, found: ChatChoice) -> Outcome | Unanswered:
+    """The outcome of a document, from a chat model's answer."""
+    if found.refusal or found.finish_reason == "content_filter":
+        why = shown(found.refusal) if found.refusal else "content filter"
+        return Failed("refused", f"the chat model refuses to translate it: {why}")
+    translated, has_block = without_thoughts(text, found.text)
+    # OpenAI does not show what its models think: then an answer of no text has reached the limit on tokens.
+    if not translated.strip() and (has_block or found.has_thoughts or found.finish_reason == "length"):
+        return thoughts_alone(found.usage.completion)
+    log_probs = None if has_block else found.log_probs
+    answer = ChatAnswer(
+        text=translated,
+        is_complete=found.finish_reason != "length",
+        num_prompt_tokens=found.usage.prompt,
+        # So that a perplexity is the mean over the tokens of the sum.
+        num_completion_tokens=found.usage.completion if log_probs is None else len(log_probs),
+        log_probs=log_probs,
+    )
+    return outcome_of(text, answer)
+
+
+def refusal_of_document(refused: RequestRefused, where: str = "") -> Unanswered:
+    """A document that the server does not take. It may suit another engine, such as one that cuts long documents.
+    `where`: words before the reason."""
+    if refused.status == TOO_LARGE or any(word in refused.message.lower() for word in TOO_LONG):
+        return TooLong(Reason.DECLINED, f"{where}it is longer than the server takes ({refused})")
+    return Unanswered(Reason.DECLINED, f"{where}the server refuses it ({refused})")

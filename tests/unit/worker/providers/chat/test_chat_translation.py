@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 
 from jobs.outcome import Failed, Flag, Translation
+from jobs.providers import Reason
 from jobs.spec import JobSpec, TranslateOptions
 from tests.rows import SPEC
 from worker.providers.chat.languages import LanguagePair, language_name, language_pair
 from worker.providers.chat.translation import ChatAnswer, outcome_of, passed_through, prompt_of, why_not_translate
+from worker.providers.protocol import Unanswered
 
 PAIR = LanguagePair("English", "Chinese")
 ANSWER = ChatAnswer("阿登将有雨。", True, 40, 6, (-0.5, -0.25))
@@ -91,3 +93,10 @@ def test_names_of_unknown_codes_are_the_codes() -> None:
         "Chinese (traditional)",
         "xx-YY",
     ]
+
+
+def test_a_translation_that_no_database_can_store_goes_to_another_provider() -> None:
+    found = outcome_of("Rain.", ChatAnswer("Re\0gen.", True, 5, 2))
+
+    assert isinstance(found, Unanswered)
+    assert (found.code, "NUL" in found.reason) == (Reason.DECLINED, True)

@@ -62,6 +62,7 @@ def test_a_right_completion_is_read() -> None:
         (listed(token_logprobs=[None, float("nan")]), "not a number"),
         (listed(token_logprobs=[None, float("-inf")]), "not a number"),
         (listed(token_logprobs=[None, True]), "not a number"),
+        (listed(token_logprobs=[None, -1e300]), "not a number"),  # a few of them would overflow a sum
         (listed(tokens=["a", 5]), "not texts"),
         ({"choices": [{"text": "", "prompt_logprobs": {}}]}, "not a list"),
         ({"choices": [{"text": "", "prompt_logprobs": [{"5": {}}]}]}, "without a log-probability"),
@@ -109,11 +110,38 @@ def test_wrong_counts_of_tokens_are_none(usage: Any) -> None:
     assert read_usage({"usage": usage}) == TokenUsage(0, 0)
 
 
-def test_chat_log_probabilities_are_those_of_every_token_or_none() -> None:
-    def chat(content: Any) -> Any:
-        message = {"role": "assistant", "content": "Rain."}
-        return {"choices": [{"message": message, "finish_reason": "stop", "logprobs": {"content": content}}]}
+def chat(content: Any, text: str = "Rain.", **message: Any) -> Any:
+    said = {"role": "assistant", "content": text, **message}
+    return {"choices": [{"message": said, "finish_reason": "stop", "logprobs": {"content": content}}]}
 
-    assert read_chat(chat([{"logprob": -0.5}, {"logprob": -1.0}])).log_probs == [-0.5, -1.0]
-    assert read_chat(chat([{"logprob": -0.5}, {}])).log_probs is None
-    assert read_chat(chat([])).log_probs is None
+
+def token(text: str, log_prob: float, numbers: list[int] | None = None) -> dict[str, Any]:
+    return {"token": text, "logprob": log_prob, "bytes": numbers}
+
+
+@pytest.mark.parametrize(
+    ("text", "content", "log_probs"),
+    [
+        ("Rain.", [token("Ra", -0.5), token("in.", -1.0)], [-0.5, -1.0]),
+        (" Rain.\n", [token("Rain", -0.5), token(".", -1.0)], [-0.5, -1.0]),  # the server has stripped, or has not
+        ("Rain.", [token("Rain.", -0.5), token("<|im_end|>", -1.0)], [-0.5, -1.0]),  # vLLM lists what ends the answer
+        ("雨。", [token("", -0.5), token("", -0.5), token("。", -1.0)], [-0.5, -0.5, -1.0]),  # llama-cpp-python
+        ("雨", [token("\\xe9\\x9b", -0.5, [0xE9, 0x9B]), token("\\xa8", -1.0, [0xA8])], [-0.5, -1.0]),  # OpenAI
+        ("Rain.", [token("Ra", -0.5), {"token": "in."}], None),
+        ("Rain.", [token("Ra", -0.5), {"logprob": -0.5}], None),
+        ("Rain.", [token("Let me think. ", -0.5), token("So: ", -0.5), token("Rain.", -1.0)], None),
+        ("Rain.", [token("Snow.", -0.5, [1, 2, 300]), token("!", -0.1)], None),
+        ("Rain.", [], None),
+        ("Rain.", None, None),
+    ],
+)
+def test_chat_log_probabilities_are_those_of_every_token_of_the_text_or_none(
+    text: str, content: Any, log_probs: list[float] | None
+) -> None:
+    assert read_chat(chat(content, text)).log_probs == log_probs
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_thoughts_in_a_field_of_their_own_are_seen(field: str) -> None:
+    assert read_chat(chat(None, **{field: "Rain is Regen."})).has_thoughts
+    assert not read_chat(chat(None, **{field: None})).has_thoughts

@@ -7,7 +7,8 @@ import pytest
 
 from jobs.providers import Reason
 from tests.unit.worker.providers.openai_api.served_bigrams import ServedBigrams, nll_of, run
-from worker.providers.openai_api.answers import Completion
+from worker.providers.http.client import RequestRefused
+from worker.providers.openai_api.answers import Completion, read_completion
 from worker.providers.openai_api.prompt_scores import PromptScorer, PromptScores, TextDeclined, Way
 from worker.providers.protocol import ProviderFailure
 
@@ -104,3 +105,47 @@ def test_the_token_that_the_server_generates_is_not_scored() -> None:
     _, found = score(Empty("echo"))
 
     assert len(found.log_probs) == len(TEXT)
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_parts_of_a_character_decline_a_document_where_tables_are_by_the_texts_of_tokens(number: int) -> None:
+    class Parts(ServedBigrams):
+        """Lists the document as parts of one character."""
+
+        async def complete(self, body: dict[str, Any]) -> Completion:
+            if body["prompt"] != "雨":
+                return await super().complete(body)
+            assert body.get("echo"), "the first token is no text that could be asked about"
+            tokens = {"tokens": [""] * number, "token_logprobs": [None, *[-1.0] * (number - 1)], "top_logprobs": None}
+            choice = {"text": "", "index": 0, "finish_reason": "length", "logprobs": tokens}
+            return read_completion({"choices": [choice], "usage": {"prompt_tokens": number}})
+
+    with pytest.raises(TextDeclined, match="parts of a character"):
+        score(Parts("late"), "雨")
+
+
+@pytest.mark.parametrize(("status", "error"), [(400, RequestRefused), (500, ProviderFailure)])
+def test_a_server_that_refuses_log_probabilities_cannot_score(status: int, error: type[Exception]) -> None:
+    """llama-cpp-python that was started with --logits_all false answers with HTTP 500."""
+
+    class Refusing(ServedBigrams):
+        async def complete(self, body: dict[str, Any]) -> Completion:
+            if error is RequestRefused:
+                raise RequestRefused(status, "logprobs is not supported")
+            raise ProviderFailure(Reason.SERVER_ERROR, "failed (HTTP 500: logprobs is not supported)")
+
+    with pytest.raises(ProviderFailure, match="does not return log-probabilities of a prompt") as failure:
+        score(Refusing("echo"))
+    assert failure.value.reason is Reason.BAD_ANSWER
+
+
+def test_a_server_that_lists_no_whole_vocabulary_cannot_score_late() -> None:
+    class FewListed(ServedBigrams):
+        async def complete(self, body: dict[str, Any]) -> Completion:
+            if not body.get("echo") and body["logprobs"] > 5:
+                raise RequestRefused(400, "logprobs must be at most 5")
+            return await super().complete(body)
+
+    with pytest.raises(ProviderFailure, match="at most 5") as failure:
+        score(FewListed("late"))
+    assert failure.value.reason is Reason.BAD_ANSWER
