@@ -177,6 +177,19 @@ def test_the_key_is_sent_as_a_bearer_token() -> None:
     assert api.requests[0].body == {"prompt": "rain"}
 
 
+def test_events_are_read_until_the_last_and_their_connection_is_not_used_again() -> None:
+    """llama-cpp-python closes the connection of a stream as soon as another request arrives on it."""
+    events = says(b'data: {"text": "It"}\n\ndata: {"text": " rains"}\n\ndata: [DONE]\n\n')
+    with serving(events, OK) as api:
+        client = JsonClient(api.access())
+        found = LOOP.run(client.post_for_events("/completions", {"stream": True}, Exchange()), lambda: False)
+        LOOP.run(client.post("/completions", {}, Exchange()), lambda: False)
+        LOOP.run(client.close(), lambda: False)
+
+    assert found == [{"text": "It"}, {"text": " rains"}]
+    assert [request.headers["connection"] for request in api.requests] == ["close", "keep-alive"]
+
+
 @contextlib.contextmanager
 def asking(*behaviours: Behaviour, **access: Any) -> Iterator[tuple[ScriptedApi, Any]]:
     """Ask for documents, each a number: the answer is the failed outcome that carries what the server said."""

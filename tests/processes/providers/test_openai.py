@@ -2,8 +2,10 @@
 
 import json
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +21,7 @@ from jobs.settings import Settings
 from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task, TranslateOptions
 from tests.openai_stand_in import OpenAIStandIn
 from tests.rows import SPEC
-from tests.scripted_api import Request, ScriptedApi, says, serving, stalls
+from tests.scripted_api import Request, ScriptedApi, hangs_up, says, serving, stalls
 from worker.engine.tasks.result_memory import NoMemory
 from worker.providers.available.openai import OpenAIProvider
 from worker.providers.protocol import ProviderAnswer, ProviderFailure, ProviderJob, Unanswered
@@ -82,9 +84,13 @@ class Asked:
     ) -> ProviderAnswer:
         job = ProviderJob(spec, spec.providers.choices[0])
         assert self._opened.why_not(job) is None
-        lane = self._opened.new_lane()
-        lane.open(job)
-        return lane.process(job, texts, NoMemory(), should_stop)
+        self._opened.new_lane().open(job)
+        return self.process(spec, texts, should_stop)
+
+    def process(self, spec: JobSpec, texts: list[str], should_stop: Callable[[], bool]) -> ProviderAnswer:
+        """As a lane whose model another lane has closed, after a failure."""
+        job = ProviderJob(spec, spec.providers.choices[0])
+        return self._opened.new_lane().process(job, texts, NoMemory(), should_stop)
 
 
 def always(body: Any, status: int = 200) -> Answer:
@@ -306,6 +312,44 @@ def test_a_worker_that_stops_waits_for_no_answer() -> None:
 
     with serving(behave) as api, provider(api, openai_timeout_s=30.0) as ask, pytest.raises(Stopped):
         ask(TRANSLATE, TEXTS, lambda: True)
+
+
+def test_a_worker_that_stops_does_not_wait_until_another_lane_has_opened_the_model() -> None:
+    opening, release = threading.Event(), threading.Event()
+
+    def behave(request: Request, connection: Any) -> None:
+        opening.set()
+        release.wait(30)
+        hangs_up(request, connection)
+
+    with serving(behave) as api, provider(api, openai_timeout_s=60.0) as ask, ThreadPoolExecutor(1) as other_lane:
+        try:
+            first = other_lane.submit(ask, TRANSLATE, TEXTS[:1])
+            assert opening.wait(30)
+            with pytest.raises(Stopped):
+                ask.process(TRANSLATE, TEXTS[:1], lambda: True)
+            assert not first.done()
+        finally:
+            release.set()
+        with pytest.raises(ProviderFailure):
+            first.result()
+
+
+def test_what_an_opening_cost_that_failed_is_recorded_with_the_next_batch() -> None:
+    answers = iter([OpenAIStandIn(echoes=False), OpenAIStandIn()])
+    current = next(answers)
+
+    with serving(lambda request, connection: current(request, connection)) as api, provider(api) as ask:
+        score = replace(TRANSLATE, task=Task.SCORE, options=ScoreOptions())
+        with pytest.raises(ProviderFailure):
+            ask(score, TEXTS[:1])
+        asked = sum(request.method == "POST" for request in api.requests)
+        current = next(answers)
+        found = ask(score, TEXTS[:1])
+
+    assert asked > 0
+    assert found.usage is not None
+    assert found.usage.requests == sum(request.method == "POST" for request in api.requests)
 
 
 def test_queries_are_ranked_by_the_servers_own_endpoint_where_it_has_one() -> None:

@@ -14,8 +14,10 @@ import os
 import random
 import ssl
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
+from types import MappingProxyType
 from typing import Any
 
 import httpx2
@@ -77,7 +79,8 @@ class JsonClient:
 
     async def post_for_events(self, path: str, body: Any, exchange: Exchange) -> list[Any]:
         """Send JSON, and return the JSON of each server-sent event of the answer, until `[DONE]`. Raises as `post`."""
-        reply = await self._send("POST", path, orjson.dumps(body), exchange)
+        # A connection is not used again after a stream: llama-cpp-python closes it when the next request arrives.
+        reply = await self._send("POST", path, orjson.dumps(body), exchange, {"Connection": "close"})
         events = (line[5:].strip() for line in reply.content.splitlines() if line.startswith(b"data:"))
         until_done = takewhile(lambda event: event != b"[DONE]", events)
         return [self._value(_Reply(reply.status, None, event)) for event in until_done]
@@ -91,14 +94,21 @@ class JsonClient:
         if self._client is not None:
             await self._client.aclose()
 
-    async def _send(self, method: str, path: str, content: bytes | None, exchange: Exchange) -> _Reply:
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        content: bytes | None,
+        exchange: Exchange,
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> _Reply:
         """An answer with a status of success."""
         waited_s = 0.0
         for attempt in range(1, self.access.attempts + 1):
             is_last = attempt == self.access.attempts
             wait_s = backoff_s(attempt, self._rng)
             try:
-                reply = await self._request(method, path, content, exchange)
+                reply = await self._request(method, path, content, exchange, headers)
             except (httpx2.NetworkError, httpx2.RemoteProtocolError, httpx2.ProxyError) as error:
                 if is_last or waited_s + wait_s > LONGEST_WAIT_S or _tls_error(error):
                     raise ProviderFailure(Reason.UNREACHABLE, self._connection_problem(error)) from None
@@ -115,7 +125,9 @@ class JsonClient:
             exchange.timings.append(StepTiming("wait", 0, 1, 0, 0, time.perf_counter() - started))
         raise AssertionError("the last attempt returns or raises")
 
-    async def _request(self, method: str, path: str, content: bytes | None, exchange: Exchange) -> _Reply:
+    async def _request(
+        self, method: str, path: str, content: bytes | None, exchange: Exchange, headers: Mapping[str, str]
+    ) -> _Reply:
         """One attempt. Raises ProviderFailure for a time-out, for an answer that is too large, and where nothing can be
         sent at all."""
         if self._client is None or self._slots is None:
@@ -124,7 +136,8 @@ class JsonClient:
             started = time.perf_counter()
             try:
                 async with asyncio.timeout(self.access.timeout_s):
-                    request = self._client.build_request(method, f"{self.access.base_url}{path}", content=content)
+                    url = f"{self.access.base_url}{path}"
+                    request = self._client.build_request(method, url, content=content, headers=headers)
                     response = await self._client.send(request, stream=True)
                     try:
                         received = await self._receive(response)

@@ -84,7 +84,11 @@ class PromptScorer:
             )
         if way is Way.LATE_ECHO:
             await _check_vocabulary(complete)
-        return cls(way, probed[0].hides_bos)
+        scorer = cls(way, probed[0].hides_bos)
+        if way is Way.ECHO and scorer.hides_bos:
+            # Now, while nothing else is asked: llama-cpp-python cuts an answer that it streams when a request arrives.
+            scorer._tables[""] = await _first_tokens(complete)
+        return scorer
 
     async def score(self, text: str, complete: Complete) -> PromptScores:
         """The log-probabilities of a text's tokens. Raises TextDeclined and ProviderFailure."""
@@ -133,10 +137,21 @@ class PromptScorer:
         return log_prob
 
 
+async def _first_tokens(complete: Complete) -> LogProbTable:
+    """The log-probability of every token that may begin a text after a hidden BOS. Raises ProviderFailure."""
+    try:
+        table = await _table_after("", complete)
+    except TextDeclined as why:
+        raise _cannot(str(why)) from None
+    if not table:
+        raise _cannot("it withholds that of the first token")
+    return table
+
+
 async def _table_after(prompt: str, complete: Complete) -> LogProbTable:
     """The log-probability of every token that may follow a short prompt; empty where the server lists none."""
-    # Streamed, because llama-cpp-python lists no token of an answer to an empty prompt otherwise.
-    asked = {"max_tokens": 2, "min_tokens": 1, "logprobs": WHOLE_VOCABULARY, "stream": True}
+    # llama-cpp-python lists no token of an answer to an empty prompt unless it is streamed.
+    asked = {"max_tokens": 2, "min_tokens": 1, "logprobs": WHOLE_VOCABULARY} | ({} if prompt else {"stream": True})
     try:
         found = await complete(_body(prompt, None) | asked)
     except RequestRefused as refused:

@@ -80,6 +80,30 @@ def test_tables_of_first_tokens_are_asked_once() -> None:
     assert run(score_twice()) == 1
 
 
+def test_an_empty_prompt_alone_is_streamed_and_before_the_first_document() -> None:
+    """llama-cpp-python cuts an answer that it streams as soon as another request arrives."""
+    for kind, bos, streamed in (("echo", "hidden", [""]), ("late", "none", [])):
+        server = ServedBigrams(kind, bos)
+        score(server)
+        assert [body["prompt"] for body in server.asked if body.get("stream")] == streamed
+        assert server.asked[-1]["prompt"] == (TEXT if bos == "hidden" else TEXT[0])
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_a_server_that_withholds_the_first_token_cannot_score(refuses: bool) -> None:
+    class Withholding(ServedBigrams):
+        async def complete(self, body: dict[str, Any]) -> Completion:
+            if body["prompt"]:
+                return await super().complete(body)
+            if refuses:
+                raise RequestRefused(400, "the prompt is empty")
+            return read_completion({"choices": [{"text": "", "index": 0, "logprobs": None}]})
+
+    with pytest.raises(ProviderFailure, match="first token") as failure:
+        score(Withholding("echo", "hidden"))
+    assert failure.value.reason is Reason.BAD_ANSWER
+
+
 def test_tokens_of_another_text_decline_the_document_alone() -> None:
     class Other(ServedBigrams):
         """Lists what it was not sent."""
