@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select, text
 
-from jobs.store import prune, short_writes
 from jobs.store.database import Database
+from jobs.store.disk_space import prune, short_writes
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema import tables
 from jobs.store.schema.migrate import HEAD

@@ -11,8 +11,8 @@ import pytest
 
 from jobs.formatting import size
 from jobs.process import ProcessId
-from jobs.store import free_pages, prune
 from jobs.store.database import Database
+from jobs.store.disk_space import free_pages, prune
 from tests.command_line import Kvjobs
 from tests.databases import ON_POSTGRESQL
 from tests.rows import Line, dead_process, enter, insert_job

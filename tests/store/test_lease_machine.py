@@ -25,8 +25,8 @@ from jobs.errors import SpecError, StaleLease
 from jobs.outcome import Failed, Quarantined, StepTiming
 from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
+from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, pause, resume, retry
-from jobs.store.prune import prune_jobs
 from jobs.store.record import record
 from jobs.store.report.recount.rollup_recount import find_wrong_rollups
 from jobs.store.schema import tables

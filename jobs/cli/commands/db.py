@@ -16,7 +16,7 @@ from jobs.visible_text import visible
 
 if TYPE_CHECKING:
     from jobs.store.database import Database
-    from jobs.store.free_pages import FileSpace
+    from jobs.store.disk_space.free_pages import FileSpace
     from jobs.store.report.job_summary import JobSummary
 
 
@@ -107,8 +107,8 @@ def prune(context: Context, references: tuple[str, ...], days: float | None, yes
 
     If interrupted, run the same command again, with the numbers of the jobs in place of their names.
     """
-    from jobs.store.free_pages import file_space
-    from jobs.store.prune import prune_jobs
+    from jobs.store.disk_space.free_pages import file_space
+    from jobs.store.disk_space.prune import prune_jobs
 
     if bool(references) == (days is not None):
         raise click.UsageError("Name jobs, or give --older-than DAYS; not both.")
@@ -142,7 +142,13 @@ def vacuum(context: Context, force: bool, output: Output) -> None:
     must be written anew as a whole, once: that takes free disk space of twice the size of what is left in it, whoever
     writes waits until it is done, and it is refused while workers are running.
     """
-    from jobs.store.free_pages import check_rewrite, empty_log, file_space, give_back_free_pages, rewrite_file
+    from jobs.store.disk_space.free_pages import (
+        check_rewrite,
+        empty_log,
+        file_space,
+        give_back_free_pages,
+        rewrite_file,
+    )
 
     with context.database() as database:
         before = file_space(database)
@@ -198,7 +204,7 @@ def grant_reader(context: Context, role: str, password: TextIO | None) -> None:
 
 
 def _jobs_to_prune(database: "Database", references: tuple[str, ...], days: float | None) -> "list[JobSummary]":
-    from jobs.store.prune import ended_before
+    from jobs.store.disk_space.prune import ended_before
     from jobs.store.report.job_summary import find_job, require_ended
 
     with database.reading() as connection:

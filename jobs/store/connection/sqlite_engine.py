@@ -73,7 +73,7 @@ def _set_up(connection: sqlite3.Connection, _record: Any) -> None:
     add_exp_and_ln(connection)
     if connection.execute("PRAGMA page_count").fetchone() == (0,):
         # Only a new file can be made so. (On another, the pragma would take the write lock at every connect.)
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # `jobs.store.free_pages` shortens the file
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # `jobs.store.disk_space.free_pages` shortens the file
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
 

@@ -14,8 +14,8 @@ from jobs.spec import JobSpec, RerankOptions, ScoreOptions, Task
 from jobs.store import lease_expiry, leases
 from jobs.store.batches import MAX_TOKENS
 from jobs.store.database import Database
+from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, retry
-from jobs.store.prune import prune_jobs
 from jobs.store.schema import tables
 from jobs.store.schema.migrate import differences, downgrade, upgrade
 from jobs.store.schema.rollup_tables import ROLLUPS, MinuteSums, RecordedBatch

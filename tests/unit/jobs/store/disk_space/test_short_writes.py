@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.store import short_writes
-from jobs.store.short_writes import FIRST, HOLD_S, LEAST, MOST, write_in_turns
+from jobs.store.disk_space import short_writes
+from jobs.store.disk_space.short_writes import FIRST, HOLD_S, LEAST, MOST, write_in_turns
 
 
 class Clock:

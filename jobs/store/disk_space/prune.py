@@ -8,7 +8,8 @@ from sqlalchemy import Connection, delete, func, select, tuple_, update
 from jobs.errors import SpecError
 from jobs.failpoints import failpoint
 from jobs.store.database import Database
-from jobs.store.free_pages import empty_log, give_back_free_pages
+from jobs.store.disk_space.free_pages import empty_log, give_back_free_pages
+from jobs.store.disk_space.short_writes import Write, write_in_turns
 from jobs.store.job_counters import lock_counters
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.provider_tables import ProviderChange
@@ -16,7 +17,6 @@ from jobs.store.schema.results import RESULTS
 from jobs.store.schema.rollup_tables import SUMS, RecordedBatch
 from jobs.store.schema.states import ENDED_STATES, JobState
 from jobs.store.schema.tables import Document, Job, Shard, ShardEvent, Step
-from jobs.store.short_writes import Write, write_in_turns
 
 # So many free pages are given back before more rows are deleted. For each page SQLite searches the list of free pages
 # from its start: with 500,000 in the list it gave back 1,100 a second, three quarters of that spent on the search.

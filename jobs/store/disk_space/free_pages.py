@@ -26,7 +26,7 @@ from jobs.failpoints import failpoint
 from jobs.formatting import size
 from jobs.store.connection.database_errors import explain
 from jobs.store.database import Database
-from jobs.store.short_writes import write_in_turns
+from jobs.store.disk_space.short_writes import write_in_turns
 from jobs.store.worker_registry import any_alive
 
 INCREMENTAL = 2  # of PRAGMA auto_vacuum

@@ -1,0 +1,1 @@
+"""How a store becomes smaller on the disk: ended jobs deleted, free pages given back."""
