@@ -7,6 +7,7 @@ from jobs.spec import Method, RerankOptions
 from worker.engine.tasks.rerank_payload import BAD_PAYLOAD, RerankPayload
 from worker.engine.tasks.reranking import missing_text
 from worker.providers.http.client import Exchange
+from worker.providers.http.usage_count import UsageCount
 from worker.providers.ollama_api.answers import ChatReply, bad
 from worker.providers.ollama_api.relevance import (
     NEITHER,
@@ -17,7 +18,7 @@ from worker.providers.ollama_api.relevance import (
     prompt_of,
     score_of,
 )
-from worker.providers.ollama_api.server import Declined, OllamaModel, UsageCount
+from worker.providers.ollama_api.server import Declined, OllamaModel
 from worker.providers.protocol import ProviderFailure, Unanswered
 
 PROBED_QUERY, PROBED_DOCUMENT = "Will it rain in Arden?", "In Arden it will rain on Friday."

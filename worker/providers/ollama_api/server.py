@@ -15,9 +15,10 @@ Knows: requests. Does not know: lanes, tasks.
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jobs.providers import Reason, Usage
+from jobs.providers import Reason
 from worker.providers.http.client import Exchange, JsonClient, RequestRefused
 from worker.providers.http.document_requests import TooLong
+from worker.providers.http.usage_count import UsageCount
 from worker.providers.ollama_api.answers import (
     ChatReply,
     Version,
@@ -52,24 +53,6 @@ class PromptTooLong(Declined):
 
     def unanswered(self, where: str = "") -> Unanswered:
         return TooLong(Reason.DECLINED, f"{where}{self}")
-
-
-@dataclass(slots=True)
-class UsageCount:
-    """The requests and tokens of a batch."""
-
-    provider: str
-    requests: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-    def add(self, reply: ChatReply) -> None:
-        self.requests += 1
-        self.prompt_tokens += reply.num_prompt_tokens
-        self.completion_tokens += reply.num_completion_tokens
-
-    def total(self) -> Usage:
-        return Usage(self.provider, self.requests, self.prompt_tokens, self.completion_tokens, cost=0.0)
 
 
 @dataclass(slots=True)
@@ -110,7 +93,7 @@ class OllamaModel:
         own = Exchange()
         try:
             reply = read_chat(await self._post("/api/chat", body, own), self.name)
-            usage.add(reply)
+            usage.add(reply.num_prompt_tokens, reply.num_completion_tokens)
             # The last attempt is the one that was answered.
             own.timings[-1] = replace(own.timings[-1], tokens=reply.num_prompt_tokens + reply.num_completion_tokens)
         finally:

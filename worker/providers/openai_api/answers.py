@@ -191,10 +191,9 @@ def _generated(value: Any, text: str) -> Sequence[float] | None:
     if isinstance(content, list):
         tokens = [one.get("token") if isinstance(one, dict) else None for one in content]
         found = [_log_prob(one.get("logprob")) if isinstance(one, dict) else None for one in content]
-        if joined := _joined_bytes(content):
-            tokens = [joined]
+        parts = [one.get("bytes") if isinstance(one, dict) else None for one in content]
     elif isinstance(value.get("tokens"), list) and isinstance(value.get("token_logprobs"), list):
-        tokens, found = value["tokens"], [_log_prob(one) for one in value["token_logprobs"]]
+        tokens, found, parts = value["tokens"], [_log_prob(one) for one in value["token_logprobs"]], []
     else:
         return None
     known = [one for one in found if one is not None]
@@ -202,18 +201,21 @@ def _generated(value: Any, text: str) -> Sequence[float] | None:
     if not known or len(known) < len(found) or len(texts) < len(tokens):
         return None
     # Some servers list the token that ends the answer, whose text is no part of it.
-    return known if any(_join_to(text, some) for some in (texts, texts[:-1])) else None
+    for stop in (len(texts), len(texts) - 1):
+        if _join_to(text, texts[:stop]) or _joined_bytes(parts[:stop]) == text.strip():
+            return known
+    return None
 
 
-def _joined_bytes(content: list[Any]) -> str | None:
-    """The text of listed tokens by their bytes, which OpenAI gives, as a token may be part of a character."""
-    found = bytearray()
-    for one in content:
-        part = one.get("bytes") if isinstance(one, dict) else None
-        if not isinstance(part, list) or not all(type(byte) is int and 0 <= byte < 256 for byte in part):
-            return None
-        found += bytes(part)
-    return found.decode("utf-8", "replace")
+def _joined_bytes(parts: Sequence[Any]) -> str | None:
+    """The text, without space around it, of listed tokens by their bytes, as a token may be part of a character. A
+    token without bytes adds nothing; None where none has any."""
+    given = [bytes(part) for part in parts if _is_bytes(part)]
+    return b"".join(given).decode("utf-8", "replace").strip() if given else None
+
+
+def _is_bytes(value: Any) -> bool:
+    return isinstance(value, list) and all(type(byte) is int and 0 <= byte < 256 for byte in value)
 
 
 def _join_to(text: str, tokens: Sequence[str]) -> bool:

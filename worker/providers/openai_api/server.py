@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jobs.outcome import Failed, Outcome
-from jobs.provider_settings.token_price import TokenPrice
-from jobs.providers import Reason, Usage
+from jobs.providers import Reason
 from jobs.spec import RerankOptions, ScoreOptions, TranslateOptions
 from worker.engine.tasks.rerank_payload import BAD_PAYLOAD, RerankPayload
 from worker.providers.chat.languages import LanguagePair
@@ -19,6 +18,7 @@ from worker.providers.chat.thoughts import without_thoughts
 from worker.providers.chat.translation import ChatAnswer, outcome_of, passed_through, prompt_of, thoughts_alone
 from worker.providers.http.client import Exchange, JsonClient, RequestRefused, shown
 from worker.providers.http.document_requests import TooLong, until_unanswered
+from worker.providers.http.usage_count import UsageCount
 from worker.providers.openai_api.answers import (
     ChatChoice,
     Completion,
@@ -51,34 +51,6 @@ TOO_LONG = ("context", "too long", "maximum", "max_model_len", "exceed", "must h
 
 
 @dataclass(slots=True)
-class UsageCount:
-    """The tokens that a server counted for a batch."""
-
-    provider: str
-    price: TokenPrice | None
-    requests: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-    def add(self, answer: Any) -> None:
-        """Count an answer, also one that is thrown away: it is paid for."""
-        usage = read_usage(answer)
-        self.requests += 1
-        self.prompt_tokens += usage.prompt
-        self.completion_tokens += usage.completion
-
-    def add_up(self, other: "UsageCount") -> None:
-        """Add what another count has."""
-        self.requests += other.requests
-        self.prompt_tokens += other.prompt_tokens
-        self.completion_tokens += other.completion_tokens
-
-    def total(self) -> Usage:
-        cost = self.price.cost(self.prompt_tokens, self.completion_tokens) if self.price else 0.0
-        return Usage(self.provider, self.requests, self.prompt_tokens, self.completion_tokens, cost)
-
-
-@dataclass(slots=True)
 class ServedModel:
     """One model of one server, opened for one task."""
 
@@ -106,13 +78,14 @@ class ServedModel:
             raise
         finally:
             exchange.timings += own.timings
-        usage.add(answer)
+        usage.add(tokens.prompt, tokens.completion)
         return answer
 
     async def post_for_events(self, body: dict[str, Any], exchange: Exchange, usage: UsageCount) -> list[Any]:
         """The events of a streamed completion. Raises RequestRefused and ProviderFailure."""
         events = await self.client.post_for_events("/completions", {"model": self.model, **body}, exchange)
-        usage.add(events[-1] if events else None)
+        tokens = read_usage(events[-1] if events else None)
+        usage.add(tokens.prompt, tokens.completion)
         return events
 
     async def check_model(self, exchange: Exchange) -> None:

@@ -14,7 +14,7 @@ def shown(text: str) -> dict[str, str]:
 
 
 def test_one_order_is_that_of_every_task() -> None:
-    assert shown("onnx,openai") == {"translate": "onnx,openai", "score": "onnx,openai", "rerank": "onnx,openai"}
+    assert shown("onnx,openai") == dict.fromkeys(Task, "onnx,openai")
 
 
 def test_a_task_has_its_own_order_and_the_others_that_without_a_task() -> None:
@@ -22,11 +22,12 @@ def test_a_task_has_its_own_order_and_the_others_that_without_a_task() -> None:
         "translate": "openai:a=b,onnx",
         "score": "llamacpp",
         "rerank": "openai:a=b,onnx",
+        "generate": "openai:a=b,onnx",
     }
 
 
 def test_a_task_that_is_not_named_is_answered_by_onnx() -> None:
-    assert shown("translate=ollama") == {"translate": "ollama", "score": "onnx", "rerank": "onnx"}
+    assert shown("translate=ollama") == dict.fromkeys(Task, "onnx") | {"translate": "ollama"}
     assert shown("") == dict.fromkeys(Task, "onnx")
 
 
@@ -40,7 +41,7 @@ def test_a_table_says_the_same_as_its_text() -> None:
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        ("sing=onnx", "the task 'sing'; the tasks are translate, score, rerank"),
+        ("sing=onnx", "the task 'sing'; the tasks are translate, score, rerank, generate"),
         ("score=onnx; score=openai", "names the task score twice"),
         ("onnx; openai", "an order for all tasks twice"),
         ("score=", "no provider is named"),
