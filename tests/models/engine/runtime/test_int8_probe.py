@@ -1,20 +1,27 @@
-"""On a processor whose int8 sums saturate, int8 must not be used. This processor is exact; the other is simulated."""
+"""On a processor whose int8 sums saturate, weights are shifted to uint8; where that does not help, int8 is refused."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
 from jobs.errors import ModelError
 from tests.checkpoints import write_marian_checkpoint
-from worker.engine.runtime import native_precision
-from worker.engine.runtime.int8_probe import int8_is_exact
+from worker.engine.runtime import native_precision, native_session
+from worker.engine.runtime.int8_probe import Int8, exact_int8
+from worker.engine.runtime.run_context import RunContext
 from worker.engine.seq2seq.native import graphs as native_graphs
+from worker.engine.seq2seq.native.decode_step import DecodeStep
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
-from worker.graphs import marian
+from worker.graphs import marian, matrix_products
+from worker.graphs.graph_builder import GraphBuilder
 from worker.graphs.precision import Precision
+from worker.graphs.unsigned_weights import with_unsigned_weights
+from worker.graphs.weights import WrittenWeights
 from worker.model_tools.add.add import Request, add_model
 
 Add = Callable[[Precision], Path]
@@ -37,25 +44,58 @@ def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Add:
     return make
 
 
-def inexact(*_: Any) -> bool:
-    return False
+def every_array(model: NativeSeq2Seq) -> list[np.ndarray]:
+    """Encoder states, and the logits of a step."""
+    cross = model.graphs.encode(np.array([[3, 4, 5], [6, 7, 2]]))
+    slots = model.graphs.new_slots()
+    slots.begin(2, 1, 8, 3)
+    slots.admit(cross)
+    step = DecodeStep(model.graphs, replace(model.generation, num_beams=1))
+    logits, scales = step.run(np.array([1, 1]), slots, RunContext(), 0)
+    return [cross, logits, np.empty(0) if scales is None else scales]
 
 
-def test_this_processor_computes_int8_exactly() -> None:
-    assert int8_is_exact(), "without exact int8, the int8 tests are meaningless"
+def test_int8_is_exact_on_this_processor() -> None:
+    assert exact_int8() is not Int8.NEITHER, "without exact int8, the int8 tests are meaningless"
 
 
-def test_a_model_in_int8_is_refused_on_an_inexact_processor(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_in_uint8_give_the_bits_of_weights_in_int8(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of small weights, whose sums no processor cuts."""
+    monkeypatch.setattr(matrix_products._Columns, "quantized", property(small_weights))
     folder = add(Precision.INT8)
-    monkeypatch.setattr(native_precision, "int8_is_exact", inexact)
 
-    with pytest.raises(ModelError, match=r"lacks VNNI.*--precision fp32"):
+    found = []
+    for kind in (Int8.SIGNED, Int8.UNSIGNED):
+        monkeypatch.setattr(native_session, "exact_int8", lambda kind=kind: kind)
+        found.append(every_array(NativeSeq2Seq.open(folder)))
+
+    for signed, unsigned in zip(*found, strict=True):
+        np.testing.assert_array_equal(signed, unsigned)
+
+
+def test_a_model_in_int8_is_refused_where_no_int8_product_is_exact(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = add(Precision.INT8)
+    monkeypatch.setattr(native_precision, "exact_int8", lambda: Int8.NEITHER)
+
+    with pytest.raises(ModelError, match=r"no int8 product exactly.*--precision fp32"):
         NativeSeq2Seq.open(folder)
 
 
-def test_no_head_is_screened_in_int8_on_an_inexact_processor(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_head_is_screened_where_no_int8_product_is_exact(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = add(Precision.FP32)
     assert NativeSeq2Seq.open(folder).graphs.screened_decoder() is not None
-    monkeypatch.setattr(native_graphs, "int8_is_exact", inexact)
+    monkeypatch.setattr(native_graphs, "exact_int8", lambda: Int8.NEITHER)
 
     assert NativeSeq2Seq.open(folder).graphs.screened_decoder() is None
+
+
+def test_other_graphs_stay_as_they_are() -> None:
+    graph = GraphBuilder("empty", WrittenWeights({})).model().SerializeToString()
+
+    assert with_unsigned_weights(graph) is graph
+
+
+def small_weights(columns: Any) -> np.ndarray:
+    """7 bits of each weight."""
+    halved: np.ndarray = columns._both()[0] // 2
+    return halved

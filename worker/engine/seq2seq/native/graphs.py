@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from onnxruntime import InferenceSession, OrtValue
 
 from worker.engine.runtime.device import Device, Provider
-from worker.engine.runtime.int8_probe import int8_is_exact
-from worker.engine.runtime.session import open_session
+from worker.engine.runtime.int8_probe import Int8, exact_int8
+from worker.engine.runtime.native_session import open_native_session
 from worker.engine.seq2seq.native.candidate_screening import CandidateScreen
 from worker.engine.seq2seq.native.device_buffers import DeviceCopies
 from worker.engine.seq2seq.native.device_kv_slots import DeviceKVSlots
@@ -57,7 +57,7 @@ class NativeSeq2SeqGraphs:
         self._providers = providers
         self._device = Device.of(providers)
         self._on_device = on_device
-        self._encoder = open_session(folder / ENCODER, threads=threads, providers=providers)
+        self._encoder = open_native_session(folder / ENCODER, precision, threads=threads, providers=providers)
         self._decoders: dict[int, InferenceSession] = {}  # by number of beams
         self._copies: DeviceCopies | None = None
         self._uncached_decoder: InferenceSession | None = None
@@ -125,9 +125,10 @@ class NativeSeq2SeqGraphs:
     def screened_decoder(self) -> tuple[InferenceSession, CandidateScreen] | None:
         """A decoder for greedy search with an approximate head, and the screen that corrects it; None if unusable."""
         file = self._folder / SCREENED
+        has_int8 = exact_int8() is not Int8.NEITHER
         with self._lock:
-            if self._screened is None and file.is_file() and not self._on_device and int8_is_exact():
-                session = open_session(file, threads=self._threads, providers=self._providers)
+            if self._screened is None and file.is_file() and not self._on_device and has_int8:
+                session = open_native_session(file, Precision.INT8, threads=self._threads, providers=self._providers)
                 metadata = session.get_modelmeta().custom_metadata_map
                 error, norm = float(metadata["screen_error"]), float(metadata["screen_norm"])
                 self._screened = session, CandidateScreen(map_head(self._folder), error, norm)
@@ -136,4 +137,4 @@ class NativeSeq2SeqGraphs:
     def _open(self, graph: bytes | None) -> InferenceSession:
         """Open a graph over the decoder's weights; None: the decoder file itself."""
         file = self._folder / DECODER
-        return open_session(file, threads=self._threads, providers=self._providers, graph=graph)
+        return open_native_session(file, self.precision, threads=self._threads, providers=self._providers, graph=graph)

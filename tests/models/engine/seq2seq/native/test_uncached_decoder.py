@@ -15,6 +15,7 @@ from worker.engine.runtime.run_context import RunContext
 from worker.engine.search.hypothesis import Hypothesis
 from worker.engine.seq2seq.native.model import NativeSeq2Seq
 from worker.engine.tasks.cache_report import measure_cache
+from worker.engine.tasks.cache_work import TranslationWork
 from worker.graphs.precision import Precision
 from worker.model_tools.add.add import Request, add_model
 from worker.model_tools.add.target_ids import HeadChoice
@@ -169,9 +170,9 @@ def test_decoding_stops_between_two_steps(open_kv: Open) -> None:
 
 @pytest.mark.parametrize("num_beams", [1, 3])
 def test_both_ways_are_measured_over_the_same_steps(open_kv: Open, num_beams: int) -> None:
-    report = measure_cache(
-        open_kv(), sources(), target_tokens=12, num_beams=num_beams, batch_size=4, repeats=1
-    )  # more segments than slots, so that slots are refilled
+    work = TranslationWork(open_kv(), sources(), num_beams=num_beams, batch_size=4)  # slots are refilled
+
+    report = measure_cache(work, target_tokens=12, num_beams=num_beams, batch_size=4, repeats=1)
 
     assert report.is_equal
     for one in (report.on, report.off):

@@ -1,0 +1,28 @@
+"""Opening a native graph as a session, with int8 products that are exact on this processor."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnxruntime
+
+from worker.engine.runtime.device import CPU_PROVIDER, Device, Provider
+from worker.engine.runtime.int8_probe import Int8, exact_int8
+from worker.engine.runtime.session import open_session
+from worker.graphs.precision import Precision
+from worker.graphs.unsigned_weights import with_unsigned_weights
+
+
+def open_native_session(
+    file: Path,
+    precision: Precision,
+    *,
+    threads: int = 1,
+    providers: Sequence[Provider] = (CPU_PROVIDER,),
+    graph: bytes | None = None,
+) -> onnxruntime.InferenceSession:
+    """As `open_session`. `precision`: of the graph's products."""
+    if precision is Precision.INT8 and Device.of(providers).kind == "cpu" and exact_int8() is Int8.UNSIGNED:
+        if graph is None and file.is_file():  # else `open_session` says what is missing
+            graph = file.read_bytes()
+        graph = graph and with_unsigned_weights(graph)
+    return open_session(file, threads=threads, providers=providers, graph=graph)
