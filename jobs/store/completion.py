@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, and_, exists, or_, update
+from sqlalchemy import Connection, and_, case, exists, or_, update
 
 from jobs.store.job_counters import add_to_counters
 from jobs.store.schema.clock import db_time
@@ -70,8 +70,10 @@ def close_shards(connection: Connection, job_id: int, count: int) -> None:
     if count:
         add_to_counters(connection, job_id, shards_open=-count)
     over = exists().where(JobCounts.job_id == Job.id, JobCounts.shards_open == 0)
-    running = (Job.id == job_id, Job.state == JobState.RUNNING, over)
     any_cancelled = exists().where(JobCounts.job_id == Job.id, JobCounts.cancelled > 0)
     cancelled = and_(Job.cancel_requested_at.is_not(None), or_(any_cancelled, Job.ingested_at.is_(None)))
-    connection.execute(update(Job).where(*running, cancelled).values(state=JobState.CANCELLED, finished_at=db_time()))
-    connection.execute(update(Job).where(*running).values(state=JobState.DONE, finished_at=db_time()))
+    connection.execute(
+        update(Job)
+        .where(Job.id == job_id, Job.state == JobState.RUNNING, over)
+        .values(state=case((cancelled, JobState.CANCELLED), else_=JobState.DONE), finished_at=db_time())
+    )

@@ -1,10 +1,15 @@
 """The counters of a job. They change only by the number of rows that the same transaction inserted or ended."""
 
+from collections.abc import Mapping
 from functools import cache
 
-from sqlalchemy import Connection, Update, bindparam, select, update
+from sqlalchemy import Connection, Update, bindparam, func, select, update
 
+from jobs.store.connection.dialect import Addition, add_behind
 from jobs.store.schema.tables import JobCounts
+
+COUNTERS = tuple(column.name for column in JobCounts.__table__.columns if not column.primary_key)
+TURNS = int.from_bytes(b"kvj") << 40  # + the number of a job
 
 
 def lock_counters(connection: Connection, job_id: int) -> None:
@@ -23,6 +28,28 @@ def add_to_counters(connection: Connection, job_id: int, **amounts: int) -> None
     added = {f"add_{name}": amount for name, amount in amounts.items() if amount}
     if added:
         connection.execute(_addition(tuple(name for name in amounts if amounts[name])), {"of_job": job_id, **added})
+
+
+def wait_for_turn(connection: Connection, job_id: int) -> None:
+    """Wait until no other recorder of the job has the lock of its counters; before `lock_counters`, never behind it.
+
+    PostgreSQL wakes everyone who waits for a row whenever it changes, and all but one wait again: with a hundred
+    workers that took more of its time than recording. Those who wait for an advisory lock are woken one by one. It
+    protects nothing: the lock of the row does.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(_turn(job_id))))
+
+
+def count_behind_turn(connection: Connection, job_id: int, amounts: Mapping[str, int], *others: Addition) -> None:
+    """In one statement: `wait_for_turn`, lock the counters, add to them, and then add to the rollups of the job."""
+    counted = {"job_id": job_id, **dict.fromkeys(COUNTERS, 0), **amounts}
+    add_behind(connection, _turn(job_id), (JobCounts, [counted]), *others)
+
+
+def _turn(job_id: int) -> int:
+    """The number of the advisory lock, which all programs of a database share."""
+    return TURNS + job_id
 
 
 @cache

@@ -17,17 +17,17 @@ from jobs.store.circuit_breaker import QUARANTINED
 from jobs.store.completion import end_documents
 from jobs.store.connection.dialect import insert_results, insert_rows
 from jobs.store.database import Database
-from jobs.store.job_counters import add_to_counters, lock_counters
+from jobs.store.job_counters import count_behind_turn, lock_counters, wait_for_turn
 from jobs.store.job_providers import handover_sums, log_changes, provider_sums
 from jobs.store.rollups.batch_sums import BatchSums
-from jobs.store.rollups.writes import add_batch, add_failures
+from jobs.store.rollups.writes import additions_of, failures_addition
 from jobs.store.schema import tables
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, SUMMED, as_stored
 from jobs.store.schema.states import DocumentStatus, ShardState
 from jobs.store.schema.tables import Shard
 from jobs.store.shard_events import log_event
-from jobs.store.work import Work, fence, finish_shard, newest_lease, positions_json, set_in_flight, shard_exists
+from jobs.store.work import Work, fence, finish_shard, newest_lease, positions_json, shard_exists
 
 ONNX_FOR_ALL = BatchProviders()
 
@@ -56,23 +56,27 @@ def record(
         now = connection.execute(
             update(Shard)
             .where(Shard.in_flight == positions_json(batch), *fence(work))
-            .values(lease_until=db_time(lease_s), crashes=0)
+            .values(lease_until=db_time(lease_s), crashes=0, **_next_in_flight(following))
             .returning(db_time())
         ).scalar()
         if now is not None:
             failpoint("before-insert")
+            # Every worker of the job waits for the lock of its counters, so all that needs no lock is done before it.
+            # The memory above all: who has the lock must not wait for another's entries, which may wait for the lock.
             _insert_steps(connection, work, timings, now)
             answered = providers.answered or [ONNX] * len(batch)
-            new, failed = _insert_outcomes(connection, work, batch, outcomes, answered, now)
+            new, without = _insert_results(connection, work, batch, outcomes, answered, now)
             memory.learn(connection, learned)
-            by_provider = provider_sums(work, (row["provider"] for row in new), failed, providers)
-            sums = _sums(work, now, new, len(failed), timings)
-            add_batch(connection, sums, by_provider, handover_sums(work, providers))
+            failed = _end_failed(connection, work, without)
             log_changes(connection, work, providers, now)
             log_event(connection, work.job_id, work.shard_id, "recorded", work.epoch, work.worker_id, len(batch))
-            if following:
-                set_in_flight(connection, work, following)
-            else:
+            who_failed = [who for document, who in zip(batch, answered, strict=True) if document.position in failed]
+            by_provider = provider_sums(work, (row["provider"] for row in new), who_failed, providers)
+            sums = _sums(work, now, new, len(failed), timings)
+            additions = additions_of(sums, by_provider, handover_sums(work, providers))
+            failures = failures_addition(work.job_id, Counter(failed.values()))
+            count_behind_turn(connection, work.job_id, _counted(work, batch, new, failed), *additions, failures)
+            if not following:
                 failpoint("in-finish")
                 finish_shard(connection, work)
             failpoint("before-commit")
@@ -95,16 +99,20 @@ def _was_recorded(connection: Connection, work: Work, following: Batch | None) -
     return bool(shard.in_flight == positions_json(following) if following else shard.state != ShardState.LEASED)
 
 
-def _insert_outcomes(
+def _next_in_flight(following: Batch | None) -> dict[str, str]:
+    """The column of a shard that says which batch is computed now; nothing behind the last one."""
+    return {"in_flight": positions_json(following)} if following else {}
+
+
+def _insert_results(
     connection: Connection,
     work: Work,
     batch: Batch,
     outcomes: Sequence[Outcome],
     answered: Sequence[str],
     now: datetime,
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Write what became of the documents, and count it. The results that are new, and who answered each document that
-    has failed now."""
+) -> tuple[list[dict[str, Any]], list[tuple[PlannedDocument, Failed | Quarantined]]]:
+    """Insert the results that are new; these, and the documents that have none."""
     table = RESULTS[work.spec.task]
     whose = {"job_id": work.job_id, "shard_id": work.shard_id, "epoch": work.epoch, "worker_id": work.worker_id}
     rows: list[dict[str, Any]] = []
@@ -116,21 +124,7 @@ def _insert_outcomes(
         else:
             without.append((document, stored))
     inserted = insert_results(connection, table, rows, finished_at=now)
-    new = [row for row in rows if row["position"] in inserted]
-    if without or not new:
-        lock_counters(connection, work.job_id)  # else the first addition does
-    failures = _end_failed(connection, work, without)
-    tokens = {document.position: document.estimated_tokens for document in batch}
-    add_to_counters(
-        connection,
-        work.job_id,
-        succeeded=len(new),
-        estimated_done=sum(tokens[position] for position in (*inserted, *failures)),
-        **Counter(status.value for status, _ in failures.values()),
-        **{counter: sum(row[column.key] for row in new) for counter, column in SUMMED[table].items()},
-    )
-    add_failures(connection, work.job_id, Counter(failures.values()))
-    return new, [provider for document, provider in zip(batch, answered, strict=True) if document.position in failures]
+    return [row for row in rows if row["position"] in inserted], without
 
 
 def _end_failed(
@@ -138,6 +132,9 @@ def _end_failed(
 ) -> dict[int, tuple[DocumentStatus, str]]:
     """Give the documents that have no result a status, where they are open; status and code of these, by position."""
     ended = {}
+    if without:
+        wait_for_turn(connection, work.job_id)
+        lock_counters(connection, work.job_id)
     for document, failure in without:
         here = (document.position, document.position + 1)
         status = DocumentStatus.FAILED if isinstance(failure, Failed) else DocumentStatus.QUARANTINED
@@ -156,6 +153,20 @@ def _end_failed(
             detail = f"[{document.position}] {failure.message}"
             log_event(connection, work.job_id, work.shard_id, QUARANTINED, work.epoch, work.worker_id, 1, detail)
     return ended
+
+
+def _counted(
+    work: Work, batch: Batch, new: Sequence[dict[str, Any]], failed: dict[int, tuple[DocumentStatus, str]]
+) -> dict[str, int]:
+    """What the documents that the transaction has inserted and ended add to the job's counters."""
+    tokens = {document.position: document.estimated_tokens for document in batch}
+    ended = (*(row["position"] for row in new), *failed)
+    return {
+        "succeeded": len(new),
+        "estimated_done": sum(tokens[position] for position in ended),
+        **Counter(status.value for status, _ in failed.values()),
+        **{counter: sum(row[column.key] for row in new) for counter, column in SUMMED[RESULTS[work.spec.task]].items()},
+    }
 
 
 def _sums(

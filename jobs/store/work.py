@@ -9,7 +9,6 @@ from sqlalchemy import Connection, select, update
 from jobs.spec import JobSpec
 from jobs.store.batches import Batch
 from jobs.store.completion import close_cancelled, close_shards
-from jobs.store.job_counters import lock_counters
 from jobs.store.schema.clock import db_time
 from jobs.store.schema.results import RESULTS, open_positions
 from jobs.store.schema.states import ShardState
@@ -67,8 +66,7 @@ def set_in_flight(connection: Connection, work: Work, batch: Batch) -> None:
 
 def finish_shard(connection: Connection, work: Work) -> None:
     """Close the shard if all its documents are in a terminal state. If a retry reopened some while it was leased, the
-    shard becomes ready again."""
-    lock_counters(connection, work.job_id)
+    shard becomes ready again. The caller has locked the job's counters."""
     shard = connection.execute(select(Shard.start, Shard.stop).where(Shard.id == work.shard_id)).one()
     left = open_positions(RESULTS[work.spec.task], work.job_id, shard.start, shard.stop).exists()
     if connection.execute(select(left)).scalar():

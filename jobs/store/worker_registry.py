@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from sqlalchemy import ColumnElement, case, insert, select, update
 
 from jobs import __version__
-from jobs.process import ProcessId
+from jobs.process import ProcessId, this_machine
 from jobs.queues import CPU
 from jobs.store.database import Database
 from jobs.store.schema.clock import db_time
@@ -82,7 +82,9 @@ def mark_stopped(database: Database, worker_ids: list[int]) -> None:
 
 def dead_workers(database: Database) -> list[int]:
     """Workers of this machine that are not marked as stopped and whose process has ended."""
-    return [worker_id for worker_id, process in _not_stopped(database) if process.is_dead()]
+    # Every worker asks every few seconds, so a large fleet must not read itself each time.
+    here = Worker.machine == this_machine()
+    return [worker_id for worker_id, process in _not_stopped(database, here) if process.is_dead()]
 
 
 def any_alive(database: Database, silence_s: float) -> bool:

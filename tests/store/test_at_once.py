@@ -14,8 +14,8 @@ from jobs.errors import SpecError, StaleLease, TransientError
 from jobs.outcome import Failed
 from jobs.store import lease_expiry, leases
 from jobs.store.database import Database
+from jobs.store.disk_space.prune import prune_jobs
 from jobs.store.jobs import cancel, pause, resume, retry
-from jobs.store.prune import prune_jobs
 from jobs.store.record import record
 from jobs.store.report.recount.consistency_check import find_contradictions
 from jobs.store.schema import tables

@@ -15,11 +15,13 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 Names = tuple[str, ...]
 Rows = Sequence[Mapping[str, Any]]  # by name of column, at least two, the same for each
+Addition = tuple[Any, Rows]  # a table, and rows of it
 Converter = Callable[[Any], Any] | None
 
 SQLITE: Dialect = sqlite.dialect()
 POSTGRESQL: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]  # its class has no annotations
 OR_IGNORE = "ON CONFLICT DO NOTHING"
+TURN = "turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(%s::bigint))"
 
 
 def insert_or_ignore(connection: Connection, table: Any) -> Any:
@@ -51,25 +53,42 @@ def insert_results(connection: Connection, table: Any, rows: Rows, **same: Any) 
     return set() if found is None else set(found.scalars())
 
 
-def add_to_rows(connection: Connection, *additions: tuple[Any, Rows]) -> None:
+def add_to_rows(connection: Connection, *additions: Addition) -> None:
     """Add the values of each row to those of the row of its table that has the same key, or insert it where there is
     none; texts stay as they are. No two rows of a table have the same key. A table without a natural key gets a new
     row for each.
 
-    On PostgreSQL it is one statement for all tables, hence one round trip while others wait for the job's counters.
+    On PostgreSQL it is one statement for all tables, which may add to them in any order.
     """
-    additions = tuple((table, rows) for table, rows in additions if rows)
+    _add(connection, additions, after=None)
+
+
+def add_behind(connection: Connection, turn: int, first: Addition, *others: Addition) -> None:
+    """As `add_to_rows`, in this order: wait until no other transaction has the advisory lock `turn`, add to the single
+    row of `first`, whose lock protects the others, and add to these. Still one statement, so that others wait for one
+    answer and the COMMIT. SQLite has one writer at a time and no such lock."""
+    _add(connection, (first, *others), after=turn)
+
+
+def _add(connection: Connection, additions: Sequence[Addition], after: int | None) -> None:
+    additions = [(table, rows) for table, rows in additions if rows]
     if connection.dialect.name == "sqlite":
         for table, rows in additions:
             _run(connection, table, rows, {}, _adding(table, tuple(rows[0])))
     elif additions:
-        inserts = []
-        values: list[list[Any]] = []
+        values: list[Any] = []
+        parts, source, ending = [], "", ""
+        if after is not None:
+            # The parts of a statement run in any order, unless one reads another: `first` reads the lock, and the
+            # others read what `first` returns.
+            parts, values, source, ending = [TURN], [after], "turn, ", " RETURNING 1"
         for number, (table, rows) in enumerate(additions):
             names = tuple(rows[0])
-            inserts.append(f"added_{number} AS ({_on_postgresql(table, names, (), _adding(table, names))})")
+            insert = _on_postgresql(table, names, (), _adding(table, names) + ending, source)
+            parts.append(f"added_{number} AS ({insert})")
             values += _arrays(rows, names)
-        connection.exec_driver_sql(f"WITH {', '.join(inserts)} SELECT 1", tuple(values))
+            source, ending = "added_0, " if after is not None else "", ""
+        connection.exec_driver_sql(f"WITH {', '.join(parts)} SELECT 1", tuple(values))
 
 
 def _run(connection: Connection, table: Any, rows: Rows, same: Mapping[str, Any], on_conflict: str) -> Any:
@@ -114,13 +133,13 @@ def _on_sqlite(table: Any, names: Names, on_conflict: str) -> str:
 
 
 @cache
-def _on_postgresql(table: Any, names: Names, same: Names, on_conflict: str) -> str:
+def _on_postgresql(table: Any, names: Names, same: Names, on_conflict: str, source: str = "") -> str:
     types = {name: table.__table__.c[name].type.compile(POSTGRESQL) for name in (*names, *same)}
     arrays = ", ".join(f"%s::{types[name]}[]" for name in names)
     values = "".join(f"%s::{types[name]}, " for name in same)
     return (
         f"INSERT INTO {table.__tablename__} ({', '.join((*same, *names))}) "
-        f"SELECT {values}new_rows.* FROM unnest({arrays}) AS new_rows {on_conflict}"
+        f"SELECT {values}new_rows.* FROM {source}unnest({arrays}) AS new_rows {on_conflict}"
     )
 
 

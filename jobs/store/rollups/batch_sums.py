@@ -14,7 +14,7 @@ from jobs.buckets import Measure, bucket_of, bucket_of_mean
 from jobs.outcome import DECODER_PHASES, MODEL_PHASES, StepTiming
 from jobs.store.schema.results import SUMMED, ResultTable
 from jobs.store.schema.rollup_tables import LENGTHS_PER_ROW
-from jobs.store.schema.tables import Score, Translation
+from jobs.store.schema.tables import Generation, Score, Translation
 
 Row = dict[str, Any]
 OF_MINUTES = ("documents", "failed", "source_tokens", "target_tokens", "busy_s", "model_s")  # of a batch, summed up
@@ -107,6 +107,10 @@ def measures_of(table: ResultTable, row: Mapping[str, Any]) -> Iterator[tuple[Me
             yield Measure.PERPLEXITY, bucket_of_mean(-row["log_prob"], row["num_target_tokens"])
         if row["num_source_tokens"]:
             yield Measure.LENGTH, bucket_of(Measure.LENGTH, row["num_source_tokens"])
+    elif table is Generation:
+        if row["num_new_tokens"] and row["log_prob"] is not None:
+            yield Measure.PERPLEXITY, bucket_of_mean(-row["log_prob"], row["num_new_tokens"])
+        yield Measure.LENGTH, bucket_of(Measure.LENGTH, row["num_prompt_tokens"])
 
 
 def _by(keyed: Iterable[tuple[Any, StepTiming]]) -> list[tuple[Any, list[StepTiming]]]:
